@@ -1,0 +1,6 @@
+"""Federated algorithms, one file each."""
+
+from turnout.algorithms.fedavg import FedAvg as FedAvg
+from turnout.algorithms.mbgd import MbGd as MbGd
+from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
+from turnout.algorithms.sppm import Sppm as Sppm

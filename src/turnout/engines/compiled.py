@@ -1,0 +1,152 @@
+"""The compiled engine: a whole run is one jitted loop over rounds, a cohort is a `vmap` axis."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import get_opaque_trace_state
+
+from turnout.engines.asking import EngineAsk, finished, strongly_typed
+from turnout.engines.client import JaxClient
+from turnout.engines.job import Job
+from turnout.engines.progress import Progress, begin, first_state, look, play_round
+from turnout.errors import UserError
+from turnout.exchange import local_method
+from turnout.ledger import Site
+
+PLACES = 1024
+"""Trace rows that one call of the compiled program can write."""
+
+LEAK = (
+    "ask was called inside a raw JAX loop, branch or vmap of {name}.round: use ask.loop or ask.cond there, "
+    "so that the engine can keep count"
+)
+
+
+class CompiledAsk(EngineAsk):
+    """Answers `ask` while a round is being traced."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._trace = get_opaque_trace_state()
+
+    def draw(self, sampler):
+        self._stay_in_trace()
+        return super().draw(sampler)
+
+    def __call__(self, who, method, message):
+        self._stay_in_trace()
+        return super().__call__(who, method, message)
+
+    def loop(self, count, body, carry):
+        outside, path = len(self._drawn), f"{self._path()}.loop"
+
+        def step(_, packed):
+            return self._traced(path, body, outside, packed)
+
+        state, carry = lax.fori_loop(0, count, step, (self._pause(outside), strongly_typed(carry)))
+        self._resume(state, outside)
+        return carry
+
+    def cond(self, predicate, then, otherwise, carry):
+        outside, path = len(self._drawn), self._path()
+        branches = [
+            partial(self._traced, f"{path}.{name}", branch, outside)
+            for name, branch in (("then", then), ("otherwise", otherwise))
+        ]
+        state, carry = lax.cond(predicate, *branches, (self._pause(outside), strongly_typed(carry)))
+        self._resume(state, outside)
+        return carry
+
+    def _traced(self, path, body, outside, packed):
+        """Trace a body with the state handed in, and hand the state out beside what the body returns."""
+        state, carry = packed
+        self._resume(state, outside)
+        with self._inside(path):
+            carry = strongly_typed(body(carry))
+        return self._pause(outside), carry
+
+    def _resume(self, state, outside):
+        super()._resume(state, outside)
+        self._trace = get_opaque_trace_state()
+
+    def _stay_in_trace(self):
+        if get_opaque_trace_state() != self._trace:
+            raise UserError(LEAK.format(name=type(self.algorithm).__name__))
+
+    def _run_clients(self, cohort, method, message, losses):
+        key = self.job.seeds.exchange(self.round, self.state.exchanges)
+        run = local_method(self.algorithm, method)
+        kept = jax.tree.map(lambda leaf: leaf[cohort.ids], self.state.clients)
+
+        def local(place):
+            i, state = place
+            client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i))
+            return finished(run(client, message), state)
+
+        places = (cohort.ids, kept)
+        if cohort.places <= self.job.chunk:
+            return jax.vmap(local)(places)
+        return lax.map(local, places, batch_size=self.job.chunk)
+
+    def _commit(self, cohort, answered, states):
+        target = jnp.where(answered, cohort.ids, self.job.population.count)
+        clients = jax.tree.map(
+            lambda old, new: old.at[target].set(new.astype(old.dtype), mode="drop"), self.state.clients, states
+        )
+        self.state = self.state._replace(clients=clients)
+
+
+class Compiled:
+    """Plays rounds of one algorithm inside one jitted program, which a new seed or hyper-parameter does not recompile."""
+
+    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
+        self.job, self.algorithm = job, algorithm
+        self.metrics, self.every = metrics, every
+        self.sites = discover(job, algorithm)
+
+    def begin(self) -> Progress:
+        """Return the state before the first round."""
+        return begin(CompiledAsk, self.job, self.algorithm, self.sites)
+
+    def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
+        """Play on until `rows` more trace rows are written or the round `limit` is reached; `progress` is used up."""
+        progress, table = _advance(
+            self.job, self.algorithm, progress, limit, rows, sites=self.sites, metrics=self.metrics, every=self.every
+        )
+        return progress, jax.tree.map(lambda column: np.asarray(column)[:rows], table)
+
+
+def discover(job: Job, algorithm) -> tuple[Site, ...]:
+    """Find the call sites of one round, without running it."""
+    found = {}
+
+    def trace():
+        state = first_state(job, algorithm, sites=())
+        ask = CompiledAsk(job, algorithm, jnp.zeros((), "int32"), state, None)
+        algorithm.round(ask, strongly_typed(algorithm.start(ask, job.start)))
+        found.update(ask.found)
+
+    jax.eval_shape(trace)
+    return tuple(found.values())
+
+
+@partial(jax.jit, static_argnames=("sites", "metrics", "every"), donate_argnames=("progress",))
+def _advance(job: Job, algorithm, progress: Progress, limit, rows, *, sites, metrics, every):
+    """Play until `rows` of the PLACES rows of a table are filled; return the progress and the table."""
+
+    def one_round(_, progress):
+        return play_round(CompiledAsk, job, algorithm, sites, progress)
+
+    def row(k, packed):
+        progress, table = packed
+        many = jnp.where(progress.failed < 0, jnp.clip(limit - progress.round, 0, every), 0)
+        progress = lax.fori_loop(0, many, one_round, progress)
+        progress, entry = look(job, algorithm, metrics, progress)
+        return progress, jax.tree.map(lambda column, value: column.at[k].set(value), table, entry)
+
+    _, entry = jax.eval_shape(lambda: look(job, algorithm, metrics, progress))
+    table = jax.tree.map(lambda leaf: jnp.zeros((PLACES, *leaf.shape), leaf.dtype), entry)
+    return lax.fori_loop(0, rows, row, (progress, table))

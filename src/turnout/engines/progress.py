@@ -1,0 +1,74 @@
+"""Where a run stands, and the steps that every engine takes from there."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from turnout.engines.asking import EngineAsk, State, strongly_typed
+from turnout.engines.job import Job
+from turnout.engines.tally import no_counts
+from turnout.ledger import Site
+from turnout.metrics import evaluate, healthy
+from turnout.samplers.base import samplers_in
+
+
+class Progress(NamedTuple):
+    """Server, sampler and client states, counters, rounds played, last good parameters, round of divergence or -1."""
+
+    server: PyTree
+    samplers: PyTree
+    clients: PyTree
+    counts: Any
+    round: Any
+    good: PyTree
+    failed: Any
+
+
+def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
+    """Return an ask's state before the first round, the clients' stacked [n, ...]."""
+    n, zero = job.population.count, jnp.zeros((), "int32")
+    one = algorithm.client_state(job.start)
+    clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), one)
+    samplers = [sampler.start(job.population) for sampler in samplers_in(algorithm)]
+    return State(samplers, clients, no_counts(len(sites)), zero, zero, ())
+
+
+def begin(asks: type[EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
+    """Return the progress before the first round."""
+    ask = asks(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites), sites)
+    server = strongly_typed(algorithm.start(ask, strongly_typed(job.start)))
+    first = Progress(
+        server=server,
+        samplers=ask.state.samplers,
+        clients=ask.state.clients,
+        counts=ask.state.counts,
+        round=jnp.zeros((), "int32"),
+        good=algorithm.output(server),
+        failed=jnp.full((), -1, "int32"),
+    )
+    # The compiled engine is given its progress for good, so that no two parts of it may share memory.
+    return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
+
+
+def play_round(asks: type[EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
+    """Play one round."""
+    zero = jnp.zeros((), "int32")
+    state = State(progress.samplers, progress.clients, progress.counts, zero, zero, ())
+    ask = asks(job, algorithm, progress.round + 1, state, sites)
+    server = strongly_typed(algorithm.round(ask, progress.server))
+    samplers, clients, counts = ask.state[:3]
+    return progress._replace(server=server, samplers=samplers, clients=clients, counts=counts, round=progress.round + 1)
+
+
+def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
+    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
+    x = algorithm.output(progress.server)
+    values = evaluate(metrics, job.storage, job.optimum, x)
+    good = healthy(values["value"], x)
+    progress = progress._replace(
+        good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
+        failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
+    )
+    return progress, {"round": progress.round, "counts": progress.counts, **values}

@@ -1,0 +1,176 @@
+"""How the compiled engine keeps all clients' rows: in equal blocks where sizes allow it, else end to end in tiles."""
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int, PyTree
+
+from turnout.engines.client import rows_oracle
+from turnout.problem import Problem, derivative, row_sum
+from turnout.records import record, static
+from turnout.rows import is_sparse, row_count, take
+
+PADDING = 1.5
+"""Blocks are used while padding every client to the largest needs at most so many times the rows there are."""
+
+WHOLE = 65536
+"""Rows that an evaluation of f passes over at once."""
+
+
+@record
+class Blocks:
+    """Every client's rows padded to s: `problem.rows` holds arrays [n, s, ...], `weight` [n, s] is 1 / n_i or 0.
+
+    `weight` is None where all sizes are equal: a constant 1 / s makes a faster program.
+    """
+
+    problem: Problem
+    weight: Float[Any, "n s"] | None
+    row_share: Float[Any, " ns"]
+
+    def oracle(self, i: Int[Array, ""]):
+        """Return client i's `oracle(order, x, *v)`."""
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], self.problem.rows)
+        size = row_count(rows)
+        weights = jnp.full(size, 1 / size) if self.weight is None else jnp.asarray(self.weight)[i]
+        return rows_oracle(self.problem, rows, weights)
+
+    def flat(self) -> PyTree:
+        """All rows [n s, ...], in the order of `row_share`."""
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.problem.rows)
+
+    def bytes_per_client(self) -> int:
+        return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
+
+
+@record
+class Tiles:
+    """Rows end to end, without padding: client i owns rows `starts[i]` to `starts[i + 1]`.
+
+    A cohort's rows are visited in tiles of `tile` rows of one client, `lanes` tiles at a time, so that the work is
+    proportional to the cohort's own rows and the memory to one step.
+    """
+
+    problem: Problem
+    starts: Int[Any, " n+1"]
+    row_share: Float[Any, " rows"]
+    tile: int = static()
+    lanes: int = static()
+
+    def oracle(self, i: Int[Array, ""]):
+        """Return client i's `oracle(order, x, *v)`."""
+
+        def oracle(order, x, *v):
+            rest = derivative(order, self.problem.regulariser)(x, *v)
+            return jax.tree.map(jnp.add, _tiled(order)(self, i, x, *v), rest)
+
+        return oracle
+
+    def flat(self) -> PyTree:
+        """All rows, in the order of `row_share`."""
+        return self.problem.rows
+
+    def bytes_per_client(self) -> int:
+        return 0
+
+
+def store(problem: Problem) -> Blocks | Tiles:
+    """Lay out the rows of `problem` for the compiled engine, in at most PADDING times their own size."""
+    sizes, n = problem.sizes, problem.clients
+    leaves = jax.tree.leaves(problem.rows, is_leaf=is_sparse)
+    largest, rows = int(sizes.max()), int(sizes.sum())
+    if n * largest > PADDING * rows or any(map(is_sparse, leaves)):
+        tile = int(np.clip(2 ** np.ceil(np.log2(np.median(sizes))), 8, 256))
+        starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
+        return Tiles(problem, starts, problem.row_share, tile=tile, lanes=max(1, 1024 // tile))
+    inside = np.arange(largest) < sizes[:, None]
+    index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
+    equal = bool(inside.all())
+    blocks = jax.tree.map(
+        lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows
+    )
+    share = np.zeros(inside.shape)
+    share[inside] = problem.row_share
+    weight = None if equal else inside / sizes[:, None]
+    return Blocks(replace(problem, rows=blocks), weight, share.ravel())
+
+
+def total(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
+    """The oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x): f without its regulariser."""
+    problem = storage.problem
+    return over_rows(storage, lambda rows, share: derivative(order, lambda y: row_sum(problem, y, rows, share))(x))
+
+
+def over_rows(storage: Blocks | Tiles, part) -> Any:
+    """Sum `part(rows, share)` over all rows, at most WHOLE of them at a time."""
+    rows, share = storage.flat(), jnp.asarray(storage.row_share)
+    count = row_count(rows)
+    steps = -(-count // WHOLE)
+    size = -(-count // steps)
+    if steps == 1 and not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
+        return part(rows, share)
+
+    def step(k, sums):
+        index = k * size + jnp.arange(size)
+        weights = jnp.where(index < count, share[jnp.minimum(index, count - 1)], 0)
+        return jax.tree.map(jnp.add, sums, part(take(rows, jnp.minimum(index, count - 1)), weights))
+
+    empty = jax.eval_shape(lambda: part(take(rows, jnp.arange(size)), share[jnp.arange(size)]))
+    return lax.fori_loop(0, steps, step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
+
+
+@functools.cache
+def _tiled(order: str):
+    """Return the oracle `order` of one client of a `Tiles`, whose batching rule packs a whole cohort's tiles densely."""
+
+    @custom_vmap
+    def one(tiles, i, x, *v):
+        return jax.tree.map(lambda a: a[0], _pack(order, tiles, *jax.tree.map(lambda a: a[None], (i, x, *v))))
+
+    @one.def_vmap
+    def rule(size, batched, tiles, *arguments):
+        spread = jax.tree.map(
+            lambda a, is_batched: a if is_batched else jnp.broadcast_to(a, (size, *a.shape)),
+            arguments,
+            tuple(batched[1:]),
+        )
+        sums = _pack(order, tiles, *spread)
+        return sums, jax.tree.map(lambda _: True, sums)
+
+    return one
+
+
+def _pack(order: str, tiles: Tiles, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
+    """The oracle `order` of m clients at m points, tile by tile: (weights_r losses_r) summed for each client."""
+    problem, starts, tile, lanes = tiles.problem, jnp.asarray(tiles.starts), tiles.tile, tiles.lanes
+    dtype = jnp.result_type(float)
+    first, last = starts[ids], starts[ids + 1]
+    counts = (last - first + tile - 1) // tile
+    ends = jnp.cumsum(counts, dtype=starts.dtype)
+
+    def tile_sum(rows, weights, x, *v):
+        return derivative(order, lambda y: row_sum(problem, y, rows, weights))(x, *v)
+
+    def step(k, sums):
+        number = k * lanes + jnp.arange(lanes, dtype=starts.dtype)
+        owner = jnp.minimum(jnp.searchsorted(ends, number, side="right"), ids.size - 1)
+        begin = first[owner] + (number - (ends - counts)[owner]) * tile
+        index = begin[:, None] + jnp.arange(tile, dtype=starts.dtype)[None]
+        inside = (index < last[owner][:, None]) & (number < ends[-1])[:, None]
+        rows = jax.vmap(lambda index: take(problem.rows, index))(jnp.where(inside, index, 0))
+        weights = inside.astype(dtype) / (last - first)[owner][:, None].astype(dtype)
+        parts = jax.vmap(tile_sum)(rows, weights, *jax.tree.map(lambda a: a[owner], (x, *v)))
+        return jax.tree.map(lambda total, part: total.at[owner].add(part), sums, parts)
+
+    points = jax.tree.map(lambda a: a[0], (x, *v))
+    zero = jax.eval_shape(
+        lambda: tile_sum(take(problem.rows, jnp.zeros(tile, starts.dtype)), jnp.zeros(tile, dtype), *points)
+    )
+    sums = jax.tree.map(lambda a: jnp.zeros((ids.size, *a.shape), a.dtype), zero)
+    return lax.fori_loop(0, (ends[-1] + lanes - 1) // lanes, step, sums)

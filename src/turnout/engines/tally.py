@@ -1,0 +1,27 @@
+"""Counters inside a compiled program: two 32-bit limbs each, which do not overflow."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, UInt
+
+from turnout.ledger import COUNTERS, Ledger, Site
+
+Counts = UInt[Array, "sites counters 2"]
+
+
+def no_counts(sites: int) -> Counts:
+    """Return counters [sites, counters, 2] at zero."""
+    return jnp.zeros((sites, len(COUNTERS), 2), "uint32")
+
+
+def add_events(counts: Counts, site: int, events: dict[str, Int[Array, ""]]) -> Counts:
+    """Return `counts` with `events` added at `site`."""
+    more = jnp.stack([jnp.asarray(events.get(name, 0)).astype("uint32") for name in COUNTERS])
+    low = counts[site, :, 0] + more
+    high = counts[site, :, 1] + (low < more).astype("uint32")
+    return counts.at[site].set(jnp.stack([low, high], axis=-1))
+
+
+def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
+    """Read counters [sites, counters, 2] into Python integers."""
+    return Ledger(sites, tuple(tuple(int(low) + (int(high) << 32) for low, high in row) for row in counts))

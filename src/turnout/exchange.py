@@ -1,0 +1,146 @@
+"""How a server's algorithm talks to clients: `ask` down to them, `Done` back up.
+
+An algorithm is a record of hyper-parameters whose `round(ask, server)` is ordinary code. `ask` is its only way to the
+clients; an engine is whatever answers it. Read this page, one file of `algorithms/` and one of `engines/` to know the
+whole.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from turnout.cohort import Cohort
+from turnout.errors import UserError
+from turnout.records import record
+
+
+class Done(NamedTuple):
+    """What a local method returns: the reply, the client's new private state, and how many oracle queries it made."""
+
+    reply: Any
+    state: Any = None
+    queries: Any = 1
+
+
+def on_client(method: Callable) -> Callable:
+    """Mark `method(self, client, message) -> Done` as one that clients run; only marked methods can be asked."""
+    method.on_client = True
+    return method
+
+
+class Algorithm:
+    """A federated algorithm: a record of hyper-parameters with a `round`."""
+
+    def start(self, ask: "Ask", x: PyTree) -> PyTree:
+        """Return the server's first state from the initial parameters `x`."""
+        return x
+
+    def round(self, ask: "Ask", server: PyTree) -> PyTree:
+        """Return the server's state after one round."""
+        raise UserError(f"{type(self).__name__} has no round(self, ask, server): write one")
+
+    def output(self, server: PyTree) -> PyTree:
+        """Return the parameters that the server would hand out."""
+        return server
+
+    def client_state(self, x: PyTree) -> PyTree:
+        """Return one client's first private state; None where clients keep nothing."""
+        return None
+
+
+class Ask(ABC):
+    """The server's handle on its clients; each engine implements it."""
+
+    @abstractmethod
+    def draw(self, sampler) -> Cohort:
+        """Select a cohort, to be asked once or several times."""
+
+    @abstractmethod
+    def __call__(self, who, method: Callable, message: PyTree) -> "Replies":
+        """Exchange once with `who` (a cohort, or a sampler to draw one): send `message`, run `method`, collect replies."""
+
+    @abstractmethod
+    def observe(self, cohort: Cohort, feedback: Float[Array, " m"]) -> None:
+        """Tell the sampler that drew `cohort` what was learnt about each of its m places."""
+
+    @abstractmethod
+    def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
+        """Apply `carry = body(carry)` `count` times; the loop to use around an exchange."""
+
+    @abstractmethod
+    def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
+        """Return `then(carry)` or `otherwise(carry)`; the branch to use around an exchange."""
+
+
+class Client(ABC):
+    """What a local method sees: its own id, key, private state and oracle for f_i, and nothing else."""
+
+    id: Any
+    key: Any
+    state: PyTree
+
+    @abstractmethod
+    def value(self, x: PyTree) -> Float[Array, ""]:
+        """f_i(x)."""
+
+    @abstractmethod
+    def value_and_grad(self, x: PyTree) -> tuple[Float[Array, ""], PyTree]:
+        """f_i(x) and its gradient."""
+
+    @abstractmethod
+    def hvp(self, x: PyTree, v: PyTree) -> PyTree:
+        """The Hessian of f_i at x times v."""
+
+    def grad(self, x: PyTree) -> PyTree:
+        """The gradient of f_i at x."""
+        return self.value_and_grad(x)[1]
+
+    @abstractmethod
+    def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
+        """Apply `carry = body(carry)` `count` times, in whatever the oracle is written in."""
+
+    @abstractmethod
+    def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
+        """Return `then(carry)` or `otherwise(carry)`."""
+
+
+@record
+class Replies:
+    """The replies to one exchange, stacked over the cohort's m places; `answered` marks the places that hold one."""
+
+    values: PyTree
+    cohort: Cohort
+    answered: Bool[Array, " m"]
+
+    def average(self) -> PyTree:
+        """sum_{i answered} (lambda_i / p_i) r_i: unbiased for the weighted mean sum_i lambda_i r_i over all clients."""
+        if self.cohort.selection == "delegate":
+            raise UserError("a delegate's reply is no unbiased average over all clients: use mean()")
+        return self._sum(self.cohort.weight)
+
+    def mean(self) -> PyTree:
+        """sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
+        total = jnp.sum(jnp.where(self.answered, self.cohort.share, 0))
+        return self._sum(self.cohort.share / jnp.where(total > 0, total, 1))
+
+    def _sum(self, weight: Float[Array, " m"]) -> PyTree:
+        weight = jnp.where(self.answered, weight, 0)
+
+        def weigh(reply):
+            # An empty place may hold anything, NaN included, so its reply is cleared and not only weighted by zero.
+            held = self.answered.reshape((-1,) + (1,) * (reply.ndim - 1))
+            return jnp.tensordot(weight.astype(reply.dtype), jnp.where(held, reply, 0), axes=1)
+
+        return jax.tree.map(weigh, self.values)
+
+
+def local_method(algorithm: Algorithm, name: str) -> Callable:
+    """Return the marked local method `name` of `algorithm`."""
+    method = getattr(algorithm, name, None)
+    if not getattr(method, "on_client", False):
+        raise UserError(f"{type(algorithm).__name__}.{name} is not a local method: mark it with @on_client")
+    return method

@@ -1,0 +1,85 @@
+"""The ledger: what was sent, to whom and how it was selected, as events per call site; prices come later."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+COUNTERS = (
+    "draws_arbitrary",
+    "draws_random",
+    "draws_delegate",
+    "lost",
+    "exchanges",
+    "cohorts",
+    "reasks",
+    "contacts",
+    "arrivals",
+    "queries_slowest",
+    "queries_total",
+)
+"""What a run counts at each call site.
+
+draws_*: selections of each kind. lost: clients drawn beyond a cohort's places. exchanges: messages to a non-empty cohort.
+cohorts: exchanges whose cohort was fresh. reasks: arbitrary selections charged for asking a cohort again. contacts, arrivals:
+messages sent and replies that came. queries_slowest, queries_total: oracle calls of the slowest client, summed over
+exchanges, and of all clients.
+"""
+
+EVENTS = (*COUNTERS, "vectors_down", "vectors_up", "bytes_down", "bytes_up")
+"""The counters and the sizes that follow from them: vectors are arrays or pytrees shaped like the parameters."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in an algorithm's text that draws or exchanges, and what one message and one reply hold there."""
+
+    path: str
+    method: str
+    selection: str
+    vectors_down: int = 0
+    vectors_up: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+
+
+def vectors(tree: PyTree, like: PyTree) -> int:
+    """Count the parts of `tree` that have the structure and shapes of the parameters `like`."""
+
+    def same(part):
+        if jax.tree.structure(part) != jax.tree.structure(like):
+            return False
+        pairs = zip(jax.tree.leaves(part), jax.tree.leaves(like), strict=True)
+        return all(np.shape(a) == np.shape(b) for a, b in pairs)
+
+    return sum(map(same, jax.tree.leaves(tree, is_leaf=same)))
+
+
+def payload(tree: PyTree) -> int:
+    """Count the bytes of the arrays in `tree`."""
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The counts [sites, counters] of a run, as Python integers, which do not overflow."""
+
+    sites: tuple[Site, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def rows(self) -> list[dict]:
+        """Return one mapping per call site: where it is, what it sends, and what was counted there."""
+        return [
+            {**vars(site), **dict(zip(COUNTERS, counts, strict=True))}
+            for site, counts in zip(self.sites, self.counts, strict=True)
+        ]
+
+    def totals(self) -> dict[str, int]:
+        """Return every event of `EVENTS`, summed over the call sites."""
+        rows = self.rows()
+        totals = {name: sum(row[name] for row in rows) for name in COUNTERS}
+        for what, moves in (("vectors", ("contacts", "arrivals")), ("bytes", ("contacts", "arrivals"))):
+            for way, moved in zip(("down", "up"), moves, strict=True):
+                totals[f"{what}_{way}"] = sum(row[f"{what}_{way}"] * row[moved] for row in rows)
+        return totals

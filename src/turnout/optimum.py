@@ -1,0 +1,62 @@
+"""The minimiser of a strongly convex problem, found once by a library's solver and polished by Newton's method."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, cg
+
+from turnout.errors import UserError
+from turnout.problem import Problem
+
+TOLERANCE = 1e-12
+
+
+class Optimum(NamedTuple):
+    """x* and f(x*)."""
+
+    x: PyTree
+    value: float
+
+
+def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
+    """Return the minimiser of f in double precision, with |grad f(x*)| <= tolerance max(1, |grad f(x_0)|)."""
+    from turnout.engines.storage import store, total
+
+    if not problem.strongly_convex:
+        raise UserError(f"the optimum of {type(problem).__name__} is not known: take the metric 'value' or 'gradient'")
+    with jax.enable_x64(True):
+        storage = store(problem)
+        start, unravel = ravel_pytree(problem.start(jax.random.key(0)))
+
+        @jax.jit
+        def value_and_grad(storage, x):
+            x = unravel(x)
+            parts = total(storage, "value_and_grad", x), jax.value_and_grad(storage.problem.regulariser)(x)
+            value, gradient = jax.tree.map(jnp.add, *parts)
+            return value, ravel_pytree(gradient)[0]
+
+        @jax.jit
+        def hessian_times(storage, x, v):
+            return jax.jvp(lambda x: value_and_grad(storage, x)[1], (x,), (v,))[1]
+
+        def oracle(x):
+            value, gradient = value_and_grad(storage, x)
+            return float(value), np.asarray(gradient)
+
+        x = minimize(oracle, np.asarray(start), jac=True, method="L-BFGS-B", options={"maxiter": 2000}).x
+        enough = tolerance * max(1.0, float(np.linalg.norm(oracle(np.asarray(start))[1])))
+        for _ in range(50):
+            value, gradient = oracle(x)
+            if np.linalg.norm(gradient) <= enough:
+                return Optimum(jax.tree.map(np.asarray, unravel(x)), value)
+            hessian = LinearOperator((x.size, x.size), matvec=lambda v, x=x: hessian_times(storage, x, v), dtype=float)
+            x = x - cg(hessian, gradient, rtol=1e-8, maxiter=20 * x.size)[0]
+    raise UserError(
+        f"the optimum was not found: |grad f| stays at {np.linalg.norm(gradient):.1e}, above {enough:.1e}; "
+        "raise mu, or normalize the features"
+    )

@@ -1,0 +1,115 @@
+"""Prices: plain functions of the ledger's events, applied after a run.
+
+Each `cost(events)` takes a mapping from event names (see `ledger.EVENTS`) to numbers or to arrays of cumulative
+counts, and returns the cost in the price's own unit.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Union
+
+import numpy as np
+from annotated_types import Ge
+
+from turnout.errors import UserError
+from turnout.records import NonNegative, Positive, config
+
+AtLeastOne = Annotated[float, Ge(1)]
+
+
+@config
+class Rounds:
+    """T K: every exchange costs one, whoever takes part (Cohort Squeeze, section 3.3)."""
+
+    unit: ClassVar[str] = "exchanges"
+    kind: Literal["rounds"] = "rounds"
+
+    @property
+    def label(self) -> str:
+        return "rounds"
+
+    def cost(self, events: Mapping):
+        return events["exchanges"]
+
+
+@config
+class Hierarchical:
+    """(c1 K + c2) T: c1 for an exchange inside a cohort's hub, c2 for each fresh cohort (Cohort Squeeze, section 3.6)."""
+
+    unit: ClassVar[str] = "c1 per exchange + c2 per cohort"
+    kind: Literal["hierarchical"] = "hierarchical"
+    c1: NonNegative = 0.1
+    c2: NonNegative = 1.0
+
+    @property
+    def label(self) -> str:
+        return f"hierarchical(c1={self.c1:g}, c2={self.c2:g})"
+
+    def cost(self, events: Mapping):
+        return self.c1 * events["exchanges"] + self.c2 * events["cohorts"]
+
+
+@config
+class Selection:
+    """C_A N_A + C_R N_R + N_D with 1 <= C_R <= C_A: a price for how clients are selected (cost-aware selection, section 3)."""
+
+    unit: ClassVar[str] = "delegate selections"
+    kind: Literal["selection"] = "selection"
+    arbitrary: AtLeastOne = 1.0
+    random: AtLeastOne = 1.0
+
+    def __post_init__(self):
+        if self.random > self.arbitrary:
+            raise UserError(
+                f"price 'selection' needs random <= arbitrary, but random is {self.random} and arbitrary {self.arbitrary}"
+            )
+
+    @property
+    def label(self) -> str:
+        return f"selection(arbitrary={self.arbitrary:g}, random={self.random:g})"
+
+    def cost(self, events: Mapping):
+        arbitrary = events["draws_arbitrary"] + events["reasks"]
+        return self.arbitrary * arbitrary + self.random * events["draws_random"] + events["draws_delegate"]
+
+
+@config
+class Bytes:
+    """Payload bytes both ways, summed over all contacted clients."""
+
+    unit: ClassVar[str] = "bytes"
+    kind: Literal["bytes"] = "bytes"
+
+    @property
+    def label(self) -> str:
+        return "bytes"
+
+    def cost(self, events: Mapping):
+        return events["bytes_down"] + events["bytes_up"]
+
+
+@config
+class Seconds:
+    """A link model: each exchange waits one `latency` (s), bytes pass the server's link at `bandwidth` (bytes/s), and the
+    slowest client spends `query` seconds on each oracle call."""
+
+    unit: ClassVar[str] = "seconds"
+    kind: Literal["seconds"] = "seconds"
+    latency: NonNegative = 0.05
+    bandwidth: Positive = 1e7
+    query: NonNegative = 0.0
+
+    @property
+    def label(self) -> str:
+        return f"seconds(latency={self.latency:g}, bandwidth={self.bandwidth:g}, query={self.query:g})"
+
+    def cost(self, events: Mapping):
+        transfer = (events["bytes_down"] + events["bytes_up"]) / self.bandwidth
+        return self.latency * events["exchanges"] + transfer + self.query * events["queries_slowest"]
+
+
+Price = Union[Rounds, Hierarchical, Selection, Bytes, Seconds]
+
+
+def cost_to_target(price: Price, trace: Mapping, hit: int | None) -> float | None:
+    """Return the cost of the trace's row `hit` under `price`; None where the target was not reached."""
+    return None if hit is None else float(np.asarray(price.cost(trace))[hit])

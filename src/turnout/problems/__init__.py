@@ -1,0 +1,6 @@
+"""Problems to minimise."""
+
+from turnout.problems.logistic import Logistic as Logistic
+from turnout.problems.network import Network as Network
+from turnout.problems.quadratic import Quadratic as Quadratic
+from turnout.problems.ridge import Ridge as Ridge

@@ -1,0 +1,50 @@
+"""What the problems with a linear model share: features as rows, dense or sparse, and their largest eigenvalues."""
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+
+
+from turnout.errors import UserError
+from turnout.problem import Population, Problem
+from turnout.rows import SparseRows
+
+DENSE_ABOVE = 0.25
+"""Share of non-zero features above which rows are stored densely: sparse entries hold a column beside each value."""
+
+
+def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) -> dict:
+    """Return the `rows` (features, targets), `offsets` and `population` of `dataset` cut by `split`.
+
+    `weights` lambda [n] are scaled to sum to one; None means uniform.
+    """
+    if weights is not None:
+        weights = np.asarray(weights, float)
+        if weights.shape != (split.clients,) or not np.all(np.isfinite(weights)) or not np.all(weights >= 0):
+            raise UserError(f"client weights must be {split.clients} finite numbers, none negative")
+        weights = weights / weights.sum()
+    features = dataset.features[split.indices]
+    if not isinstance(features, np.ndarray):
+        dense = features.nnz > DENSE_ABOVE * features.shape[0] * features.shape[1]
+        features = features.toarray() if dense else SparseRows.of(features)
+    return {
+        "rows": (features, targets[split.indices]),
+        "offsets": split.offsets,
+        "population": Population(count=split.clients, weights=weights, strata=split.strata),
+    }
+
+
+def top_eigenvalues(problem: Problem) -> np.ndarray:
+    """Return lambda_max(A_i^T A_i) / n_i for each client's features A_i [n_i, d]."""
+    features = problem.rows[0]
+    matrix = features.to_scipy() if isinstance(features, SparseRows) else features
+    return np.array([_top(matrix[a:b]) / (b - a) for a, b in zip(problem.offsets, problem.offsets[1:], strict=False)])
+
+
+def _top(a) -> float:
+    if min(a.shape) <= 500:
+        gram = a.T @ a if a.shape[1] < a.shape[0] else a @ a.T
+        gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
+        return float(np.linalg.eigvalsh(gram)[-1])
+    gram = LinearOperator((a.shape[1], a.shape[1]), matvec=lambda v: a.T @ (a @ v), dtype=float)
+    return float(eigsh(gram, k=1, return_eigenvectors=False, v0=np.ones(a.shape[1]))[0])

@@ -1,0 +1,23 @@
+"""Everyone takes part."""
+
+import jax.numpy as jnp
+
+from turnout.cohort import Cohort
+from turnout.records import Count, record, static
+from turnout.samplers.base import Sampler, needs_at_most
+
+
+@record
+class Full(Sampler):
+    """All n clients: p_i = 1, charged as a pass of ceil(n / size) arbitrary selections (`size` None: as one)."""
+
+    size: Count | None = static(default=None)
+
+    def bind(self, population):
+        needs_at_most(self.size or 1, population, "full")
+        return self
+
+    def draw(self, state, key, population):
+        n = population.count
+        selections = -(-n // (self.size or n))
+        return Cohort.of(jnp.arange(n), 1.0, population, selection="arbitrary", selections=selections)

@@ -1,0 +1,44 @@
+"""A pseudo-random permutation that can be evaluated point by point, so that a draw of m from n costs O(m)."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int, UInt
+
+ROUNDS = 12
+"""Feistel rounds: at the smallest domains fewer leave a bias that a chi-square test over all subsets can see."""
+
+
+def permute(key, positions: Int[Array, " m"], n: int) -> Int[Array, " m"]:
+    """Return pi(positions) for a random permutation pi of {0, ..., n - 1} chosen by `key`.
+
+    A point is a pair (left, right) of Z_a x Z_b with a = ceil(sqrt n) and b = ceil(n / a). Each round adds a keyed hash of
+    one half to the other, which is a bijection; images outside {0, ..., n - 1} walk on along their cycle.
+    """
+    a = math.isqrt(n - 1) + 1 if n > 1 else 1
+    b = -(-n // a)
+    keys = jax.random.bits(key, (ROUNDS,), "uint32")
+
+    def once(points: UInt[Array, " m"]) -> UInt[Array, " m"]:
+        left, right = points % a, points // a
+        for r in range(ROUNDS):
+            if r % 2:
+                right = (right + _hash(left ^ keys[r]) % b) % b
+            else:
+                left = (left + _hash(right ^ keys[r]) % a) % a
+        return right * a + left
+
+    points = once(positions.astype("uint32"))
+    if a * b > n:
+        # At most a - 1 of the a b points lie outside, so that hardly ever more than one step is needed.
+        points = lax.while_loop(lambda p: jnp.any(p >= n), lambda p: jnp.where(p < n, p, once(p)), points)
+    return points.astype("int32")
+
+
+def _hash(x: UInt[Array, "*m"]) -> UInt[Array, "*m"]:
+    """Mix 32 bits so that each output bit depends on all input bits (a multiply-xorshift finaliser)."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)

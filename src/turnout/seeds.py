@@ -1,0 +1,33 @@
+"""Where randomness comes from: one seed a purpose, one key a round, exchange and client."""
+
+import jax
+
+from turnout.records import Index, record
+
+
+@record
+class Seeds:
+    """Seeds for drawing cohorts, for the clients' own randomness and for simulated faults.
+
+    Client i's key in an exchange is `fold_in(exchange_key, i)`, whichever engine runs it and in whatever order.
+    """
+
+    sampling: Index
+    local: Index
+    faults: Index = 0
+
+    def draw(self, round, count):
+        """The key of the `count`-th draw of a round."""
+        return _key(self.sampling, round, count)
+
+    def exchange(self, round, count):
+        """The key of the `count`-th exchange of a round."""
+        return _key(self.local, round, count)
+
+    def fault(self, round, count):
+        """The key of what goes wrong in the `count`-th exchange of a round."""
+        return _key(self.faults, round, count)
+
+
+def _key(seed, round, count):
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), round), count)
