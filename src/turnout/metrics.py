@@ -18,9 +18,7 @@ def evaluate(names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree
     """Return the metrics `names` at x, and always the value."""
     problem = storage.problem
     if "gradient" in names:
-        value, gradient = jax.tree.map(
-            jnp.add, total(storage, "value_and_grad", x), jax.value_and_grad(problem.regulariser)(x)
-        )
+        value, gradient = jax.tree.map(jnp.add, total(storage, "value_and_grad", x), jax.value_and_grad(problem.regulariser)(x))
     else:
         value = total(storage, "value", x) + problem.regulariser(x)
     found = {"value": value}

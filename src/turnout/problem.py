@@ -79,9 +79,7 @@ class Problem:
     def client(self, i: int) -> "Problem":
         """Return the problem that client i holds: its own rows and no other."""
         mine = np.arange(self.offsets[i], self.offsets[i + 1])
-        return replace(
-            self, rows=take(self.rows, mine), offsets=np.array([0, mine.size]), population=Population(count=1)
-        )
+        return replace(self, rows=take(self.rows, mine), offsets=np.array([0, mine.size]), population=Population(count=1))
 
     def constants(self) -> "Constants | None":
         """Return mu_i and L_i of each client's f_i; None where they are not known."""

@@ -53,7 +53,7 @@ def decode(data: bytes, like: PyTree) -> tuple[PyTree, dict]:
             return None
         if isinstance(part, int):
             return arrays[str(part)]
-        (kind, content), = part.items()
+        ((kind, content),) = part.items()
         if kind == "params":
             return jax.tree.unflatten(jax.tree.structure(like), [build(leaf) for leaf in content])
         if kind == "dict":

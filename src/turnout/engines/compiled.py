@@ -133,9 +133,8 @@ def discover(job: Job, algorithm) -> tuple[Site, ...]:
     return tuple(found.values())
 
 
-@partial(jax.jit, static_argnames=("sites", "metrics", "every"), donate_argnames=("progress",))
-def _advance(job: Job, algorithm, progress: Progress, limit, rows, *, sites, metrics, every):
-    """Play until `rows` of the PLACES rows of a table are filled; return the progress and the table."""
+def advance(job: Job, algorithm, progress: Progress, limit, rows, *, sites, metrics, every, places=PLACES):
+    """Play until `rows` of the `places` rows of a table are filled; return the progress and the table."""
 
     def one_round(_, progress):
         return play_round(CompiledAsk, job, algorithm, sites, progress)
@@ -148,5 +147,8 @@ def _advance(job: Job, algorithm, progress: Progress, limit, rows, *, sites, met
         return progress, jax.tree.map(lambda column, value: column.at[k].set(value), table, entry)
 
     _, entry = jax.eval_shape(lambda: look(job, algorithm, metrics, progress))
-    table = jax.tree.map(lambda leaf: jnp.zeros((PLACES, *leaf.shape), leaf.dtype), entry)
+    table = jax.tree.map(lambda leaf: jnp.zeros((places, *leaf.shape), leaf.dtype), entry)
     return lax.fori_loop(0, rows, row, (progress, table))
+
+
+_advance = partial(jax.jit, static_argnames=("sites", "metrics", "every"), donate_argnames=("progress",))(advance)

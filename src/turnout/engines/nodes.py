@@ -122,9 +122,7 @@ class Nodes:
     def __init__(self, job: Job, problem: Problem, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.metrics, self.every = job, algorithm, metrics, every
         self.sites = discover(job, algorithm)
-        self.nodes = [
-            Node(i, problem.client(i), algorithm, job.start, job.seeds) for i in range(problem.clients)
-        ]
+        self.nodes = [Node(i, problem.client(i), algorithm, job.start, job.seeds) for i in range(problem.clients)]
         asks = partial(NodesAsk, self.nodes, np.random.default_rng(0))
         self._round = partial(play_round, asks, job, algorithm, self.sites)
         self._begin = partial(begin, asks, job, algorithm, self.sites)

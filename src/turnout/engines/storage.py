@@ -92,9 +92,7 @@ def store(problem: Problem) -> Blocks | Tiles:
     inside = np.arange(largest) < sizes[:, None]
     index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
     equal = bool(inside.all())
-    blocks = jax.tree.map(
-        lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows
-    )
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows)
     share = np.zeros(inside.shape)
     share[inside] = problem.row_share
     weight = None if equal else inside / sizes[:, None]
@@ -169,8 +167,6 @@ def _pack(order: str, tiles: Tiles, ids: Int[Array, " m"], x: PyTree, *v: PyTree
         return jax.tree.map(lambda total, part: total.at[owner].add(part), sums, parts)
 
     points = jax.tree.map(lambda a: a[0], (x, *v))
-    zero = jax.eval_shape(
-        lambda: tile_sum(take(problem.rows, jnp.zeros(tile, starts.dtype)), jnp.zeros(tile, dtype), *points)
-    )
+    zero = jax.eval_shape(lambda: tile_sum(take(problem.rows, jnp.zeros(tile, starts.dtype)), jnp.zeros(tile, dtype), *points))
     sums = jax.tree.map(lambda a: jnp.zeros((ids.size, *a.shape), a.dtype), zero)
     return lax.fori_loop(0, (ends[-1] + lanes - 1) // lanes, step, sums)

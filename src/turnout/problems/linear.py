@@ -3,8 +3,6 @@
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-
-
 from turnout.errors import UserError
 from turnout.problem import Population, Problem
 from turnout.rows import SparseRows

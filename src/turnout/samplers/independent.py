@@ -25,7 +25,7 @@ class Independent(Sampler):
     Give `probability` (one number, or n of them) or the expected cohort `size` = n p. `capacity` is the number of places.
     """
 
-    probability: Fraction | Any = None
+    probability: Fraction | list[Fraction] | Any = None
     size: Positive | None = None
     capacity: Count | None = static(default=None)
 

@@ -1,6 +1,6 @@
 """One client from each stratum."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import jax
@@ -20,9 +20,9 @@ class Stratified(Sampler):
     `strata` [n] numbers each client's stratum from 0; None takes those of the split.
     """
 
-    strata: Any = None
-    order: Any = None
-    starts: Any = None
+    strata: list[int] | Any = None
+    order: Any = field(default=None, repr=False)
+    starts: Any = field(default=None, repr=False)
 
     def bind(self, population):
         strata = population.strata if self.strata is None else self.strata

@@ -1,0 +1,105 @@
+"""Running algorithms on problems from Python: one run, or a sweep as one compiled program."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import polars as pl
+
+from turnout.exchange import Algorithm
+from turnout.faults import Faults
+from turnout.prices import Price, Rounds
+from turnout.problem import Problem
+from turnout.seeds import Seeds
+from turnout.session import Cell, Precision, Session
+from turnout.target import Target
+from turnout.trace import Trace
+
+
+def run(
+    algorithm: Algorithm,
+    problem: Problem,
+    *,
+    rounds: int,
+    seed: int = 0,
+    every: int = 1,
+    target: Target | None = None,
+    metrics: tuple[str, ...] | None = None,
+    engine: Literal["compiled", "nodes"] = "compiled",
+    precision: Precision = "double",
+    faults: Faults | None = None,
+) -> Trace:
+    """Play `rounds` rounds of `algorithm` on `problem` and return the trace, one row every `every` rounds.
+
+    `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy of a classifier, and what `target` asks for.
+    """
+    session = Session(
+        algorithm, problem, seeds=Seeds(seed, seed, seed), model_seed=seed, rounds=rounds, every=every, target=target,
+        metrics=metrics, engine=engine, precision=precision, faults=faults,
+    )  # fmt: skip
+    for _ in session.play():
+        pass
+    return session.trace
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The traces of all cells, each with the settings and the seed it had."""
+
+    cells: list[Cell]
+    traces: list[Trace]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows of all cells, with their settings and seed as further columns."""
+        marked = [
+            trace.frame.select(*(pl.lit(v).alias(k) for k, v in cell.settings.items()), pl.lit(cell.seed).alias("seed"), "*")
+            for cell, trace in zip(self.cells, self.traces, strict=True)
+        ]
+        return pl.concat(marked, how="vertical_relaxed")
+
+    def costs(self, price: Price | None = None) -> pl.DataFrame:
+        """What the target cost for each setting under `price` (default: exchanges): the median over seeds, and how many met it.
+
+        Seeds that did not reach the target count as infinitely dear. Cheapest first.
+        """
+        rows = [
+            {**cell.settings, "reached": cost is not None, "cost": float("inf") if cost is None else cost}
+            for cell, cost in ((cell, trace.cost(price or Rounds())) for cell, trace in zip(self.cells, self.traces, strict=True))
+        ]
+        names = list(self.cells[0].settings)
+        grouped = pl.DataFrame(rows).group_by(names, maintain_order=True) if names else pl.DataFrame(rows).group_by(pl.lit(0))
+        return grouped.agg(pl.col("cost").median(), pl.col("reached").sum()).select(*names, "cost", "reached").sort("cost")
+
+
+def sweep(
+    algorithm: Algorithm,
+    problem: Problem,
+    grid: Mapping[str, Iterable[float]],
+    *,
+    rounds: int,
+    seeds: Iterable[int] = (0,),
+    every: int = 1,
+    target: Target | None = None,
+    metrics: tuple[str, ...] | None = None,
+    precision: Precision = "double",
+    faults: Faults | None = None,
+) -> Sweep:
+    """Play every combination of the values in `grid` with every seed, in one compiled program.
+
+    `grid` maps field names such as "gamma" or "solver.smoothness" to values; each cell equals the `run` with them.
+    """
+    cells = cells_of(grid, seeds)
+    session = Session(
+        algorithm, problem, seeds=Seeds(0, 0, 0), model_seed=0, rounds=rounds, every=every, target=target,
+        metrics=metrics, precision=precision, faults=faults, cells=cells,
+    )  # fmt: skip
+    for _ in session.play():
+        pass
+    return Sweep(cells, session.traces)
+
+
+def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
+    """Return the cells of `grid` times `seeds`, the seeds running fastest."""
+    return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]

@@ -1,0 +1,45 @@
+"""Progress of long work: rounds, pace, metric, cost and time left; silent where there is no terminal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from turnout.session import Session
+
+console = Console(stderr=True)
+
+
+@contextmanager
+def watching() -> Iterator:
+    """Yield a function that shows where a session stands."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds {task.fields[pace]}"),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        tasks = {}
+
+        def watch(session: Session) -> None:
+            label = session.trace.label
+            if label not in tasks:
+                tasks[label] = progress.add_task(label, total=session.rounds, pace="", state="compiling")
+            task = progress.tasks[tasks[label]]
+            pace = f"({task.speed:,.0f}/s)" if task.speed else ""
+            progress.update(tasks[label], completed=session.round, pace=pace, state=_state(session))
+
+        yield watch
+
+
+def _state(session: Session) -> str:
+    """Say what the metric is now and how many exchanges it took."""
+    trace = session.trace
+    if not len(trace):
+        return "compiling"
+    metric = trace.target.metric if trace.target else "value"
+    return f"{metric} {trace.metrics[metric]:.3g} after {trace.ledger.totals()['exchanges']:,} exchanges"

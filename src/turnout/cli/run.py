@@ -1,0 +1,27 @@
+"""turnout run: play one configuration."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+from turnout.cli.options import Data, Out, command
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
+    out: Out,
+    data: Data = None,
+) -> None:
+    """Play one configuration and write its results to a folder."""
+    from turnout.cli.progress import watching
+    from turnout.cli.tables import show
+    from turnout.experiment import config, folder
+    from turnout.report.result import Result
+
+    experiment = config.read(file)
+    with watching() as watch:
+        folder.start(experiment, out, data, watch, command())
+    show([Result.read(out)], out)

@@ -1,0 +1,252 @@
+"""Reading a configuration: TOML into records, and every mistake into one sentence with its file and line."""
+
+import dataclasses
+import functools
+import re
+import tomllib
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+import tomli_w
+
+from turnout.errors import UserError, unknown
+from turnout.exchange import Algorithm
+from turnout.experiment.registry import TABLES, kind_of
+from turnout.faults import Faults
+from turnout.prices import Price, Rounds
+from turnout.records import Count, Index, config
+from turnout.session import MEMORY
+from turnout.target import Target
+
+
+@config
+class RunSpec:
+    """How long, how exactly and from which seeds a run goes; a seed not given is `seed`.
+
+    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time.
+    """
+
+    rounds: Index = 100
+    seed: Index = 0
+    sampling_seed: Index | None = None
+    local_seed: Index | None = None
+    model_seed: Index | None = None
+    faults_seed: Index | None = None
+    every: Count = 1
+    precision: Literal["double", "single"] = "double"
+    engine: Literal["compiled", "nodes"] = "compiled"
+    memory: Count = MEMORY
+    metrics: list[str] | None = None
+
+    def seeds(self) -> dict[str, int]:
+        """Return the seed of each purpose."""
+        purposes = ("sampling", "local", "model", "faults")
+        given = {purpose: getattr(self, f"{purpose}_seed") for purpose in purposes}
+        return {purpose: self.seed if value is None else value for purpose, value in given.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One run as configured."""
+
+    name: str
+    problem: Any
+    split: Any
+    algorithm: Algorithm
+    run: RunSpec = RunSpec()
+    target: Target | None = None
+    prices: tuple[Price, ...] = (Rounds(),)
+    faults: Faults | None = None
+    sweep: dict[str, list] = dataclasses.field(default_factory=dict)
+
+    def to_toml(self) -> str:
+        """Return the complete configuration, every default filled in; what is not given and has none is left out."""
+        algorithm = _table("algorithm", self.algorithm)
+        tables = {
+            "name": self.name,
+            "problem": _table("problem", self.problem),
+            "split": _table("split", self.split),
+            "sampler": _table("sampler", algorithm.pop("sampler")),
+            "algorithm": algorithm,
+            "run": _given(vars(self.run)),
+        }
+        if "solver" in algorithm:
+            algorithm["solver"] = _table("solver", algorithm["solver"])
+        if self.target is not None:
+            tables["target"] = _given(vars(self.target))
+        tables["price"] = [_table("price", price) for price in self.prices]
+        if self.faults is not None:
+            tables["faults"] = _given(vars(self.faults))
+        if self.sweep:
+            tables["sweep"] = self.sweep
+        return tomli_w.dumps(tables)
+
+
+KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "sweep")
+NEEDED = ("problem", "split", "sampler", "algorithm")
+
+
+def read(path: Path) -> Experiment:
+    """Read the configuration file `path`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}): give a TOML file") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML: {str(error)[0].lower()}{str(error)[1:]}") from None
+    return Reader(str(path), text, tables).experiment(path.stem)
+
+
+class Reader:
+    """Turns parsed tables into an experiment, and knows where each key stands in the text."""
+
+    def __init__(self, source: str, text: str, tables: dict):
+        self.source, self.text, self.tables = source, text, tables
+
+    def experiment(self, name: str) -> Experiment:
+        """Build the experiment."""
+        for key in self.tables:
+            if key not in KNOWN:
+                raise self.error((key,), str(unknown("table", key, KNOWN)))
+        for key in NEEDED:
+            if key not in self.tables:
+                raise self.error((), f"table [{key}] is missing: add it with a kind")
+        sampler = self.kind("sampler", ("sampler",))
+        prices = self.tables.get("price", [{"kind": "rounds"}])
+        if not isinstance(prices, list):
+            raise self.error(("price",), "prices are a list: write [[price]] with double brackets")
+        return Experiment(
+            name=self.tables.get("name", name),
+            problem=self.kind("problem", ("problem",)),
+            split=self.kind("split", ("split",)),
+            algorithm=self.kind("algorithm", ("algorithm",), sampler=sampler),
+            run=self.plain(RunSpec, ("run",), self.tables.get("run", {})),
+            target=self.optional(Target, "target"),
+            prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
+            faults=self.optional(Faults, "faults"),
+            sweep=self.sweep(),
+        )
+
+    def optional(self, cls, key: str):
+        """Build `cls` from the table `key`, or None where there is none."""
+        return self.plain(cls, (key,), self.tables[key]) if key in self.tables else None
+
+    def kind(self, table: str, path: tuple, **parts):
+        """Build what the `kind` of the table at `path` stands for."""
+        content = self.at(path) if path != ("price", 0) or "price" in self.tables else {"kind": "rounds"}
+        if isinstance(content, str):
+            content = {"kind": content}
+        if not isinstance(content, dict) or not isinstance(content.get("kind"), str):
+            raise self.error(path, f"table [{table}] needs a kind: one of {', '.join(sorted(TABLES[table]))}")
+        kind, rest = content["kind"], {key: value for key, value in content.items() if key != "kind"}
+        if kind not in TABLES[table]:
+            raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
+        cls = TABLES[table][kind]
+        if "solver" in {field.name for field in dataclasses.fields(cls)}:
+            parts["solver"] = self.kind("solver", (*path, "solver"))
+            rest.pop("solver", None)
+        return self.plain(cls, path, rest, **parts)
+
+    def plain(self, cls, path: tuple, content, **parts):
+        """Build `cls` from the table `content` at `path` and the `parts` built already."""
+        if not isinstance(content, dict):
+            raise self.error(path, f"[{path[0]}] is a table: write its keys below it")
+        model = _model(cls, tuple(sorted(parts)))
+        for key in content:
+            if key not in model.model_fields:
+                raise self.error((*path, key), str(unknown("key", key, model.model_fields)))
+        try:
+            values = {key: getattr(model(**content), key) for key in model.model_fields}
+            return cls(**values, **parts)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            where = (*path, *(part for part in first["loc"] if isinstance(part, str) and part in model.model_fields))
+            raise self.error(where, _sentence(first)) from None
+        except UserError as error:
+            raise self.error(path, str(error)) from None
+
+    def sweep(self) -> dict[str, list]:
+        """Return the grid: a list of values for each dotted name."""
+        grid = _flatten(self.tables.get("sweep", {}))
+        for name, values in grid.items():
+            if not isinstance(values, list) or not values:
+                raise self.error(("sweep", name), f"sweep {name} needs a list of values")
+        return grid
+
+    def at(self, path: tuple):
+        """Return what stands at `path`; None where there is nothing."""
+        content: Any = self.tables
+        for part in path:
+            content = content[part] if isinstance(part, int) or part in content else None
+            if content is None:
+                return None
+        return content
+
+    def error(self, path: tuple, sentence: str) -> UserError:
+        """Return `sentence` as an error that says where in the file it arose."""
+        line = line_of(self.text, path)
+        name = ".".join(str(part) for part in path if isinstance(part, str))
+        where = f"{self.source}, line {line}" if line else self.source
+        return UserError(f"{where}: {name}: {sentence}" if name else f"{where}: {sentence}")
+
+
+def line_of(text: str, path: tuple) -> int | None:
+    """Return the line of the key at `path` (names, and a number after the name of a list of tables), or of its table."""
+    names = [part for part in path if isinstance(part, str)]
+    number = next((part for part in path if isinstance(part, int)), 0)
+    table, seen, found = [], -1, None
+    for line, content in enumerate(text.splitlines(), start=1):
+        header = re.match(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]?\]", content)
+        if header:
+            table = [part.strip(" \"'") for part in header[1].split(".")]
+            seen += bool(names) and table == names[:1]
+            if names and table == names[: len(table)] and seen == number:
+                found = line
+            continue
+        key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
+        if key and [*table, *(part.strip("\"'") for part in key[1].split("."))] == names and seen in (number, -1):
+            return line
+    return found
+
+
+@functools.cache
+def _model(cls, parts: tuple[str, ...]) -> type[pydantic.BaseModel]:
+    """Return a pydantic model of the fields of `cls` that a configuration may give."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    options: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        if field.repr and field.name not in (*parts, "kind"):
+            default = ... if field.default is dataclasses.MISSING else field.default
+            options[field.name] = (hints[field.name], default)
+    strict = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    return pydantic.create_model(cls.__name__, __config__=strict, **options)
+
+
+def _sentence(error) -> str:
+    """Turn one of pydantic's errors into words."""
+    if error["type"] == "missing":
+        return f"{error['loc'][-1]} is missing: give it a value"
+    message = error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"must be {message}, but it is {error['input']!r}"
+
+
+def _flatten(table, prefix: str = "") -> dict[str, Any]:
+    """Return nested tables as one with dotted names."""
+    flat = {}
+    for key, value in table.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _given(values: dict) -> dict:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _table(name: str, value) -> dict:
+    """Return the record `value` as a table with its kind, its unshown fields left out."""
+    content = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
+    return {"kind": kind_of(name, value), **_given(content)}

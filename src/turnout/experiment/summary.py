@@ -1,0 +1,100 @@
+"""The summary of a run: what it was, what it cost and where it ended, as JSON."""
+
+import dataclasses
+import json
+import platform
+from importlib.metadata import version
+
+import jax
+import numpy as np
+
+from turnout.experiment.config import Experiment
+from turnout.experiment.registry import kind_of
+from turnout.problem import Problem
+from turnout.session import Session
+
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
+
+
+def summarise(experiment: Experiment, problem: Problem, session: Session, command: str, seconds: float) -> str:
+    """Return the summary of a run that has ended."""
+    trace, sampler = session.trace, experiment.algorithm.sampler
+    facts = {
+        "name": experiment.name,
+        "turnout": version("turnout"),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "device": jax.devices()[0].device_kind,
+        "command": command,
+        "status": "finished" if trace.diverged is None else "diverged",
+        "diverged": trace.diverged,
+        "seeds": {
+            "run": experiment.run.seed,
+            **experiment.run.seeds(),
+            "split": getattr(experiment.split, "seed", None),
+        },
+        "problem": {**shown("problem", experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},
+        "split": shown("split", experiment.split),
+        "sampler": {
+            **shown("sampler", sampler),
+            "design": type(sampler).__doc__.splitlines()[0],
+            "replacement": sampler.replacement,
+            "weights": sampler.weights,
+            "selection": next((site.selection for site in trace.sites), None),
+        },
+        "algorithm": {
+            key: shown("solver", value) if dataclasses.is_dataclass(value) else value
+            for key, value in shown("algorithm", experiment.algorithm).items()
+            if key != "sampler"
+        },
+        "precision": experiment.run.precision,
+        "engine": experiment.run.engine,
+        "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
+        "rounds": int(trace.columns["round"][-1]),
+        "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},
+        "metrics": trace.metrics,
+        "target": target_costs(experiment, trace),
+        "prices": [shown("price", price) for price in experiment.prices],
+        "seconds": round(seconds, 3),
+    }
+    return json.dumps(facts, indent=2, default=_plain) + "\n"
+
+
+def target_costs(experiment: Experiment, trace) -> dict | None:
+    """Return what reaching the target cost under every price asked for."""
+    target = experiment.target
+    if target is None:
+        return None
+    hit = target.first_hit(trace.columns)
+    return {
+        "metric": target.metric,
+        "below": target.below,
+        "reached": hit is not None,
+        "round": None if hit is None else int(trace.columns["round"][hit]),
+        "costs": {price.label: trace.cost(price) for price in experiment.prices},
+    }
+
+
+def shown(table: str, value) -> dict:
+    """Return the fields of a configured record, its kind first."""
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
+    return {"kind": kind_of(table, value), **fields}
+
+
+def _sizes(problem: Problem, x) -> dict:
+    sizes = problem.sizes
+    return {
+        "rows": int(sizes.sum()),
+        "parameters": int(sum(np.size(leaf) for leaf in jax.tree.leaves(x))),
+        "rows_per_client": {
+            "smallest": int(sizes.min()),
+            "median": float(np.median(sizes)),
+            "largest": int(sizes.max()),
+        },
+    }
+
+
+def _plain(value):
+    """Turn what JSON does not know into what it does."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"cannot write a {type(value).__name__} as JSON")

@@ -1,0 +1,221 @@
+"""One run, or all cells of a sweep, from its settings to its traces."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.engines.compiled import PLACES, Compiled
+from turnout.engines.job import Job
+from turnout.engines.nodes import Nodes
+from turnout.engines.progress import Progress
+from turnout.engines.storage import store
+from turnout.engines.swept import Swept
+from turnout.errors import UserError
+from turnout.exchange import Algorithm
+from turnout.faults import Faults
+from turnout.metrics import DIVERGED, NAMES
+from turnout.optimum import Optimum, solve
+from turnout.problem import Problem
+from turnout.samplers.base import Sampler
+from turnout.seeds import Seeds
+from turnout.solvers import CohortSolver
+from turnout.target import Target
+from turnout.trace import Trace
+
+Precision = Literal["double", "single"]
+CHUNK_SECONDS = 1.0
+"""How long a chunk of rounds should take: what a kill can lose, and how often progress is shown."""
+
+MEMORY = 256 * 2**20
+"""Bytes of client data that one exchange works on at a time, unless a run says otherwise."""
+
+
+class Cell(NamedTuple):
+    """One cell of a sweep: the hyper-parameters it sets, by dotted name, and its seed."""
+
+    settings: dict[str, float]
+    seed: int
+
+
+class Session:
+    """One run, or all cells of a sweep, chunk by chunk: between chunks it can be watched, saved and left."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        *,
+        seeds: Seeds,
+        model_seed: int,
+        rounds: int,
+        every: int = 1,
+        target: Target | None = None,
+        metrics: tuple[str, ...] | None = None,
+        engine: str = "compiled",
+        precision: Precision = "double",
+        faults: Faults | None = None,
+        optimum: Optimum | None = None,
+        memory: int = MEMORY,
+        label: str = "run",
+        cells: list[Cell] | None = None,
+    ):
+        if rounds < 0 or every < 1:
+            raise UserError(f"rounds must not be negative and every at least 1, but they are {rounds} and {every}")
+        self.rounds, self.every, self.precision, self.faults = rounds, every, precision, faults
+        self.label, self.cells = label, cells
+        self.metrics = wanted_metrics(problem, target, metrics)
+        if optimum is None and {"gap", "distance"} & set(self.metrics):
+            optimum = solve(problem)
+        with scope(precision):
+            algorithm = bind(algorithm, problem)
+            job = prepare(problem, seeds, model_seed, faults, optimum, memory)
+            if cells is not None:
+                self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
+            elif engine == "compiled":
+                self.engine = Compiled(job, algorithm, self.metrics, every)
+            else:
+                self.engine = Nodes(job, problem, algorithm, self.metrics, every)
+            self.progress: Progress = self.engine.begin()
+        names = [label] if cells is None else [cell_name(cell) for cell in cells]
+        self.traces = [Trace(self.engine.sites, label=name, target=target) for name in names]
+        self._written = 0
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the run; of a sweep, that of its first cell."""
+        return self.traces[0]
+
+    @property
+    def round(self) -> int:
+        """Rounds played so far."""
+        return int(np.max(self.progress.round))
+
+    @property
+    def rows(self) -> int:
+        """Trace rows of the whole run: one before the first round, then one every `every` rounds and at the end."""
+        return 1 + -(-self.rounds // self.every)
+
+    def play(self) -> Iterator["Session"]:
+        """Play to the end, yielding after each chunk."""
+        many = 1
+        while self._written < self.rows and any(trace.diverged is None for trace in self.traces):
+            # The first row looks at the start, before any round is played.
+            limit = self.rounds if self._written else 0
+            many = min(many, PLACES, self.rows - self._written) if self._written else 1
+            began = time.perf_counter()
+            with scope(self.precision):
+                self.progress, table = self.engine.advance(self.progress, limit, many)
+            self._keep(table, many)
+            yield self
+            spent = time.perf_counter() - began
+            many = many * 2 if spent < CHUNK_SECONDS / 2 else max(1, many // 2) if spent > 2 * CHUNK_SECONDS else many
+
+    def snapshot(self) -> dict:
+        """Return all that `restore` needs to go on from here, as lists and dicts of arrays."""
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.progress)]
+        return {
+            "progress": leaves,
+            "columns": [trace.columns for trace in self.traces],
+            "written": np.array(self._written),
+        }
+
+    def restore(self, snapshot: dict) -> None:
+        """Go on from where `snapshot` was taken of a session with the same settings."""
+        old, structure = jax.tree.flatten(self.progress)
+        new = snapshot["progress"]
+        if [(a.shape, a.dtype) for a in old] != [(a.shape, a.dtype) for a in new]:
+            raise UserError("the checkpoint holds a run of another shape or precision: start anew in another folder")
+        with scope(self.precision):
+            self.progress = jax.tree.unflatten(structure, [jnp.array(leaf) for leaf in new])
+        self._written = int(snapshot["written"])
+        for trace, columns in zip(self.traces, snapshot["columns"], strict=True):
+            trace.columns = columns
+        self._mark_models()
+
+    def _keep(self, table: dict[str, np.ndarray], many: int) -> None:
+        """Add the rows of a chunk to the traces, each up to where its run diverged; refuse silent losses."""
+        self._written += many
+        self._mark_models()
+        for k, trace in enumerate(self.traces):
+            rows = table if self.cells is None else {name: column[k] for name, column in table.items()}
+            if trace.diverged is not None:
+                rows = {name: column[rows["round"] < trace.diverged] for name, column in rows.items()}
+            trace.extend(rows)
+            if not len(trace):
+                raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
+            self._refuse_losses(trace.ledger.totals())
+
+    def _mark_models(self) -> None:
+        """Hand the last good parameters, and the round of divergence if there is one, to the traces."""
+        good = jax.tree.map(np.asarray, self.progress.good)
+        for k, trace in enumerate(self.traces):
+            failed = int(np.atleast_1d(self.progress.failed)[k])
+            trace.diverged = None if failed < 0 else failed
+            trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
+
+    def _refuse_losses(self, totals: dict[str, int]) -> None:
+        if totals["lost"]:
+            raise UserError(
+                f"{totals['lost']} drawn clients did not fit into a cohort's places: give the sampler a larger capacity"
+            )
+        if self.faults is not None and self.faults.missing == "raise" and totals["arrivals"] < totals["contacts"]:
+            missing = totals["contacts"] - totals["arrivals"]
+            raise UserError(f"{missing} replies were lost by round {self.round}: set missing to 'skip' or 'repeat' to go on")
+
+
+@contextmanager
+def scope(precision: Precision):
+    """Compute in 64 or 32 bits inside."""
+    with jax.enable_x64(precision == "double"):
+        yield
+
+
+def prepare(problem: Problem, seeds: Seeds, model_seed: int, faults, optimum, memory: int = MEMORY) -> Job:
+    """Put `problem` and all that an engine needs where it computes, in the precision in force."""
+    kind = jnp.result_type(float)
+    storage = store(problem)
+    per_client = storage.bytes_per_client()
+    job = Job(
+        storage=storage,
+        start=problem.start(jax.random.key(model_seed)),
+        seeds=seeds,
+        faults=faults,
+        optimum=optimum,
+        chunk=max(1, memory // per_client) if per_client else problem.clients,
+    )
+    return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
+
+
+def bind(node, problem: Problem):
+    """Fit the samplers and solvers that the record `node` holds to `problem`."""
+    if isinstance(node, Sampler):
+        return node.bind(problem.population)
+    if isinstance(node, CohortSolver):
+        return node.bind(problem)
+    if not is_dataclass(node):
+        return node
+    return replace(node, **{f.name: bind(getattr(node, f.name), problem) for f in fields(node) if f.init})
+
+
+def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`."""
+    if metrics is None:
+        metrics = ("accuracy",) if problem.classifies else ()
+    wanted = {"value", *metrics, *([target.metric] if target else [])}
+    unknown = wanted - set(NAMES)
+    if unknown:
+        raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")
+    if "accuracy" in wanted and not problem.classifies:
+        raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
+    return tuple(name for name in NAMES if name in wanted)
+
+
+def cell_name(cell: Cell) -> str:
+    """Write a cell's settings and seed as "gamma=10 inner=3 seed=0"."""
+    return " ".join([*(f"{name}={value:g}" for name, value in cell.settings.items()), f"seed={cell.seed}"])

@@ -1,0 +1,22 @@
+"""When a run is good enough."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from turnout.records import Positive, config
+
+
+@config
+class Target:
+    """`metric` < `below`; for "accuracy" it is the error rate, 1 - accuracy, that `below` bounds."""
+
+    metric: Literal["value", "gap", "gradient", "distance", "accuracy"]
+    below: Positive
+
+    def first_hit(self, columns: Mapping) -> int | None:
+        """Return the number of the first trace row that meets the target; None if there is none."""
+        values = np.asarray(columns[self.metric])
+        met = (1 - values if self.metric == "accuracy" else values) < self.below
+        return int(np.argmax(met)) if met.any() else None

@@ -1,0 +1,75 @@
+"""What a run leaves behind: one row for each evaluated round."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from jaxtyping import PyTree
+
+from turnout.engines.tally import to_ledger
+from turnout.ledger import EVENTS, Ledger, Site
+from turnout.metrics import NAMES
+from turnout.prices import Price, Rounds, cost_to_target
+from turnout.target import Target
+
+
+@dataclass
+class Trace:
+    """The rows of one run so far, and its parameters `x` after the last of them.
+
+    `columns` holds "round", "counts" [rows, sites, counters, 2] and one array for each metric.
+    """
+
+    sites: tuple[Site, ...]
+    label: str = "run"
+    target: Target | None = None
+    x: PyTree = None
+    diverged: int | None = None
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def extend(self, table: dict[str, np.ndarray]) -> None:
+        """Append rows."""
+        old = self.columns or {name: column[:0] for name, column in table.items()}
+        self.columns = {name: np.concatenate([old[name], column]) for name, column in table.items()}
+
+    def __len__(self) -> int:
+        return len(self.columns["round"]) if self.columns else 0
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was counted at each call site up to the last row."""
+        return to_ledger(self.sites, self.columns["counts"][-1])
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the last row."""
+        return {name: float(column[-1]) for name, column in self._metric_columns().items()}
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Round, metrics and cumulative events, one row for each evaluated round."""
+        totals = [to_ledger(self.sites, counts).totals() for counts in self.columns["counts"]]
+        events = {name: _integers([row[name] for row in totals]) for name in EVENTS}
+        rounds = pl.Series(self.columns["round"].astype(np.int64))
+        return pl.DataFrame({"round": rounds, **self._metric_columns(), **events})
+
+    def cost(self, price: Price | None = None) -> float | None:
+        """Return what the target cost under `price` (default: exchanges); None if it was not reached."""
+        hit = self.target.first_hit(self.columns) if self.target else None
+        return cost_to_target(price or Rounds(), self.frame, hit)
+
+    def chart(self, *prices: Price, metric: str | None = None):
+        """Return an Altair chart of a metric against cost, which shows itself in a notebook."""
+        from turnout.report.charts import curves
+        from turnout.report.result import Result
+
+        metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
+        return curves([Result.of(self)], metric, list(prices) or [Rounds()])
+
+    def _metric_columns(self) -> dict[str, np.ndarray]:
+        return {name: self.columns[name].astype(float) for name in NAMES if name in self.columns}
+
+
+def _integers(values: list[int]) -> pl.Series:
+    """Return counts as 64-bit integers, or as floats where they have outgrown those."""
+    return pl.Series(values, dtype=pl.Int64 if max(values, default=0) < 2**63 else pl.Float64)
