@@ -9,7 +9,7 @@ import polars as pl
 
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
-from turnout.prices import Price, Rounds
+from turnout.prices import Price
 from turnout.problem import Problem
 from turnout.seeds import Seeds
 from turnout.session import Cell, Precision, Session
@@ -60,17 +60,28 @@ class Sweep:
         return pl.concat(marked, how="vertical_relaxed")
 
     def costs(self, price: Price | None = None) -> pl.DataFrame:
-        """What the target cost for each setting under `price` (default: exchanges): the median over seeds, and how many met it.
+        """What the target cost each setting: the median over its seeds under `price` (default: exchanges), and how many met it.
 
         Seeds that did not reach the target count as infinitely dear. Cheapest first.
         """
-        rows = [
-            {**cell.settings, "reached": cost is not None, "cost": float("inf") if cost is None else cost}
-            for cell, cost in ((cell, trace.cost(price or Rounds())) for cell, trace in zip(self.cells, self.traces, strict=True))
+        rows = [{**cell.settings, "cost": cost} for cell, cost in zip(self.cells, self._costs(price), strict=True)]
+        settings = list(self.cells[0].settings)
+        frame = pl.DataFrame(rows).with_columns(reached=pl.col("cost").is_finite())
+        grouped = frame.group_by(settings or pl.lit("all").alias("settings"), maintain_order=True)
+        return grouped.agg(pl.col("cost").median(), pl.col("reached").sum()).sort("cost")
+
+    def typical(self, setting: Mapping[str, float], price: Price | None = None) -> Trace:
+        """Return the trace of the seed with the median cost among those with `setting`."""
+        mine = [
+            (cost, k)
+            for k, (cell, cost) in enumerate(zip(self.cells, self._costs(price), strict=True))
+            if all(setting[name] == value for name, value in cell.settings.items())
         ]
-        names = list(self.cells[0].settings)
-        grouped = pl.DataFrame(rows).group_by(names, maintain_order=True) if names else pl.DataFrame(rows).group_by(pl.lit(0))
-        return grouped.agg(pl.col("cost").median(), pl.col("reached").sum()).select(*names, "cost", "reached").sort("cost")
+        return self.traces[sorted(mine)[(len(mine) - 1) // 2][1]]
+
+    def _costs(self, price: Price | None) -> list[float]:
+        costs = [trace.cost(price) for trace in self.traces]
+        return [float("inf") if cost is None else cost for cost in costs]
 
 
 def sweep(

@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Out, command
+from turnout.errors import UserError
 
 
 @app.command()
@@ -22,6 +23,8 @@ def run(
     from turnout.report.result import Result
 
     experiment = config.read(file)
+    if experiment.sweep:
+        raise UserError(f"{file} has a [sweep] table: play it with turnout sweep")
     with watching() as watch:
         folder.start(experiment, out, data, watch, command())
     show([Result.read(out)], out)

@@ -7,6 +7,7 @@ from turnout.errors import UserError
 from turnout.experiment import folder as folders
 from turnout.experiment.config import Experiment
 from turnout.experiment.files import make_folder, write
+from turnout.report.result import Result
 
 RUNS = "runs.json"
 """Lists the folders of a comparison's runs, in their order."""
@@ -50,6 +51,6 @@ def finish(folder: Path, data: Path | None, watch: folders.Watch, command: str) 
             name: {key: summary[key] for key in ("status", "rounds", "metrics", "target")} for name, summary in summaries.items()
         },
     }
-    folders.report(runs, folder, folder.name)
+    folders.report([Result.read(run) for run in runs], folder, folder.name)
     write(folder / folders.SUMMARY, json.dumps(facts, indent=2) + "\n")
     return runs

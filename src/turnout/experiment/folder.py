@@ -1,6 +1,7 @@
 """A run's folder: what is in it while the run goes on, and what is left when it ends."""
 
 import io
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,20 +11,25 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from turnout.api import Sweep, cells_of
 from turnout.data.catalogue import load
 from turnout.data.dataset import digest
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.files import make_folder, write
-from turnout.experiment.summary import summarise
+from turnout.experiment.summary import summarise, to_json
 from turnout.problem import Problem
+from turnout.report.result import Result
 from turnout.seeds import Seeds
 from turnout.session import Session
 from turnout.wire import decode, encode
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
 OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs.json")
+
+SHOWN = 6
+"""Settings of a sweep that its report draws."""
 
 Watch = Callable[[Session], None]
 
@@ -64,7 +70,17 @@ def session_of(experiment: Experiment, problem: Problem, optimum=None) -> Sessio
         optimum=optimum,
         memory=spec.memory,
         label=experiment.name,
+        cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
     )
+
+
+def grid_of(experiment: Experiment) -> tuple[dict[str, list], list[int]]:
+    """Return the hyper-parameters of the algorithm that a sweep goes through, and its seeds."""
+    grid = {name.removeprefix("algorithm."): values for name, values in experiment.sweep.items()}
+    seeds = grid.pop("run.seed", None) or grid.pop("seed", None) or [experiment.run.seed]
+    if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        raise UserError(f"sweep: seeds are whole numbers from 0, but they are {seeds}")
+    return grid, seeds
 
 
 def new_folder(folder: Path) -> Path:
@@ -109,14 +125,13 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
     for _ in session.play():
         write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}))
         watch(session)
-    trace = session.trace
+    seconds = time.perf_counter() - began
     write(folder / "split.npz", _npz({"indices": built.split.indices, "offsets": built.split.offsets}))
-    write(folder / "model.npz", _npz(named_leaves(trace.x)))
-    write(folder / TRACE, _parquet(trace.frame))
-    write(folder / SUMMARY, summarise(experiment, built.problem, session, command, time.perf_counter() - began))
-    report([folder], folder, experiment.name)
+    finish = finish_sweep if experiment.sweep else finish_run
+    finish(experiment, built.problem, session, folder, command, seconds)
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    if trace.diverged is not None:
+    trace = session.trace
+    if trace.diverged is not None and not experiment.sweep:
         raise UserError(
             f"{experiment.name} diverged at round {trace.diverged}: the last good model, of round "
             f"{trace.columns['round'][-1]}, is in {folder / 'model.npz'}; lower the step size"
@@ -124,12 +139,36 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
     return session
 
 
-def report(runs: list[Path], folder: Path, title: str) -> None:
-    """Write the report and the figures that compare `runs` to `folder`."""
-    from turnout.report.page import write_figures, write_report
-    from turnout.report.result import Result
+def finish_run(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
+    """Write the results of one run."""
+    trace = session.trace
+    write(folder / "model.npz", _npz(named_leaves(trace.x)))
+    write(folder / TRACE, _parquet(trace.frame))
+    write(folder / SUMMARY, to_json(summarise(experiment, problem, trace, command, seconds)))
+    report([Result.read(folder)], folder, experiment.name)
 
-    results = [Result.read(run) for run in runs]
+
+def finish_sweep(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
+    """Write the results of a sweep: all rows, the cost of every setting, and a report of the cheapest ones."""
+    swept = Sweep(session.cells, session.traces)
+    costs = {price.label: swept.costs(price).to_dicts() for price in experiment.prices}
+    best = [swept.typical(setting, experiment.prices[0]) for setting in costs[experiment.prices[0].label][:SHOWN]]
+    summaries = [summarise(experiment, problem, trace, command, seconds) for trace in best]
+    write(folder / "model.npz", _npz(named_leaves(best[0].x)))
+    write(folder / TRACE, _parquet(swept.frame))
+    for row in (row for rows in costs.values() for row in rows):
+        row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
+    facts = {"cells": len(session.cells), "grid": experiment.sweep, "costs": costs}
+    write(folder / SUMMARY, to_json({**summaries[0], "sweep": facts}))
+    results = [Result(trace.label, facts, trace.frame) for trace, facts in zip(best, summaries, strict=True)]
+    report(results, folder, experiment.name)
+
+
+def report(results: list[Result], folder: Path, title: str) -> None:
+    """Write the report and the figures that compare `results` to `folder`."""
+    # Drawing is slow to import, and the last thing done.
+    from turnout.report.page import write_figures, write_report
+
     write_figures(folder, results)
     write_report(folder, results, title)
 

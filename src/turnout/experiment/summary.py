@@ -11,16 +11,16 @@ import numpy as np
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import kind_of
 from turnout.problem import Problem
-from turnout.session import Session
+from turnout.trace import Trace
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
 
 
-def summarise(experiment: Experiment, problem: Problem, session: Session, command: str, seconds: float) -> str:
-    """Return the summary of a run that has ended."""
-    trace, sampler = session.trace, experiment.algorithm.sampler
-    facts = {
-        "name": experiment.name,
+def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
+    """Return the facts about a run that has ended."""
+    sampler = experiment.algorithm.sampler
+    return {
+        "name": trace.label,
         "turnout": version("turnout"),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "device": jax.devices()[0].device_kind,
@@ -56,6 +56,10 @@ def summarise(experiment: Experiment, problem: Problem, session: Session, comman
         "prices": [shown("price", price) for price in experiment.prices],
         "seconds": round(seconds, 3),
     }
+
+
+def to_json(facts: dict) -> str:
+    """Write facts as JSON."""
     return json.dumps(facts, indent=2, default=_plain) + "\n"
 
 

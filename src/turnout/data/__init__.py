@@ -1,0 +1,17 @@
+"""Data sets and how their rows become clients."""
+
+from turnout.data.catalogue import CATALOGUE as CATALOGUE
+from turnout.data.catalogue import fetch as fetch
+from turnout.data.catalogue import load as load
+from turnout.data.catalogue import present as present
+from turnout.data.dataset import Dataset as Dataset
+from turnout.data.libsvm import read_libsvm as read_libsvm
+from turnout.data.splits import ContiguousSplit as ContiguousSplit
+from turnout.data.splits import DirichletSplit as DirichletSplit
+from turnout.data.splits import IidSplit as IidSplit
+from turnout.data.splits import KMeansSplit as KMeansSplit
+from turnout.data.splits import NaturalSplit as NaturalSplit
+from turnout.data.splits import PowerSplit as PowerSplit
+from turnout.data.splits import SortedSplit as SortedSplit
+from turnout.data.splits import Split as Split
+from turnout.data.splits import SplitKind as SplitKind

@@ -1,0 +1,147 @@
+"""A data set: feature rows, their labels, and the natural client of each row where there is one."""
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from turnout.errors import UserError, unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Features [rows, d] as float64, dense or sparse, labels [rows] as given, and each row's natural client `ids` [rows].
+
+    Sparse features are put in canonical form: indices sorted, no entry twice, no stored zeros.
+    Raises `UserError` where lengths differ or a feature or label is NaN or infinite.
+    """
+
+    name: str
+    features: np.ndarray | csr_array
+    labels: np.ndarray
+    ids: np.ndarray | None = None
+
+    def __post_init__(self):
+        features = _canonical(self.features) if issparse(self.features) else np.asarray(self.features, np.float64)
+        if features.ndim != 2:
+            raise UserError(f"data set {self.name}: features have shape {features.shape}: give a matrix, one row a sample")
+        object.__setattr__(self, "features", features)
+        self._set_column("labels", self.labels)
+        if self.ids is not None:
+            self._set_column("ids", self.ids)
+        self._check_finite()
+
+    def _set_column(self, field: str, values) -> None:
+        values = np.asarray(values)
+        if values.shape != (self.rows,):
+            raise UserError(f"data set {self.name}: {field} have shape {values.shape}: give {self.rows}, one a row")
+        object.__setattr__(self, field, values)
+
+    def _check_finite(self) -> None:
+        if isinstance(self.features, np.ndarray):
+            bad = ~np.isfinite(self.features).all(axis=1)
+        else:
+            bad = np.zeros(self.rows, bool)
+            bad[np.repeat(np.arange(self.rows), np.diff(self.features.indptr))[~np.isfinite(self.features.data)]] = True
+        for what, where in (("feature", bad), ("label", _not_finite(self.labels))):
+            if where.any():
+                raise UserError(
+                    f"data set {self.name}: row {np.argmax(where) + 1} has a {what} that is NaN or infinite: "
+                    "remove the row or fill the value in"
+                )
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.features.shape[0]
+
+    def normalized(self, how: str) -> "Dataset":
+        """Return the data set with scaled features.
+
+        "none": as they are; "rows": each row of Euclidean length 1, empty rows stay zero; "columns": each column with mean 0
+        and standard deviation 1, constant columns become zero (`UserError` for sparse features).
+        """
+        scalings = {"none": lambda features: features, "rows": _unit_rows, "columns": self._standard_columns}
+        if how not in scalings:
+            raise unknown("normalization", how, scalings)
+        return replace(self, features=scalings[how](self.features))
+
+    def _standard_columns(self, features):
+        if issparse(features):
+            raise UserError(
+                f"data set {self.name} is sparse, and centring its columns would store every zero: "
+                "normalize 'rows' instead, or give dense features"
+            )
+        if not self.rows:
+            return features
+        centred = features - features.mean(axis=0)
+        deviation = centred.std(axis=0)
+        varies = (features != features[:1]).any(axis=0) & (deviation > 0)
+        return np.where(varies, centred / np.where(varies, deviation, 1), 0)
+
+
+def digest(dataset: Dataset) -> str:
+    """Return the SHA-256 of the content, in the order of its rows, whatever text or compression it came from."""
+    features, total = dataset.features, sha256()
+    if isinstance(features, np.ndarray):
+        arrays = [np.array(features.shape), features]
+    else:
+        arrays = [np.array(features.shape), features.indptr, features.indices, features.data]
+    for array in [*arrays, dataset.labels, *([] if dataset.ids is None else [dataset.ids])]:
+        total.update(_bytes(array))
+    return total.hexdigest()
+
+
+def checksum(dataset: Dataset) -> str:
+    """Return the SHA-256 of the rows as a set: that of the sorted SHA-256 of each row's label, columns and values."""
+    features, labels = dataset.features, dataset.labels.astype("<f8")
+    if isinstance(features, np.ndarray):
+        # Converted row by row: a canonical copy of a large dense matrix would double its memory.
+        rows = (_entries(np.flatnonzero(row), row[row != 0]) for row in features)
+    else:
+        bounds = zip(features.indptr, features.indptr[1:], strict=False)
+        columns, values = features.indices.astype("<i8"), features.data.astype("<f8")
+        rows = (_entries(columns[a:b], values[a:b]) for a, b in bounds)
+    digests = [sha256(label.tobytes() + row).digest() for label, row in zip(labels, rows, strict=True)]
+    return sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def _entries(columns, values) -> bytes:
+    return columns.astype("<i8").tobytes() + values.astype("<f8").tobytes()
+
+
+def _bytes(array: np.ndarray) -> bytes:
+    if array.dtype.kind in "biu":
+        return array.astype("<i8").tobytes()
+    return array.astype("<f8").tobytes() if array.dtype.kind == "f" else "\n".join(map(str, array)).encode()
+
+
+def _canonical(matrix) -> csr_array:
+    matrix = csr_array(matrix, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    # scikit-learn's k-means refuses 64-bit indices.
+    small = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+    return csr_array((matrix.data, matrix.indices.astype(small), matrix.indptr.astype(small)), shape=matrix.shape)
+
+
+def _not_finite(values: np.ndarray) -> np.ndarray:
+    return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+
+
+def _unit_rows(features):
+    """Divide by the largest entry first, so that no square overflows or vanishes."""
+    if isinstance(features, np.ndarray):
+        scaled = features / _or_one(np.abs(features).max(axis=1, initial=0))[:, None]
+        return scaled / _or_one(np.linalg.norm(scaled, axis=1))[:, None]
+    owner = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+    largest = np.zeros(features.shape[0])
+    np.maximum.at(largest, owner, np.abs(features.data))
+    scaled = features.data / largest[owner]
+    lengths = np.sqrt(np.bincount(owner, scaled**2, minlength=features.shape[0]))
+    return csr_array((scaled / lengths[owner], features.indices, features.indptr), shape=features.shape)
+
+
+def _or_one(values: np.ndarray) -> np.ndarray:
+    return np.where(values > 0, values, 1)

@@ -1,0 +1,117 @@
+"""Reading LIBSVM text: a row is `label index:value ...`, indices count from 1 and increase."""
+
+import bz2
+import gzip
+import lzma
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from turnout.data.dataset import Dataset
+from turnout.errors import UserError
+
+OPENERS = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
+"""How to open each kind of compressed file."""
+
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+
+LARGEST_INDEX = 2**31 - 1
+
+
+def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
+    """Read a LIBSVM file, plain or compressed (.xz, .bz2, .gz), as sparse features [rows, d].
+
+    d is `features`, or the largest index present. Raises `UserError` with the line of the first mistake.
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    path = Path(path)
+    try:
+        with open_text(path) as file:
+            matrix, labels = load_svmlight_file(file, n_features=features, zero_based=False)
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
+    except (ValueError, OverflowError) as error:
+        raise _mistake(path, features, error) from None
+    if not labels.size:
+        raise UserError(f"{path}: the file holds no rows: give one with lines such as '+1 3:0.5 7:1'")
+    if not (np.isfinite(matrix.data).all() and np.isfinite(labels).all()):
+        raise _mistake(path, features, "NaN or infinite")
+    return Dataset(data_name(path), matrix, labels)
+
+
+def open_text(path: Path):
+    """Open a plain or compressed file for reading bytes."""
+    return OPENERS.get(path.suffix, open)(path, "rb")
+
+
+def data_name(path: Path) -> str:
+    """Return the file's name without the ending of its compression."""
+    return path.stem if path.suffix in OPENERS else path.name
+
+
+def unreadable(path: Path, error: BaseException) -> UserError:
+    """Return the error for a file that cannot be opened or decompressed."""
+    if isinstance(error, FileNotFoundError):
+        return UserError(f"{path}: there is no such file: check the path")
+    if isinstance(error, OSError) and error.strerror:
+        return UserError(f"{path}: cannot be read ({error.strerror}): give a file that can")
+    return UserError(f"{path}: cannot be decompressed ({error or type(error).__name__}): fetch or copy the file again")
+
+
+def _mistake(path: Path, features: int | None, error) -> UserError:
+    """Return the error for the first line of `path` that is wrong."""
+    try:
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                wrong = _wrong(line.partition(b"#")[0].split(), features)
+                if wrong:
+                    return UserError(f"{path}, line {number}: {wrong}: a line reads 'label index:value index:value ...'")
+    except UNREADABLE as broken:
+        return unreadable(path, broken)
+    return UserError(f"{path}: not LIBSVM text ({error}): a line reads 'label index:value index:value ...'")
+
+
+def _wrong(words: list[bytes], features: int | None) -> str | None:
+    """Say what is wrong with the words of one line; None where nothing is."""
+    if not words:
+        return None
+    label, entries = words[0], words[1:]
+    if _number(label) is None:
+        return f"the label {_shown(label)} is not a finite number"
+    if entries and entries[0].startswith(b"qid:"):
+        entries = entries[1:]
+    before = 0
+    for entry in entries:
+        index, colon, value = entry.partition(b":")
+        if not colon:
+            return f"{_shown(entry)} is not index:value"
+        try:
+            position = int(index)
+        except ValueError:
+            return f"the index in {_shown(entry)} is not a whole number"
+        if position < 1:
+            return f"the index in {_shown(entry)} is less than 1"
+        if position > (features or LARGEST_INDEX):
+            return f"the index in {_shown(entry)} is more than {features or LARGEST_INDEX}"
+        if position <= before:
+            return f"the index in {_shown(entry)} does not increase (the one before is {before})"
+        if _number(value) is None:
+            return f"the value in {_shown(entry)} is not a finite number"
+        before = position
+    return None
+
+
+def _number(word: bytes) -> float | None:
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _shown(word: bytes) -> str:
+    text = word.decode("ascii", "backslashreplace")
+    return repr(text if len(text) <= 40 else text[:37] + "...")

@@ -1,0 +1,61 @@
+"""Reading MNIST from its four idx files, with the writer of each image as its natural client."""
+
+import gzip
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from turnout.data.dataset import Dataset
+from turnout.data.libsvm import UNREADABLE, unreadable
+from turnout.errors import UserError
+
+PARTS = {"mnist": "train", "mnist.t": "t10k"}
+WRITERS = "mnist_writers.npz"
+
+
+def mnist_files(name: str) -> tuple[str, str]:
+    """Return the names of the files with the images and the labels of "mnist" or "mnist.t"."""
+    return f"{PARTS[name]}-images-idx3-ubyte.gz", f"{PARTS[name]}-labels-idx1-ubyte.gz"
+
+
+def read_mnist(name: str, folder: Path) -> Dataset:
+    """Read "mnist" or "mnist.t" from `folder`: features are pixels / 255, `ids` the writers where their file is there."""
+    images_file, labels_file = (folder / file for file in mnist_files(name))
+    images, labels = read_idx(images_file), read_idx(labels_file)
+    if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+        raise UserError(
+            f"{images_file} holds shape {images.shape} and {labels_file.name} shape {labels.shape}: "
+            "give the images and the labels of the same set"
+        )
+    writers = _writers(name, folder / WRITERS, labels) if (folder / WRITERS).exists() else None
+    return Dataset(name, images.reshape(len(images), -1) / 255, labels.astype(np.int64), writers)
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Read a gzipped idx file of unsigned bytes: two zeros, type 8, the number of axes, their lengths, the values."""
+    try:
+        with gzip.open(path, "rb") as file:
+            content = file.read()
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
+        raise UserError(f"{path}: not an idx file of unsigned bytes (it does not start with 0 0 8): fetch or copy it again")
+    start = 4 + 4 * content[3]
+    shape = tuple(np.frombuffer(content[4:start], ">u4").tolist()) if len(content) >= start else None
+    if shape is None or len(content) - start != math.prod(shape):
+        raise UserError(f"{path}: its length does not agree with its header: fetch or copy it again")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _writers(name: str, path: Path, labels: np.ndarray) -> np.ndarray:
+    part = "train" if name == "mnist" else "test"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            writers, digits = file[f"{part}_writer"], file[f"{part}_label"]
+    except (*UNREADABLE, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: cannot be read ({error}): copy it again, or remove it to do without writers") from None
+    if not np.array_equal(digits, labels):
+        raise UserError(f"{path}: its {part}_label are not the labels of {name}: give the file that belongs to this set")
+    return writers

@@ -1,0 +1,1 @@
+"""Reports: what results say, as tables, figures and one self-contained page."""

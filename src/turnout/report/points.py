@@ -1,0 +1,68 @@
+"""The points of a figure: what is drawn of each trace, and what is left out and why."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.prices import Price
+from turnout.report.result import Result
+
+PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
+"""A line has at most PER_LINE points, and fewer where many lines would have more than IN_ALL, but always AT_LEAST."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price); `notes` say what is not drawn."""
+
+    rows: list[dict]
+    notes: list[str]
+
+
+def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
+    """Return what to draw of `metric`; on a log axis that is only what is above zero."""
+    limit = max(AT_LEAST, min(PER_LINE, IN_ALL // len(results)))
+    rows, hidden, thinned = [], 0, False
+    for result in results:
+        values = np.asarray(result.values(metric), float)
+        shown = np.isfinite(values) & (values > 0 if log else True)
+        kept = np.flatnonzero(shown)
+        hidden += len(values) - len(kept)
+        thinned |= len(kept) > limit
+        rows += _rows(result, metric, values, prices, thin(kept, limit, result.hit))
+    notes = []
+    if hidden:
+        which = "not above zero or not finite, which a log axis cannot show" if log else "not finite"
+        notes.append(f"left out: {hidden:,} values {which}")
+    if thinned:
+        notes.append(f"drawn: at most {limit:,} evaluations of each run, evenly spaced")
+    return Points(rows, notes)
+
+
+def thin(kept: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
+    """Return at most `limit` >= 3 of the row numbers `kept`: the first, the last, `hit` and others evenly spaced."""
+    if len(kept) <= limit:
+        return kept
+    chosen = kept[np.linspace(0, len(kept) - 1, limit - 1).round().astype(int)]
+    return np.union1d(chosen, kept[kept == hit]) if hit is not None else chosen
+
+
+def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], chosen: np.ndarray) -> list[dict]:
+    rounds = result.trace["round"].to_numpy()[chosen]
+    costs = [np.asarray(price.cost(result.trace), float)[chosen] for price in prices]
+    hit = result.hit if result.target and result.target.metric == metric else None
+    return [
+        {
+            "label": result.label,
+            "round": int(rounds[j]),
+            "metric": _compact(values[row]),
+            "hit": bool(row == hit),
+            **{f"cost{k}": _compact(cost[j]) for k, cost in enumerate(costs)},
+        }
+        for j, row in enumerate(chosen)
+    ]
+
+
+def _compact(value: float) -> float:
+    """Keep seven significant digits, which is more than a screen shows, so that pages stay small."""
+    return float(f"{value:.7g}")

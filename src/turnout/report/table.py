@@ -1,0 +1,130 @@
+"""The cost to reach the target: one row per result, one column per price."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.errors import UserError
+from turnout.prices import Price, Rounds, cost_to_target
+from turnout.report.result import Result, distinct
+from turnout.report.words import METRICS, amount, human_bytes, number
+from turnout.target import Target
+
+EVENTS = ("exchanges", "cohorts", "bytes_down", "bytes_up")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one result paid: up to the target where it was reached, for the whole run where it was not.
+
+    `costs` and `cheapest` follow the table's prices; `best` is the smallest value of the target's metric (for accuracy: of
+    the error rate), None without a target; `events` holds exchanges, cohorts, bytes_down and bytes_up.
+    """
+
+    label: str
+    target: Target | None
+    round: int | None
+    best: float | None
+    costs: tuple[float, ...]
+    cheapest: tuple[bool, ...]
+    events: dict[str, int]
+    diverged: bool = False
+
+    @property
+    def reached(self) -> bool:
+        return self.round is not None
+
+    @property
+    def outcome(self) -> str:
+        """Say in words when the target was reached, or how near the run came."""
+        if self.target is None:
+            return "no target"
+        if self.reached:
+            return f"round {self.round:,}"
+        best = "" if self.best is None else f" (best {self.best:.4g})"
+        return f"{'diverged' if self.diverged else 'not reached'}{best}"
+
+    def cost(self, price: Price, k: int) -> str:
+        """Write the cost under `price`, the table's k-th; "> 70" where 70 was spent without reaching the target."""
+        return self._bound(amount(price, self.costs[k]))
+
+    def count(self, event: str) -> str:
+        """Write the count of `event`."""
+        value = self.events[event]
+        return self._bound(human_bytes(value) if event.startswith("bytes") else number(value))
+
+    def _bound(self, text: str) -> str:
+        return text if self.reached or self.target is None else f"> {text}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a comparison; `target` is the one that all results share, None if they differ or there is none."""
+
+    prices: tuple[Price, ...]
+    target: Target | None
+    rows: tuple[Row, ...]
+    same_problem: bool
+
+
+def table(results: list[Result]) -> Table:
+    """Compute the cost of each result under every price that any of them was configured with."""
+    if not results:
+        raise UserError("there is nothing to report: give at least one finished run")
+    results = distinct(results)
+    prices = prices_of(results)
+    targets = {result.target for result in results}
+    shared = targets.pop() if len(targets) == 1 else None
+    paid = [[cost_to_target(price, result.trace, _row(result)) for price in prices] for result in results]
+    reached = [result.hit is not None for result in results]
+    marks = _cheapest(paid, reached) if shared and len(results) > 1 else np.zeros((len(results), len(prices)), bool)
+    rows = [_paid(*parts) for parts in zip(results, paid, marks.tolist(), strict=True)]
+    problems = [(result.summary.get("problem"), result.summary.get("split")) for result in results]
+    return Table(tuple(prices), shared, tuple(rows), all(problem == problems[0] for problem in problems))
+
+
+def prices_of(results: list[Result]) -> list[Price]:
+    """Return the different prices of all results in order of appearance; rounds where there are none."""
+    return list(dict.fromkeys(price for result in results for price in result.prices)) or [Rounds()]
+
+
+def main_metric(results: list[Result]) -> str:
+    """Return the metric to judge by: a target's, or else the first of `words.METRICS` that all results have."""
+    common = shared_metrics(results)
+    targets = [result.target.metric for result in results if result.target]
+    chosen = next((metric for metric in [*targets, *common] if metric in common), None)
+    if chosen is None:
+        raise UserError("the results have no metric in common: run them again with the same metrics, or report each alone")
+    return chosen
+
+
+def shared_metrics(results: list[Result]) -> list[str]:
+    """Return the metrics that all results have."""
+    return [metric for metric in METRICS if all(metric in result.trace.columns for result in results)]
+
+
+def _row(result: Result) -> int:
+    return -1 if result.hit is None else result.hit
+
+
+def _cheapest(paid: list[list[float]], reached: list[bool]) -> np.ndarray:
+    """Mark the smallest cost [results, prices] of each column among the results that reached the target."""
+    costs = np.where(np.asarray(reached)[:, None], np.asarray(paid), np.inf)
+    return np.isfinite(costs) & (costs <= costs.min(axis=0))
+
+
+def _paid(result: Result, costs: list[float], cheapest: list[bool]) -> Row:
+    best = None
+    if result.target:
+        values = result.values(result.target.metric)
+        best = float(np.nanmin(values)) if np.isfinite(values).any() else None
+    return Row(
+        label=result.label,
+        target=result.target,
+        round=None if result.hit is None else int(result.trace["round"][result.hit]),
+        best=best,
+        costs=tuple(costs),
+        cheapest=tuple(cheapest),
+        events={name: int(result.trace[name][_row(result)]) for name in EVENTS},
+        diverged=result.summary.get("status") == "diverged",
+    )

@@ -1,0 +1,48 @@
+"""How figures look, on light and on dark ground."""
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+
+# The hues of Okabe and Ito, which colour-blind readers can tell apart, without yellow; adjusted in lightness to each ground.
+LIGHT = {
+    "paper": "#ffffff",
+    "ink": "#1c2530",
+    "soft": "#5a6672",
+    "faint": "#e6e9ed",
+    "lines": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#56b4e9", "#555555"],
+}
+DARK = {
+    "paper": "#15191f",
+    "ink": "#e6eaef",
+    "soft": "#a3adb8",
+    "faint": "#2a313a",
+    "lines": ["#4aa8e0", "#ff8a3d", "#2fc79a", "#e39bc3", "#e6b84c", "#9ad4f5", "#b9bfc6"],
+}
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
+"""Each time the colours are used up, the next dash pattern."""
+
+
+def config(palette: dict) -> dict:
+    """Return the Vega-Lite configuration for a palette."""
+    text = {"labelColor": palette["soft"], "titleColor": palette["ink"], "labelFontSize": 12, "titleFontSize": 13}
+    return {
+        "background": palette["paper"],
+        "font": FONT,
+        "view": {"stroke": None},
+        "axis": {
+            **text, "titleFontWeight": "normal", "gridColor": palette["faint"], "domainColor": palette["soft"],
+            "tickColor": palette["soft"], "labelPadding": 6,
+        },
+        "axisY": {"domain": False, "ticks": False},
+        "axisX": {"grid": False},
+        "legend": {**text, "labelColor": palette["ink"], "symbolStrokeWidth": 3, "symbolSize": 180, "labelLimit": 260},
+        "title": {
+            "color": palette["ink"], "subtitleColor": palette["soft"], "fontSize": 13, "subtitleFontSize": 12,
+            "fontWeight": "normal",
+        },
+        "range": {"category": palette["lines"]},
+        "style": {
+            "target": {"stroke": palette["soft"], "strokeDash": [5, 4], "strokeWidth": 1.2},
+            "target-label": {"fill": palette["soft"], "fontSize": 12, "align": "left", "dx": 4, "dy": -6},
+            "hit": {"stroke": palette["paper"], "strokeWidth": 1.5, "size": 90, "filled": True, "opacity": 1},
+        },
+    }  # fmt: skip
