@@ -38,7 +38,7 @@ class Problem:
     """
 
     rows: PyTree
-    offsets: Int[np.ndarray, " n+1"]
+    offsets: Int[np.ndarray, " bounds"]
     population: Population
 
     strongly_convex: ClassVar[bool] = False

@@ -3,7 +3,7 @@
 import functools
 import numbers
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import annotated_types as at
 import jax
@@ -26,7 +26,23 @@ def static(**options) -> typing.Any:
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field, static))
 def record(cls):
     """Make `cls` a frozen dataclass and a pytree whose leaves are all fields not declared `static()`."""
-    return jax.tree_util.register_dataclass(config(cls))
+    cls = config(cls)
+    leaves = [f.name for f in fields(cls) if not f.metadata.get("static")]
+    statics = [f.name for f in fields(cls) if f.metadata.get("static")]
+
+    def flatten(self):
+        keyed = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in leaves]
+        return keyed, tuple(getattr(self, name) for name in statics)
+
+    def unflatten(fixed, values):
+        # JAX puts all sorts of things in the place of leaves, so that nothing is checked here.
+        self = object.__new__(cls)
+        for name, value in (*zip(leaves, values, strict=True), *zip(statics, fixed, strict=True)):
+            object.__setattr__(self, name, value)
+        return self
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+    return cls
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field, static))

@@ -27,7 +27,7 @@ class SparseRows:
 
     values: Float[Any, " entries"]
     columns: Int[Any, " entries"]
-    starts: Int[Any, " rows+1"]
+    starts: Int[Any, " bounds"]
     width: int = static()
     longest: int = static()
 

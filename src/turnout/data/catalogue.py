@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.libsvm import OPENERS, read_libsvm
@@ -41,32 +42,22 @@ class Entry:
         return f"LIBSVM {self.remote}" if self.remote else "MNIST idx files"
 
 
-# a6a has no feature 123, and a9a.t none that is larger than 122; a9a.t keeps the 123 of a9a, with which it is used.
+# No row of a6a or a9a.t has feature 123: a6a is known with 122 features, a9a.t with the 123 of a9a, which it tests.
 _ENTRIES = (
-    Entry("mushrooms", 8124, 112, 2, "binary/mushrooms",
-          "c18b0c5e18ce6e799214df64e8136ce55d8d7f443ddf829125be5adf7d252036"),
-    Entry("a6a", 11220, 122, 2, "binary/a6a",
-          "0b843c812b54bf9dd160447d5a49bd0ba5e1b4ebf6e5cd03bbb08a33a546c6ab"),
-    Entry("a6a.t", 21341, 123, 2, "binary/a6a.t",
-          "364cde529dfbce8752cbeae4dad3449a6147d3b9e562c5c9de3be3770d23f192"),
-    Entry("a9a", 32561, 123, 2, "binary/a9a",
-          "0d1d94c0a53831025ddc0936823bc9ceece69ff17bcf41408c93e2f15857264f"),
-    Entry("a9a.t", 16281, 123, 2, "binary/a9a.t",
-          "ef4ff0d6e52f7a9fe902cfe2d28b0c40ff9556c65465f54055ac5d4031836e60"),
-    Entry("w8a", 49749, 300, 2, "binary/w8a",
-          "06a7c32551c7502dd39e2faaa49b81248da8eefdf089e4ab9134832c4706f36d"),
-    Entry("w8a.t", 14951, 300, 2, "binary/w8a.t",
-          "816fda99b5a4c3ccec7d7cc499102ba78cbc4a446386c6431e6930cdf5cc30df"),
-    Entry("ijcnn1", 49990, 22, 2, "binary/ijcnn1.bz2",
-          "29c4eb03c4bf2f6e69da8dfc52d0a2142b2923510fa7bc307df28599cfc333c0"),
-    Entry("duke", 44, 7129, 2, "binary/duke.bz2",
-          "3fd3aa008f071029c331a137bc8a139bb6b7317affdf4df70bf1331a2432dfc6"),
-    Entry("news20", 15935, 62061, 20, "multiclass/news20.bz2",
-          "e8ae5de7e1fc61bf08676909d7164652fb72cdb7509394975ec030b6775b7644"),
-    Entry("mnist", 60000, 784, 10, None,
-          "5bdc86d445a407a405454c767798f67780ebe32d2df4c2dd260e57bf8f110c88"),
-    Entry("mnist.t", 10000, 784, 10, None,
-          "3c0717c156f23bb4a16d89e2311d239cfbd942f49aab592944bc8ae49347f1f7"),
+    Entry("mushrooms", 8124, 112, 2, "binary/mushrooms", "c18b0c5e18ce6e799214df64e8136ce55d8d7f443ddf829125be5adf7d252036"),
+    Entry("a6a", 11220, 122, 2, "binary/a6a", "0b843c812b54bf9dd160447d5a49bd0ba5e1b4ebf6e5cd03bbb08a33a546c6ab"),
+    Entry("a6a.t", 21341, 123, 2, "binary/a6a.t", "364cde529dfbce8752cbeae4dad3449a6147d3b9e562c5c9de3be3770d23f192"),
+    Entry("a9a", 32561, 123, 2, "binary/a9a", "0d1d94c0a53831025ddc0936823bc9ceece69ff17bcf41408c93e2f15857264f"),
+    Entry("a9a.t", 16281, 123, 2, "binary/a9a.t", "ef4ff0d6e52f7a9fe902cfe2d28b0c40ff9556c65465f54055ac5d4031836e60"),
+    Entry("w8a", 49749, 300, 2, "binary/w8a", "06a7c32551c7502dd39e2faaa49b81248da8eefdf089e4ab9134832c4706f36d"),
+    Entry("w8a.t", 14951, 300, 2, "binary/w8a.t", "816fda99b5a4c3ccec7d7cc499102ba78cbc4a446386c6431e6930cdf5cc30df"),
+    Entry("ijcnn1", 49990, 22, 2, "binary/ijcnn1.bz2", "29c4eb03c4bf2f6e69da8dfc52d0a2142b2923510fa7bc307df28599cfc333c0"),
+    Entry("duke", 44, 7129, 2, "binary/duke.bz2", "3fd3aa008f071029c331a137bc8a139bb6b7317affdf4df70bf1331a2432dfc6"),
+    Entry(
+        "news20", 15935, 62061, 20, "multiclass/news20.bz2", "e8ae5de7e1fc61bf08676909d7164652fb72cdb7509394975ec030b6775b7644"
+    ),
+    Entry("mnist", 60000, 784, 10, None, "5bdc86d445a407a405454c767798f67780ebe32d2df4c2dd260e57bf8f110c88"),
+    Entry("mnist.t", 10000, 784, 10, None, "3c0717c156f23bb4a16d89e2311d239cfbd942f49aab592944bc8ae49347f1f7"),
     Entry("breast_cancer", 569, 30, 2, bundled=True),
     Entry("digits", 1797, 64, 10, bundled=True),
     Entry("iris", 150, 4, 3, bundled=True),
@@ -76,8 +67,8 @@ _ENTRIES = (
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}
 
 
-def load(name: str | Path, folder: Path | None = None) -> Dataset:
-    """Load a known data set from `folder`, $TURNOUT_DATA or scikit-learn, or else the LIBSVM file at the path `name`."""
+def load(name: str | Path, folder: str | Path | None = None) -> Dataset:
+    """Load a known data set from `folder`, $TURNOUT_DATA or scikit-learn, or else the LIBSVM file at path `name`."""
     entry = CATALOGUE.get(str(name))
     if entry is not None and entry.bundled:
         return _bundled(entry)
@@ -85,7 +76,7 @@ def load(name: str | Path, folder: Path | None = None) -> Dataset:
     if entry is not None and path is not None:
         return _known(entry, path)
     path = Path(name)
-    if path.exists() or len(path.parts) > 1:
+    if os.path.exists(path) or len(path.parts) > 1:
         return read_libsvm(path)
     if entry is None:
         raise unknown("data set", str(name), CATALOGUE)
@@ -94,14 +85,11 @@ def load(name: str | Path, folder: Path | None = None) -> Dataset:
     raise UserError(f"data set {name} is not here: run turnout data fetch {name}, or set TURNOUT_DATA to its folder")
 
 
-def present(name: str, folder: Path | None = None) -> Path | None:
-    """Return where the file of a known data set is, in `folder` or else in $TURNOUT_DATA; None where it is in neither."""
+def present(name: str, folder: str | Path | None = None) -> Path | None:
+    """Return where a known data set's file is, in `folder` or else in $TURNOUT_DATA; None where it is in neither."""
     if name not in CATALOGUE:
         raise unknown("data set", name, CATALOGUE)
-    home = os.environ.get("TURNOUT_DATA")
-    for place in (folder, Path(home) if home else None):
-        if place is None:
-            continue
+    for place in map(Path, filter(None, (folder, os.environ.get("TURNOUT_DATA")))):
         if name in PARTS:
             images, labels = (place / file for file in mnist_files(name))
             if images.is_file() and labels.is_file():
@@ -113,7 +101,7 @@ def present(name: str, folder: Path | None = None) -> Path | None:
     return None
 
 
-def fetch(name: str, folder: Path, base_url: str = LIBSVM) -> Path:
+def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
     """Download a known data set into `folder`, verify its content and return its path.
 
     Whatever goes wrong raises `UserError` and leaves what was in the folder as it was.
@@ -124,21 +112,21 @@ def fetch(name: str, folder: Path, base_url: str = LIBSVM) -> Path:
     if entry.bundled:
         raise UserError(f"data set {name} comes with scikit-learn: there is nothing to fetch, use its name")
     if entry.remote is None:
-        raise UserError(f"data set {name} is not on the LIBSVM site: put {' and '.join(mnist_files(name))} into {folder}")
+        files = " and ".join(mnist_files(name))
+        raise UserError(f"data set {name} is not on the LIBSVM site: put {files} into {folder}")
     url = f"{base_url.rstrip('/')}/{entry.remote}"
     content = _download(name, url)
-    file = Path(entry.remote).name
-    # The name keeps its ending, by which the reader knows the compression.
-    target, partial = folder / file, folder / f".partial-{os.getpid()}-{file}"
+    folder, file = Path(folder), Path(entry.remote).name
+    target = folder / file
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        _verify(entry, partial, url)
-        os.replace(partial, target)
+        # Inside the folder, so that the last step is a rename within one file system.
+        with TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
+            (Path(partial) / file).write_bytes(content)
+            _verify(entry, Path(partial) / file, url)
+            os.replace(Path(partial) / file, target)
     except OSError as error:
         raise UserError(f"{target}: cannot be written ({error.strerror}): choose another folder or free some space") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 
@@ -146,12 +134,12 @@ def _download(name: str, url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
             return response.read()
+    except urllib.error.HTTPError as error:
+        error.close()
+        reason = f"HTTP {error.code} {error.reason}"
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) and error.reason else error
-        code = f"HTTP {error.code} " if isinstance(error, urllib.error.HTTPError) else ""
-        raise UserError(
-            f"data set {name} cannot be fetched from {url} ({code}{reason}): check the network, or give another --base-url"
-        ) from None
+        reason = getattr(error, "reason", error)
+    raise UserError(f"data set {name} cannot be fetched from {url} ({reason}): check the network, or give another --base-url")
 
 
 def _verify(entry: Entry, path: Path, url: str) -> None:

@@ -11,7 +11,7 @@ from turnout.errors import UserError, unknown
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features [rows, d] as float64, dense or sparse, labels [rows] as given, and each row's natural client `ids` [rows].
+    """Features [rows, d] as float64, dense or sparse, labels [rows] as given, natural clients `ids` [rows] or None.
 
     Sparse features are put in canonical form: indices sorted, no entry twice, no stored zeros.
     Raises `UserError` where lengths differ or a feature or label is NaN or infinite.
@@ -25,7 +25,7 @@ class Dataset:
     def __post_init__(self):
         features = _canonical(self.features) if issparse(self.features) else np.asarray(self.features, np.float64)
         if features.ndim != 2:
-            raise UserError(f"data set {self.name}: features have shape {features.shape}: give a matrix, one row a sample")
+            raise UserError(f"data set {self.name}: features have shape {features.shape}: give one row a sample")
         object.__setattr__(self, "features", features)
         self._set_column("labels", self.labels)
         if self.ids is not None:
@@ -59,8 +59,8 @@ class Dataset:
     def normalized(self, how: str) -> "Dataset":
         """Return the data set with scaled features.
 
-        "none": as they are; "rows": each row of Euclidean length 1, empty rows stay zero; "columns": each column with mean 0
-        and standard deviation 1, constant columns become zero (`UserError` for sparse features).
+        "none": as they are; "rows": each row of Euclidean length 1, empty rows stay zero; "columns": each column with
+        mean 0 and standard deviation 1, constant columns become zero (`UserError` for sparse features).
         """
         scalings = {"none": lambda features: features, "rows": _unit_rows, "columns": self._standard_columns}
         if how not in scalings:

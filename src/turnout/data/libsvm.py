@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from turnout.data.dataset import Dataset
 from turnout.errors import UserError
@@ -18,6 +19,8 @@ OPENERS = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 LARGEST_INDEX = 2**31 - 1
+
+REMEDY = "a line reads 'label index:value index:value ...'"
 
 
 def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
@@ -39,7 +42,7 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
         raise UserError(f"{path}: the file holds no rows: give one with lines such as '+1 3:0.5 7:1'")
     if not (np.isfinite(matrix.data).all() and np.isfinite(labels).all()):
         raise _mistake(path, features, "NaN or infinite")
-    return Dataset(data_name(path), matrix, labels)
+    return Dataset(data_name(path), csr_array(matrix), labels)
 
 
 def open_text(path: Path):
@@ -68,10 +71,10 @@ def _mistake(path: Path, features: int | None, error) -> UserError:
             for number, line in enumerate(file, 1):
                 wrong = _wrong(line.partition(b"#")[0].split(), features)
                 if wrong:
-                    return UserError(f"{path}, line {number}: {wrong}: a line reads 'label index:value index:value ...'")
+                    return UserError(f"{path}, line {number}: {wrong}: {REMEDY}")
     except UNREADABLE as broken:
         return unreadable(path, broken)
-    return UserError(f"{path}: not LIBSVM text ({error}): a line reads 'label index:value index:value ...'")
+    return UserError(f"{path}: not LIBSVM text ({error}): {REMEDY}")
 
 
 def _wrong(words: list[bytes], features: int | None) -> str | None:

@@ -21,7 +21,7 @@ def mnist_files(name: str) -> tuple[str, str]:
 
 
 def read_mnist(name: str, folder: Path) -> Dataset:
-    """Read "mnist" or "mnist.t" from `folder`: features are pixels / 255, `ids` the writers where their file is there."""
+    """Read "mnist" or "mnist.t" from `folder`: features are pixels / 255, `ids` the writers if their file is there."""
     images_file, labels_file = (folder / file for file in mnist_files(name))
     images, labels = read_idx(images_file), read_idx(labels_file)
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
@@ -41,7 +41,7 @@ def read_idx(path: Path) -> np.ndarray:
     except UNREADABLE as error:
         raise unreadable(path, error) from None
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
-        raise UserError(f"{path}: not an idx file of unsigned bytes (it does not start with 0 0 8): fetch or copy it again")
+        raise UserError(f"{path}: not an idx file of unsigned bytes (these start with 0 0 8): fetch or copy it again")
     start = 4 + 4 * content[3]
     shape = tuple(np.frombuffer(content[4:start], ">u4").tolist()) if len(content) >= start else None
     if shape is None or len(content) - start != math.prod(shape):
@@ -52,10 +52,11 @@ def read_idx(path: Path) -> np.ndarray:
 def _writers(name: str, path: Path, labels: np.ndarray) -> np.ndarray:
     part = "train" if name == "mnist" else "test"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy leaves a path open when its content is not a zip file.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             writers, digits = file[f"{part}_writer"], file[f"{part}_label"]
-    except (*UNREADABLE, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: cannot be read ({error}): copy it again, or remove it to do without writers") from None
+    except (*UNREADABLE, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: cannot be read ({error}): copy it again, or do without it") from None
     if not np.array_equal(digits, labels):
-        raise UserError(f"{path}: its {part}_label are not the labels of {name}: give the file that belongs to this set")
+        raise UserError(f"{path}: its {part}_label differ from the labels of {name}: give the file of this set")
     return writers

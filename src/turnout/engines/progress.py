@@ -1,5 +1,6 @@
 """Where a run stands, and the steps that every engine takes from there."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -35,7 +36,7 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     return State(samplers, clients, no_counts(len(sites)), zero, zero, ())
 
 
-def begin(asks: type[EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
+def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
     """Return the progress before the first round."""
     ask = asks(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites), sites)
     server = strongly_typed(algorithm.start(ask, strongly_typed(job.start)))
@@ -52,7 +53,7 @@ def begin(asks: type[EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -
     return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
 
 
-def play_round(asks: type[EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
+def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
     """Play one round."""
     zero = jnp.zeros((), "int32")
     state = State(progress.samplers, progress.clients, progress.counts, zero, zero, ())

@@ -32,7 +32,7 @@ class Blocks:
 
     problem: Problem
     weight: Float[Any, "n s"] | None
-    row_share: Float[Any, " ns"]
+    row_share: Float[Any, " all_rows"]
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's `oracle(order, x, *v)`."""
@@ -58,7 +58,7 @@ class Tiles:
     """
 
     problem: Problem
-    starts: Int[Any, " n+1"]
+    starts: Int[Any, " bounds"]
     row_share: Float[Any, " rows"]
     tile: int = static()
     lanes: int = static()

@@ -13,7 +13,6 @@ from turnout.engines.compiled import CompiledAsk, advance, discover
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.errors import UserError, unknown
-from turnout.seeds import Seeds
 
 BATCH = 1 if jax.default_backend() == "cpu" else 64
 """Cells computed side by side: on a CPU one after another is as fast, since cells with fewer steps wait for the others."""
@@ -33,7 +32,7 @@ class Swept:
         self.swept = tuple(k for k, column in enumerate(columns) if any(leaf is not column[0] for leaf in column))
         self.leaves = [jnp.stack([jnp.asarray(a) for a in c]) if k in self.swept else c[0] for k, c in enumerate(columns)]
         seeds = jnp.array([cell.seed for cell in cells])
-        self.seeds = Seeds(seeds, seeds, seeds)
+        self.seeds = jax.tree.map(lambda _: seeds, job.seeds)
         starts = [strongly_typed(job.storage.problem.start(jax.random.key(cell.seed))) for cell in cells]
         self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
         self.sites = discover(job, algorithm)
@@ -80,7 +79,7 @@ def _advance(job: Job, cells, leaves, limit, rows, *, structure, swept, **option
     return lax.map(one, cells, batch_size=BATCH)
 
 
-def set_leaves(node, settings: dict[str, float]):
+def set_leaves(node, settings: dict[str, int | float]):
     """Return the record `node` with the fields named "field" or "part.field" set."""
     for name, value in settings.items():
         node = _set(node, name.split("."), value, name)

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt
+from jaxtyping import Array, Integer, UInt
 
 from turnout.ledger import COUNTERS, Ledger, Site
 
@@ -14,7 +14,7 @@ def no_counts(sites: int) -> Counts:
     return jnp.zeros((sites, len(COUNTERS), 2), "uint32")
 
 
-def add_events(counts: Counts, site: int, events: dict[str, Int[Array, ""]]) -> Counts:
+def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]]) -> Counts:
     """Return `counts` with `events` added at `site`."""
     more = jnp.stack([jnp.asarray(events.get(name, 0)).astype("uint32") for name in COUNTERS])
     low = counts[site, :, 0] + more

@@ -46,7 +46,7 @@ class Network(Problem):
 
     def correct(self, x, rows):
         features, labels = rows
-        return (jnp.argmax(self.logits(x, features), axis=-1) == labels).astype(jnp.result_type(float))
+        return (jnp.argmax(self.logits(x, features), axis=-1).astype(labels.dtype) == labels).astype(jnp.result_type(float))
 
     def start(self, key):
         """Draw weights from the Glorot-uniform law; biases are zero."""

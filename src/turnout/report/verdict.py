@@ -36,7 +36,9 @@ def _nobody(table: Table) -> str:
     if not known:
         return f"{sentence}."
     nearest = min(known, key=lambda row: row.best)
-    which = f"the nearest was {nearest.label} with {nearest.best:.4g}" if len(table.rows) > 1 else f"the best was {nearest.best:.4g}"
+    which = (
+        f"the nearest was {nearest.label} with {nearest.best:.4g}" if len(table.rows) > 1 else f"the best was {nearest.best:.4g}"
+    )
     return f"{sentence}; {which}."
 
 

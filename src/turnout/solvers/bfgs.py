@@ -9,7 +9,11 @@ from jaxtyping import Array, Bool, Float
 from turnout.records import record
 from turnout.solvers.base import CohortSolver
 
-ARMIJO = 1e-4
+DECREASE = 0.1
+"""The share of the decrease that the slope promises which a step must bring."""
+
+SLACK = 1e-6
+"""A change of phi below this share of it counts as none: there the slopes, which rounding spoils less, decide."""
 
 
 class QuasiNewton(NamedTuple):
@@ -25,8 +29,9 @@ class QuasiNewton(NamedTuple):
 class Bfgs(CohortSolver):
     """y <- y - H grad phi(y), with H the BFGS approximation of the inverse Hessian (Nocedal and Wright, Algorithm 6.1).
 
-    Each point asked about is a trial: where phi did not decrease enough (Armijo), the next trial halves the step, so that the
-    line search costs exchanges like any other step. H starts at 1 / (L + 1 / gamma) and takes the scale of the first pair.
+    Each point asked about is a trial: where phi did not decrease enough, by Armijo's condition or near the minimiser by that
+    of Hager and Zhang (2005, equation 5), the next trial halves the step, so that the line search costs exchanges like any
+    other step. H starts at 1 / (L + 1 / gamma) and takes the scale of the first pair.
     """
 
     def start(self, x, convexity):
@@ -39,9 +44,10 @@ class Bfgs(CohortSolver):
         return state.y + state.step
 
     def update(self, state, value, gradient):
-        # Near the minimiser rounding hides the decrease, so a loss of a few units in the last place is accepted.
-        slack = 10 * jnp.finfo(value.dtype).eps * jnp.abs(value)
-        enough = value <= state.value + ARMIJO * jnp.vdot(state.gradient, state.step) + slack
+        slope, new_slope = jnp.vdot(state.gradient, state.step), jnp.vdot(gradient, state.step)
+        armijo = value <= state.value + DECREASE * slope
+        level = value <= state.value + SLACK * jnp.abs(value)
+        enough = armijo | (level & (new_slope <= (2 * DECREASE - 1) * slope))
 
         def accept():
             started = jnp.isfinite(state.value)

@@ -1,0 +1,29 @@
+# Everything that sets up, shows, checks or measures turnout. The environment is made on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+.DEFAULT_GOAL := demo
+
+$(BIN)/turnout: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(BIN)/turnout
+	rm -rf demo
+	$(BIN)/turnout compare examples/demo/*.toml --out demo
+
+test: $(BIN)/turnout
+	$(BIN)/python -m pytest
+
+lint: $(BIN)/turnout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(BIN)/turnout
+	$(BIN)/python -m benchmarks --out bench/results.json
+
+clean:
+	rm -rf .venv demo bench

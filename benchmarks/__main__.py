@@ -1,0 +1,72 @@
+"""Run the benchmarks, print one table and write every timing: `python -m benchmarks [TOPIC ...] [--out FILE]`."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.machine import facts, versions
+from benchmarks.timing import REPEATS, Line
+
+TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "startup")
+VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
+
+
+def main() -> int:
+    """Measure the topics asked for; the exit code is 1 if a bar is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure ratios and hold them to bars.")
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"some of {', '.join(TOPICS)}; all if none is given")
+    parser.add_argument("--out", type=Path, default=Path("bench/results.json"), help="file for the results (JSON)")
+    options = parser.parse_args()
+    unknown = sorted(set(options.topics) - set(TOPICS))
+    if unknown:
+        parser.error(f"unknown topic {unknown[0]!r}: known are {', '.join(TOPICS)}")
+    results = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
+        "machine": facts(),
+        "versions": versions(),
+        "repeats": REPEATS,
+    }
+    console = Console(stderr=True)
+    lines: list[Line] = []
+    for topic in options.topics or TOPICS:
+        with console.status(f"measuring {topic}"):
+            lines += import_module(f"benchmarks.{topic}").measure()
+    results["lines"] = [{**asdict(line), "passed": line.passed} for line in lines]
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    Console().print(table_of(lines))
+    print(f"every timing is in {options.out}")
+    return 1 if any(line.passed is False for line in lines) else 0
+
+
+def table_of(lines: list[Line]) -> Table:
+    """Return the table of all lines."""
+    table = Table(box=None, pad_edge=False)
+    for name, justify in (("topic", "left"), ("what", "left"), ("measured", "right"), ("bar", "right"), ("", "left")):
+        table.add_column(name, justify=justify)
+    table.add_column("note", style="dim")
+    for line in lines:
+        table.add_row(line.topic, line.what, measured(line), bar(line), VERDICTS[line.passed], line.note)
+    return table
+
+
+def measured(line: Line) -> str:
+    """Write the measured number."""
+    return "-" if line.measured is None else f"{line.measured:.3g} {line.unit}".rstrip()
+
+
+def bar(line: Line) -> str:
+    """Write the bar."""
+    return "" if line.bar is None else f"{'>=' if line.at_least else '<='} {line.bar:g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""A sweep of 200 runs as one program, against the same runs one after another and against 200 commands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import jax
+
+import turnout as t
+from benchmarks.timing import Line, alternate, ratio, seconds
+from turnout.api import cells_of
+from turnout.data import ContiguousSplit, load, present
+from turnout.optimum import solve
+from turnout.problems import Logistic
+from turnout.seeds import Seeds
+from turnout.session import Session, bind
+
+CLIENTS, COHORT, ROUNDS, MU = 100, 10, 20, 0.1
+GRID = {"gamma": [0.1, 1.0, 10.0, 100.0, 1000.0], "inner": [1, 2, 3, 4, 5, 6, 8, 10]}
+SEEDS = [0, 1, 2, 3, 4]
+MIDDLE = {"gamma": 10.0, "inner": 5}
+SETTINGS = {"data": "a6a", "clients": CLIENTS, "cohort": COHORT, "rounds": ROUNDS, "grid": GRID, "seeds": SEEDS}
+TURNOUT = (sys.executable, "-c", "from turnout.cli import main; main()")
+
+
+def measure() -> list[Line]:
+    """Return both comparisons."""
+    what = "a sweep of 200 runs over"
+    if present("a6a") is None:
+        note = "skipped: put a6a into $TURNOUT_DATA"
+        return [Line("sweeps", f"{what} its runs in one process", None, note=note)]
+    return [*in_process(what), commands()]
+
+
+def in_process(what: str) -> list[Line]:
+    """Compare the loops over rounds of both in one process, after compilation and with it."""
+    problem = Logistic.of(load("a6a"), ContiguousSplit(CLIENTS).split(load("a6a")), MU)
+    algorithm, optimum = bind(t.Sppm(t.Nice(COHORT), t.Bfgs(), **MIDDLE), problem), solve(problem)
+    cells = cells_of(GRID, SEEDS)
+
+    def play(algorithm, seed, cells) -> float:
+        session = Session(
+            algorithm, problem, seeds=Seeds(seed, seed, seed), model_seed=seed, rounds=ROUNDS, metrics=("gap",),
+            optimum=optimum, cells=cells,
+        )  # fmt: skip
+        return seconds(lambda: list(session.play()))
+
+    def one_program() -> float:
+        return play(algorithm, 0, cells)
+
+    def one_by_one() -> float:
+
+        return sum(play(t.Sppm(algorithm.sampler, algorithm.solver, **c.settings), c.seed, None) for c in cells)
+
+    def afresh(timed) -> float:
+        jax.clear_caches()
+        return timed()
+
+    cold = alternate({"sweep": lambda: afresh(one_program), "runs": lambda: afresh(one_by_one)}, 3, warm=False)
+    taken = alternate({"sweep": one_program, "runs": one_by_one})
+    return [
+        Line("sweeps", f"{what} its runs in one process", ratio(taken, "sweep", "runs"), 1.0, settings=SETTINGS,
+             note=times(taken), timings=taken),
+        Line("sweeps", "the same, compilation included", ratio(cold, "sweep", "runs"), settings=SETTINGS,
+             note=times(cold), timings=cold),
+    ]  # fmt: skip
+
+
+def commands() -> Line:
+    """Compare one `turnout sweep` with 200 times one `turnout run`."""
+    with TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (folder / "run.toml").write_text(configuration(), encoding="utf-8")
+        (folder / "sweep.toml").write_text(configuration() + grid(), encoding="utf-8")
+        numbers = iter(range(1000))
+
+        def command(name: str) -> float:
+            out = folder / f"{name}-{next(numbers)}"
+            return seconds(lambda: subprocess.run(
+                [*TURNOUT, name, str(folder / f"{name}.toml"), "--out", str(out)],
+                check=True, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"},
+            ))  # fmt: skip
+
+        what = "200 commands over one turnout sweep"
+        try:
+            taken = alternate({"run": lambda: command("run"), "sweep": lambda: command("sweep")}, 3, warm=False)
+        except subprocess.CalledProcessError as error:
+            reason = (error.stderr.strip().splitlines() or ["no message"])[-1]
+            return Line("sweeps", what, None, settings=SETTINGS, note=f"skipped: {reason}")
+    note = f"{median(taken['run']):.1f} s a run, {median(taken['sweep']):.1f} s the sweep"
+    faster = len(cells_of(GRID, SEEDS)) * median(taken["run"]) / median(taken["sweep"])
+    return Line("sweeps", what, faster, 10.0, at_least=True, note=note, settings=SETTINGS, timings=taken)
+
+
+def configuration() -> str:
+    """Return the run in the middle of the grid as a configuration."""
+    return f"""
+[problem]
+kind = "logistic"
+data = "a6a"
+mu = {MU}
+[split]
+kind = "contiguous"
+clients = {CLIENTS}
+[sampler]
+kind = "nice"
+size = {COHORT}
+[algorithm]
+kind = "sppm"
+solver = "bfgs"
+gamma = {MIDDLE["gamma"]}
+inner = {MIDDLE["inner"]}
+[run]
+rounds = {ROUNDS}
+metrics = ["gap"]
+"""
+
+
+def grid() -> str:
+    """Return the grid as a table of a configuration."""
+    return f"[sweep]\ngamma = {GRID['gamma']}\ninner = {GRID['inner']}\nseed = {SEEDS}\n"
+
+
+def times(taken: dict[str, list[float]]) -> str:
+    """Write the median time of each side."""
+    return ", ".join(f"{name} {median(values):.2f} s" for name, values in taken.items())

@@ -1,0 +1,24 @@
+"""Strict numerics for every test: 64 bits, no implicit promotion of types or ranks."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+settings.register_profile("turnout", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("turnout")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of the real data sets."""
+    folder = os.environ.get("TURNOUT_DATA")
+    if not folder:
+        pytest.skip("the real data sets are not here: set TURNOUT_DATA to their folder")
+    return Path(folder)

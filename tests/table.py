@@ -1,0 +1,94 @@
+"""The algorithms and problems that every conformance test goes through: add a row, get all tests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from scaffold import Scaffold
+
+import turnout as t
+from turnout.data.dataset import Dataset
+from turnout.data.splits import DirichletSplit, Split
+
+
+@dataclass(frozen=True)
+class Row:
+    """One algorithm: how to make it with a sampler, a second setting of its leaves, and what one round sends.
+
+    `hand_count` gives the exchanges, re-asks, vectors down and up for one client asked, and queries, of one round.
+    """
+
+    name: str
+    make: Callable[[t.Sampler], t.Algorithm]
+    other: dict
+    exchanges: int
+    vectors: tuple[int, int]
+    scalars_up: int
+    queries: int
+    gradient_step: float | None = None
+
+
+ROWS = [
+    Row("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=3), {"lr": 0.02}, 1, (1, 1), 0, 3),
+    Row("fedavg-one-step", lambda s: t.FedAvg(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
+    Row("mbgd", lambda s: t.MbGd(s, lr=0.05), {"lr": 0.01}, 1, (1, 1), 0, 1, 0.05),
+    Row("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=4), {"steps": 2}, 1, (1, 1), 0, 4),
+    Row("mblocalgd-one-step", lambda s: t.MbLocalGd(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
+    Row(
+        "sppm-gd",
+        lambda s: t.Sppm(s, t.GradientDescent(smoothness=20.0, convexity=0.0), gamma=2.0, inner=1),
+        {"gamma": 1.0},
+        1,
+        (1, 1),
+        1,
+        1,
+        1 / 20.5,
+    ),
+    Row(
+        "sppm-agd",
+        lambda s: t.Sppm(s, t.AcceleratedGradient(smoothness=20.0, convexity=0.0), gamma=2.0, inner=4),
+        {"inner": 3},
+        4,
+        (1, 1),
+        1,
+        4,
+    ),
+    Row("sppm-bfgs", lambda s: t.Sppm(s, t.Bfgs(smoothness=20.0), gamma=0.5, inner=5), {"gamma": 1.0}, 5, (1, 1), 1, 5),
+    Row("scaffold", lambda s: Scaffold(s, lr=0.02, steps=3), {"lr": 0.01}, 1, (2, 2), 0, 4),
+]
+
+
+@cache
+def quadratic() -> t.Problem:
+    """Twelve clients, five unknowns, eigenvalues in [1, 10]."""
+    return t.Quadratic.random(12, 5, seed=1)
+
+
+@cache
+def logistic() -> t.Problem:
+    """Twelve clients of very different sizes, so that rows are stored in tiles, with unequal weights lambda."""
+    generator = np.random.default_rng(2)
+    sizes = np.array([3, 5, 40, 7, 9, 1, 2, 60, 8, 8, 3, 2])
+    rows = int(sizes.sum())
+    labels = np.where(generator.normal(size=rows) > 0, 1.0, -1.0)
+    dataset = Dataset("made", generator.normal(size=(rows, 5)), labels)
+    split = Split(np.arange(rows), np.concatenate([[0], np.cumsum(sizes)]))
+    return t.Logistic.of(dataset, split, mu=0.1, weights=sizes.astype(float))
+
+
+@cache
+def network() -> t.Problem:
+    """Six clients with mixed labels and a two-layer network on nested parameters."""
+    generator = np.random.default_rng(3)
+    features = generator.normal(size=(90, 4))
+    dataset = Dataset("made", features, np.digitize(features[:, 0] + features[:, 1], [-0.5, 0.5]))
+    return t.Network.of(dataset, DirichletSplit(clients=6, concentration=1.0).split(dataset), hidden=7, mu=0.01)
+
+
+PROBLEMS = {"quadratic": quadratic, "logistic": logistic, "network": network}
+
+
+def with_leaves(algorithm: t.Algorithm, leaves: dict) -> t.Algorithm:
+    """Return the algorithm with other hyper-parameters."""
+    return replace(algorithm, **leaves)

@@ -1,0 +1,263 @@
+"""The contract of `ask`: what may be asked, in which order, and what is counted where."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from table import quadratic
+
+import turnout as t
+from turnout.session import Session
+
+ENGINES = ["compiled", "nodes"]
+
+
+@t.record
+class Talker(t.Algorithm):
+    """Draws, loops, branches and asks again: after each round x = (rounds, exchanges), to check the ledger with."""
+
+    sampler: t.Sampler
+    delegate: t.Sampler
+    count: int
+
+    def round(self, ask, x):
+        cohort = ask.draw(self.sampler)
+        ask(cohort, self.echo, x)
+        x = ask.loop(self.count, lambda x: x + 0 * ask(cohort, self.echo, x).mean(), x)
+        x = ask.loop(2, lambda x: x + 0 * ask(self.sampler, self.echo, x).mean(), x)
+
+        def twice(x):
+            again = ask.draw(self.delegate)
+            ask(again, self.echo, (x, x))
+            return x + 0 * ask(again, self.echo, (x, x)).mean()[0]
+
+        x = ask.cond(x[0] % 2 == 0, twice, lambda x: x + 0 * ask(self.delegate, self.echo, x).mean(), x)
+        return x + 1
+
+    @t.on_client
+    def echo(self, client, message):
+        return t.Done(message, queries=client.id % 2)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_loops_and_branches_are_counted_as_they_happen(engine):
+    """Round 1 (x = 0) takes the first branch, rounds 2 and 4 the other one, round 3 the first again."""
+    algorithm = Talker(t.Nice(3), t.Delegate(client=1), 4)
+    trace = t.run(algorithm, quadratic(), rounds=4, engine=engine)
+    rows = {row["path"]: row for row in trace.ledger.rows()}
+    assert list(rows) == [
+        "0", "1", "2.loop.0", "3.loop.0", "3.loop.1", "4.then.0", "4.then.1", "4.then.2", "4.otherwise.0", "4.otherwise.1",
+    ]  # fmt: skip
+    counted = {path: (row["exchanges"], row["cohorts"], row["reasks"], row["contacts"]) for path, row in rows.items()}
+    assert counted["1"] == (4, 4, 0, 12)
+    assert counted["2.loop.0"] == (16, 0, 16, 48)
+    assert counted["3.loop.1"] == (8, 8, 0, 24)
+    assert counted["4.then.1"] == (2, 2, 0, 2)
+    assert counted["4.then.2"] == (2, 0, 2, 2)
+    assert counted["4.otherwise.1"] == (2, 2, 0, 2)
+    assert (rows["0"]["draws_random"], rows["3.loop.0"]["draws_random"]) == (4, 8)
+    assert (rows["4.then.0"]["draws_delegate"], rows["4.otherwise.0"]["draws_delegate"]) == (2, 2)
+    assert (rows["4.then.1"]["vectors_down"], rows["4.then.1"]["bytes_up"]) == (2, 80)
+    assert rows["4.then.1"]["queries_total"] == 2
+    assert rows["1"]["queries_slowest"] <= 4
+
+
+def test_the_count_of_a_loop_is_swept_and_charged_by_cell():
+    algorithm = Talker(t.Nice(3), t.Delegate(client=1), 4)
+    swept = t.sweep(algorithm, quadratic(), {"count": [0, 2, 5]}, rounds=2)
+    exchanges = [trace.ledger.totals()["exchanges"] for trace in swept.traces]
+    assert exchanges == [2 * (1 + count + 2) + 3 for count in (0, 2, 5)]
+
+
+@t.record
+class Learner(t.Sampler):
+    """Draws client 0 until it has been told of a second feedback, then client 1; counts what it was told."""
+
+    def start(self, population):
+        return jnp.zeros((), "int32")
+
+    def draw(self, state, key, population):
+        return t.Cohort.of((state >= 2).astype("int32")[None], 1.0, population, selection="arbitrary")
+
+    def observe(self, state, cohort, feedback):
+        return state + feedback.astype("int32")[0]
+
+
+@t.record
+class Watcher(t.Algorithm):
+    """x counts how often client 1 was drawn."""
+
+    sampler: t.Sampler
+
+    def round(self, ask, x):
+        cohort = ask.draw(self.sampler)
+        seen = ask(cohort, self.who, x).mean()
+        ask.observe(cohort, jnp.ones(1))
+        return x + seen
+
+    @t.on_client
+    def who(self, client, x):
+        return t.Done(jnp.full_like(x, client.id))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sampler_learns_from_feedback(engine):
+    trace = t.run(Watcher(Learner()), quadratic(), rounds=5, engine=engine)
+    np.testing.assert_array_equal(trace.x, np.full(5, 3.0))
+
+
+def test_a_sampler_learns_inside_a_loop_too():
+    @t.record
+    class Inside(Watcher):
+        def round(self, ask, x):
+            return ask.loop(5, lambda x: super(Inside, self).round(ask, x), x)
+
+    np.testing.assert_array_equal(t.run(Inside(Learner()), quadratic(), rounds=1).x, np.full(5, 3.0))
+
+
+class Raw(t.Algorithm):
+    """Asks inside a raw JAX construct, which no engine can follow."""
+
+    def round(self, ask, x):
+        return self.wrong(ask, x)
+
+    @t.on_client
+    def echo(self, client, message):
+        return t.Done(message)
+
+
+@t.record
+class InLoop(Raw):
+    sampler: t.Sampler
+
+    def wrong(self, ask, x):
+        return lax.fori_loop(0, 2, lambda _, x: ask(self.sampler, self.echo, x).mean(), x)
+
+
+@t.record
+class InBranch(Raw):
+    sampler: t.Sampler
+
+    def wrong(self, ask, x):
+        return lax.cond(x[0] > 0, lambda x: ask(self.sampler, self.echo, x).mean(), lambda x: x, x)
+
+
+@t.record
+class InVmap(Raw):
+    sampler: t.Sampler
+
+    def wrong(self, ask, x):
+        return jax.vmap(lambda a: ask(self.sampler, self.echo, x).mean() * a)(x)[0]
+
+
+@pytest.mark.parametrize("kind", [InLoop, InBranch, InVmap])
+def test_asking_inside_a_raw_jax_construct_is_one_sentence(kind):
+    with pytest.raises(t.UserError, match="use ask.loop or ask.cond"):
+        t.run(kind(t.Nice(2)), quadratic(), rounds=1)
+
+
+@t.record
+class Unmarked(t.Algorithm):
+    sampler: t.Sampler
+
+    def round(self, ask, x):
+        return ask(self.sampler, self.echo, x).mean()
+
+    def echo(self, client, message):
+        return t.Done(message)
+
+
+@t.record
+class Stranger(t.Algorithm):
+    def round(self, ask, x):
+        return ask(t.Nice(2), self.echo, x).mean()
+
+    @t.on_client
+    def echo(self, client, message):
+        return t.Done(message)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "words"),
+    [
+        (Unmarked(t.Nice(2)), "mark it with @on_client"),
+        (Stranger(), "is not a field of Stranger"),
+        (t.Algorithm(), "has no round"),
+    ],
+)
+def test_what_may_not_be_asked(algorithm, words):
+    with pytest.raises(t.UserError, match=words):
+        t.run(algorithm, quadratic(), rounds=1)
+
+
+def test_a_cohort_from_elsewhere_counts_as_asked_again():
+    """A cohort that was carried through a loop is no longer known to be fresh, and is never charged less."""
+
+    @t.record
+    class Carrier(Stranger):
+        sampler: t.Sampler
+
+        def round(self, ask, x):
+            cohort = ask.draw(self.sampler)
+            _, x = ask.loop(1, lambda both: (both[0], ask(both[0], self.echo, both[1]).mean()), (cohort, x))
+            return x
+
+    totals = t.run(Carrier(t.Nice(2)), quadratic(), rounds=3).ledger.totals()
+    assert (totals["draws_random"], totals["cohorts"], totals["reasks"]) == (3, 0, 3)
+
+
+def test_local_randomness_belongs_to_client_round_and_seed():
+    @t.record
+    class Dice(t.Algorithm):
+        sampler: t.Sampler
+
+        def round(self, ask, x):
+            return x + ask(self.sampler, self.roll, x).mean()
+
+        @t.on_client
+        def roll(self, client, x):
+            return t.Done(jax.random.normal(client.key, x.shape))
+
+    runs = {
+        (engine, seed): t.run(Dice(t.Nice(3)), quadratic(), rounds=3, seed=seed, engine=engine)
+        for engine in ENGINES
+        for seed in (0, 1)
+    }
+    np.testing.assert_allclose(runs["compiled", 0].x, runs["nodes", 0].x, atol=1e-14)
+    np.testing.assert_allclose(runs["compiled", 1].x, runs["nodes", 1].x, atol=1e-14)
+    assert not np.allclose(runs["compiled", 0].x, runs["compiled", 1].x)
+
+
+def test_a_run_that_diverges_keeps_its_last_good_model():
+    trace = t.run(t.MbGd(t.Full(), lr=5.0), quadratic(), rounds=500, every=3)
+    assert trace.diverged is not None and trace.diverged % 3 == 0
+    assert trace.columns["round"][-1] == trace.diverged - 3
+    assert np.isfinite(trace.x).all() and np.isfinite(trace.frame["value"].to_numpy()).all()
+    session = t.run(t.MbGd(t.Full(), lr=5.0), quadratic(), rounds=int(trace.columns["round"][-1]))
+    np.testing.assert_allclose(trace.x, session.x, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rounds": -1}, "rounds must not be negative"),
+        ({"rounds": 1, "every": 0}, "every at least 1"),
+        ({"rounds": 1, "metrics": ("speed",)}, "unknown metric 'speed'"),
+        ({"rounds": 1, "metrics": ("accuracy",)}, "no accuracy"),
+    ],
+)
+def test_a_run_that_makes_no_sense_says_so(options, words):
+    with pytest.raises(t.UserError, match=words):
+        t.run(t.MbGd(t.Nice(2), lr=0.1), quadratic(), **options)
+
+
+def test_a_session_refuses_a_snapshot_of_another_shape():
+    from turnout.seeds import Seeds
+
+    def make(problem):
+        return Session(t.MbGd(t.Nice(2), 0.1), problem, seeds=Seeds(0, 0, 0), model_seed=0, rounds=2)
+
+    snapshot = make(quadratic()).snapshot()
+    with pytest.raises(t.UserError, match="another shape or precision"):
+        make(t.Quadratic.random(12, 7)).restore(snapshot)

@@ -1,0 +1,111 @@
+"""Whole runs against plain NumPy programs that are run here, on the cohorts that the samplers really drew."""
+
+import numpy as np
+import pytest
+from table import logistic, quadratic
+from test_conformance import client_gradient
+
+import turnout as t
+from turnout.seeds import Seeds
+from turnout.session import bind
+
+ROUNDS = 5
+SAMPLERS = {
+    "nice": lambda: t.Nice(4),
+    "independent": lambda: t.Independent(size=4.0),
+    "stratified": lambda: t.Stratified(strata=[0, 1, 1, 2, 2, 2] * 2),
+    "full": lambda: t.Full(),
+}
+
+
+def cohorts(sampler, problem, seed):
+    """Yield each round's clients with their lambda_i and lambda_i / p_i."""
+    bound = bind(sampler, problem)
+    for number in range(1, ROUNDS + 1):
+        cohort = bound.draw(None, Seeds(seed, seed).draw(number, 0), problem.population)
+        active = np.asarray(cohort.active)
+        yield [
+            (int(i), float(share), float(weight))
+            for i, share, weight in zip(
+                np.asarray(cohort.ids)[active], np.asarray(cohort.share)[active], np.asarray(cohort.weight)[active], strict=True
+            )
+        ]
+
+
+def local_descent(problem, i, x, lr, steps):
+    y = x.copy()
+    for _ in range(steps):
+        y = y - lr * client_gradient(problem, i, y)
+    return y
+
+
+def fedavg(problem, sampler, seed):
+    x = np.zeros(5)
+    for cohort in cohorts(sampler, problem, seed):
+        if cohort:
+            x = sum(share * local_descent(problem, i, x, 0.05, 3) for i, share, _ in cohort) / sum(s for _, s, _ in cohort)
+    return x
+
+
+def mblocalgd(problem, sampler, seed):
+    x = np.zeros(5)
+    for cohort in cohorts(sampler, problem, seed):
+        x = x + sum((weight * (local_descent(problem, i, x, 0.05, 3) - x) for i, _, weight in cohort), np.zeros(5))
+    return x
+
+
+def mbgd(problem, sampler, seed):
+    x = np.zeros(5)
+    for cohort in cohorts(sampler, problem, seed):
+        x = x - 0.05 * sum((weight * client_gradient(problem, i, x) for i, _, weight in cohort), np.zeros(5))
+    return x
+
+
+ALGORITHMS = {
+    "fedavg": (lambda s: t.FedAvg(s, lr=0.05, steps=3), fedavg),
+    "mblocalgd": (lambda s: t.MbLocalGd(s, lr=0.05, steps=3), mblocalgd),
+    "mbgd": (lambda s: t.MbGd(s, lr=0.05), mbgd),
+}
+
+
+@pytest.mark.parametrize("problem", [quadratic, logistic], ids=["quadratic", "logistic"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_run_is_its_numpy_program(name, sampler, problem):
+    make, reference = ALGORITHMS[name]
+    for seed in (0, 1):
+        trace = t.run(make(SAMPLERS[sampler]()), problem(), rounds=ROUNDS, seed=seed)
+        np.testing.assert_allclose(trace.x, reference(problem(), SAMPLERS[sampler](), seed), atol=1e-12)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_sppm_takes_exact_proximal_steps_given_enough_exchanges(sampler):
+    """x <- (sum_S w_i A_i + I / gamma)^-1 (sum_S w_i b_i + x / gamma) on quadratics."""
+    problem, gamma = quadratic(), 3.0
+    trace = t.run(t.Sppm(SAMPLERS[sampler](), t.Bfgs(), gamma, inner=60), problem, rounds=ROUNDS, seed=2)
+    matrices, vectors = problem.rows
+    x = np.zeros(5)
+    for cohort in cohorts(SAMPLERS[sampler](), problem, 2):
+        a = sum((weight * matrices[i] for i, _, weight in cohort), np.eye(5) / gamma)
+        x = np.linalg.solve(a, sum((weight * vectors[i] for i, _, weight in cohort), x / gamma))
+    np.testing.assert_allclose(trace.x, x, atol=1e-9)
+
+
+def test_sppm_stays_below_theorem_1():
+    """E|x_t - x*|^2 <= (1 + gamma mu)^-2t |x_0 - x*|^2 + gamma sigma^2 / (gamma mu^2 + 2 mu), mean of 200 seeds, NICE."""
+    problem, size = t.Quadratic.random(8, 3, seed=5), 2
+    matrices, vectors = problem.rows
+    optimum = np.linalg.solve(matrices.mean(0), vectors.mean(0))
+    at_optimum = np.einsum("nij,j->ni", matrices, optimum) - vectors
+    sigma2 = (8 / size - 1) / 7 * np.mean(np.sum(at_optimum**2, axis=1))
+    # A cohort's mean has at least the smallest eigenvalue of its members' mean: 1 for each of them.
+    mu = 1.0
+    for gamma in (0.1, 1.0, 10.0):
+        swept = t.sweep(
+            t.Sppm(t.Nice(size), t.Bfgs(), gamma, inner=25), problem, {}, seeds=range(200), rounds=12, metrics=("distance",)
+        )
+        errors = np.stack([trace.columns["distance"] for trace in swept.traces])
+        steps = np.arange(13)
+        bound = (1 + gamma * mu) ** (-2.0 * steps) * np.sum(optimum**2) + gamma * sigma2 / (gamma * mu**2 + 2 * mu)
+        confident = errors.mean(0) - 4 * errors.std(0) / np.sqrt(200)
+        assert np.all(confident <= bound)
