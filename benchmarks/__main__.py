@@ -42,7 +42,8 @@ def main() -> int:
     results["lines"] = [{**asdict(line), "passed": line.passed} for line in lines]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    Console().print(table_of(lines))
+    # Elsewhere than in a terminal rich takes 80 columns, too few for the notes.
+    Console(width=None if sys.stdout.isatty() else 150).print(table_of(lines))
     print(f"every timing is in {options.out}")
     return 1 if any(line.passed is False for line in lines) else 0
 
