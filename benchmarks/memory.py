@@ -46,7 +46,7 @@ def held(kind: str) -> Line:
     """Weigh what the compiled engine stores."""
     problem = problem_of(kind)
     storage = store(problem)
-    stored = sum(leaf.nbytes for leaf in jax.tree.leaves(storage))
+    stored = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(storage))
     note = f"{type(storage).__name__}: {stored / 2**20:.0f} MiB for {own_bytes(problem) / 2**20:.0f} MiB"
     return Line("memory", f"bytes stored over bytes of data, {kind} rows", stored / own_bytes(problem), 2.0, note=note,
                 settings=settings_of(kind, problem))  # fmt: skip

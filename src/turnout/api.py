@@ -70,7 +70,7 @@ class Sweep:
         grouped = frame.group_by(settings or pl.lit("all").alias("settings"), maintain_order=True)
         return grouped.agg(pl.col("cost").median(), pl.col("reached").sum()).sort("cost")
 
-    def typical(self, setting: Mapping[str, int | float], price: Price | None = None) -> Trace:
+    def typical(self, setting: Mapping[str, float], price: Price | None = None) -> Trace:
         """Return the trace of the seed with the median cost among those with `setting`."""
         mine = [
             (cost, k)
@@ -87,7 +87,7 @@ class Sweep:
 def sweep(
     algorithm: Algorithm,
     problem: Problem,
-    grid: Mapping[str, Iterable[int | float]],
+    grid: Mapping[str, Iterable[float]],
     *,
     rounds: int,
     seeds: Iterable[int] = (0,),
@@ -111,6 +111,6 @@ def sweep(
     return Sweep(cells, session.traces)
 
 
-def cells_of(grid: Mapping[str, Iterable[int | float]], seeds: Iterable[int]) -> list[Cell]:
+def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
     """Return the cells of `grid` times `seeds`, the seeds running fastest."""
     return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]

@@ -1,17 +1,24 @@
 """Prices: plain functions of the ledger's events, applied after a run.
 
-Each `cost(events)` takes a mapping from event names (see `ledger.EVENTS`) to numbers or to arrays of cumulative
-counts, and returns the cost in the price's own unit.
+Each `cost(events)` takes the numbers, or arrays of cumulative counts, that go by the names of `ledger.EVENTS`, and
+returns the cost in the price's own unit.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Union
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Union, runtime_checkable
 
 import numpy as np
 from annotated_types import Ge
 
 from turnout.errors import UserError
 from turnout.records import NonNegative, Positive, config
+
+
+@runtime_checkable
+class Columns(Protocol):
+    """What holds numbers or arrays by name: a dictionary, or a data frame."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
 
 AtLeastOne = Annotated[float, Ge(1)]
 
@@ -27,7 +34,7 @@ class Rounds:
     def label(self) -> str:
         return "rounds"
 
-    def cost(self, events: Mapping):
+    def cost(self, events: Columns):
         return events["exchanges"]
 
 
@@ -44,7 +51,7 @@ class Hierarchical:
     def label(self) -> str:
         return f"hierarchical(c1={self.c1:g}, c2={self.c2:g})"
 
-    def cost(self, events: Mapping):
+    def cost(self, events: Columns):
         return self.c1 * events["exchanges"] + self.c2 * events["cohorts"]
 
 
@@ -67,7 +74,7 @@ class Selection:
     def label(self) -> str:
         return f"selection(arbitrary={self.arbitrary:g}, random={self.random:g})"
 
-    def cost(self, events: Mapping):
+    def cost(self, events: Columns):
         arbitrary = events["draws_arbitrary"] + events["reasks"]
         return self.arbitrary * arbitrary + self.random * events["draws_random"] + events["draws_delegate"]
 
@@ -83,7 +90,7 @@ class Bytes:
     def label(self) -> str:
         return "bytes"
 
-    def cost(self, events: Mapping):
+    def cost(self, events: Columns):
         return events["bytes_down"] + events["bytes_up"]
 
 
@@ -102,7 +109,7 @@ class Seconds:
     def label(self) -> str:
         return f"seconds(latency={self.latency:g}, bandwidth={self.bandwidth:g}, query={self.query:g})"
 
-    def cost(self, events: Mapping):
+    def cost(self, events: Columns):
         transfer = (events["bytes_down"] + events["bytes_up"]) / self.bandwidth
         return self.latency * events["exchanges"] + transfer + self.query * events["queries_slowest"]
 
@@ -110,6 +117,6 @@ class Seconds:
 Price = Union[Rounds, Hierarchical, Selection, Bytes, Seconds]
 
 
-def cost_to_target(price: Price, trace: Mapping, hit: int | None) -> float | None:
+def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:
     """Return the cost of the trace's row `hit` under `price`; None where the target was not reached."""
     return None if hit is None else float(np.asarray(price.cost(trace))[hit])

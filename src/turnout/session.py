@@ -39,7 +39,7 @@ MEMORY = 256 * 2**20
 class Cell(NamedTuple):
     """One cell of a sweep: the hyper-parameters it sets, by dotted name, and its seed."""
 
-    settings: dict[str, int | float]
+    settings: dict[str, float]
     seed: int
 
 

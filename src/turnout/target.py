@@ -1,10 +1,10 @@
 """When a run is good enough."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
+from turnout.prices import Columns
 from turnout.records import Positive, config
 
 
@@ -15,7 +15,7 @@ class Target:
     metric: Literal["value", "gap", "gradient", "distance", "accuracy"]
     below: Positive
 
-    def first_hit(self, columns: Mapping) -> int | None:
+    def first_hit(self, columns: Columns) -> int | None:
         """Return the number of the first trace row that meets the target; None if there is none."""
         values = np.asarray(columns[self.metric])
         met = (1 - values if self.metric == "accuracy" else values) < self.below

@@ -79,7 +79,7 @@ def _advance(job: Job, cells, leaves, limit, rows, *, structure, swept, **option
     return lax.map(one, cells, batch_size=BATCH)
 
 
-def set_leaves(node, settings: dict[str, int | float]):
+def set_leaves(node, settings: dict[str, float]):
     """Return the record `node` with the fields named "field" or "part.field" set."""
     for name, value in settings.items():
         node = _set(node, name.split("."), value, name)

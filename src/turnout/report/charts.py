@@ -1,6 +1,7 @@
 """Curves of a metric against communication cost."""
 
 import json
+import math
 
 import altair as alt
 
@@ -15,6 +16,8 @@ LINEAR = ("accuracy", "value")
 
 WIDTH, HEIGHT = 640, 360
 SWITCH_BUTTONS = 5
+COLUMNS = 3
+"""Columns of the legend; the page takes fewer where it is narrow."""
 
 # Counts stay as they are up to 9,999 and then become 10k, 2.5M, 1.2G; small values of a log axis become 1e-4.
 COST_LABELS = "abs(datum.value) < 1e4 ? format(datum.value, '~g') : format(datum.value, '~s')"
@@ -29,12 +32,16 @@ def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.Layer
     drawn = points(results, metric, prices, log)
     titles = json.dumps([axis_title(price) for price in prices])
     base = alt.Chart(alt.Data(values=drawn.rows)).transform_calculate(cost="datum['cost' + price]")
-    chart = alt.layer(*_lines(base, metric, log, [r.label for r in results]), *_target(results, metric))
+    lines = _lines(base, metric, [r.label for r in results], powers(drawn.rows) if log else None)
+    chart = alt.layer(*lines, *_target(results, metric))
     title = alt.TitleParams(
         text=alt.ExprRef(f"{titles}[price]"), subtitle=drawn.notes, orient="bottom", anchor="middle", offset=8,
         subtitlePadding=6,
     )  # fmt: skip
-    return chart.add_params(_switch(prices)).properties(width=WIDTH, height=HEIGHT, title=title).configure(**config(LIGHT))
+    columns = alt.param(name="columns", value=COLUMNS)
+    return (
+        chart.add_params(_switch(prices), columns).properties(width=WIDTH, height=HEIGHT, title=title).configure(**config(LIGHT))
+    )
 
 
 def figure(results: list[Result], metric: str, price: Price) -> alt.LayerChart:
@@ -51,16 +58,22 @@ def _switch(prices: list[Price]) -> alt.Parameter:
     return alt.param(name="price", value=0, bind=control(options=list(range(len(prices))), labels=labels, name="Price "))
 
 
-def _lines(base: alt.Chart, metric: str, log: bool, labels: list[str]) -> list[alt.Chart]:
+def powers(rows: list[dict]) -> list[float]:
+    """Return the powers of ten that span the metric of `rows`, the ticks of its log axis."""
+    values = [row["metric"] for row in rows] or [1.0]
+    return [10.0**k for k in range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)]
+
+
+def _lines(base: alt.Chart, metric: str, labels: list[str], ticks: list[float] | None) -> list[alt.Chart]:
     """Return the lines, the marks where the target was met, and points that show their numbers under the pointer."""
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
+    scale = alt.Scale(type="log", nice=False) if ticks else alt.Scale(zero=False)
     axis = alt.Axis(
         title=METRICS[metric], titleAngle=0, titleAlign="left", titleAnchor="end", titleX=0, titleY=-10,
-        titleBaseline="bottom", tickCount=6, labelExpr=LOG_LABELS if log else alt.Undefined,
+        titleBaseline="bottom", tickCount=6, values=ticks or alt.Undefined, labelExpr=LOG_LABELS if ticks else alt.Undefined,
     )  # fmt: skip
     ncolors = len(LIGHT["lines"])
     dashes = [DASHES[k // ncolors % len(DASHES)] for k in range(len(labels))]
-    legend = alt.Legend(title=None, orient="top", offset=24, columns=alt.ExprRef("max(1, floor(width / 220))"))
+    legend = alt.Legend(title=None, orient="top", offset=24, columns=alt.ExprRef("columns"))
     picked = alt.selection_point(name="picked", fields=["label"], bind="legend")
     near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
     common = base.encode(
@@ -94,4 +107,4 @@ def _target(results: list[Result], metric: str) -> list[alt.Chart]:
         return []
     rows = [{"below": below, "text": f"target {below:g}"} for below in levels]
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("below:Q"))
-    return [base.mark_rule(style="target"), base.mark_text(style="target-label").encode(x=alt.value(0), text="text:N")]
+    return [base.mark_rule(style="target"), base.mark_text(style="target-label").encode(x=alt.value("width"), text="text:N")]

@@ -41,8 +41,8 @@ def config(palette: dict) -> dict:
         },
         "range": {"category": palette["lines"]},
         "style": {
-            "target": {"stroke": palette["soft"], "strokeDash": [5, 4], "strokeWidth": 1.2},
-            "target-label": {"fill": palette["soft"], "fontSize": 12, "align": "left", "dx": 4, "dy": -6},
+            "target": {"color": palette["soft"], "strokeDash": [5, 4], "strokeWidth": 1.2},
+            "target-label": {"color": palette["soft"], "fontSize": 12, "align": "right", "dx": -4, "dy": -7},
             "hit": {"stroke": palette["paper"], "strokeWidth": 1.5, "size": 90, "filled": True, "opacity": 1},
         },
     }  # fmt: skip

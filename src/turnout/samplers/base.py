@@ -42,7 +42,7 @@ def samplers_in(node: Any) -> list[Sampler]:
     return [sampler for field in fields(node) for sampler in samplers_in(getattr(node, field.name))]
 
 
-def needs_at_most(size: int | float, population: Population, sampler: str) -> None:
+def needs_at_most(size: float, population: Population, sampler: str) -> None:
     """Raise `UserError` where a cohort of `size` would not fit in the population."""
     if size > population.count:
         raise UserError(f"sampler {sampler!r} wants {size} clients, but there are {population.count}: lower size")

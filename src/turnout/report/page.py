@@ -1,0 +1,108 @@
+"""The report: one self-contained page, and its figures as files."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import jinja2
+import vl_convert
+
+from turnout.errors import UserError
+from turnout.ledger import COUNTERS
+from turnout.prices import Price
+from turnout.report.charts import curves, figure
+from turnout.report.result import Result, distinct
+from turnout.report.table import main_metric, prices_of, table
+from turnout.report.theme import DARK, LIGHT, config
+from turnout.report.verdict import verdict
+from turnout.report.words import formula, goal, human_bytes, number
+
+SCALE = 2
+"""Pixels of a PNG figure for each of its points."""
+
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("turnout.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
+
+
+def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
+    """Write `report.html` to `folder`: a page that needs nothing but itself."""
+    results = distinct(results)
+    costs, metric, prices = table(results), main_metric(results), prices_of(results)
+    page = TEMPLATES.get_template("report.html").render(
+        title=title,
+        verdict=verdict(costs),
+        table=costs,
+        goal=goal(costs.target) if costs.target else None,
+        formulas=[(price.label, formula(price), price.unit) for price in prices],
+        results=[_shown(result) for result in results],
+        chart=_json(curves(results, metric, prices).to_dict()),
+        themes=_json({"light": config(LIGHT), "dark": config(DARK)}),
+        vega=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
+    )
+    path = Path(folder) / "report.html"
+    _write(path, page.encode())
+    return path
+
+
+def write_figures(folder: Path | str, results: list[Result]) -> list[Path]:
+    """Write one figure for each price to `folder`/figures, as SVG and PNG, and return the paths."""
+    figures = Path(folder) / "figures"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{figures}: cannot be made ({error.strerror}): choose another folder") from None
+    metric, written = main_metric(results), []
+    for price in prices_of(results):
+        drawn = figure(results, metric, price).to_dict()
+        drawings = {"svg": vl_convert.vegalite_to_svg(drawn).encode(), "png": vl_convert.vegalite_to_png(drawn, scale=SCALE)}
+        for kind, drawing in drawings.items():
+            path = figures / f"{metric}-{_slug(price)}.{kind}"
+            _write(path, drawing)
+            written.append(path)
+    return written
+
+
+def _slug(price: Price) -> str:
+    """Return the price's label as part of a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", price.label.lower()).strip("-")
+
+
+def _shown(result: Result) -> dict:
+    """Return what the page tells of one result."""
+    summary = result.summary
+    sites = [
+        {
+            "site": f"{site['method']} ({site['selection']})",
+            "down": f"{number(site['vectors_down'])} vectors, {human_bytes(site['bytes_down'])}",
+            "up": f"{number(site['vectors_up'])} vectors, {human_bytes(site['bytes_up'])}",
+            "counts": {name.replace("_", " "): number(site[name]) for name in COUNTERS if site.get(name)},
+        }
+        for site in summary.get("ledger", {}).get("sites", [])
+    ]
+    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "sweep")}
+    return {
+        "label": result.label,
+        "sites": sites,
+        "command": summary.get("command"),
+        "facts": json.dumps(facts, indent=2),
+        "config": result.config,
+        "totals": {name.replace("_", " "): number(value) for name, value in summary.get("ledger", {}).get("totals", {}).items()},
+    }
+
+
+def _json(content: dict) -> str:
+    """Return JSON that can stand inside a script element, whatever its strings contain."""
+    return json.dumps(content).replace("<", "\\u003c")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write to a temporary name, then rename."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UserError(f"{path}: cannot be written ({error.strerror}): free some space and try again") from None
