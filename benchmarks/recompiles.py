@@ -7,8 +7,6 @@ import jax
 import turnout as t
 from benchmarks.data import equal_clients
 from benchmarks.timing import Line
-from turnout.seeds import Seeds
-from turnout.session import Session
 
 GAMMAS, SEEDS = (0.5, 1.0, 2.0, 5.0, 10.0), (0, 1, 2)
 EVENT = "/jax/core/compile/backend_compile_duration"
@@ -32,12 +30,12 @@ def measure() -> list[Line]:
     later = sum(count(lambda cell=cell: one_run(problem, *cell)) for cell in cells[1:])
     first_sweep = count(lambda: one_sweep(problem, GAMMAS, SEEDS))
     later_sweep = count(lambda: one_sweep(problem, [2 * gamma for gamma in GAMMAS], [seed + 3 for seed in SEEDS]))
-    settings = {"gamma": GAMMAS, "seeds": SEEDS, "seconds": compiled}
+    settings, timings = {"gamma": GAMMAS, "seeds": SEEDS}, {"compilations": list(compiled)}
     return [
         Line("recompiles", f"compilations in {len(cells) - 1} more runs", later, 0, unit="",
-             note=f"the first run compiled {first}", settings=settings),
+             note=f"the first run compiled {first}", settings=settings, timings=timings),
         Line("recompiles", "compilations in a second sweep", later_sweep, 0, unit="",
-             note=f"the first sweep compiled {first_sweep}", settings=settings),
+             note=f"the first sweep compiled {first_sweep}", settings=settings, timings=timings),
     ]  # fmt: skip
 
 
@@ -48,8 +46,7 @@ def algorithm(gamma: float) -> t.Algorithm:
 
 def one_run(problem, gamma: float, seed: int) -> None:
     """Play one run."""
-    session = Session(algorithm(gamma), problem, seeds=Seeds(seed, seed, seed), model_seed=seed, rounds=5, metrics=("value",))
-    list(session.play())
+    t.run(algorithm(gamma), problem, rounds=5, seed=seed, metrics=("value",))
 
 
 def one_sweep(problem, gammas, seeds) -> None:

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -22,19 +24,18 @@ GRID = {"gamma": [0.1, 1.0, 10.0, 100.0, 1000.0], "inner": [1, 2, 3, 4, 5, 6, 8,
 SEEDS = [0, 1, 2, 3, 4]
 MIDDLE = {"gamma": 10.0, "inner": 5}
 SETTINGS = {"data": "a6a", "clients": CLIENTS, "cohort": COHORT, "rounds": ROUNDS, "grid": GRID, "seeds": SEEDS}
+WITHIN, COMMANDS = "a sweep of 200 runs over its runs in one process", "200 commands over one turnout sweep"
 TURNOUT = (sys.executable, "-c", "from turnout.cli import main; main()")
 
 
 def measure() -> list[Line]:
     """Return both comparisons."""
-    what = "a sweep of 200 runs over"
     if present("a6a") is None:
-        note = "skipped: put a6a into $TURNOUT_DATA"
-        return [Line("sweeps", f"{what} its runs in one process", None, note=note)]
-    return [*in_process(what), commands()]
+        return [Line("sweeps", WITHIN, None, note="skipped: put a6a into $TURNOUT_DATA")]
+    return [*in_process(), commands()]
 
 
-def in_process(what: str) -> list[Line]:
+def in_process() -> list[Line]:
     """Compare the loops over rounds of both in one process, after compilation and with it."""
     problem = Logistic.of(load("a6a"), ContiguousSplit(CLIENTS).split(load("a6a")), MU)
     algorithm, optimum = bind(t.Sppm(t.Nice(COHORT), t.Bfgs(), **MIDDLE), problem), solve(problem)
@@ -51,8 +52,7 @@ def in_process(what: str) -> list[Line]:
         return play(algorithm, 0, cells)
 
     def one_by_one() -> float:
-
-        return sum(play(t.Sppm(algorithm.sampler, algorithm.solver, **c.settings), c.seed, None) for c in cells)
+        return sum(play(replace(algorithm, **cell.settings), cell.seed, None) for cell in cells)
 
     def afresh(timed) -> float:
         jax.clear_caches()
@@ -61,7 +61,7 @@ def in_process(what: str) -> list[Line]:
     cold = alternate({"sweep": lambda: afresh(one_program), "runs": lambda: afresh(one_by_one)}, 3, warm=False)
     taken = alternate({"sweep": one_program, "runs": one_by_one})
     return [
-        Line("sweeps", f"{what} its runs in one process", ratio(taken, "sweep", "runs"), 1.0, settings=SETTINGS,
+        Line("sweeps", WITHIN, ratio(taken, "sweep", "runs"), 1.0, settings=SETTINGS,
              note=times(taken), timings=taken),
         Line("sweeps", "the same, compilation included", ratio(cold, "sweep", "runs"), settings=SETTINGS,
              note=times(cold), timings=cold),
@@ -74,24 +74,20 @@ def commands() -> Line:
         folder = Path(folder)
         (folder / "run.toml").write_text(configuration(), encoding="utf-8")
         (folder / "sweep.toml").write_text(configuration() + grid(), encoding="utf-8")
-        numbers = iter(range(1000))
+        numbers = count()
 
         def command(name: str) -> float:
-            out = folder / f"{name}-{next(numbers)}"
-            return seconds(lambda: subprocess.run(
-                [*TURNOUT, name, str(folder / f"{name}.toml"), "--out", str(out)],
-                check=True, capture_output=True, text=True,
-            ))  # fmt: skip
+            line = [*TURNOUT, name, folder / f"{name}.toml", "--out", folder / f"{name}-{next(numbers)}"]
+            return seconds(lambda: subprocess.run(line, check=True, capture_output=True, text=True))
 
-        what = "200 commands over one turnout sweep"
         try:
             taken = alternate({"run": lambda: command("run"), "sweep": lambda: command("sweep")}, 3, warm=False)
         except subprocess.CalledProcessError as error:
             reason = (error.stderr.strip().splitlines() or ["no message"])[-1]
-            return Line("sweeps", what, None, settings=SETTINGS, note=f"skipped: {reason}")
+            return Line("sweeps", COMMANDS, None, 10.0, at_least=True, note=f"failed: {reason}", settings=SETTINGS)
     note = f"{median(taken['run']):.1f} s a run, {median(taken['sweep']):.1f} s the sweep"
     faster = len(cells_of(GRID, SEEDS)) * median(taken["run"]) / median(taken["sweep"])
-    return Line("sweeps", what, faster, 10.0, at_least=True, note=note, settings=SETTINGS, timings=taken)
+    return Line("sweeps", COMMANDS, faster, 10.0, at_least=True, note=note, settings=SETTINGS, timings=taken)
 
 
 def configuration() -> str:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+Timed = Callable[[], float]
+"""A function that does something and returns the seconds it took."""
+
 REPEATS = 5
 SEED = 0
 """The seed of all made-up data, and of every run that does not say otherwise."""
@@ -15,8 +18,8 @@ SEED = 0
 class Line:
     """One measured number in `unit`, how it was set up, and every single timing behind it, in seconds.
 
-    The bar is the most that the number may be, or with `at_least` the least; a line without one is reported only. A line
-    that could not be measured has the number None and says why in its note.
+    The bar is the most that the number may be, or with `at_least` the least; a line without one is reported only. A
+    line that could not be measured has the number None and says why in its note.
     """
 
     topic: str
@@ -31,9 +34,11 @@ class Line:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the bar is met; None where there is nothing to judge."""
-        if self.bar is None or self.measured is None:
+        """Whether the bar is met, which takes a number; None where there is no bar."""
+        if self.bar is None:
             return None
+        if self.measured is None:
+            return False
         return self.measured >= self.bar if self.at_least else self.measured <= self.bar
 
 
@@ -44,8 +49,8 @@ def seconds(function: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def alternate(timed: Mapping[str, Callable[[], float]], repeats: int = REPEATS, warm: bool = True) -> dict[str, list[float]]:
-    """Call functions that return seconds in turn, A B A B, `repeats` times each, after a call each that does not count."""
+def alternate(timed: Mapping[str, Timed], repeats: int = REPEATS, warm: bool = True) -> dict[str, list[float]]:
+    """Call functions that return seconds in turn, A B A B, `repeats` times each, with `warm` once before."""
     for one in timed.values() if warm else ():
         one()
     taken: dict[str, list[float]] = {name: [] for name in timed}

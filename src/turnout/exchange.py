@@ -141,6 +141,6 @@ class Replies:
 def local_method(algorithm: Algorithm, name: str) -> Callable:
     """Return the marked local method `name` of `algorithm`."""
     method = getattr(algorithm, name, None)
-    if not getattr(method, "on_client", False):
+    if method is None or not getattr(method, "on_client", False):
         raise UserError(f"{type(algorithm).__name__}.{name} is not a local method: mark it with @on_client")
     return method

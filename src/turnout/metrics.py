@@ -35,7 +35,7 @@ def evaluate(names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree
 
 def squared_norm(tree: PyTree) -> Float[Array, ""]:
     """The sum of squares of all entries."""
-    return sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree))
+    return jnp.stack([jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)]).sum()
 
 
 def healthy(value: Float[Array, ""], x: PyTree) -> Bool[Array, ""]:

@@ -17,7 +17,7 @@ from turnout.records import NonNegative, Positive, config
 class Columns(Protocol):
     """What holds numbers or arrays by name: a dictionary, or a data frame."""
 
-    def __getitem__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str, /) -> Any: ...
 
 
 AtLeastOne = Annotated[float, Ge(1)]

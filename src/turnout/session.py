@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,8 @@ class Session:
     ):
         if rounds < 0 or every < 1:
             raise UserError(f"rounds must not be negative and every at least 1, but they are {rounds} and {every}")
-        self.rounds, self.every, self.precision, self.faults = rounds, every, precision, faults
+        self.rounds, self.every, self.faults = rounds, every, faults
+        self.precision: Precision = precision
         self.label, self.cells = label, cells
         self.metrics = wanted_metrics(problem, target, metrics)
         if optimum is None and {"gap", "distance"} & set(self.metrics):
@@ -192,7 +193,7 @@ def prepare(problem: Problem, seeds: Seeds, model_seed: int, faults, optimum, me
     return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
 
 
-def bind(node, problem: Problem):
+def bind(node: Any, problem: Problem) -> Any:
     """Fit the samplers and solvers that the record `node` holds to `problem`."""
     if isinstance(node, Sampler):
         return node.bind(problem.population)

@@ -23,12 +23,13 @@ def _commands() -> None:
 def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
     from turnout.cli import compare, data, resume, run, sweep  # noqa: F401
+    from turnout.cli.progress import Interrupted
 
     try:
         app()
     except UserError as error:
         print(f"turnout: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (Interrupted, KeyboardInterrupt):
         print("turnout: stopped; `turnout resume DIR` goes on from the last checkpoint", file=sys.stderr)
         sys.exit(130)

@@ -1,5 +1,6 @@
 """Progress of long work: rounds, pace, metric, cost and time left; silent where there is no terminal."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,9 +12,36 @@ from turnout.session import Session
 console = Console(stderr=True)
 
 
+class Interrupted(Exception):
+    """Ctrl-C, noticed between two chunks."""
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator:
+    """Yield a function that raises `Interrupted` if Ctrl-C was pressed since: inside a compiled program it could crash.
+
+    A second Ctrl-C stops at once.
+    """
+    pressed = []
+
+    def note(number, frame):
+        pressed.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check():
+        if pressed:
+            raise Interrupted
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def watching() -> Iterator:
-    """Yield a function that shows where a session stands."""
+    """Yield a function that shows where a session stands, and stops it on Ctrl-C."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -22,10 +50,12 @@ def watching() -> Iterator:
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+    shown = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    with deferred_interrupt() as check, shown as progress:
         tasks = {}
 
         def watch(session: Session) -> None:
+            check()
             label = session.trace.label
             if label not in tasks:
                 tasks[label] = progress.add_task(label, total=session.rounds, pace="", state="compiling")

@@ -122,7 +122,7 @@ def _canonical(matrix) -> csr_array:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     # scikit-learn's k-means refuses 64-bit indices.
-    small = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+    small = np.int32 if max(matrix.nnz, matrix.indptr.size, matrix.indices.max(initial=0)) < 2**31 else np.int64
     return csr_array((matrix.data, matrix.indices.astype(small), matrix.indptr.astype(small)), shape=matrix.shape)
 
 

@@ -35,7 +35,7 @@ class Node:
         self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, size - 1))))
         self.weights = np.where(places < size, 1 / size, 0)
         self.state = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
-        self._last = self._reply = self._new_state = None
+        self._last, self._reply, self._new_state = None, b"", None
 
     def answer(self, request: bytes) -> bytes:
         """Run the local method that the request names on the message it carries."""

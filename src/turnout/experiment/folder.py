@@ -87,8 +87,8 @@ def new_folder(folder: Path) -> Path:
     """Return `folder`, made if need be; one that holds results already is refused."""
     for name in OUTPUTS:
         if (folder / name).exists():
-            hint = f"turnout resume {folder} goes on with it" if (folder / CHECKPOINT).exists() else "choose another --out"
-            raise UserError(f"{folder} holds another run ({name}): {hint}")
+            unfinished = "" if (folder / SUMMARY).exists() else f", or go on with it by turnout resume {folder}"
+            raise UserError(f"{folder} holds another run ({name}): choose another --out{unfinished}")
     return make_folder(folder)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import kind_of
 from turnout.problem import Problem
+from turnout.samplers.base import samplers_in
 from turnout.trace import Trace
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
@@ -18,7 +19,7 @@ PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars"
 
 def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
     """Return the facts about a run that has ended."""
-    sampler = experiment.algorithm.sampler
+    sampler = samplers_in(experiment.algorithm)[0]
     return {
         "name": trace.label,
         "turnout": version("turnout"),

@@ -24,7 +24,7 @@ COST_LABELS = "abs(datum.value) < 1e4 ? format(datum.value, '~g') : format(datum
 LOG_LABELS = "!datum.label ? '' : datum.value < 1e-3 ? format(datum.value, '.0e') : format(datum.value, '~g')"
 
 
-def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.LayerChart:
+def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.TopLevelMixin:
     """Draw `metric` against cumulative cost, one line per result, with a switch between the prices."""
     prices = list(prices)
     results = distinct(results)
@@ -44,7 +44,7 @@ def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.Layer
     )
 
 
-def figure(results: list[Result], metric: str, price: Price) -> alt.LayerChart:
+def figure(results: list[Result], metric: str, price: Price) -> alt.TopLevelMixin:
     """Draw `metric` against cumulative cost under one price."""
     return curves(results, metric, [price])
 

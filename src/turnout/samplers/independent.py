@@ -25,7 +25,7 @@ class Independent(Sampler):
     Give `probability` (one number, or n of them) or the expected cohort `size` = n p. `capacity` is the number of places.
     """
 
-    probability: Fraction | list[Fraction] | Any = None
+    probability: Any | Fraction | list[Fraction] = None
     size: Positive | None = None
     capacity: Count | None = static(default=None)
 
@@ -35,7 +35,7 @@ class Independent(Sampler):
             raise UserError("sampler 'independent' needs either probability or size")
         if self.size is not None:
             needs_at_most(self.size, population, "independent")
-        p = np.asarray(self.size / n if self.probability is None else self.probability, float)
+        p = np.asarray(self.probability if self.size is None else self.size / n, float)
         if p.shape not in ((), (n,)):
             raise UserError(f"sampler 'independent' needs 1 or {n} probabilities, but there are {p.size}")
         if not np.all((p > 0) & (p <= 1)):
@@ -45,7 +45,7 @@ class Independent(Sampler):
         return replace(self, probability=p, size=None, capacity=self.capacity or places)
 
     def draw(self, state, key, population):
-        n, places = population.count, self.capacity
+        n, places = population.count, self.capacity or population.count
         if jnp.ndim(self.probability) == 0:
             # Equal coins: the number of heads is binomial, and who they are is a uniform subset; O(places), not O(n).
             many, who = jax.random.split(key)
