@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import facts, versions
-from benchmarks.timing import REPEATS, Line
+from benchmarks.timing import Line
 
 TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "startup")
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
@@ -32,7 +32,6 @@ def main() -> int:
         "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
         "machine": facts(),
         "versions": versions(),
-        "repeats": REPEATS,
     }
     console = Console(stderr=True)
     lines: list[Line] = []

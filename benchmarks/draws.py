@@ -45,13 +45,13 @@ def spread(of: str, counts, each: dict[str, float], taken: dict[str, list[float]
 
 def nice(n: int):
     """Return `draw(number)` of turnout's sampler from n clients, key included."""
-    sampler, population, seeds = t.Nice(COHORT), t.Population(count=n), Seeds(SEED, SEED, SEED)
+    sampler, population, seeds = t.Nice(COHORT), t.Population(count=n), Seeds.of(SEED)
     return lambda number: sampler.draw(None, seeds.draw(number, 0), population).ids
 
 
 def choice(n: int):
     """Return `draw(number)` of JAX's own draw without replacement from n clients."""
-    seeds = Seeds(SEED, SEED, SEED)
+    seeds = Seeds.of(SEED)
     return lambda number: jax.random.choice(seeds.draw(number, 0), n, (COHORT,), replace=False)
 
 

@@ -14,13 +14,16 @@ from turnout.seeds import Seeds
 from turnout.session import Session
 
 LR, STEPS = 0.1, 5
+REPEATS = 11
+"""More than elsewhere: the ratio is near its bar, and what else the machine does moves it by some percent."""
+
 CHECKED = 500
 """Rounds after which the parameters of both sides are compared."""
 
-SEEDS = Seeds(SEED, SEED, SEED)
+SEEDS = Seeds.of(SEED)
 WORKLOADS = {
-    "W1": {"clients": 100, "rows": 100, "width": 122, "cohort": 10, "rounds": 10_000},
-    "W2": {"clients": 10_000, "rows": 20, "width": 60, "cohort": 100, "rounds": 4_000},
+    "W1": {"clients": 100, "rows": 100, "width": 122, "cohort": 10, "rounds": 5_000},
+    "W2": {"clients": 10_000, "rows": 20, "width": 60, "cohort": 100, "rounds": 2_000},
 }
 
 
@@ -43,7 +46,7 @@ def workload(name: str, clients: int, rows: int, width: int, cohort: int, rounds
         next(chunks)  # The row before the first round.
         return seconds(lambda: list(chunks))
 
-    taken = alternate({"bare": bare, "turnout": ours})
+    taken = alternate({"bare": bare, "turnout": ours}, REPEATS)
     settings = {"clients": clients, "rows": rows, "width": width, "cohort": cohort, "rounds": rounds,
                 "steps": STEPS, "lr": LR, "precision": "single", "seeds": [SEED]}  # fmt: skip
     each = {side: median(times) / rounds * 1e6 for side, times in taken.items()}
@@ -76,7 +79,7 @@ def per_client(problem):
 def new_session(problem, cohort: int, rounds: int, precision="single") -> Session:
     """Return a session that writes one trace row before the first round and one after the last."""
     return Session(
-        t.FedAvg(t.Nice(cohort), lr=LR, steps=STEPS), problem, seeds=SEEDS, model_seed=SEED, rounds=rounds,
+        t.FedAvg(t.Nice(cohort), lr=LR, steps=STEPS), problem, seeds=SEEDS, rounds=rounds,
         every=rounds, metrics=("value",), precision=precision,
     )  # fmt: skip
 

@@ -43,7 +43,7 @@ def in_process() -> list[Line]:
 
     def play(algorithm, seed, cells) -> float:
         session = Session(
-            algorithm, problem, seeds=Seeds(seed, seed, seed), model_seed=seed, rounds=ROUNDS, metrics=("gap",),
+            algorithm, problem, seeds=Seeds.of(seed), rounds=ROUNDS, metrics=("gap",),
             optimum=optimum, cells=cells,
         )  # fmt: skip
         return seconds(lambda: list(session.play()))

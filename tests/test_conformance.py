@@ -159,13 +159,13 @@ def test_splitting_the_work_into_chunks_changes_nothing(row):
     """A cohort computed two clients at a time, and a run stopped and restored after three rounds."""
     problem, algorithm = logistic(), row.make(t.Nice(5))
     whole = play(algorithm, problem)
-    session = Session(algorithm, problem, seeds=Seeds(0, 0, 0), model_seed=0, rounds=6)
+    session = Session(algorithm, problem, seeds=Seeds.of(0), rounds=6)
     session.engine.job = replace(session.engine.job, chunk=2)
     chunks = session.play()
     while session.round < 3:
         next(chunks)
     kept = session.snapshot()
-    again = Session(algorithm, problem, seeds=Seeds(0, 0, 0), model_seed=0, rounds=6)
+    again = Session(algorithm, problem, seeds=Seeds.of(0), rounds=6)
     again.restore(kept)
     for _ in again.play():
         pass
@@ -202,7 +202,7 @@ def test_the_error_falls_at_the_theorems_rate(name):
 def test_scaffolds_server_variate_is_the_mean_of_its_clients():
     """The invariant c = (1/n) sum c_i holds after every round, lost replies or not."""
     for faults in (None, t.Faults(0.4, "skip"), t.Faults(0.4, "repeat")):
-        options = {"seeds": Seeds(0, 0, 0), "model_seed": 0, "rounds": 8, "faults": faults}
+        options = {"seeds": Seeds.of(0), "rounds": 8, "faults": faults}
         session = Session(ROWS[-1].make(t.Nice(4)), quadratic(), **options)
         for _ in session.play():
             c = session.progress.server[1]

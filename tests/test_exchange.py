@@ -256,7 +256,7 @@ def test_a_session_refuses_a_snapshot_of_another_shape():
     from turnout.seeds import Seeds
 
     def make(problem):
-        return Session(t.MbGd(t.Nice(2), 0.1), problem, seeds=Seeds(0, 0, 0), model_seed=0, rounds=2)
+        return Session(t.MbGd(t.Nice(2), 0.1), problem, seeds=Seeds.of(0), rounds=2)
 
     snapshot = make(quadratic()).snapshot()
     with pytest.raises(t.UserError, match="another shape or precision"):

@@ -22,7 +22,7 @@ def cohorts(sampler, problem, seed):
     """Yield each round's clients with their lambda_i and lambda_i / p_i."""
     bound = bind(sampler, problem)
     for number in range(1, ROUNDS + 1):
-        cohort = bound.draw(None, Seeds(seed, seed).draw(number, 0), problem.population)
+        cohort = bound.draw(None, Seeds.of(seed).draw(number, 0), problem.population)
         active = np.asarray(cohort.active)
         yield [
             (int(i), float(share), float(weight))

@@ -23,7 +23,7 @@ ALARM = 1e-4
 def draws(sampler, population, count=DRAWS):
     """Draw `count` cohorts in one compiled program."""
     sampler = sampler.bind(population)
-    seeds = Seeds(7, 0)
+    seeds = Seeds.of(7)
     draw = jax.jit(jax.vmap(lambda k: sampler.draw(sampler.start(population), seeds.draw(k, 0), population)))
     return draw(jnp.arange(count))
 

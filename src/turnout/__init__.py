@@ -35,6 +35,7 @@ from turnout.samplers import Independent as Independent
 from turnout.samplers import Nice as Nice
 from turnout.samplers import Sampler as Sampler
 from turnout.samplers import Stratified as Stratified
+from turnout.seeds import Seeds as Seeds
 from turnout.solvers import AcceleratedGradient as AcceleratedGradient
 from turnout.solvers import Bfgs as Bfgs
 from turnout.solvers import GradientDescent as GradientDescent

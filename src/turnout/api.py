@@ -12,7 +12,7 @@ from turnout.faults import Faults
 from turnout.prices import Price
 from turnout.problem import Problem
 from turnout.seeds import Seeds
-from turnout.session import Cell, Precision, Session
+from turnout.session import MEMORY, Cell, Precision, Session
 from turnout.target import Target
 from turnout.trace import Trace
 
@@ -23,20 +23,23 @@ def run(
     *,
     rounds: int,
     seed: int = 0,
+    seeds: Seeds | None = None,
     every: int = 1,
     target: Target | None = None,
     metrics: tuple[str, ...] | None = None,
     engine: Literal["compiled", "nodes"] = "compiled",
     precision: Precision = "double",
     faults: Faults | None = None,
+    memory: int = MEMORY,
 ) -> Trace:
     """Play `rounds` rounds of `algorithm` on `problem` and return the trace, one row every `every` rounds.
 
-    `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy of a classifier, and what `target` asks for.
+    `seeds` gives each purpose a seed of its own. `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy
+    of a classifier, and what `target` asks for. An exchange works on at most `memory` bytes of client data at a time.
     """
     session = Session(
-        algorithm, problem, seeds=Seeds(seed, seed, seed), model_seed=seed, rounds=rounds, every=every, target=target,
-        metrics=metrics, engine=engine, precision=precision, faults=faults,
+        algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,
+        metrics=metrics, engine=engine, precision=precision, faults=faults, memory=memory,
     )  # fmt: skip
     for _ in session.play():
         pass
@@ -96,6 +99,7 @@ def sweep(
     metrics: tuple[str, ...] | None = None,
     precision: Precision = "double",
     faults: Faults | None = None,
+    memory: int = MEMORY,
 ) -> Sweep:
     """Play every combination of the values in `grid` with every seed, in one compiled program.
 
@@ -103,8 +107,8 @@ def sweep(
     """
     cells = cells_of(grid, seeds)
     session = Session(
-        algorithm, problem, seeds=Seeds(0, 0, 0), model_seed=0, rounds=rounds, every=every, target=target,
-        metrics=metrics, precision=precision, faults=faults, cells=cells,
+        algorithm, problem, seeds=Seeds.of(0), rounds=rounds, every=every, target=target,
+        metrics=metrics, precision=precision, faults=faults, memory=memory, cells=cells,
     )  # fmt: skip
     for _ in session.play():
         pass

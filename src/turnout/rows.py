@@ -1,13 +1,28 @@
-"""Rows of data: pytrees of arrays with a common leading axis, and compressed sparse rows that behave like one."""
+"""Rows of data: pytrees of arrays with a common leading axis, and compact forms of features that behave like one."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, Int8, PyTree
+from scipy import sparse
 
 from turnout.records import record, static
+
+
+@record
+class NarrowRows:
+    """Dense rows of small whole numbers, such as one-hot features, a byte each: `self @ x` computes in the type of x."""
+
+    values: Int8[Any, "*rows d"]
+
+    def __matmul__(self, x: Float[Array, "d *c"]) -> Float[Array, "b *c"]:
+        return jnp.asarray(self.values).astype(x.dtype) @ x
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
 
 
 @record
@@ -56,10 +71,8 @@ class SparseRows:
         inside = entries < last[:, None]
         return SparseBatch(jnp.where(inside, self.columns[entries], 0), jnp.where(inside, self.values[entries], 0))
 
-    def to_scipy(self):
-        from scipy.sparse import csr_array
-
-        return csr_array((self.values, self.columns, self.starts), shape=self.shape)
+    def to_scipy(self) -> sparse.csr_array:
+        return sparse.csr_array((self.values, self.columns, self.starts), shape=self.shape)
 
 
 def is_sparse(leaf) -> bool:
@@ -74,3 +87,23 @@ def take(rows: PyTree, indices: Int[Any, " b"]) -> PyTree:
 def row_count(rows: PyTree) -> int:
     """Return how many rows there are."""
     return jax.tree.leaves(rows, is_leaf=is_sparse)[0].shape[0]
+
+
+def compact(features: sparse.csr_array) -> np.ndarray | NarrowRows | SparseRows:
+    """Return sparse features in the fastest form that takes at most twice the bytes of the smallest one."""
+    rows, width = features.shape
+    sizes = {"dense": 8 * rows * width, "narrow": rows * width, "sparse": 12 * features.nnz + 4 * rows}
+    if not (np.abs(features.data) <= 127).all() or (features.data % 1).any():
+        del sizes["narrow"]
+    form = next(form for form, size in sizes.items() if size <= 2 * min(sizes.values()))
+    if form == "sparse":
+        return SparseRows.of(features)
+    return features.toarray() if form == "dense" else NarrowRows(features.astype(np.int8).toarray())
+
+
+def plain(features: PyTree, first: int, last: int):
+    """Return the rows from `first` to `last` as a NumPy or scipy.sparse matrix of floats."""
+    if isinstance(features, SparseRows):
+        return features.to_scipy()[first:last]
+    values = features.values if isinstance(features, NarrowRows) else features
+    return np.asarray(values[first:last], float)

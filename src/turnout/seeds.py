@@ -7,14 +7,20 @@ from turnout.records import Index, record
 
 @record
 class Seeds:
-    """Seeds for drawing cohorts, for the clients' own randomness and for simulated faults.
+    """Seeds for drawing cohorts, for the clients' own randomness, for simulated faults and for the first parameters.
 
     Client i's key in an exchange is `fold_in(exchange_key, i)`, whichever engine runs it and in whatever order.
     """
 
     sampling: Index
     local: Index
-    faults: Index = 0
+    faults: Index
+    model: Index
+
+    @classmethod
+    def of(cls, seed: int) -> "Seeds":
+        """Return `seed` for every purpose."""
+        return cls(seed, seed, seed, seed)
 
     def draw(self, round, count):
         """The key of the `count`-th draw of a round."""

@@ -52,7 +52,6 @@ class Session:
         problem: Problem,
         *,
         seeds: Seeds,
-        model_seed: int,
         rounds: int,
         every: int = 1,
         target: Target | None = None,
@@ -75,7 +74,7 @@ class Session:
             optimum = solve(problem)
         with scope(precision):
             algorithm = bind(algorithm, problem)
-            job = prepare(problem, seeds, model_seed, faults, optimum, memory)
+            job = prepare(problem, seeds, faults, optimum, memory)
             if cells is not None:
                 self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
             elif engine == "compiled":
@@ -177,14 +176,14 @@ def scope(precision: Precision):
         yield
 
 
-def prepare(problem: Problem, seeds: Seeds, model_seed: int, faults, optimum, memory: int = MEMORY) -> Job:
+def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY) -> Job:
     """Put `problem` and all that an engine needs where it computes, in the precision in force."""
     kind = jnp.result_type(float)
     storage = store(problem)
     per_client = storage.bytes_per_client()
     job = Job(
         storage=storage,
-        start=problem.start(jax.random.key(model_seed)),
+        start=problem.start(jax.random.key(seeds.model)),
         seeds=seeds,
         faults=faults,
         optimum=optimum,

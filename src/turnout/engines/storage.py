@@ -16,7 +16,7 @@ from turnout.problem import Problem, derivative, row_sum
 from turnout.records import record, static
 from turnout.rows import is_sparse, row_count, take
 
-PADDING = 1.5
+PADDING = 1.75
 """Blocks are used while padding every client to the largest needs at most so many times the rows there are."""
 
 WHOLE = 65536

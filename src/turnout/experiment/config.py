@@ -17,6 +17,7 @@ from turnout.experiment.registry import TABLES, kind_of
 from turnout.faults import Faults
 from turnout.prices import Price, Rounds
 from turnout.records import Count, Index, config
+from turnout.seeds import Seeds
 from turnout.session import MEMORY
 from turnout.target import Target
 
@@ -40,11 +41,10 @@ class RunSpec:
     memory: Count = MEMORY
     metrics: list[str] | None = None
 
-    def seeds(self) -> dict[str, int]:
+    def seeds(self) -> Seeds:
         """Return the seed of each purpose."""
-        purposes = ("sampling", "local", "model", "faults")
-        given = {purpose: getattr(self, f"{purpose}_seed") for purpose in purposes}
-        return {purpose: self.seed if value is None else value for purpose, value in given.items()}
+        given = (self.sampling_seed, self.local_seed, self.faults_seed, self.model_seed)
+        return Seeds(*(self.seed if seed is None else seed for seed in given))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,12 +115,15 @@ class Reader:
         for key in NEEDED:
             if key not in self.tables:
                 raise self.error((), f"table [{key}] is missing: add it with a kind")
+        name = self.tables.get("name", name)
+        if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+            raise self.error(("name",), f"a name is also that of a folder, so it cannot be {name!r}")
         sampler = self.kind("sampler", ("sampler",))
         prices = self.tables.get("price", [{"kind": "rounds"}])
         if not isinstance(prices, list):
             raise self.error(("price",), "prices are a list: write [[price]] with double brackets")
         return Experiment(
-            name=self.tables.get("name", name),
+            name=name,
             problem=self.kind("problem", ("problem",)),
             split=self.kind("split", ("split",)),
             algorithm=self.kind("algorithm", ("algorithm",), sampler=sampler),

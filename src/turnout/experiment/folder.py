@@ -21,7 +21,6 @@ from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import summarise, to_json
 from turnout.problem import Problem
 from turnout.report.result import Result
-from turnout.seeds import Seeds
 from turnout.session import Session
 from turnout.wire import decode, encode
 
@@ -54,12 +53,10 @@ def build(experiment: Experiment, data: Path | None) -> Built:
 def session_of(experiment: Experiment, problem: Problem, optimum=None) -> Session:
     """Return the session that plays `experiment`."""
     spec = experiment.run
-    seeds = spec.seeds()
     return Session(
         experiment.algorithm,
         problem,
-        seeds=Seeds(seeds["sampling"], seeds["local"], seeds["faults"]),
-        model_seed=seeds["model"],
+        seeds=spec.seeds(),
         rounds=spec.rounds,
         every=spec.every,
         target=experiment.target,

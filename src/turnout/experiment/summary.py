@@ -30,7 +30,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "diverged": trace.diverged,
         "seeds": {
             "run": experiment.run.seed,
-            **experiment.run.seeds(),
+            **vars(experiment.run.seeds()),
             "split": getattr(experiment.split, "seed", None),
         },
         "problem": {**shown("problem", experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},

@@ -5,10 +5,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from turnout.errors import UserError
 from turnout.problem import Population, Problem
-from turnout.rows import SparseRows
-
-DENSE_ABOVE = 0.25
-"""Share of non-zero features above which rows are stored densely: sparse entries hold a column beside each value."""
+from turnout.rows import compact, plain
 
 
 def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) -> dict:
@@ -23,8 +20,7 @@ def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) ->
         weights = weights / weights.sum()
     features = dataset.features[split.indices]
     if not isinstance(features, np.ndarray):
-        dense = features.nnz > DENSE_ABOVE * features.shape[0] * features.shape[1]
-        features = features.toarray() if dense else SparseRows.of(features)
+        features = compact(features)
     return {
         "rows": (features, targets[split.indices]),
         "offsets": split.offsets,
@@ -34,9 +30,9 @@ def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) ->
 
 def top_eigenvalues(problem: Problem) -> np.ndarray:
     """Return lambda_max(A_i^T A_i) / n_i for each client's features A_i [n_i, d]."""
-    features = problem.rows[0]
-    matrix = features.to_scipy() if isinstance(features, SparseRows) else features
-    return np.array([_top(matrix[a:b]) / (b - a) for a, b in zip(problem.offsets, problem.offsets[1:], strict=False)])
+    offsets = problem.offsets.tolist()
+    bounds = zip(offsets, offsets[1:], strict=False)
+    return np.array([_top(plain(problem.rows[0], a, b)) / (b - a) for a, b in bounds])
 
 
 def _top(a) -> float:
