@@ -71,6 +71,53 @@ def test_the_count_of_a_loop_is_swept_and_charged_by_cell():
 
 
 @t.record
+class Starter(t.Algorithm):
+    """Collects all gradients once, before the first round, and keeps them with the clients: c = mean c_i throughout."""
+
+    everyone: t.Sampler
+    sampler: t.Sampler
+
+    def start(self, ask, x):
+        return x, ask(self.everyone, self.remember, x).average()
+
+    def client_state(self, x):
+        return jnp.zeros_like(x)
+
+    def output(self, server):
+        return server[0]
+
+    def round(self, ask, server):
+        x, c = server
+        known = ask(self.sampler, self.recall, x).mean()
+        return x + 0 * known, c
+
+    @t.on_client
+    def remember(self, client, x):
+        gradient = client.grad(x)
+        return t.Done(gradient, state=gradient)
+
+    @t.on_client
+    def recall(self, client, x):
+        return t.Done(client.state, queries=0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_exchanges_before_the_first_round_are_counted_and_kept(engine):
+    session = Session(
+        Starter(t.Full(size=5), t.Nice(2)), quadratic(), seeds=t.Seeds.of(0), rounds=3, engine=engine, metrics=("value",)
+    )
+    for _ in session.play():
+        pass
+    c = session.progress.server[1]
+    np.testing.assert_allclose(c, -quadratic().rows[1].mean(0), atol=1e-13)
+    np.testing.assert_allclose(session.progress.clients.mean(0), c, atol=1e-13)
+    rows = {row["path"]: row for row in session.trace.ledger.rows()}
+    assert list(rows) == ["start.0", "start.1", "0", "1"]
+    assert (rows["start.0"]["draws_arbitrary"], rows["start.1"]["contacts"], rows["1"]["contacts"]) == (3, 12, 6)
+    assert session.trace.columns["counts"][0].sum() > 0
+
+
+@t.record
 class Learner(t.Sampler):
     """Draws client 0 until it has been told of a second feedback, then client 1; counts what it was told."""
 

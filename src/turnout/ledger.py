@@ -1,6 +1,7 @@
 """The ledger: what was sent, to whom and how it was selected, as events per call site; prices come later."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -63,10 +64,10 @@ def payload(tree: PyTree) -> int:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The counts [sites, counters] of a run, as Python integers, which do not overflow."""
+    """The counts [sites, counters] of a run: Python integers, which do not overflow, or arrays of them, one for each row."""
 
     sites: tuple[Site, ...]
-    counts: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[Any, ...], ...]
 
     def rows(self) -> list[dict]:
         """Return one mapping per call site: where it is, what it sends, and what was counted there."""
@@ -75,7 +76,7 @@ class Ledger:
             for site, counts in zip(self.sites, self.counts, strict=True)
         ]
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> dict[str, Any]:
         """Return every event of `EVENTS`, summed over the call sites."""
         rows = self.rows()
         totals = {name: sum(row[name] for row in rows) for name in COUNTERS}

@@ -48,8 +48,8 @@ class Trace:
     @property
     def frame(self) -> pl.DataFrame:
         """Round, metrics and cumulative events, one row for each evaluated round."""
-        totals = [to_ledger(self.sites, counts).totals() for counts in self.columns["counts"]]
-        events = {name: _integers([row[name] for row in totals]) for name in EVENTS}
+        totals = to_ledger(self.sites, self.columns["counts"]).totals()
+        events = {name: _integers(np.broadcast_to(totals[name], len(self)).tolist()) for name in EVENTS}
         rounds = pl.Series(self.columns["round"].astype(np.int64))
         return pl.DataFrame({"round": rounds, **self._metric_columns(), **events})
 

@@ -87,6 +87,11 @@ class EngineAsk(Ask):
         self.state = self.state._replace(exchanges=number + 1)
         return Replies(done.reply, cohort, answered)
 
+    def start(self, x: PyTree) -> PyTree:
+        """Return the server's first state, the call sites on the way to it being named "start.0" and so on."""
+        with self._inside("start"):
+            return strongly_typed(self.algorithm.start(self, strongly_typed(x)))
+
     @contextmanager
     def _inside(self, path: str):
         """Number the call sites of a loop's body or a branch from zero, however often it is run or traced."""

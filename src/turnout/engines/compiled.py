@@ -114,26 +114,26 @@ class Compiled:
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows are written or the round `limit` is reached; `progress` is used up."""
         progress, table = _advance(
-            self.job, self.algorithm, progress, limit, rows, sites=self.sites, metrics=self.metrics, every=self.every
+            self.job, self.algorithm, progress, limit, rows, self.every, sites=self.sites, metrics=self.metrics
         )
         return progress, jax.tree.map(lambda column: np.asarray(column)[:rows], table)
 
 
 def discover(job: Job, algorithm) -> tuple[Site, ...]:
-    """Find the call sites of one round, without running it."""
+    """Find the call sites of the start and of one round, without running them."""
     found = {}
 
     def trace():
         state = first_state(job, algorithm, sites=())
         ask = CompiledAsk(job, algorithm, jnp.zeros((), "int32"), state, None)
-        algorithm.round(ask, strongly_typed(algorithm.start(ask, job.start)))
+        algorithm.round(ask, ask.start(job.start))
         found.update(ask.found)
 
     jax.eval_shape(trace)
     return tuple(found.values())
 
 
-def advance(job: Job, algorithm, progress: Progress, limit, rows, *, sites, metrics, every, places=PLACES):
+def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, sites, metrics, places=PLACES):
     """Play until `rows` of the `places` rows of a table are filled; return the progress and the table."""
 
     def one_round(_, progress):
@@ -151,4 +151,4 @@ def advance(job: Job, algorithm, progress: Progress, limit, rows, *, sites, metr
     return lax.fori_loop(0, rows, row, (progress, table))
 
 
-_advance = partial(jax.jit, static_argnames=("sites", "metrics", "every"), donate_argnames=("progress",))(advance)
+_advance = partial(jax.jit, static_argnames=("sites", "metrics"), donate_argnames=("progress",))(advance)

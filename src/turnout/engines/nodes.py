@@ -130,7 +130,7 @@ class Nodes:
 
     def begin(self) -> Progress:
         """Return the state before the first round."""
-        return self._begin()
+        return self._with_states(self._begin())
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows are written or the round `limit` is reached."""
@@ -143,7 +143,11 @@ class Nodes:
                 progress = self._round(progress)
             progress, entry = self._look(progress)
             entries.append(entry)
+        table = jax.tree.map(lambda *values: np.stack([np.asarray(value) for value in values]), *entries)
+        return self._with_states(progress), table
+
+    def _with_states(self, progress: Progress) -> Progress:
+        """Return the progress with the nodes' private states, stacked [n, ...]."""
         states = [node.state for node in self.nodes]
         clients = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
-        table = jax.tree.map(lambda *values: np.stack([np.asarray(value) for value in values]), *entries)
-        return progress._replace(clients=clients), table
+        return progress._replace(clients=clients)

@@ -39,7 +39,7 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
 def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
     """Return the progress before the first round."""
     ask = asks(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites), sites)
-    server = strongly_typed(algorithm.start(ask, strongly_typed(job.start)))
+    server = ask.start(job.start)
     first = Progress(
         server=server,
         samplers=ask.state.samplers,

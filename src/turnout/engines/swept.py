@@ -44,8 +44,8 @@ class Swept:
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows of every cell are written or the round `limit` is reached."""
         cells = (*self._cells(), progress)
-        options = {"sites": self.sites, "metrics": self.metrics, "every": self.every, "places": self.places}
-        progress, table = _advance(self.job, cells, self.leaves, limit, rows, **options, **self._static())
+        options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
+        progress, table = _advance(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
         return progress, jax.tree.map(lambda column: np.asarray(column)[:, :rows], table)
 
     def _cells(self) -> tuple:
@@ -70,11 +70,11 @@ def _begin(job: Job, cells, leaves, *, sites, structure, swept) -> Progress:
     return lax.map(one, cells)
 
 
-@partial(jax.jit, static_argnames=("sites", "metrics", "every", "places", "structure", "swept"))
-def _advance(job: Job, cells, leaves, limit, rows, *, structure, swept, **options):
+@partial(jax.jit, static_argnames=("sites", "metrics", "places", "structure", "swept"))
+def _advance(job: Job, cells, leaves, limit, rows, every, *, structure, swept, **options):
     def one(cell):
         *cell, progress = cell
-        return advance(*_cell(job, leaves, swept, structure, *cell), progress, limit, rows, **options)
+        return advance(*_cell(job, leaves, swept, structure, *cell), progress, limit, rows, every, **options)
 
     return lax.map(one, cells, batch_size=BATCH)
 

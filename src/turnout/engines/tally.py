@@ -23,5 +23,6 @@ def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]])
 
 
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
-    """Read counters [sites, counters, 2] into Python integers."""
-    return Ledger(sites, tuple(tuple(int(low) + (int(high) << 32) for low, high in row) for row in counts))
+    """Read counters [..., sites, counters, 2] into Python integers, or arrays [...] of them."""
+    whole = counts[..., 0].astype(object) + (counts[..., 1].astype(object) << 32)
+    return Ledger(sites, tuple(tuple(whole[..., s, k] for k in range(len(COUNTERS))) for s in range(len(sites))))

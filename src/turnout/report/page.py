@@ -9,9 +9,9 @@ import jinja2
 import vl_convert
 
 from turnout.errors import UserError
-from turnout.ledger import COUNTERS
+from turnout.ledger import COUNTERS, EVENTS
 from turnout.prices import Price
-from turnout.report.charts import curves, figure
+from turnout.report.charts import curves, entry_width, figure
 from turnout.report.result import Result, distinct
 from turnout.report.table import main_metric, prices_of, table
 from turnout.report.theme import DARK, LIGHT, config
@@ -37,6 +37,8 @@ def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
         goal=goal(costs.target) if costs.target else None,
         formulas=[(price.label, formula(price), price.unit) for price in prices],
         results=[_shown(result) for result in results],
+        dots=any(row.reached for row in costs.rows),
+        entry=entry_width([result.label for result in results]),
         chart=_json(curves(results, metric, prices).to_dict()),
         themes=_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
@@ -75,9 +77,9 @@ def _shown(result: Result) -> dict:
     sites = [
         {
             "site": f"{site['method']} ({site['selection']})",
-            "down": f"{number(site['vectors_down'])} vectors, {human_bytes(site['bytes_down'])}",
-            "up": f"{number(site['vectors_up'])} vectors, {human_bytes(site['bytes_up'])}",
-            "counts": {name.replace("_", " "): number(site[name]) for name in COUNTERS if site.get(name)},
+            "down": _size(site, "down"),
+            "up": _size(site, "up"),
+            "counts": _counts({name: site.get(name) for name in COUNTERS}),
         }
         for site in summary.get("ledger", {}).get("sites", [])
     ]
@@ -88,8 +90,25 @@ def _shown(result: Result) -> dict:
         "command": summary.get("command"),
         "facts": json.dumps(facts, indent=2),
         "config": result.config,
-        "totals": {name.replace("_", " "): number(value) for name, value in summary.get("ledger", {}).get("totals", {}).items()},
+        "totals": _counts(summary.get("ledger", {}).get("totals", {})),
     }
+
+
+def _size(site: dict, way: str) -> str:
+    """Write what one message or reply of a site holds; a draw sends nothing."""
+    count = site[f"vectors_{way}"]
+    if not count and not site[f"bytes_{way}"]:
+        return "–"
+    return f"{number(count)} vector{'' if count == 1 else 's'}, {human_bytes(site[f'bytes_{way}'])}"
+
+
+def _counts(events: dict) -> str:
+    """Write the events that happened."""
+    happened = [(name, events[name]) for name in EVENTS if events.get(name)]
+    return ", ".join(
+        f"{name.replace('_', ' ')} {human_bytes(count) if name.startswith('bytes') else number(count)}"
+        for name, count in happened
+    )
 
 
 def _json(content: dict) -> str:

@@ -1,5 +1,6 @@
 """The points of a figure: what is drawn of each trace, and what is left out and why."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,13 @@ PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
 """A line has at most PER_LINE points, and fewer where many lines would have more than IN_ALL, but always AT_LEAST."""
 
 
+LARGEST = 1e250
+"""What is larger counts as infinite and what is smaller than its inverse as zero: an axis needs some room at its ends."""
+
+TICKS = 8
+"""The most powers of ten that a log axis names."""
+
+
 @dataclass(frozen=True)
 class Points:
     """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price); `notes` say what is not drawn."""
@@ -20,20 +28,20 @@ class Points:
 
 
 def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
-    """Return what to draw of `metric`; on a log axis that is only what is above zero."""
+    """Return what to draw of `metric`; a log axis shows only what is above zero."""
     limit = max(AT_LEAST, min(PER_LINE, IN_ALL // len(results)))
     rows, hidden, thinned = [], 0, False
     for result in results:
         values = np.asarray(result.values(metric), float)
-        shown = np.isfinite(values) & (values > 0 if log else True)
+        shown = (np.abs(values) < LARGEST) & (values > 1 / LARGEST if log else True)
         kept = np.flatnonzero(shown)
         hidden += len(values) - len(kept)
         thinned |= len(kept) > limit
         rows += _rows(result, metric, values, prices, thin(kept, limit, result.hit))
     notes = []
     if hidden:
-        which = "not above zero or not finite, which a log axis cannot show" if log else "not finite"
-        notes.append(f"left out: {hidden:,} values {which}")
+        which = "zero, negative or not finite, which a log axis cannot show" if log else "not finite"
+        notes.append(f"left out: {hidden:,} {'value' if hidden == 1 else 'values'} {which}")
     if thinned:
         notes.append(f"drawn: at most {limit:,} evaluations of each run, evenly spaced")
     return Points(rows, notes)
@@ -45,6 +53,18 @@ def thin(kept: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
         return kept
     chosen = kept[np.linspace(0, len(kept) - 1, limit - 1).round().astype(int)]
     return np.union1d(chosen, kept[kept == hit]) if hit is not None else chosen
+
+
+def log_ticks(values: list[float]) -> list[float] | None:
+    """Return round numbers within the range of the positive `values`; None where the range is too narrow for two."""
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    if last - first >= 2:
+        step = math.ceil((last - first + 1) / TICKS)
+        return [10.0**k for k in range(first, last + 1) if k % step == 0]
+    ticks = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    return ticks if len(ticks) >= 2 else None
 
 
 def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], chosen: np.ndarray) -> list[dict]:

@@ -17,6 +17,10 @@ DARK = {
     "faint": "#2a313a",
     "lines": ["#4aa8e0", "#ff8a3d", "#2fc79a", "#e39bc3", "#e6b84c", "#9ad4f5", "#b9bfc6"],
 }
+
+LEGEND_LABEL = 260
+"""The most pixels of a label in the legend."""
+
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 """Each time the colours are used up, the next dash pattern."""
 
@@ -26,6 +30,7 @@ def config(palette: dict) -> dict:
     text = {"labelColor": palette["soft"], "titleColor": palette["ink"], "labelFontSize": 12, "titleFontSize": 13}
     return {
         "background": palette["paper"],
+        "customFormatTypes": True,
         "font": FONT,
         "view": {"stroke": None},
         "axis": {
@@ -34,7 +39,7 @@ def config(palette: dict) -> dict:
         },
         "axisY": {"domain": False, "ticks": False},
         "axisX": {"grid": False},
-        "legend": {**text, "labelColor": palette["ink"], "symbolStrokeWidth": 3, "symbolSize": 180, "labelLimit": 260},
+        "legend": {**text, "labelColor": palette["ink"], "symbolStrokeWidth": 3, "symbolSize": 300, "labelLimit": LEGEND_LABEL},
         "title": {
             "color": palette["ink"], "subtitleColor": palette["soft"], "fontSize": 13, "subtitleFontSize": 12,
             "fontWeight": "normal",
@@ -42,7 +47,8 @@ def config(palette: dict) -> dict:
         "range": {"category": palette["lines"]},
         "style": {
             "target": {"color": palette["soft"], "strokeDash": [5, 4], "strokeWidth": 1.2},
-            "target-label": {"color": palette["soft"], "fontSize": 12, "align": "right", "dx": -4, "dy": -7},
+            "halo": {"color": palette["paper"], "stroke": palette["paper"], "strokeWidth": 3, "opacity": 0.75},
+            "label": {"fontSize": 12, "align": "right", "dx": -4, "dy": -8},
             "hit": {"stroke": palette["paper"], "strokeWidth": 1.5, "size": 90, "filled": True, "opacity": 1},
         },
     }  # fmt: skip
