@@ -2,15 +2,18 @@
 
 import json
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import turnout as t
 from turnout.ledger import EVENTS
 from turnout.report.page import write_figures, write_report
-from turnout.report.points import thin
+from turnout.report.points import LARGEST, TICKS, log_ticks, points, thin
 from turnout.report.result import Result, distinct
 from turnout.report.table import main_metric, table
 from turnout.report.verdict import verdict
@@ -80,15 +83,68 @@ def test_labels_are_text_and_nothing_else(tmp_path):
     assert page.count("</script>") == 2
 
 
+class FirstCells(HTMLParser):
+    """The text of the first cell in each row of the page's tables, and the number of script elements."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.cells, self.scripts, self.inside, self.fresh = [], 0, False, False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        if tag == "td" and self.fresh:
+            self.cells.append("")
+        self.inside = tag == "td" and self.fresh
+        self.fresh = tag == "tr"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.cells[-1] += data
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_any_label_is_shown_as_it_is(tmp_path_factory, labels):
+    path = write_report(tmp_path_factory.mktemp("report"), [halving(label, 0.5) for label in labels], labels[0])
+    page = FirstCells(path.read_bytes().decode())
+    assert page.cells[:2] == labels
+    assert page.scripts == 2
+
+
+@given(st.lists(st.floats(1 / LARGEST, LARGEST), max_size=5))
+def test_ticks_of_a_log_axis_are_few_and_in_sight(values):
+    ticks = log_ticks(values)
+    if ticks:
+        assert 2 <= len(ticks) <= TICKS and ticks == sorted(ticks)
+        assert min(values) <= ticks[0] and ticks[-1] <= max(values)
+    elif values:
+        assert max(values) <= 2.5 * 2 * min(values), "two of 1, 2, 5, 10 always fit into a wider range"
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=30))
+def test_points_are_drawable_and_what_is_left_out_is_counted(distances):
+    run = result("any", distances)
+    drawn = points([run], "distance", run.prices, log=True)
+    assert all(0 < row["metric"] < np.inf for row in drawn.rows)
+    hidden = len(distances) - len(drawn.rows)
+    assert [note.split()[2] for note in drawn.notes] == ([str(hidden)] if hidden else [])
+
+
 @pytest.mark.parametrize("distances", [[1.0, 0.0, 0.0], [1.0, np.nan, np.inf], [0.0, 0.0], [5.0]])
 def test_values_that_a_log_axis_cannot_show_do_not_break_it(tmp_path, distances):
     write_report(tmp_path, [result("odd", distances)], "odd")
     write_figures(tmp_path, [result("odd", distances)])
 
 
-def test_a_long_trace_keeps_its_ends_and_its_hit():
-    kept = thin(np.arange(100_000), 1000, hit=777)
-    assert len(kept) <= 1000 and {0, 777, 99_999} <= set(kept.tolist())
+@given(st.integers(1, 5000), st.integers(3, 1000), st.data())
+def test_a_long_trace_keeps_its_ends_and_its_hit(rows, limit, data):
+    hit = data.draw(st.integers(0, rows - 1))
+    kept = thin(np.arange(rows), limit, hit)
+    assert len(kept) <= max(limit, 3) and {0, hit, rows - 1} <= set(kept.tolist())
 
 
 def test_results_with_one_name_are_told_apart():
