@@ -95,6 +95,10 @@ class Client(ABC):
     def hvp(self, x: PyTree, v: PyTree) -> PyTree:
         """The Hessian of f_i at x times v."""
 
+    @abstractmethod
+    def batch(self, key, size: int) -> "Client":
+        """This client with the mean over `size` of its rows, drawn uniformly with replacement, in the place of f_i."""
+
     def grad(self, x: PyTree) -> PyTree:
         """The gradient of f_i at x."""
         return self.value_and_grad(x)[1]

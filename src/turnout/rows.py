@@ -91,7 +91,7 @@ def row_count(rows: PyTree) -> int:
 
 def compact(features: sparse.csr_array) -> np.ndarray | NarrowRows | SparseRows:
     """Return sparse features in the fastest form that takes at most twice the bytes of the smallest one."""
-    rows, width = features.shape
+    rows, width = features.indptr.size - 1, features.shape[1]
     sizes = {"dense": 8 * rows * width, "narrow": rows * width, "sparse": 12 * features.nnz + 4 * rows}
     if not (np.abs(features.data) <= 127).all() or (features.data % 1).any():
         del sizes["narrow"]

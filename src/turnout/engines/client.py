@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 from jax import lax
 
 from turnout.exchange import Client
 from turnout.problem import Problem, derivative, row_sum
+from turnout.rows import take
 
 
 class JaxClient(Client):
-    """A client whose loss is a JAX function: `oracle(order, x, *v)` gives "value", "value_and_grad" or "hvp" of f_i."""
+    """A client whose loss is a JAX function: `oracle(order, x, *v)` gives "value", "value_and_grad" or "hvp" of f_i, and
+    `oracle.sample(key, count)` such an oracle of some of its rows."""
 
     def __init__(self, id, key, state, oracle: Callable):
         self.id, self.key, self.state = id, key, state
@@ -24,6 +28,9 @@ class JaxClient(Client):
     def hvp(self, x, v):
         return self._oracle("hvp", x, v)
 
+    def batch(self, key, size):
+        return JaxClient(self.id, self.key, self.state, self._oracle.sample(key, size))
+
     def loop(self, count, body, carry):
         return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
 
@@ -31,10 +38,24 @@ class JaxClient(Client):
         return lax.cond(predicate, then, otherwise, carry)
 
 
-def rows_oracle(problem: Problem, rows, weights) -> Callable:
-    """Return `oracle(order, x, *v)` of f_i for rows held in one piece, with weights [b] that sum to one."""
+class RowsOracle:
+    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b]."""
 
-    def oracle(order, x, *v):
-        return derivative(order, lambda y: row_sum(problem, y, rows, weights) + problem.regulariser(y))(x, *v)
+    def __init__(self, problem: Problem, rows, weights, size):
+        self._problem, self._rows, self._weights, self._size = problem, rows, weights, size
 
-    return oracle
+    def __call__(self, order, x, *v):
+        def f(y):
+            return row_sum(self._problem, y, self._rows, self._weights) + self._problem.regulariser(y)
+
+        return derivative(order, f)(x, *v)
+
+    def sample(self, key, count: int) -> "RowsOracle":
+        """The mean over `count` of the rows drawn uniformly, with replacement."""
+        return sampled(self._problem, self._rows, jax.random.randint(key, (count,), 0, self._size, "int32"))
+
+
+def sampled(problem: Problem, rows, indices) -> RowsOracle:
+    """Return the oracle of the mean over the rows `indices` [b]."""
+    count = indices.size
+    return RowsOracle(problem, take(rows, indices), jnp.full(count, 1 / count), count)

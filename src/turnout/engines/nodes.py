@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.engines.asking import EngineAsk, finished
-from turnout.engines.client import JaxClient, rows_oracle
+from turnout.engines.client import JaxClient, RowsOracle
 from turnout.engines.compiled import discover
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin, look, play_round
@@ -60,7 +60,8 @@ class Node:
 def _local(algorithm, problem, weights, number, state, key, message, *, name) -> Done:
     # Sparse rows become a batch here, where their number is known.
     rows = take(problem.rows, jnp.arange(weights.size))
-    client = JaxClient(jnp.asarray(number, "int32"), key, state, rows_oracle(problem, rows, weights))
+    oracle = RowsOracle(problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+    client = JaxClient(jnp.asarray(number, "int32"), key, state, oracle)
     return finished(local_method(algorithm, name)(client, message), state)
 
 

@@ -11,7 +11,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PyTree
 
-from turnout.engines.client import rows_oracle
+from turnout.engines.client import RowsOracle, sampled
 from turnout.problem import Problem, derivative, row_sum
 from turnout.records import record, static
 from turnout.rows import is_sparse, row_count, take
@@ -35,11 +35,13 @@ class Blocks:
     row_share: Float[Any, " all_rows"]
 
     def oracle(self, i: Int[Array, ""]):
-        """Return client i's `oracle(order, x, *v)`."""
+        """Return client i's oracle."""
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], self.problem.rows)
-        size = row_count(rows)
-        weights = jnp.full(size, 1 / size) if self.weight is None else jnp.asarray(self.weight)[i]
-        return rows_oracle(self.problem, rows, weights)
+        if self.weight is None:
+            size = row_count(rows)
+            return RowsOracle(self.problem, rows, jnp.full(size, 1 / size), size)
+        weights = jnp.asarray(self.weight)[i]
+        return RowsOracle(self.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
     def flat(self) -> PyTree:
         """All rows [n s, ...], in the order of `row_share`."""
@@ -64,13 +66,8 @@ class Tiles:
     lanes: int = static()
 
     def oracle(self, i: Int[Array, ""]):
-        """Return client i's `oracle(order, x, *v)`."""
-
-        def oracle(order, x, *v):
-            rest = derivative(order, self.problem.regulariser)(x, *v)
-            return jax.tree.map(jnp.add, _tiled(order)(self, i, x, *v), rest)
-
-        return oracle
+        """Return client i's oracle."""
+        return TilesOracle(self, i)
 
     def flat(self) -> PyTree:
         """All rows, in the order of `row_share`."""
@@ -78,6 +75,24 @@ class Tiles:
 
     def bytes_per_client(self) -> int:
         return 0
+
+
+class TilesOracle:
+    """f_i of one client of a `Tiles`."""
+
+    def __init__(self, tiles: Tiles, i: Int[Array, ""]):
+        self._tiles, self._i = tiles, i
+
+    def __call__(self, order, x, *v):
+        rest = derivative(order, self._tiles.problem.regulariser)(x, *v)
+        return jax.tree.map(jnp.add, _tiled(order)(self._tiles, self._i, x, *v), rest)
+
+    def sample(self, key, count: int) -> RowsOracle:
+        """The mean over `count` of the rows drawn uniformly, with replacement."""
+        starts = jnp.asarray(self._tiles.starts)
+        first, size = starts[self._i], starts[self._i + 1] - starts[self._i]
+        within = jax.random.randint(key, (count,), 0, size.astype("int32"), "int32")
+        return sampled(self._tiles.problem, self._tiles.problem.rows, first + within.astype(starts.dtype))
 
 
 def store(problem: Problem) -> Blocks | Tiles:

@@ -25,4 +25,4 @@ def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]])
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
     """Read counters [..., sites, counters, 2] into Python integers, or arrays [...] of them."""
     whole = counts[..., 0].astype(object) + (counts[..., 1].astype(object) << 32)
-    return Ledger(sites, tuple(tuple(whole[..., s, k] for k in range(len(COUNTERS))) for s in range(len(sites))))
+    return Ledger(sites, tuple(tuple(whole[..., s, k][()] for k in range(len(COUNTERS))) for s in range(len(sites))))
