@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from turnout.report.result import Result
@@ -23,7 +24,9 @@ def show(results: list[Result], folder: Path) -> None:
     for row in costs.rows:
         amounts = (row.cost(price, k) for k, price in enumerate(costs.prices))
         shown.add_row(
-            row.label, row.outcome, *(f"[bold]{a}[/]" if best else a for a, best in zip(amounts, row.cheapest, strict=True))
+            escape(row.label),
+            row.outcome,
+            *(f"[bold]{a}[/]" if best else a for a, best in zip(amounts, row.cheapest, strict=True)),
         )
     console.print(shown)
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)

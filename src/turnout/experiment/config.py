@@ -116,7 +116,7 @@ class Reader:
             if key not in self.tables:
                 raise self.error((), f"table [{key}] is missing: add it with a kind")
         name = self.tables.get("name", name)
-        if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+        if not isinstance(name, str) or not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
             raise self.error(("name",), f"a name is also that of a folder, so it cannot be {name!r}")
         sampler = self.kind("sampler", ("sampler",))
         prices = self.tables.get("price", [{"kind": "rounds"}])
