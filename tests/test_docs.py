@@ -22,7 +22,7 @@ LAYERS = [
     {"session", "api"},
     {"report"},
     {"experiment"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 
 

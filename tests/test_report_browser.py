@@ -109,18 +109,19 @@ def test_a_change_of_theme_keeps_the_price(page):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
+    # Each look is one script, since a redrawing replaces the elements.
     def ink(browser):
-        found = browser.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path")
-        return found and found[0].get_attribute("stroke")
+        return browser.execute_script("return document.querySelector('#chart svg g.mark-line path')?.getAttribute('stroke')")
 
-    switches = page.find_elements(By.CSS_SELECTOR, "#prices input[type=radio]")
-    switches[1].click()
+    def switched(browser):
+        return browser.execute_script("return [...document.querySelectorAll('#prices input')].map(i => i.checked)")
+
+    page.find_elements(By.CSS_SELECTOR, "#prices input[type=radio]")[1].click()
     before = ink(page)
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark" if before == LIGHT["lines"][0] else "light"}]}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
-    WebDriverWait(page, 30).until(lambda b: ink(b) and ink(b) != before)
-    checked = [s.is_selected() for s in page.find_elements(By.CSS_SELECTOR, "#prices input[type=radio]")]
-    assert checked == [False, True]
+    WebDriverWait(page, 30).until(lambda b: ink(b) not in (None, before))
+    WebDriverWait(page, 30).until(lambda b: switched(b) == [False, True])
     assert "cumulative cost: hierarchical" in page.find_element(By.ID, "chart").text
 
 
