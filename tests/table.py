@@ -16,17 +16,19 @@ from turnout.data.splits import DirichletSplit, Split
 class Row:
     """One algorithm: how to make it with a sampler, a second setting of its leaves, and what one round sends.
 
-    `hand_count` gives the exchanges, re-asks, vectors down and up for one client asked, and queries, of one round.
+    What one round sends is given by its exchanges, and for one client in one exchange (on average, where they differ) by vectors
+    down and up, scalars up and further bytes down; `queries` of one client in a round is None where it is random.
     """
 
     name: str
     make: Callable[[t.Sampler], t.Algorithm]
     other: dict
     exchanges: int
-    vectors: tuple[int, int]
+    vectors: tuple[float, float]
     scalars_up: int
-    queries: int
+    queries: int | None
     gradient_step: float | None = None
+    bytes_down: float = 0
 
 
 ROWS = [
@@ -41,7 +43,7 @@ ROWS = [
         {"gamma": 1.0},
         1,
         (1, 1),
-        1,
+        0,
         1,
         1 / 20.5,
     ),
@@ -51,10 +53,51 @@ ROWS = [
         {"inner": 3},
         4,
         (1, 1),
-        1,
+        0,
         4,
     ),
     Row("sppm-bfgs", lambda s: t.Sppm(s, t.Bfgs(smoothness=20.0), gamma=0.5, inner=5), {"gamma": 1.0}, 5, (1, 1), 1, 5),
+    Row(
+        "sppm-products",
+        lambda s: t.Sppm(s, t.Newton(smoothness=20.0, convexity=0.5, hessian="products", products=2), gamma=0.5, inner=1),
+        {"gamma": 1.0},
+        3,
+        (5 / 3, 1),
+        1 / 3,
+        3,
+    ),
+    Row(
+        "sppm-scaffnew",
+        lambda s: t.Sppm(s, t.Scaffnew(smoothness=20.0, convexity=0.5), gamma=0.5, inner=3),
+        {"gamma": 1.0},
+        3,
+        (1, 1),
+        0,
+        None,
+        bytes_down=1 + 4 + 3 * 8,
+    ),
+    Row(
+        "sppm-localgd",
+        lambda s: t.Sppm(s, t.LocalGd(smoothness=20.0, convexity=0.5, steps=2), gamma=0.5, inner=2),
+        {"gamma": 1.0},
+        4,
+        (1.5, 1),
+        0,
+        2 * (1 + 3),
+        bytes_down=8,
+    ),
+    Row(
+        "sppm-sketch",
+        lambda s: t.Sppm(s, t.Sketch(smoothness=20.0, convexity=0.5), gamma=1e3, inner=1, averaging=0.5),
+        {"averaging": 1.0},
+        1,
+        (1, 1),
+        1,
+        None,
+        bytes_down=1,
+    ),
+    # Loose enough that rounding does not decide how many steps a client takes.
+    Row("fedprox-sppm", lambda s: t.FedProxSppm(s, 0.5, inner=2, tolerance=1e-3), {"gamma": 0.7}, 2, (1, 1), 0, None),
     Row("scaffold", lambda s: Scaffold(s, lr=0.02, steps=3), {"lr": 0.01}, 1, (2, 2), 0, 4),
 ]
 

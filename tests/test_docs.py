@@ -16,12 +16,13 @@ LAYERS = [
     {"errors", "records", "rows", "seeds", "prices", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "wire"},
     {"exchange", "problems"},
-    {"samplers", "solvers"},
+    {"samplers", "strata", "solvers", "theory"},
     {"algorithms"},
     {"engines", "metrics", "optimum", "trace"},
     {"session", "api"},
     {"report"},
     {"experiment"},
+    {"reproduce"},
     {"cli", "__main__"},
 ]
 

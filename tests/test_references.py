@@ -89,23 +89,3 @@ def test_sppm_takes_exact_proximal_steps_given_enough_exchanges(sampler):
         a = sum((weight * matrices[i] for i, _, weight in cohort), np.eye(5) / gamma)
         x = np.linalg.solve(a, sum((weight * vectors[i] for i, _, weight in cohort), x / gamma))
     np.testing.assert_allclose(trace.x, x, atol=1e-9)
-
-
-def test_sppm_stays_below_theorem_1():
-    """E|x_t - x*|^2 <= (1 + gamma mu)^-2t |x_0 - x*|^2 + gamma sigma^2 / (gamma mu^2 + 2 mu), mean of 200 seeds, NICE."""
-    problem, size = t.Quadratic.random(8, 3, seed=5), 2
-    matrices, vectors = problem.rows
-    optimum = np.linalg.solve(matrices.mean(0), vectors.mean(0))
-    at_optimum = np.einsum("nij,j->ni", matrices, optimum) - vectors
-    sigma2 = (8 / size - 1) / 7 * np.mean(np.sum(at_optimum**2, axis=1))
-    # A cohort's mean has at least the smallest eigenvalue of its members' mean: 1 for each of them.
-    mu = 1.0
-    for gamma in (0.1, 1.0, 10.0):
-        swept = t.sweep(
-            t.Sppm(t.Nice(size), t.Bfgs(), gamma, inner=25), problem, {}, seeds=range(200), rounds=12, metrics=("distance",)
-        )
-        errors = np.stack([trace.columns["distance"] for trace in swept.traces])
-        steps = np.arange(13)
-        bound = (1 + gamma * mu) ** (-2.0 * steps) * np.sum(optimum**2) + gamma * sigma2 / (gamma * mu**2 + 2 * mu)
-        confident = errors.mean(0) - 4 * errors.std(0) / np.sqrt(200)
-        assert np.all(confident <= bound)

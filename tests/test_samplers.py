@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from enumeration import DESIGNS, WEIGHTS, enumerate_subsets, six
 from hypothesis import given
 from hypothesis import strategies as st
+from jax import lax
 from scipy import stats
 
 import turnout as t
@@ -58,11 +60,31 @@ def test_nice_gives_every_order_of_a_pair_equally_often():
     assert chance(pairs, expected) > ALARM
 
 
-@given(n=st.integers(1, 3000), seed=st.integers(0, 2**31 - 1))
+@jax.jit
+def permute_many(seeds, positions, sizes):
+    return permute(jax.vmap(jax.random.key)(seeds), positions, sizes)
+
+
+@given(n=st.integers(1, 64) | st.integers(1, 2**31 - 1), seed=st.integers(0, 2**31 - 1))
 def test_the_permutation_is_one(n, seed):
-    image = permute(jax.random.key(seed), jnp.arange(min(n, 64), dtype="int32"), n)
+    """64 positions of one domain given 64 times over, wrapping around where it is smaller."""
+    positions = jnp.arange(64, dtype="int32") % n
+    image = np.asarray(permute_many(jnp.full(64, seed), positions, jnp.full(64, n, "int32")))
     assert len(set(image.tolist())) == min(n, 64)
-    assert 0 <= int(image.min()) and int(image.max()) < n
+    assert image.min() >= 0 and image.max() < n
+    np.testing.assert_array_equal(image[: 64 - min(n, 64)], image[min(n, 64) :])
+
+
+def test_positions_with_domains_of_their_own_are_permuted_apart():
+    """Each domain's positions come back as its own, and as they do alone."""
+    sizes = np.repeat([1, 2, 5, 9, 16], [1, 2, 5, 9, 16])
+    positions = np.concatenate([np.arange(n) for n in (1, 2, 5, 9, 16)])
+    seeds = sizes + 100
+    image = np.asarray(permute_many(seeds, positions, sizes))
+    for n in (1, 2, 5, 9, 16):
+        mine = sizes == n
+        np.testing.assert_array_equal(np.sort(image[mine]), np.arange(n))
+        np.testing.assert_array_equal(image[mine], permute(jax.random.key(n + 100), jnp.arange(n), n))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 101, 1000])
@@ -81,12 +103,24 @@ def test_clients_of_a_huge_population_are_uniform_and_distinct():
 
 @pytest.mark.parametrize("n", [10**4, 10**8])
 def test_a_draw_touches_only_its_own_places(n):
-    """No array in the compiled draw is longer than a cohort of 100, so that the draw costs O(m)."""
+    """No array in the compiled draw is longer than a few numbers for each of a cohort of 100, so that the draw costs O(m)."""
     population = t.Population(count=n)
-    for sampler in (t.Nice(100), t.Independent(size=20.0)):
-        bound = sampler.bind(population)
-        program = jax.make_jaxpr(lambda key, s=bound: s.draw(None, key, population))(jax.random.key(0))
-        assert largest_array(program.jaxpr) <= 200
+    for sampler in (t.Nice(100), t.ShuffledNice(100), t.Independent(size=20.0)):
+        assert largest_in_draw(sampler, population) <= 200
+
+
+@pytest.mark.parametrize("n", [10**4, 10**6])
+def test_a_draw_of_strata_touches_only_its_own_places(n):
+    """12 Feistel keys for each of 10 strata are the longest array, however many clients they hold."""
+    population = t.Population(count=n, strata=np.arange(n) % 10)
+    for sampler in (t.Stratified(), t.Stratified(size=5), t.ShuffledStratified()):
+        assert largest_in_draw(sampler, population) <= 120
+
+
+def largest_in_draw(sampler, population) -> int:
+    bound = sampler.bind(population)
+    state = bound.start(population)
+    return largest_array(jax.make_jaxpr(lambda s, key: s.draw(state, key, population))(bound, jax.random.key(0)).jaxpr)
 
 
 def largest_array(jaxpr) -> int:
@@ -141,62 +175,116 @@ def test_stratified_takes_one_client_of_each_stratum():
     assert chance(counts, expected) > ALARM
 
 
-def everything(population) -> list[t.Sampler]:
-    return [
-        t.Full(),
-        t.Full(size=2),
-        t.Nice(1),
-        t.Nice(3),
-        t.Independent(size=2.5),
-        t.Independent(probability=list(np.linspace(0.2, 1.0, population.count))),
-        t.Stratified(strata=[0, 0, 1, 1, 1, 2]),
-    ]
-
-
-@pytest.mark.parametrize("weights", [None, np.array([0.3, 0.1, 0.1, 0.2, 0.25, 0.05])])
-@pytest.mark.parametrize("which", range(7))
-def test_averages_are_unbiased_by_enumeration(which, weights):
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", DESIGNS)
+def test_averages_are_unbiased_by_enumeration(name, weights):
     """sum over cohorts of P(S) average_S(r) = sum_i lambda_i r_i, with P(S) from the design itself."""
-    population = t.Population(count=6, weights=weights)
-    sampler = everything(population)[which].bind(population)
-    share = np.full(6, 1 / 6) if weights is None else weights
+    population = six(weights)
+    share = np.full(6, 1 / 6) if population.weights is None else population.weights
     replies = np.random.default_rng(0).normal(size=(6, 3))
-    mean = np.zeros(3)
-    for chosen, chance_of in design(sampler).items():
-        ids = jnp.array(sorted(chosen), "int32")
-        cohort = t.Cohort.of(ids, inclusion(sampler)[np.array(sorted(chosen), int)], population, selection="arbitrary")
-        mean += chance_of * t.Replies(jnp.asarray(replies[ids]), cohort, cohort.active).average()
+    cohorts = enumerate_subsets(DESIGNS[name].bind(population), population)
+    assert sum(chance for chance, _, _ in cohorts) == pytest.approx(1, abs=1e-12)
+    mean = sum(chance * (weight @ replies[list(chosen)]) for chance, chosen, weight in cohorts)
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
-    drawn = draws(everything(population)[which], population, count=64)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_draws_follow_the_design_with_its_weights(name):
+    """The cohorts really drawn have the law of the enumeration, and `Replies.average` weighs each as the enumeration does."""
+    population = six("unequal")
+    law = enumerate_subsets(DESIGNS[name].bind(population), population)
+    drawn = draws(DESIGNS[name], population)
+    expected = {frozenset(chosen): chance for chance, chosen, _ in law}
+    counts = subsets(drawn)
+    if len(expected) > 1:
+        assert chance(counts, expected) > ALARM
+    else:
+        assert set(counts) == set(expected)
+    weight = dict(sum(([*zip(chosen, weights, strict=True)] for _, chosen, weights in law), []))
     active = np.asarray(drawn.active)
-    np.testing.assert_allclose(
-        np.asarray(drawn.weight)[active], (share / inclusion(sampler))[np.asarray(drawn.ids)[active]], rtol=1e-12
-    )
+    expected = np.vectorize(weight.get)(np.asarray(drawn.ids)[active])
+    np.testing.assert_allclose(np.asarray(drawn.weight)[active], expected, rtol=1e-12)
+    assert not np.any(drawn.lost)
+    random = isinstance(DESIGNS[name], (t.Nice, t.ShuffledNice))
+    assert drawn.selection == ("random" if random else "arbitrary")
 
 
-def design(sampler) -> dict[tuple, float]:
-    """Every cohort that a bound sampler over six clients can draw, with its probability."""
-    if isinstance(sampler, t.Full):
-        return {tuple(range(6)): 1.0}
-    if isinstance(sampler, t.Nice):
-        cohorts = list(itertools.combinations(range(6), sampler.size))
-        return dict.fromkeys(cohorts, 1 / len(cohorts))
-    if isinstance(sampler, t.Stratified):
-        cohorts = [(a, b, 5) for a in (0, 1) for b in (2, 3, 4)]
-        return dict.fromkeys(cohorts, 1 / 6)
-    p = np.broadcast_to(sampler.probability, 6)
-    return {
-        tuple(np.flatnonzero(bits)): float(np.prod(np.where(bits, p, 1 - p)))
-        for bits in map(np.array, itertools.product((0, 1), repeat=6))
-    }
+@pytest.mark.parametrize(
+    ("sampler", "kin"),
+    [
+        (t.Block(blocks=[0] * 6), t.Full()),
+        (
+            t.Block(blocks=list(range(6)), probability=[0.1, 0.1, 0.1, 0.2, 0.2, 0.3]),
+            t.NonUniform([0.1, 0.1, 0.1, 0.2, 0.2, 0.3]),
+        ),
+        (t.Stratified(strata=[0] * 6), t.Nice(1)),
+        (t.Stratified(strata=list(range(6))), t.Full()),
+        (t.Stratified(strata=list(range(6)), size=4), t.Nice(4)),
+        (t.ShuffledNice(6), t.Full()),
+    ],
+)
+def test_extreme_cases_are_other_designs(sampler, kin):
+    """Cohort Squeeze, appendix B.3."""
+    population = six("unequal")
+    laws = [
+        {chosen: (chance, weights) for chance, chosen, weights in enumerate_subsets(one.bind(population), population)}
+        for one in (sampler, kin)
+    ]
+    assert set(laws[0]) == set(laws[1])
+    for chosen, (chance_of, weights) in laws[0].items():
+        assert chance_of == pytest.approx(laws[1][chosen][0])
+        np.testing.assert_allclose(weights, laws[1][chosen][1])
 
 
-def inclusion(sampler) -> np.ndarray:
-    """p_i, summed over the cohorts that hold client i."""
-    p = np.zeros(6)
-    for chosen, chance_of in design(sampler).items():
-        p[list(chosen)] += chance_of
-    return p
+def sequence(sampler, population, count, seed):
+    """Draw `count` cohorts one after the other, the state going from each to the next: ids [count, m]."""
+
+    def one(state, key):
+        cohort = sampler.draw(state, key, population)
+        return sampler.drawn(state, key), cohort.ids
+
+    return lax.scan(one, sampler.start(population), jax.random.split(jax.random.key(seed), count))[1]
+
+
+def many_sequences(sampler, population, count, seeds=4000):
+    """`sequence` from each of many seeds: ids [seeds, count, m]."""
+    sampler = sampler.bind(population)
+    return np.asarray(jax.jit(jax.vmap(lambda seed: sequence(sampler, population, count, seed)))(jnp.arange(seeds)))
+
+
+@pytest.mark.parametrize(("n", "m"), [(12, 3), (7, 7), (5, 1), (11, 4)])
+def test_shuffled_cohorts_are_disjoint_over_an_epoch(n, m):
+    """An epoch of floor(n / m) cohorts holds nobody twice, so that it holds everybody once where m divides n."""
+    cohorts = n // m
+    for ids in many_sequences(t.ShuffledNice(m), t.Population(count=n), 3 * cohorts, seeds=20):
+        epochs = ids.reshape(3, cohorts * m)
+        assert all(len(set(epoch)) == cohorts * m for epoch in epochs.tolist())
+        assert n <= 5 or m == n or len(np.unique(epochs, axis=0)) > 1
+
+
+def test_shuffled_cohorts_are_equally_likely_in_every_epoch():
+    """Four clients in pairs: the first cohorts of two epochs are independent, 6 x 6 pairs of pairs equally likely."""
+    ids = many_sequences(t.ShuffledNice(2), t.Population(count=4), 4, seeds=20_000)
+    firsts = Counter((frozenset(row[0]), frozenset(row[2])) for row in ids.tolist())
+    pairs = [frozenset(pair) for pair in itertools.combinations(range(4), 2)]
+    assert chance(firsts, dict.fromkeys(itertools.product(pairs, pairs), 1 / 36)) > ALARM
+
+
+def test_each_stratum_is_visited_once_an_epoch_of_its_own():
+    strata = np.array([0, 1, 2, 1, 2, 2, 2, 1])
+    ids = many_sequences(t.ShuffledStratified(), t.Population(count=8, strata=strata), 12, seeds=20)
+    for j, size in enumerate((1, 3, 4)):
+        epochs = np.sort(ids[:, :, j].reshape(20, 12 // size, size), axis=2)
+        assert np.all(epochs == np.flatnonzero(strata == j))
+
+
+def test_strata_are_shuffled_independently_and_in_every_order():
+    """Strata of 2 and 3 clients over 6 draws: the first order of one with the second of the other, 2 x 6 equally likely."""
+    strata = np.array([0, 1, 1, 0, 1])
+    ids = many_sequences(t.ShuffledStratified(), t.Population(count=5, strata=strata), 6, seeds=20_000)
+    orders = Counter((tuple(row[:2, 0].tolist()), tuple(row[3:, 1].tolist())) for row in ids)
+    expected = itertools.product(itertools.permutations((0, 3)), itertools.permutations((1, 2, 4)))
+    assert chance(orders, dict.fromkeys(expected, 1 / 12)) > ALARM
 
 
 def test_a_full_pass_is_charged_as_selections_of_m_clients():
@@ -235,9 +323,38 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
         (lambda: t.Independent(probability=[0.5] * 11 + [0.0]), "probabilities in"),
         (lambda: t.Independent(probability=[0.5] * 3), "needs 1 or 12 probabilities"),
         (lambda: t.Independent(), "either probability or size"),
+        (lambda: t.Independent(probability="half"), "needs numbers as probability"),
         (lambda: t.Stratified(), "needs strata"),
         (lambda: t.Stratified(strata=[0] * 11 + [2]), "stratum 1 has no clients"),
+        (lambda: t.Stratified(strata=[1] * 12), "stratum 0 has no clients"),
         (lambda: t.Stratified(strata=[0] * 5), "needs 12 strata"),
+        (lambda: t.Stratified(strata=[0] * 11 + [-1]), "numbered 0, 1, 2, ..., but one is -1"),
+        (lambda: t.Stratified(strata=np.full(12, 0.5)), "numbered 0, 1, 2, ..., but one is 0.5"),
+        (lambda: t.Stratified(strata=np.array(["a"] * 12)), "needs numbers as strata"),
+        (lambda: t.Stratified(strata=[0] * 6 + [1] * 6, size=3), "clients of 3 strata, but there are 2: lower size"),
+        (lambda: t.Stratified(by="rows"), "needs the number of clusters"),
+        (lambda: t.Stratified(clusters=3), "takes no clusters"),
+        (lambda: t.Stratified(by="rows", clusters=13), "wants 13 clusters of clients, but there are 12"),
+        (lambda: t.Stratified(by="gradients", clusters=13), "wants 13 clusters of clients, but there are 12"),
+        (lambda: t.Stratified(by="gradients", clusters=3, size=4), "clients of 4 strata, but there are 3"),
+        (lambda: t.Stratified(by="rows", clusters=3, every=2), "leave every out"),
+        (lambda: t.Stratified(strata=[0] * 12, by="rows", clusters=1), "leave one out"),
+        (lambda: t.Stratified(by="labels", clusters=3), "need classes, which Quadratic does not have"),
+        (lambda: t.ShuffledNice(13), "wants 13 clients"),
+        (lambda: t.ShuffledStratified(), "'shuffled-stratified' needs strata"),
+        (lambda: t.Block(), "needs blocks"),
+        (lambda: t.Block(blocks=[0] * 11 + [2]), "block 1 has no clients"),
+        (lambda: t.Block(blocks=[0] * 6 + [1] * 6, probability=[0.5, 0.6]), "sum to 1, but they sum to 1.1"),
+        (lambda: t.Block(blocks=[0] * 6 + [1] * 6, probability=[1.0]), "needs 2 probabilities, one for each block, but got 1"),
+        (lambda: t.NonUniform([0.1] * 12), "sum to 1, but they sum to 1.2"),
+        (lambda: t.NonUniform([0.5, 0.5]), "needs 12 probabilities, one for each client"),
+        (lambda: t.NonUniform([1.0] + [0.0] * 11), "above 0, but that of client 1 is 0"),
+        (lambda: t.NonUniform(np.full(12, np.nan)), "above 0, but that of client 0 is nan"),
+        (lambda: t.Subsets([[0, 1], list(range(11))], [0.5, 0.5]), "client 11 is in no subset"),
+        (lambda: t.Subsets([list(range(12)), [3, 3]], [0.5, 0.5]), "subset 1 names client 3 twice"),
+        (lambda: t.Subsets([list(range(13))], [1.0]), "subset 0 names client 12, but they are 0 to 11"),
+        (lambda: t.Subsets([list(range(12))], [0.5, 0.5]), "needs 1 probabilities, one for each subset, but got 2"),
+        (lambda: t.Subsets([], []), "sum to 1, but they sum to 0"),
         (lambda: t.Delegate(client=12), "names client 12"),
     ],
 )

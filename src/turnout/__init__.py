@@ -1,6 +1,8 @@
 """turnout: federated optimization that counts what communication costs."""
 
 from turnout.algorithms import FedAvg as FedAvg
+from turnout.algorithms import FedAvgSppm as FedAvgSppm
+from turnout.algorithms import FedProxSppm as FedProxSppm
 from turnout.algorithms import MbGd as MbGd
 from turnout.algorithms import MbLocalGd as MbLocalGd
 from turnout.algorithms import Sppm as Sppm
@@ -29,16 +31,31 @@ from turnout.problems import Quadratic as Quadratic
 from turnout.problems import Ridge as Ridge
 from turnout.records import record as record
 from turnout.records import static as static
+from turnout.samplers import Block as Block
 from turnout.samplers import Delegate as Delegate
 from turnout.samplers import Full as Full
+from turnout.samplers import Importance as Importance
 from turnout.samplers import Independent as Independent
 from turnout.samplers import Nice as Nice
+from turnout.samplers import NonUniform as NonUniform
 from turnout.samplers import Sampler as Sampler
+from turnout.samplers import ShuffledNice as ShuffledNice
+from turnout.samplers import ShuffledStratified as ShuffledStratified
 from turnout.samplers import Stratified as Stratified
+from turnout.samplers import Subsets as Subsets
 from turnout.seeds import Seeds as Seeds
 from turnout.solvers import AcceleratedGradient as AcceleratedGradient
+from turnout.solvers import Aicn as Aicn
 from turnout.solvers import Bfgs as Bfgs
+from turnout.solvers import CohortSolver as CohortSolver
+from turnout.solvers import ConjugateGradient as ConjugateGradient
 from turnout.solvers import GradientDescent as GradientDescent
+from turnout.solvers import Lbfgs as Lbfgs
+from turnout.solvers import LocalGd as LocalGd
+from turnout.solvers import LocalNewton as LocalNewton
+from turnout.solvers import Newton as Newton
+from turnout.solvers import Scaffnew as Scaffnew
+from turnout.solvers import Sketch as Sketch
 from turnout.target import Target as Target
 from turnout.trace import Trace as Trace
 

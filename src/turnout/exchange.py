@@ -6,7 +6,8 @@ whole.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -35,6 +36,10 @@ def on_client(method: Callable) -> Callable:
 class Algorithm:
     """A federated algorithm: a record of hyper-parameters with a `round`."""
 
+    def bind(self, problem) -> "Algorithm":
+        """Return this algorithm fitted to `problem`, its samplers and solvers being so already."""
+        return self
+
     def start(self, ask: "Ask", x: PyTree) -> PyTree:
         """Return the server's first state from the initial parameters `x`."""
         return x
@@ -53,7 +58,9 @@ class Algorithm:
 
 
 class Ask(ABC):
-    """The server's handle on its clients; each engine implements it."""
+    """The server's handle on its clients; each engine implements it. `round` is the number of the round, 1 for the first."""
+
+    round: Any
 
     @abstractmethod
     def draw(self, sampler) -> Cohort:
@@ -68,8 +75,16 @@ class Ask(ABC):
         """Tell the sampler that drew `cohort` what was learnt about each of its m places."""
 
     @abstractmethod
-    def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
-        """Apply `carry = body(carry)` `count` times; the loop to use around an exchange."""
+    def reject(self, rejected) -> None:
+        """Count the last exchange as a rejected trial of a line search if `rejected`; it is paid for all the same."""
+
+    @abstractmethod
+    def key(self) -> Any:
+        """Return the server's own random key for the next exchange."""
+
+    @abstractmethod
+    def loop(self, count, body: Callable, carry: PyTree, until: Callable | None = None) -> PyTree:
+        """Apply `carry = body(carry)` `count` times, or until `until(carry)`; the loop to use around an exchange."""
 
     @abstractmethod
     def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
@@ -94,6 +109,10 @@ class Client(ABC):
     @abstractmethod
     def hvp(self, x: PyTree, v: PyTree) -> PyTree:
         """The Hessian of f_i at x times v."""
+
+    @abstractmethod
+    def hessian(self, x: PyTree) -> Float[Array, "d d"]:
+        """The Hessian of f_i at x, over the parameters as one vector."""
 
     @abstractmethod
     def batch(self, key, size: int) -> "Client":
@@ -142,9 +161,27 @@ class Replies:
         return jax.tree.map(weigh, self.values)
 
 
+def address(algorithm: Algorithm, method: Callable) -> str:
+    """Return where in `algorithm` a local method is: "train", or "solver.gradient" for one of its field `solver`."""
+    owner = getattr(method, "__self__", algorithm)
+    path = next((path for path, part in _parts(algorithm, ()) if part is owner), ())
+    return ".".join([*path, method.__name__])
+
+
 def local_method(algorithm: Algorithm, name: str) -> Callable:
-    """Return the marked local method `name` of `algorithm`."""
-    method = getattr(algorithm, name, None)
+    """Return the marked local method at the address `name` of `algorithm`."""
+    *path, last = name.split(".")
+    part = dict(_parts(algorithm, ())).get(tuple(path))
+    method = getattr(part, last, None)
     if method is None or not getattr(method, "on_client", False):
         raise UserError(f"{type(algorithm).__name__}.{name} is not a local method: mark it with @on_client")
     return method
+
+
+def _parts(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the record `node` and all records that it holds, each with the names of the fields that lead to it."""
+    yield path, node
+    for field in fields(node) if is_dataclass(node) else ():
+        part = getattr(node, field.name)
+        if is_dataclass(part):
+            yield from _parts(part, (*path, field.name))

@@ -13,6 +13,7 @@ COUNTERS = (
     "draws_delegate",
     "lost",
     "exchanges",
+    "rejected",
     "cohorts",
     "reasks",
     "contacts",
@@ -23,13 +24,14 @@ COUNTERS = (
 """What a run counts at each call site.
 
 draws_*: selections of each kind. lost: clients drawn beyond a cohort's places. exchanges: messages to a non-empty cohort.
-cohorts: exchanges whose cohort was fresh. reasks: arbitrary selections charged for asking a cohort again. contacts, arrivals:
-messages sent and replies that came. queries_slowest, queries_total: oracle calls of the slowest client, summed over
-exchanges, and of all clients.
+rejected: those of them that were rejected trial points of a line search. cohorts: exchanges whose cohort was fresh. reasks:
+arbitrary selections charged for asking a cohort again. contacts, arrivals: messages sent and replies that came.
+queries_slowest, queries_total: oracle calls of the slowest client, summed over exchanges, and of all clients.
 """
 
-EVENTS = (*COUNTERS, "vectors_down", "vectors_up", "bytes_down", "bytes_up")
-"""The counters and the sizes that follow from them: vectors are arrays or pytrees shaped like the parameters."""
+EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up")
+"""The counters and what follows from them: iterations are exchanges less the rejected ones, as papers count that let a line
+search go free; vectors are arrays or pytrees shaped like the parameters."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Ledger:
         """Return every event of `EVENTS`, summed over the call sites."""
         rows = self.rows()
         totals = {name: sum(row[name] for row in rows) for name in COUNTERS}
+        totals["iterations"] = totals["exchanges"] - totals["rejected"]
         for what, moves in (("vectors", ("contacts", "arrivals")), ("bytes", ("contacts", "arrivals"))):
             for way, moved in zip(("down", "up"), moves, strict=True):
                 totals[f"{what}_{way}"] = sum(row[f"{what}_{way}"] * row[moved] for row in rows)

@@ -11,17 +11,19 @@ NAMES = ("value", "gap", "gradient", "distance", "accuracy")
 """f(x); f(x) - f(x*); |grad f(x)|^2; |x - x*|^2; the share of rows classified rightly, clients weighted by lambda."""
 
 DIVERGED = 1e12
-"""A loss beyond this is taken for divergence."""
+"""A loss, or a parameter, beyond this is taken for divergence."""
 
 
 def evaluate(names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree) -> dict[str, Float[Array, ""]]:
-    """Return the metrics `names` at x, and always the value."""
+    """Return the metrics `names` at x."""
     problem = storage.problem
+    found, value = {}, jnp.zeros(())
     if "gradient" in names:
         value, gradient = jax.tree.map(jnp.add, total(storage, "value_and_grad", x), jax.value_and_grad(problem.regulariser)(x))
-    else:
+    elif {"value", "gap"} & set(names):
         value = total(storage, "value", x) + problem.regulariser(x)
-    found = {"value": value}
+    if "value" in names:
+        found["value"] = value
     if "gap" in names:
         found["gap"] = value - jnp.asarray(optimum.value, value.dtype)
     if "gradient" in names:
@@ -38,7 +40,8 @@ def squared_norm(tree: PyTree) -> Float[Array, ""]:
     return jnp.stack([jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)]).sum()
 
 
-def healthy(value: Float[Array, ""], x: PyTree) -> Bool[Array, ""]:
-    """Whether the loss is below DIVERGED and all parameters are finite."""
-    finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(x)]
-    return jnp.stack([value < DIVERGED, *finite]).all()
+def healthy(found: dict[str, Float[Array, ""]], x: PyTree) -> Bool[Array, ""]:
+    """Whether the metrics are finite, and the loss, if it is among them, and all parameters below DIVERGED."""
+    below = [jnp.all(jnp.abs(leaf) < DIVERGED) for leaf in jax.tree.leaves(x)]
+    finite = [jnp.isfinite(value) for value in found.values()]
+    return jnp.stack([found.get("value", jnp.zeros(())) < DIVERGED, *finite, *below]).all()

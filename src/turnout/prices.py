@@ -4,6 +4,7 @@ Each `cost(events)` takes the numbers, or arrays of cumulative counts, that go b
 returns the cost in the price's own unit.
 """
 
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Union, runtime_checkable
 
 import numpy as np
@@ -28,7 +29,7 @@ class Rounds:
     """T K: every exchange costs one, whoever takes part (Cohort Squeeze, section 3.3)."""
 
     unit: ClassVar[str] = "exchanges"
-    kind: Literal["rounds"] = "rounds"
+    kind: Literal["rounds"] = field(default="rounds", kw_only=True)
 
     @property
     def label(self) -> str:
@@ -43,7 +44,7 @@ class Hierarchical:
     """(c1 K + c2) T: c1 for an exchange inside a cohort's hub, c2 for each fresh cohort (Cohort Squeeze, section 3.6)."""
 
     unit: ClassVar[str] = "c1 per exchange + c2 per cohort"
-    kind: Literal["hierarchical"] = "hierarchical"
+    kind: Literal["hierarchical"] = field(default="hierarchical", kw_only=True)
     c1: NonNegative = 0.1
     c2: NonNegative = 1.0
 
@@ -60,7 +61,7 @@ class Selection:
     """C_A N_A + C_R N_R + N_D with 1 <= C_R <= C_A: a price for how clients are selected (cost-aware selection, section 3)."""
 
     unit: ClassVar[str] = "delegate selections"
-    kind: Literal["selection"] = "selection"
+    kind: Literal["selection"] = field(default="selection", kw_only=True)
     arbitrary: AtLeastOne = 1.0
     random: AtLeastOne = 1.0
 
@@ -84,7 +85,7 @@ class Bytes:
     """Payload bytes both ways, summed over all contacted clients."""
 
     unit: ClassVar[str] = "bytes"
-    kind: Literal["bytes"] = "bytes"
+    kind: Literal["bytes"] = field(default="bytes", kw_only=True)
 
     @property
     def label(self) -> str:
@@ -100,7 +101,7 @@ class Seconds:
     slowest client spends `query` seconds on each oracle call."""
 
     unit: ClassVar[str] = "seconds"
-    kind: Literal["seconds"] = "seconds"
+    kind: Literal["seconds"] = field(default="seconds", kw_only=True)
     latency: NonNegative = 0.05
     bandwidth: Positive = 1e7
     query: NonNegative = 0.0

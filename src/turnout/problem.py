@@ -43,6 +43,7 @@ class Problem:
 
     strongly_convex: ClassVar[bool] = False
     classifies: ClassVar[bool] = False
+    twice_differentiable: ClassVar[bool] = True
 
     def losses(self, x: PyTree, rows: PyTree) -> Float[Array, " b"]:
         """Return the loss of each of b rows."""

@@ -195,19 +195,22 @@ def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMOR
 def bind(node: Any, problem: Problem) -> Any:
     """Fit the samplers and solvers that the record `node` holds to `problem`."""
     if isinstance(node, Sampler):
-        return node.bind(problem.population)
+        return node.fit(problem)
     if isinstance(node, CohortSolver):
         return node.bind(problem)
     if not is_dataclass(node):
         return node
-    return replace(node, **{f.name: bind(getattr(node, f.name), problem) for f in fields(node) if f.init})
+    node = replace(node, **{f.name: bind(getattr(node, f.name), problem) for f in fields(node) if f.init})
+    return node.bind(problem) if isinstance(node, Algorithm) else node
 
 
 def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`."""
     if metrics is None:
-        metrics = ("accuracy",) if problem.classifies else ()
-    wanted = {"value", *metrics, *([target.metric] if target else [])}
+        metrics = ("value", "accuracy") if problem.classifies else ("value",)
+    wanted = {*metrics, *([target.metric] if target else [])}
+    if not wanted:
+        raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
     unknown = wanted - set(NAMES)
     if unknown:
         raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")

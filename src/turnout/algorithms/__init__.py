@@ -3,4 +3,6 @@
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
+from turnout.algorithms.proxavg import FedAvgSppm as FedAvgSppm
+from turnout.algorithms.proxavg import FedProxSppm as FedProxSppm
 from turnout.algorithms.sppm import Sppm as Sppm

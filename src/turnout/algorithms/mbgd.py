@@ -1,6 +1,6 @@
 """Minibatch gradient descent, the minibatch being a cohort."""
 
-from turnout.algorithms.fedavg import add
+from turnout.algorithms.fedavg import add, decayed
 from turnout.exchange import Algorithm, Done, on_client
 from turnout.records import Positive, record
 from turnout.samplers import Sampler
@@ -8,13 +8,17 @@ from turnout.samplers import Sampler
 
 @record
 class MbGd(Algorithm):
-    """x <- x - lr sum_{i in S} (lambda_i / p_i) grad f_i(x): MB-GD of Cohort Squeeze, section 3.5."""
+    """x <- x - lr sum_{i in S} (lambda_i / p_i) grad f_i(x): MB-GD of Cohort Squeeze, section 3.5.
+
+    With `decay` lr falls as lr / (1 + t / decay), t = 0, 1, ... counting rounds.
+    """
 
     sampler: Sampler
     lr: Positive
+    decay: Positive | None = None
 
     def round(self, ask, x):
-        return add(x, ask(self.sampler, self.gradient, x).average(), -self.lr)
+        return add(x, ask(self.sampler, self.gradient, x).average(), -decayed(self, ask.round))
 
     @on_client
     def gradient(self, client, x):

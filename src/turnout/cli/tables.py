@@ -19,13 +19,15 @@ def show(results: list[Result], folder: Path) -> None:
     costs = table(results)
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
     shown.add_column("run")
-    for heading in ("outcome", *(price.label for price in costs.prices)):
+    for heading in ("outcome", "solver iterations", "true exchanges", *(price.label for price in costs.prices)):
         shown.add_column(heading, justify="right")
     for row in costs.rows:
         amounts = (row.cost(price, k) for k, price in enumerate(costs.prices))
         shown.add_row(
             escape(row.label),
             row.outcome,
+            row.count("iterations"),
+            row.count("exchanges"),
             *(f"[bold]{a}[/]" if best else a for a, best in zip(amounts, row.cheapest, strict=True)),
         )
     console.print(shown)

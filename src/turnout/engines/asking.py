@@ -12,7 +12,7 @@ from turnout.cohort import Cohort
 from turnout.engines.job import Job
 from turnout.engines.tally import add_events
 from turnout.errors import UserError
-from turnout.exchange import Ask, Done, Replies, local_method
+from turnout.exchange import Ask, Done, Replies, address, local_method
 from turnout.ledger import Site, payload, vectors
 from turnout.samplers.base import Sampler, samplers_in
 
@@ -40,6 +40,7 @@ class EngineAsk(Ask):
         self.samplers = samplers_in(algorithm)
         self._drawn: list[tuple[Cohort, int]] = []
         self._prefix, self._next = "", 0
+        self._asked: Site | None = None
 
     @abstractmethod
     def _run_clients(self, cohort: Cohort, method: str, message: PyTree, losses: Int[Array, " m"]) -> Done:
@@ -54,6 +55,7 @@ class EngineAsk(Ask):
         key = self.job.seeds.draw(self.round, self.state.draws)
         cohort = sampler.draw(self.state.samplers[number], key, self.job.population)
         self._drawn.append((cohort, number))
+        self._learn(number, lambda state: sampler.drawn(state, key))
         self.state = self.state._replace(draws=self.state.draws + 1, asked=(*self.state.asked, jnp.zeros((), "int32")))
         events = {f"draws_{cohort.selection}": cohort.selections, "lost": cohort.lost}
         self._count(Site(path, "draw", cohort.selection), events)
@@ -63,13 +65,13 @@ class EngineAsk(Ask):
         place = self._place(cohort)
         if place is None:
             raise UserError("ask.observe wants the cohort that this round's ask.draw returned")
-        number, states = self._drawn[place][1], list(self.state.samplers)
-        states[number] = self.samplers[number].observe(states[number], cohort, feedback)
-        self.state = self.state._replace(samplers=states)
+        number = self._drawn[place][1]
+        self._learn(number, lambda state: self.samplers[number].observe(state, cohort, feedback))
 
     def __call__(self, who, method, message) -> Replies:
         cohort = self.draw(who) if isinstance(who, Sampler) else who
-        name = local_method(self.algorithm, method.__name__).__name__
+        name = address(self.algorithm, method)
+        local_method(self.algorithm, name)
         path, message = self._path(), strongly_typed(message)
         faults, number = self.job.faults, self.state.exchanges
         losses, answered = jnp.zeros(cohort.places, "int32"), cohort.active
@@ -80,17 +82,37 @@ class EngineAsk(Ask):
         self._commit(cohort, answered, done.state)
         again = losses if faults is not None and faults.repeats else jnp.zeros_like(losses)
         one = jax.tree.map(lambda reply: reply[0], done.reply)
-        self._count(
-            self._site(path, name, cohort, message, one),
-            exchange_events(cohort, self._fresh(cohort), answered, done.queries, again),
-        )
+        self._asked = self._site(path, name, cohort, message, one)
+        self._count(self._asked, exchange_events(cohort, self._fresh(cohort), answered, done.queries, again))
         self.state = self.state._replace(exchanges=number + 1)
         return Replies(done.reply, cohort, answered)
+
+    def reject(self, rejected):
+        if self._asked is None:
+            raise UserError("ask.reject is about the exchange before it, but there was none")
+        self._count(self._asked, {"rejected": jnp.asarray(rejected, "int32")})
+
+    def key(self):
+        # No client has the number n, so that this key is none of theirs.
+        return jax.random.fold_in(self.job.seeds.exchange(self.round, self.state.exchanges), self.job.population.count)
+
+    def refresh(self, x: PyTree) -> None:
+        """Let every sampler ask what it wants to know at the parameters x, at call sites named "refresh.0.0" and so on."""
+        for number, sampler in enumerate(self.samplers):
+            with self._inside(f"refresh.{number}"):
+                self._learn(number, lambda state, sampler=sampler: sampler.refresh(state, self, x))
 
     def start(self, x: PyTree) -> PyTree:
         """Return the server's first state, the call sites on the way to it being named "start.0" and so on."""
         with self._inside("start"):
             return strongly_typed(self.algorithm.start(self, strongly_typed(x)))
+
+    def _learn(self, number: int, learn) -> None:
+        """Replace the state of a sampler by `learn(state)`."""
+        new = learn(self.state.samplers[number])
+        states = list(self.state.samplers)
+        states[number] = new
+        self.state = self.state._replace(samplers=states)
 
     @contextmanager
     def _inside(self, path: str):

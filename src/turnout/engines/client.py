@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Client
 from turnout.problem import Problem, derivative, row_sum
@@ -27,6 +28,10 @@ class JaxClient(Client):
 
     def hvp(self, x, v):
         return self._oracle("hvp", x, v)
+
+    def hessian(self, x):
+        flat, unravel = ravel_pytree(x)
+        return jax.vmap(lambda v: ravel_pytree(self.hvp(x, unravel(v)))[0])(jnp.eye(flat.size, dtype=flat.dtype))
 
     def batch(self, key, size):
         return JaxClient(self.id, self.key, self.state, self._oracle.sample(key, size))

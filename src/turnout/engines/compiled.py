@@ -40,13 +40,21 @@ class CompiledAsk(EngineAsk):
         self._stay_in_trace()
         return super().__call__(who, method, message)
 
-    def loop(self, count, body, carry):
+    def loop(self, count, body, carry, until=None):
         outside, path = len(self._drawn), f"{self._path()}.loop"
 
         def step(_, packed):
             return self._traced(path, body, outside, packed)
 
-        state, carry = lax.fori_loop(0, count, step, (self._pause(outside), strongly_typed(carry)))
+        packed = self._pause(outside), strongly_typed(carry)
+        if until is None:
+            state, carry = lax.fori_loop(0, count, step, packed)
+        else:
+            _, (state, carry) = lax.while_loop(
+                lambda place: (place[0] < count) & ~until(place[1][1]),
+                lambda place: (place[0] + 1, step(place[0], place[1])),
+                (jnp.zeros((), "int32"), packed),
+            )
         self._resume(state, outside)
         return carry
 
@@ -126,7 +134,9 @@ def discover(job: Job, algorithm) -> tuple[Site, ...]:
     def trace():
         state = first_state(job, algorithm, sites=())
         ask = CompiledAsk(job, algorithm, jnp.zeros((), "int32"), state, None)
-        algorithm.round(ask, ask.start(job.start))
+        server = ask.start(job.start)
+        ask.refresh(algorithm.output(server))
+        algorithm.round(ask, server)
         found.update(ask.found)
 
     jax.eval_shape(trace)

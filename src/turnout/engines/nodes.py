@@ -72,9 +72,11 @@ class NodesAsk(EngineAsk):
         super().__init__(*arguments)
         self.nodes, self.arrival = nodes, arrival
 
-    def loop(self, count, body, carry):
+    def loop(self, count, body, carry, until=None):
         outside, path = len(self._drawn), f"{self._path()}.loop"
         for _ in range(int(count)):
+            if until is not None and until(carry):
+                break
             with self._inside(path):
                 carry = body(carry)
             self.state = self._pause(outside)

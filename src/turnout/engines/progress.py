@@ -58,6 +58,7 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
     zero = jnp.zeros((), "int32")
     state = State(progress.samplers, progress.clients, progress.counts, zero, zero, ())
     ask = asks(job, algorithm, progress.round + 1, state, sites)
+    ask.refresh(algorithm.output(progress.server))
     server = strongly_typed(algorithm.round(ask, progress.server))
     samplers, clients, counts = ask.state[:3]
     return progress._replace(server=server, samplers=samplers, clients=clients, counts=counts, round=progress.round + 1)
@@ -67,7 +68,7 @@ def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> t
     """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
     x = algorithm.output(progress.server)
     values = evaluate(metrics, job.storage, job.optimum, x)
-    good = healthy(values["value"], x)
+    good = healthy(values, x)
     progress = progress._replace(
         good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
         failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),

@@ -166,9 +166,11 @@ class Reader:
             values = {key: getattr(model(**content), key) for key in model.model_fields}
             return cls(**values, **parts)
         except pydantic.ValidationError as error:
-            first = error.errors()[0]
+            first, *others = error.errors()
             where = (*path, *(part for part in first["loc"] if isinstance(part, str) and part in model.model_fields))
-            raise self.error(where, _sentence(first)) from None
+            # A field that may be one of several things has an error for each of them.
+            same = [other for other in others if other["loc"][:1] == first["loc"][:1] and other["input"] == first["input"]]
+            raise self.error(where, _sentence(first, *same)) from None
         except UserError as error:
             raise self.error(path, str(error)) from None
 
@@ -229,12 +231,12 @@ def _model(cls, parts: tuple[str, ...]) -> type[pydantic.BaseModel]:
     return pydantic.create_model(cls.__name__, __config__=strict, **options)
 
 
-def _sentence(error) -> str:
-    """Turn one of pydantic's errors into words."""
+def _sentence(error, *others) -> str:
+    """Turn pydantic's errors about one value into words."""
     if error["type"] == "missing":
         return f"{error['loc'][-1]} is missing: give it a value"
-    message = error["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"must be {message}, but it is {error['input']!r}"
+    words = [each["msg"].removeprefix("Input should be ").removeprefix("Value error, ") for each in (error, *others)]
+    return f"must be {' or '.join(dict.fromkeys(words))}, but it is {error['input']!r}"
 
 
 def _flatten(table, prefix: str = "") -> dict[str, Any]:

@@ -19,6 +19,7 @@ from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import summarise, to_json
+from turnout.experiment.theory import facts_of
 from turnout.problem import Problem
 from turnout.report.result import Result
 from turnout.session import Session
@@ -141,7 +142,8 @@ def finish_run(experiment, problem: Problem, session: Session, folder: Path, com
     trace = session.trace
     write(folder / "model.npz", _npz(named_leaves(trace.x)))
     write(folder / TRACE, _parquet(trace.frame))
-    write(folder / SUMMARY, to_json(summarise(experiment, problem, trace, command, seconds)))
+    facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
+    write(folder / SUMMARY, to_json(facts))
     report([Result.read(folder)], folder, experiment.name)
 
 

@@ -37,7 +37,7 @@ def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.TopLe
     )  # fmt: skip
     columns = alt.param(name="columns", value=max(1, WIDTH // entry_width(labels)))
     return (
-        alt.layer(*_lines(drawn, metric, labels, levels), *_target(levels))
+        alt.layer(*_lines(drawn, metric, labels, levels), *target_rules(levels), *floor_rules(drawn.floors))
         .add_params(_switch(prices), columns)
         .properties(width=WIDTH, height=HEIGHT, title=title)
         .configure(**config(LIGHT))
@@ -85,6 +85,9 @@ def _lines(drawn: Points, metric: str, labels: list[str], levels: list[float]) -
         opacity=faded,
     )
     marks = [line.add_params(picked)]
+    if any("bound" in row for row in drawn.rows):
+        bound = common.mark_line(style="bound").transform_filter("isValid(datum.bound)")
+        marks.append(bound.encode(y=alt.Y("bound:Q"), order=alt.Order("round:Q"), opacity=faded))
     if any(row["hit"] for row in drawn.rows):
         marks.append(common.mark_point(style="hit").transform_filter("datum.hit").encode(opacity=faded))
     return [*marks, _hover(common, metric)]
@@ -99,7 +102,7 @@ def _metric_axis(drawn: Points, metric: str, levels: list[float]) -> alt.Y:
     if metric in LINEAR:
         return alt.Y("metric:Q", scale=alt.Scale(zero=False, padding=6), axis=axis)
     axis.labelExpr = LOG_LABELS
-    ticks = log_ticks([row["metric"] for row in drawn.rows] + levels)
+    ticks = log_ticks(drawn.heights() + levels)
     if ticks:
         axis.values = ticks
     return alt.Y("metric:Q", scale=alt.Scale(type="log", nice=False, padding=6), axis=axis)
@@ -125,7 +128,7 @@ def _hover(common: alt.Chart, metric: str) -> alt.Chart:
     )
 
 
-def _target(levels: list[float]) -> list[alt.Chart]:
+def target_rules(levels: list[float]) -> list[alt.Chart]:
     """Return a dashed rule and its label for each level of a target."""
     if not levels:
         return []
@@ -133,3 +136,12 @@ def _target(levels: list[float]) -> list[alt.Chart]:
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("below:Q"))
     text = base.encode(x=alt.value("width"), text="text:N")
     return [base.mark_rule(style="target"), *(text.mark_text(style=[style, "label"]) for style in ("halo", "target"))]
+
+
+def floor_rules(floors: list[dict]) -> list[alt.Chart]:
+    """Return a dotted rule and its label for each sampling error of one cohort."""
+    if not floors:
+        return []
+    base = alt.Chart(alt.Data(values=floors)).encode(y=alt.Y("floor:Q"))
+    text = base.encode(x=alt.value(alt.ExprRef("width / 2")), text="text:N")
+    return [base.mark_rule(style="floor"), *(text.mark_text(style=[style, "note"]) for style in ("halo", "floor"))]

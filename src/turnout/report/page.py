@@ -57,13 +57,16 @@ def write_figures(folder: Path | str, results: list[Result]) -> list[Path]:
         raise UserError(f"{figures}: cannot be made ({error.strerror}): choose another folder") from None
     metric, written = main_metric(results), []
     for price in prices_of(results):
-        drawn = figure(results, metric, price).to_dict()
-        drawings = {"svg": vl_convert.vegalite_to_svg(drawn).encode(), "png": vl_convert.vegalite_to_png(drawn, scale=SCALE)}
-        for kind, drawing in drawings.items():
+        for kind, drawing in drawings(figure(results, metric, price).to_dict()).items():
             path = figures / f"{metric}-{_slug(price)}.{kind}"
             _write(path, drawing)
             written.append(path)
     return written
+
+
+def drawings(spec: dict) -> dict[str, bytes]:
+    """Draw a Vega-Lite specification as "svg" and as "png"."""
+    return {"svg": vl_convert.vegalite_to_svg(spec).encode(), "png": vl_convert.vegalite_to_png(spec, scale=SCALE)}
 
 
 def _slug(price: Price) -> str:

@@ -21,10 +21,18 @@ TICKS = 8
 
 @dataclass(frozen=True)
 class Points:
-    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price); `notes` say what is not drawn."""
+    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price), and a bound where theory gives one.
+
+    `floors` are the sampling errors of one cohort, with whose they are; `notes` say what is not drawn, and what is theory.
+    """
 
     rows: list[dict]
+    floors: list[dict]
     notes: list[str]
+
+    def heights(self) -> list[float]:
+        """Return all that must find room on the upright axis."""
+        return [row[key] for row in (*self.rows, *self.floors) for key in ("metric", "bound", "floor") if key in row]
 
 
 def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
@@ -44,7 +52,9 @@ def points(results: list[Result], metric: str, prices: list[Price], log: bool) -
         notes.append(f"left out: {hidden:,} {'value' if hidden == 1 else 'values'} {which}")
     if thinned:
         notes.append(f"drawn: at most {limit:,} evaluations of each run, evenly spaced")
-    return Points(rows, notes)
+    if any("bound" in row for row in rows):
+        notes.append("thin dashes: the theorem’s bound on the mean over seeds, for exact proximal steps")
+    return Points(rows, _floors(results) if metric == "distance" else [], notes)
 
 
 def thin(kept: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
@@ -67,10 +77,21 @@ def log_ticks(values: list[float]) -> list[float] | None:
     return ticks if len(ticks) >= 2 else None
 
 
+def _floors(results: list[Result]) -> list[dict]:
+    """Return the different sampling errors of one cohort; those of some runs only, with their labels."""
+    known: dict[float, list[str]] = {}
+    for result in results:
+        if result.floor and result.floor > 1 / LARGEST:
+            known.setdefault(_compact(result.floor), []).append(result.label)
+    whose = {floor: "" if len(labels) == len(results) else f": {', '.join(labels)}" for floor, labels in known.items()}
+    return [{"floor": floor, "text": f"sampling error of one cohort{labels}"} for floor, labels in whose.items()]
+
+
 def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], chosen: np.ndarray) -> list[dict]:
     rounds = result.trace["round"].to_numpy()[chosen]
     costs = [np.asarray(price.cost(result.trace), float)[chosen] for price in prices]
     hit = result.hit if result.target and result.target.metric == metric else None
+    bound = result.bound if metric == "distance" else None
     return [
         {
             "label": result.label,
@@ -78,6 +99,7 @@ def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], 
             "metric": _compact(values[row]),
             "hit": bool(row == hit),
             **{f"cost{k}": _compact(cost[j]) for k, cost in enumerate(costs)},
+            **({} if bound is None else {"bound": _compact(bound[row])}),
         }
         for j, row in enumerate(chosen)
     ]

@@ -69,6 +69,21 @@ class Result:
         """The number of the first trace row that meets the target; None if there is none."""
         return self.target.first_hit(self.trace) if self.target else None
 
+    @property
+    def bound(self) -> np.ndarray | None:
+        """The theorem's bound on E|x_t - x*|^2, for each trace row; None where there is none."""
+        theory = self.summary.get("theory") or {}
+        if "bound" not in theory:
+            return None
+        rate, neighbourhood = float(theory["bound"]["rate"]), float(theory["bound"]["neighbourhood"])
+        return rate ** self.trace["round"].to_numpy().astype(float) * float(theory["distance2"]) + neighbourhood
+
+    @property
+    def floor(self) -> float | None:
+        """E|x - x*|^2 of one cohort solved exactly; None where it is not known."""
+        floor = (self.summary.get("theory") or {}).get("floors", {}).get("1")
+        return None if floor is None else float(floor)
+
     def values(self, metric: str) -> np.ndarray:
         """Return the metric of each trace row, smaller being better: for "accuracy" it is the error rate."""
         if metric not in self.trace.columns:
@@ -79,9 +94,9 @@ class Result:
     def check(self, folder: Path) -> None:
         """Raise `UserError` where the summary and the trace do not fit together."""
         try:
-            _, target = self.prices, self.target
-        except (pydantic.ValidationError, AttributeError, TypeError, UserError):
-            raise UserError(f"{folder / 'summary.json'}: its prices or its target are not valid: run again") from None
+            target, _ = self.target, (self.prices, self.bound, self.floor)
+        except (pydantic.ValidationError, AttributeError, KeyError, TypeError, ValueError):
+            raise UserError(f"{folder / 'summary.json'}: its prices, target or theory are not valid: run again") from None
         needed = ["round", *EVENTS, *([target.metric] if target else [])]
         for name in needed:
             if name not in self.trace.columns or not self.trace.schema[name].is_numeric():

@@ -10,7 +10,7 @@ from turnout.report.result import Result, distinct
 from turnout.report.words import METRICS, amount, human_bytes, number
 from turnout.target import Target
 
-EVENTS = ("exchanges", "cohorts", "bytes_down", "bytes_up")
+EVENTS = ("iterations", "exchanges", "cohorts", "bytes_down", "bytes_up")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Row:
     """What one result paid: up to the target where it was reached, for the whole run where it was not.
 
     `costs` and `cheapest` follow the table's prices; `best` is the smallest value of the target's metric (for accuracy: of
-    the error rate), None without a target; `events` holds exchanges, cohorts, bytes_down and bytes_up.
+    the error rate), None without a target; `events` holds the counts of `EVENTS`.
     """
 
     label: str

@@ -47,6 +47,9 @@ def config(palette: dict) -> dict:
         "range": {"category": palette["lines"]},
         "style": {
             "target": {"color": palette["soft"], "strokeDash": [5, 4], "strokeWidth": 1.2},
+            "bound": {"strokeDash": [4, 3], "strokeWidth": 1.1},
+            "floor": {"color": palette["soft"], "strokeDash": [1, 3], "strokeWidth": 1.2},
+            "note": {"fontSize": 12, "dy": -8},
             "halo": {"color": palette["paper"], "stroke": palette["paper"], "strokeWidth": 3, "opacity": 0.75},
             "label": {"fontSize": 12, "align": "right", "dx": -4, "dy": -8},
             "hit": {"stroke": palette["paper"], "strokeWidth": 1.5, "size": 90, "filled": True, "opacity": 1},

@@ -11,7 +11,7 @@ import numpy as np
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.records import Count, Fraction, Positive, record, static
-from turnout.samplers.base import Sampler, needs_at_most
+from turnout.samplers.base import Sampler, array_of, needs_at_most
 from turnout.samplers.permutation import permute
 
 DEVIATIONS = 6
@@ -35,7 +35,7 @@ class Independent(Sampler):
             raise UserError("sampler 'independent' needs either probability or size")
         if self.size is not None:
             needs_at_most(self.size, population, "independent")
-        p = np.asarray(self.probability if self.size is None else self.size / n, float)
+        p = array_of(self.probability if self.size is None else self.size / n, "independent", "probability").astype(float)
         if p.shape not in ((), (n,)):
             raise UserError(f"sampler 'independent' needs 1 or {n} probabilities, but there are {p.size}")
         if not np.all((p > 0) & (p <= 1)):

@@ -1,6 +1,7 @@
 """A pseudo-random permutation that can be evaluated point by point, so that a draw of m from n costs O(m)."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +12,23 @@ ROUNDS = 12
 """Feistel rounds: at the smallest domains fewer leave a bias that a chi-square test over all subsets can see."""
 
 
-def permute(key, positions: Int[Array, " m"], n: int) -> Int[Array, " m"]:
+def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[Array, " m"]:
     """Return pi(positions) for a random permutation pi of {0, ..., n - 1} chosen by `key`.
 
+    Where n is an array, `key` holds m keys, and position k goes through a permutation of its own, of {0, ..., n_k - 1}.
     A point is a pair (left, right) of Z_a x Z_b with a = ceil(sqrt n) and b = ceil(n / a). Each round adds a keyed hash of
     one half to the other, which is a bijection; images outside {0, ..., n - 1} walk on along their cycle.
     """
-    a = math.isqrt(n - 1) + 1 if n > 1 else 1
-    b = -(-n // a)
-    keys = jax.random.bits(key, (ROUNDS,), "uint32")
+    a: Any
+    if isinstance(n, int):
+        size, a = n, math.isqrt(n - 1) + 1 if n > 1 else 1
+        keys = _round_keys(key)
+    else:
+        # A root that is rounded wrongly does no harm: b makes up for any a.
+        size = n.astype("uint32")
+        a = jnp.ceil(jnp.sqrt(n.astype(float))).astype("uint32")
+        keys = jax.vmap(_round_keys, out_axes=1)(key)
+    b = (size + a - 1) // a
 
     def once(points: UInt[Array, " m"]) -> UInt[Array, " m"]:
         left, right = points % a, points // a
@@ -31,10 +40,14 @@ def permute(key, positions: Int[Array, " m"], n: int) -> Int[Array, " m"]:
         return right * a + left
 
     points = once(positions.astype("uint32"))
-    if a * b > n:
+    if not (isinstance(n, int) and a * b == n):
         # At most a - 1 of the a b points lie outside, so that hardly ever more than one step is needed.
-        points = lax.while_loop(lambda p: jnp.any(p >= n), lambda p: jnp.where(p < n, p, once(p)), points)
+        points = lax.while_loop(lambda p: jnp.any(p >= size), lambda p: jnp.where(p < size, p, once(p)), points)
     return points.astype("int32")
+
+
+def _round_keys(key) -> UInt[Array, " rounds"]:
+    return jax.random.bits(key, (ROUNDS,), "uint32")
 
 
 def _hash(x: UInt[Array, "*m"]) -> UInt[Array, "*m"]:

@@ -1,45 +1,67 @@
 """One client from each stratum."""
 
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from turnout.cohort import Cohort
 from turnout.errors import UserError
-from turnout.records import record
+from turnout.problem import Population
+from turnout.records import Count, record, static
 from turnout.samplers.base import Sampler
+from turnout.samplers.gradients import GradientStratified
+from turnout.samplers.partition import draw_of_strata, needs_strata, partition
+from turnout.strata import by_labels, by_optimum, by_rows
+
+MAKERS = {"rows": by_rows, "labels": by_labels, "optimal": by_optimum}
 
 
 @record
 class Stratified(Sampler):
-    """One uniform client from each stratum C_j: p_i = 1 / |C_j| (stratified sampling of Cohort Squeeze, section 2).
+    """One uniform client from each stratum C_j: p_i = 1 / |C_j| (stratified sampling of Cohort Squeeze, section 2.3).
 
-    `strata` [n] numbers each client's stratum from 0; None takes those of the split.
+    With `size` = s of the b strata, from s uniform ones only: p_i = (s / b) / |C_j| (Algorithm 4).
+    `strata` [n] numbers each client's stratum from 0; None takes those of the split. `by` makes others, `clusters` of them:
+    "rows" k-means of the clients' mean feature rows, "labels" k-means of their label shares, "gradients" the best ones for the
+    clients' gradients at the current model, asked for and charged before round 1 and then every `every` rounds, if that is
+    given, "optimal" the best ones for the gradients at the minimiser (Definition 11): an oracle, for experiments.
     """
 
-    strata: list[int] | Any = None
+    strata: list[int] | np.ndarray | None = None
+    size: Count | None = static(default=None)
+    by: Literal["split", "rows", "labels", "gradients", "optimal"] = static(default="split")
+    clusters: Count | None = static(default=None)
+    every: Count | None = None
     order: Any = field(default=None, repr=False)
     starts: Any = field(default=None, repr=False)
 
-    def bind(self, population):
-        strata = population.strata if self.strata is None else self.strata
-        if strata is None:
-            raise UserError("sampler 'stratified' needs strata: give them, or take a split that makes them (kind = 'kmeans')")
-        strata = np.asarray(strata)
-        if strata.shape != (population.count,):
-            raise UserError(f"sampler 'stratified' needs {population.count} strata, one a client, but got {strata.size}")
-        sizes = np.bincount(strata)
-        if not np.all(sizes):
-            raise UserError(f"sampler 'stratified': stratum {np.argmin(sizes)} has no clients")
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        return replace(self, strata=None, order=np.argsort(strata, kind="stable").astype(np.int32), starts=starts)
+    def __post_init__(self):
+        if self.by != "split" and self.strata is not None:
+            raise UserError(f"sampler 'stratified' is given strata, so that it needs none by {self.by!r}: leave one out")
+        if (self.by == "split") != (self.clusters is None):
+            word = "needs the number of" if self.clusters is None else "makes none, so that it takes no"
+            raise UserError(f"sampler 'stratified' by {self.by!r} {word} clusters")
+        if self.every is not None and self.by != "gradients":
+            raise UserError("sampler 'stratified' makes strata again every so many rounds by 'gradients' only: leave every out")
 
-    def draw(self, state, key, population):
-        starts = jnp.asarray(self.starts)
-        sizes = jnp.diff(starts)
-        picks = jax.random.randint(key, sizes.shape, 0, sizes, "int32")
-        ids = jnp.asarray(self.order)[starts[:-1] + picks]
-        return Cohort.of(ids, 1 / sizes.astype(float), population, selection="arbitrary")
+    def bind(self, population: Population):
+        if self.by != "split":
+            raise UserError(f"sampler 'stratified' by {self.by!r} looks at a problem: fit it to one")
+        order, starts = partition(self.strata, population, "stratified")
+        needs_strata(self.size, starts.size - 1)
+        return replace(self, strata=None, order=order, starts=starts)
+
+    def fit(self, problem):
+        if self.by == "split":
+            return self.bind(problem.population)
+        clusters, n = self.clusters or 1, problem.clients
+        if clusters > n:
+            raise UserError(f"sampler 'stratified' wants {clusters} clusters of clients, but there are {n}: lower clusters")
+        if self.by == "gradients":
+            return GradientStratified(clusters, self.size, self.every).bind(problem.population)
+        strata = MAKERS[self.by](problem, clusters)
+        return replace(self, strata=strata, by="split", clusters=None).bind(problem.population)
+
+    def draw(self, state, key, population) -> Cohort:
+        return draw_of_strata(key, self.order, self.starts, self.size, population)

@@ -1,6 +1,14 @@
-"""How a cohort solves a proximal subproblem, one exchange a step."""
+"""How a cohort solves a proximal subproblem: each step is one exchange, or more and then counted so."""
 
 from turnout.solvers.base import CohortSolver as CohortSolver
 from turnout.solvers.bfgs import Bfgs as Bfgs
+from turnout.solvers.bfgs import Lbfgs as Lbfgs
+from turnout.solvers.conjugate import ConjugateGradient as ConjugateGradient
 from turnout.solvers.gradient import AcceleratedGradient as AcceleratedGradient
 from turnout.solvers.gradient import GradientDescent as GradientDescent
+from turnout.solvers.local import LocalGd as LocalGd
+from turnout.solvers.local import LocalNewton as LocalNewton
+from turnout.solvers.newton import Aicn as Aicn
+from turnout.solvers.newton import Newton as Newton
+from turnout.solvers.scaffnew import Scaffnew as Scaffnew
+from turnout.solvers.sketch import Sketch as Sketch

@@ -1,43 +1,125 @@
-"""What every cohort solver is: a record that chooses the next point to ask a cohort about."""
+"""What every cohort solver is: a record that minimises a proximal subproblem by exchanges with one cohort."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
 
+from turnout.cohort import Cohort
 from turnout.errors import UserError
+from turnout.exchange import Ask, Done, Replies, on_client
 from turnout.records import NonNegative, Positive, record
+
+
+class Proximal(NamedTuple):
+    """phi(y) = f_S(y) + (c/2) |y - x|^2 of the cohort S = `cohort`, with x = `centre` [d] and c = `convexity` = 1 / gamma."""
+
+    cohort: Cohort
+    centre: Float[Array, " d"]
+    convexity: Float[Array, ""]
+    unravel: Callable[[Any], PyTree]
+
+    @property
+    def weight(self) -> Float[Array, ""]:
+        """W = sum_{i in S} lambda_i / p_i, so that f_S / W is a mean of the f_i; 1 for many designs."""
+        return jnp.sum(jnp.where(self.cohort.active, self.cohort.weight, 0))
+
+    def value(self, y: Float[Array, " d"], value: Float[Array, ""]) -> Float[Array, ""]:
+        """phi(y), given f_S(y)."""
+        return value + self.convexity / 2 * jnp.vdot(y - self.centre, y - self.centre)
+
+    def gradient(self, y: Float[Array, " d"], gradient: PyTree) -> Float[Array, " d"]:
+        """The gradient of phi at y, given that of f_S."""
+        return ravel_pytree(gradient)[0] + self.convexity * (y - self.centre)
+
+
+class Asked(NamedTuple):
+    """What a step leaves: the solver's state, and a point y [d] that was asked about with phi's gradient [d] there."""
+
+    state: Any
+    y: Float[Array, " d"]
+    gradient: Float[Array, " d"]
 
 
 @record
 class CohortSolver:
-    """Minimises phi(y) = f_S(y) + |y - x|^2 / (2 gamma) over y [d] from values and gradients, one point an exchange.
+    """Minimises phi over y [d]: each `step` is one exchange with the cohort unless it says otherwise.
 
-    `smoothness` and `convexity` are L and mu of f_S; None takes max_i L_i and min_i mu_i of the problem, which bound them
-    for every cohort whose weights sum to one.
+    `smoothness` and `convexity` are L and mu of the clients' functions; None takes max_i L_i and min_i mu_i of the problem.
     """
 
     smoothness: Positive | None = None
     convexity: NonNegative | None = None
 
+    certifies: ClassVar[bool] = True
+    """Whether each step brings the gradient of phi at the point it asked about, which bounds the error there."""
+
+    needs_hessian: ClassVar[bool] = False
+    """Whether clients are asked for second derivatives."""
+
     def bind(self, problem) -> "CohortSolver":
         """Return this solver with the constants of `problem` where none were given."""
+        name = type(self).__name__
+        if self.needs_hessian and not problem.twice_differentiable:
+            raise UserError(f"solver {name} needs second derivatives: {type(problem).__name__} has none, take a first-order one")
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None:
-            raise UserError(f"solver {type(self).__name__} needs smoothness: {type(problem).__name__} does not know it")
+            raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
         smoothness = float(constants.smoothness.max()) if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
         return replace(self, smoothness=smoothness, convexity=float(constants.convexity.min()) if constants else 0.0)
 
-    def start(self, x: Float[Array, " d"], convexity) -> Any:
-        """Return the first state at x; `convexity` is that of the proximal term, 1 / gamma."""
-        raise UserError(f"{type(self).__name__} has no start: write one")
+    def bounds(self, phi: Proximal) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Return W mu + 1 / gamma and W L + 1 / gamma, between which all curvatures of phi are."""
+        convexity, smoothness = jnp.asarray(self.convexity), jnp.asarray(self.smoothness)
+        return phi.weight * convexity + phi.convexity, phi.weight * smoothness + phi.convexity
 
-    def query(self, state: Any) -> Float[Array, " d"]:
-        """Return the next point to ask about, which is also the best guess of the minimiser so far."""
-        raise UserError(f"{type(self).__name__} has no query: write one")
+    def memory(self, x: Float[Array, " d"]) -> Any:
+        """Return what is kept from cohort to cohort, before the first one."""
+        return None
 
-    def update(self, state: Any, value: Float[Array, ""], gradient: Float[Array, " d"]) -> Any:
-        """Return the state after phi's `value` and `gradient` at the point asked about."""
-        raise UserError(f"{type(self).__name__} has no update: write one")
+    def client_state(self, x: PyTree) -> PyTree:
+        """Return what a client keeps from exchange to exchange, before the first one."""
+        return None
+
+    def start(self, phi: Proximal, memory: Any) -> Any:
+        """Return the first state of the search for phi's minimiser."""
+        raise UserError(f"{type(self).__name__} has no start(self, phi, memory): write one")
+
+    def step(self, ask: Ask, phi: Proximal, state: Any) -> Asked:
+        """Exchange with the cohort and return what was learnt."""
+        raise UserError(f"{type(self).__name__} has no step(self, ask, phi, state): write one")
+
+    def solution(self, state: Any) -> Float[Array, " d"]:
+        """Return the best guess of the minimiser so far."""
+        raise UserError(f"{type(self).__name__} has no solution(self, state): write one")
+
+    def keep(self, state: Any) -> Any:
+        """Return the memory to hand to the next cohort."""
+        return None
+
+    @on_client
+    def gradient(self, client, x):
+        """The gradient of f_i."""
+        return Done(client.grad(x))
+
+    @on_client
+    def value_and_grad(self, client, x):
+        """f_i and its gradient."""
+        return Done(client.value_and_grad(x))
+
+
+def weighted_mean(replies: Replies, otherwise: PyTree) -> PyTree:
+    """sum w_i r_i / sum w_i over those who answered, w_i = lambda_i / p_i; `otherwise` if nobody did."""
+    total = jnp.sum(jnp.where(replies.answered, replies.cohort.weight, 0))
+    flat, unravel = ravel_pytree(otherwise)
+    return unravel(jnp.where(total > 0, ravel_pytree(replies.average())[0] / positive(total), flat))
+
+
+def positive(a: Float[Array, ""]) -> Float[Array, ""]:
+    """Return a where it is above zero, else 1: what nobody answered is divided by no zero."""
+    return jnp.where(a > 0, a, 1)

@@ -1,78 +1,72 @@
-"""A quasi-Newton cohort solver that pays for its own line search."""
+"""Quasi-Newton cohort solvers."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Bool, Float
 
-from turnout.records import record
-from turnout.solvers.base import CohortSolver
-
-DECREASE = 0.1
-"""The share of the decrease that the slope promises which a step must bring."""
-
-SLACK = 1e-6
-"""A change of phi below this share of it counts as none: there the slopes, which rounding spoils less, decide."""
+from turnout.records import Count, record, static
+from turnout.solvers.search import LineSearch
 
 
-class QuasiNewton(NamedTuple):
-    y: Float[Array, " d"]
-    value: Float[Array, ""]
-    gradient: Float[Array, " d"]
-    inverse: Float[Array, "d d"]
-    step: Float[Array, " d"]
+class Inverse(NamedTuple):
+    matrix: Float[Array, "d d"]
     updated: Bool[Array, ""]
 
 
 @record
-class Bfgs(CohortSolver):
+class Bfgs(LineSearch):
     """y <- y - H grad phi(y), with H the BFGS approximation of the inverse Hessian (Nocedal and Wright, Algorithm 6.1).
 
-    Each point asked about is a trial: where phi did not decrease enough, by Armijo's condition or near the minimiser by that
-    of Hager and Zhang (2005, equation 5), the next trial halves the step, so that the line search costs exchanges like any
-    other step. H starts at 1 / (L + 1 / gamma) and takes the scale of the first pair.
+    H starts at 1 / (W L + 1 / gamma) and takes the scale of the first pair of a step and its change of gradient.
     """
 
-    def start(self, x, convexity):
-        infinite = jnp.asarray(jnp.inf, x.dtype)
-        inverse = jnp.eye(x.size, dtype=x.dtype) / (self.smoothness + convexity)
-        zero = jnp.zeros_like(x)
-        return QuasiNewton(x, infinite, zero, inverse, zero, jnp.asarray(False))
+    def learn(self, phi):
+        d = phi.centre.size
+        start = jnp.eye(d, dtype=phi.centre.dtype) / self.bounds(phi)[1]
+        return Inverse(start, jnp.asarray(False))
 
-    def query(self, state):
-        return state.y + state.step
-
-    def update(self, state, value, gradient):
-        slope, new_slope = jnp.vdot(state.gradient, state.step), jnp.vdot(gradient, state.step)
-        armijo = value <= state.value + DECREASE * slope
-        level = value <= state.value + SLACK * jnp.abs(value)
-        enough = armijo | (level & (new_slope <= (2 * DECREASE - 1) * slope))
-
-        def accept():
-            started = jnp.isfinite(state.value)
-            inverse, updated = _learn(state, gradient - state.gradient)
-            inverse = jnp.where(started, inverse, state.inverse)
-            y = self.query(state)
-            return QuasiNewton(y, value, gradient, inverse, -inverse @ gradient, jnp.where(started, updated, False))
-
-        def reject():
-            return state._replace(step=state.step / 2)
-
-        return jax.tree.map(lambda a, b: jnp.where(enough, a, b), accept(), reject())
+    def direct(self, ask, phi, state, new, reply):
+        learnt = updated_inverse(state.memory, state.step, new.gradient - state.gradient)
+        memory = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(state.value), a, b), learnt, state.memory)
+        return memory, -memory.matrix @ new.gradient
 
 
-def _learn(state: QuasiNewton, change: Float[Array, " d"]):
-    """Return H after the pair (step, change of gradient), and whether it has been scaled; a pair without curvature is skipped."""
-    step, curvature = state.step, jnp.vdot(state.step, change)
-    useful = curvature > jnp.finfo(step.dtype).eps * jnp.vdot(change, change)
+def updated_inverse(inverse: Inverse, step: Float[Array, " d"], change: Float[Array, " d"]) -> Inverse:
+    """Return H after the pair (step, change of gradient); a pair without curvature is skipped."""
+    curvature, square = jnp.vdot(step, change), jnp.vdot(change, change)
+    useful = curvature > jnp.finfo(step.dtype).eps * square
     rho = 1 / jnp.where(useful, curvature, 1)
-    scale = curvature / jnp.where(useful, jnp.vdot(change, change), 1)
-    start = jnp.where(state.updated, state.inverse, scale * jnp.eye(step.size, dtype=step.dtype))
+    scale = curvature / jnp.where(useful, square, 1)
+    start = jnp.where(inverse.updated, inverse.matrix, scale * jnp.eye(step.size, dtype=step.dtype))
     product = start @ change
-    inverse = (
+    matrix = (
         start
         - rho * (jnp.outer(step, product) + jnp.outer(product, step))
         + rho * (rho * jnp.vdot(change, product) + 1) * jnp.outer(step, step)
     )
-    return jnp.where(useful, inverse, state.inverse), useful | state.updated
+    return Inverse(jnp.where(useful, matrix, inverse.matrix), useful | inverse.updated)
+
+
+@record
+class Lbfgs(LineSearch):
+    """y <- y - H grad phi(y), with H the limited-memory BFGS approximation from the last `pairs` steps (optax).
+
+    For parameters too many for the d x d matrix of `Bfgs` (Nocedal and Wright, Algorithm 7.4).
+    """
+
+    pairs: Count = static(default=10)
+
+    def learn(self, phi):
+        return self._lbfgs().init(phi.centre)
+
+    def direct(self, ask, phi, state, new, reply):
+        # The library mixes integers of 32 and 64 bits.
+        with jax.numpy_dtype_promotion("standard"):
+            step, memory = self._lbfgs().update(new.gradient, state.memory, new.y)
+        return memory, jnp.where(jnp.isfinite(state.value), -jnp.asarray(step), self.descent(phi, new.gradient))
+
+    def _lbfgs(self):
+        return optax.scale_by_lbfgs(memory_size=self.pairs)

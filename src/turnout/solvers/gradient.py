@@ -6,50 +6,46 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from turnout.records import record
-from turnout.solvers.base import CohortSolver
-
-
-class Descent(NamedTuple):
-    y: Float[Array, " d"]
-    step: Float[Array, ""]
+from turnout.solvers.base import Asked, CohortSolver
 
 
 @record
 class GradientDescent(CohortSolver):
-    """y <- y - grad phi(y) / (L + 1 / gamma)."""
+    """y <- y - grad phi(y) / (W L + 1 / gamma)."""
 
-    def start(self, x, convexity):
-        return Descent(x, 1 / (self.smoothness + convexity) * jnp.ones((), x.dtype))
+    def start(self, phi, memory):
+        return phi.centre
 
-    def query(self, state):
-        return state.y
+    def step(self, ask, phi, state):
+        gradient = phi.gradient(state, ask(phi.cohort, self.gradient, phi.unravel(state)).average())
+        return Asked(state - gradient / self.bounds(phi)[1], state, gradient)
 
-    def update(self, state, value, gradient):
-        return state._replace(y=state.y - state.step * gradient)
+    def solution(self, state):
+        return state
 
 
 class Momentum(NamedTuple):
     y: Float[Array, " d"]
     z: Float[Array, " d"]
-    step: Float[Array, ""]
-    momentum: Float[Array, ""]
 
 
 @record
 class AcceleratedGradient(CohortSolver):
-    """y' = z - grad phi(z) / (L + 1/gamma), z' = y' + beta (y' - y), beta = (1 - sqrt q) / (1 + sqrt q), q = mu / L of phi.
+    """y' = z - grad phi(z) / L', z' = y' + beta (y' - y), beta = (1 - sqrt q) / (1 + sqrt q), q = mu' / L'.
 
-    Nesterov's method for strongly convex functions (Lectures on Convex Optimization, 2018, scheme 2.2.22).
+    mu' = W mu + 1 / gamma and L' = W L + 1 / gamma are phi's constants: Nesterov's method for strongly convex functions
+    (Lectures on Convex Optimization, 2018, scheme 2.2.22).
     """
 
-    def start(self, x, convexity):
-        smoothness = self.smoothness + convexity
-        root = jnp.sqrt(jnp.asarray((self.convexity + convexity) / smoothness, x.dtype))
-        return Momentum(x, x, 1 / smoothness * jnp.ones((), x.dtype), (1 - root) / (1 + root))
+    def start(self, phi, memory):
+        return Momentum(phi.centre, phi.centre)
 
-    def query(self, state):
-        return state.z
+    def step(self, ask, phi, state):
+        convexity, smoothness = self.bounds(phi)
+        root = jnp.sqrt(convexity / smoothness)
+        gradient = phi.gradient(state.z, ask(phi.cohort, self.gradient, phi.unravel(state.z)).average())
+        y = state.z - gradient / smoothness
+        return Asked(Momentum(y, y + (1 - root) / (1 + root) * (y - state.y)), state.z, gradient)
 
-    def update(self, state, value, gradient):
-        y = state.z - state.step * gradient
-        return state._replace(y=y, z=y + state.momentum * (y - state.y))
+    def solution(self, state):
+        return state.y

@@ -1,0 +1,67 @@
+"""turnout reproduce: the figures and tables of a paper, from real runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+from turnout.cli.options import Data, command
+
+Figures = Annotated[list[str] | None, typer.Option("--figure", metavar="NAME", help="A figure such as 2a; may be repeated.")]
+Folder = Annotated[Path | None, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")]
+Sets = Annotated[str | None, typer.Option("--sets", metavar="A,B", help="Other data sets: names, or files in --data.")]
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(help="A name that `turnout reproduce` lists.", metavar="[PAPER]")] = None,
+    out: Folder = None,
+    figure: Figures = None,
+    sets: Sets = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds that each setting is played with, at least.")] = 5,
+    one_by_one: Annotated[bool, typer.Option("--one-by-one", help="Time all runs one by one too, not a sample of them.")] = False,
+    data: Data = None,
+) -> None:
+    """Play the runs of a paper's figures and tables again; without a name, list what can be reproduced."""
+    from turnout.errors import UserError
+    from turnout.reproduce.paper import papers, read_paper
+
+    if paper is None:
+        for name, title in papers().items():
+            typer.echo(f"{name}: {title}; figures {', '.join(read_paper(name).figures)}")
+        return
+    if out is None:
+        raise UserError("say where the results go: give --out DIR")
+    from turnout.cli.progress import Interrupted
+    from turnout.reproduce.reproduction import plan_of, reproduce
+
+    plan = plan_of(read_paper(paper), figure or [], sets.split(",") if sets else None, seeds, data)
+    try:
+        with watching() as watch:
+            done = reproduce(plan, out, watch, command(), one_by_one)
+    except (Interrupted, KeyboardInterrupt):
+        typer.echo("turnout: stopped; the same command goes on where it stopped", err=True)
+        raise typer.Exit(130) from None
+    typer.echo("\n".join([*done.sentences, f"report: {done.page}"]))
+
+
+@contextmanager
+def watching() -> Iterator:
+    """Yield a function that shows which sweep is being played, and stops on Ctrl-C."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from turnout.cli.progress import console, deferred_interrupt
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("sweeps"), TimeElapsedColumn()
+    shown = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    with deferred_interrupt() as check, shown as progress:
+        task = progress.add_task("", total=None)
+
+        def watch(label: str, done: int, of: int) -> None:
+            check()
+            progress.update(task, description=label, completed=done, total=of)
+
+        yield watch

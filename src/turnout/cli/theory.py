@@ -1,0 +1,90 @@
+"""turnout theory: what the theorems promise for a configuration, before anything is played."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+from turnout.cli.options import Data, command
+
+Folder = Annotated[
+    Path | None, typer.Option("--out", help="Folder for theory.json and a figure; it must hold no run.", show_default=False)
+]
+
+
+@app.command()
+def theory(
+    file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
+    out: Folder = None,
+    data: Data = None,
+) -> None:
+    """Show what theory promises: constants, bounds, sampling errors, and the gamma that it recommends."""
+    from turnout.experiment import config, folder
+    from turnout.experiment.theory import promise, write_promise
+
+    experiment = config.read(file)
+    found = promise(experiment, folder.build(experiment, data).problem)
+    if out is not None:
+        write_promise(found, folder.new_folder(out), command())
+    show(found)
+    if out is not None:
+        typer.echo(f"written: {out / 'theory.json'}")
+
+
+def show(found) -> None:
+    """Print a `Promise`: its numbers, then its curves."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from turnout.cli.tables import console
+    from turnout.experiment.theory import milestones
+
+    numbers = Table("what", "value", title=f"Theory of {escape(found.name)}", title_justify="left")
+    for what, value in _numbers(found):
+        numbers.add_row(what, value)
+    console.print(numbers)
+    theory, t = found.theory, milestones(found.rounds)
+    curves = found.curves(t)
+    if isinstance(theory.bound, str):
+        console.print(f"No bound: {escape(theory.bound)}.")
+    if curves:
+        console.print("Bound on E|x_t - x*|^2, the proximal steps being exact:")
+        shown = Table("round")
+        for label in curves:
+            shown.add_column(label, justify="right")
+        for k, number in enumerate(t):
+            shown.add_row(f"{number:,}", *(f"{values[k]:.4g}" for values in curves.values()))
+        console.print(shown)
+
+
+def _numbers(found) -> list[tuple[str, str]]:
+    """Name what is known, in the order in which it is needed."""
+    from turnout.experiment.theory import COHORTS, Bound
+
+    theory, known = found.theory, found.theory.constants
+    rows = [
+        ("clients n", f"{known.clients:,}"),
+        ("mu_i, smallest and largest", _range(known.convexity)),
+        ("L_i, smallest and largest", _range(known.smoothness)),
+        ("mu_AS", f"{known.mu:.4g}"),
+        ("sigma^2_AS", f"{known.sigma2:.4g}"),
+        ("|x_0 - x*|^2", f"{known.distance2:.4g}"),
+        ("|grad f_i(x*)|^2, smallest and largest", _range(known.gradient_norms2)),
+    ]
+    if isinstance(theory.bound, Bound):
+        what = f"neighbourhood at gamma = {found.gamma:g} (Theorem {theory.bound.theorem})"
+        rows.append((what, f"{theory.bound.neighbourhood:.4g}"))
+    if found.recommended is not None:
+        gamma, rounds = found.recommended
+        rows.append((f"gamma recommended for E|x - x*|^2 <= {found.epsilon:g}", f"{gamma:.4g}"))
+        rows.append(("rounds predicted with it", f"{rounds:,}"))
+    if found.tolerance is not None:
+        rows.append(("b of Lemma 13 for inner = 'auto': |error of a step|^2", f"{found.tolerance:.4g}"))
+    for m, floor in zip(COHORTS, theory.floors or (), strict=False):
+        rows.append((f"sampling error of {m} cohort{'s' if m > 1 else ''} solved exactly", f"{floor:.4g}"))
+    return rows
+
+
+def _range(values) -> str:
+    return f"{values.min():.4g} to {values.max():.4g}"

@@ -1,0 +1,186 @@
+"""What theory promises for a configured run: constants, bounds and floors, or why there are none."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnout.algorithms import FedProxSppm, Sppm
+from turnout.errors import UserError
+from turnout.experiment.config import Experiment
+from turnout.experiment.files import make_folder, write
+from turnout.experiment.summary import to_json
+from turnout.problem import Problem
+from turnout.samplers.shuffled import Shuffled
+from turnout.session import Session, bind, scope
+from turnout.theory.bounds import averaged_prox, complexity, contraction, neighbourhood, theorem_1, tolerance
+from turnout.theory.constants import DesignConstants, at_optimum, constants_of
+from turnout.theory.floors import sampling_floor
+from turnout.theory.shares import shares
+
+COHORTS = (1, 2, 3, 5, 10)
+"""Numbers of cohorts whose sampling error is reported."""
+
+POINTS = 301
+"""Points of a curve in a figure."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """E|x_t - x*|^2 <= rate^t |x_0 - x*|^2 + neighbourhood, by Theorem 1 or 2 of Cohort Squeeze."""
+
+    theorem: int
+    rate: float
+    neighbourhood: float
+
+    def at(self, t, distance2: float):
+        """The bound after t rounds, a number or an array."""
+        return self.rate ** (1.0 * t) * distance2 + self.neighbourhood
+
+
+@dataclass(frozen=True)
+class Theory:
+    """The constants; E|x - x*|^2 of cohorts solved exactly, for each of COHORTS; and a bound, or why there is none."""
+
+    constants: DesignConstants
+    floors: list[float] | None
+    bound: Bound | str
+
+    def facts(self) -> dict:
+        """Return all of it for a summary."""
+        known = self.constants
+        facts: dict[str, Any] = {
+            "mu": _range(known.convexity),
+            "L": _range(known.smoothness),
+            "mu_as": known.mu,
+            "sigma2_as": known.sigma2,
+            "gradient_norms2": _range(known.gradient_norms2),
+            "distance2": known.distance2,
+        }
+        if self.floors is not None:
+            facts["floors"] = {str(m): floor for m, floor in zip(COHORTS, self.floors, strict=True)}
+        return {**facts, **({"no_bound": self.bound} if isinstance(self.bound, str) else {"bound": vars(self.bound)})}
+
+
+def theory_of(algorithm, problem: Problem, faults=None, seed: int = 0, optimum=None) -> Theory:
+    """Return what is known of the bound `algorithm` on `problem`, `seed` being that of the first parameters."""
+    if not problem.strongly_convex:
+        raise UserError(f"the theory is about strongly convex problems, and {type(problem).__name__} is not one: take another")
+    at = at_optimum(problem, optimum)
+    constants = constants_of(problem, algorithm.sampler, at, seed)
+    floors = sampling_floor(problem, algorithm.sampler, COHORTS, at)
+    try:
+        bound = bound_of(algorithm, problem, constants, faults)
+    except UserError as error:
+        bound = str(error)
+    return Theory(constants, floors, bound)
+
+
+def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=None) -> Bound:
+    """Return the bound on the runs of a bound algorithm; a `UserError` says why there is none."""
+    if faults is not None and faults.missing == "skip":
+        raise UserError("the theorems need every reply, but lost ones are skipped")
+    if isinstance(algorithm.sampler, Shuffled):
+        raise UserError("the theorems need independent draws, but this sampler shuffles an epoch's cohorts")
+    if isinstance(algorithm, FedProxSppm):
+        if algorithm.inner != 1:
+            raise UserError("Theorem 2 is about one exchange a round: take inner = 1")
+        q = shares(algorithm.sampler, problem.population)
+        a, b = averaged_prox(algorithm.gamma, constants.convexity, q, constants.gradient_norms2)
+        return Bound(2, float(a), float(b / (1 - a)))
+    if not isinstance(algorithm, Sppm):
+        raise UserError(f"no theorem here is about {type(algorithm).__name__}")
+    for name in ("decay", "averaging"):
+        if getattr(algorithm, name) is not None:
+            raise UserError(f"Theorem 1 is about a constant gamma without averaging, but {name} is {getattr(algorithm, name):g}")
+    if not constants.mu > 0:
+        raise UserError("Theorem 1 needs mu_AS > 0, but a cohort of this sampler may be empty or weigh nothing")
+    gamma = algorithm.gamma
+    return Bound(1, contraction(gamma, constants.mu), neighbourhood(gamma, constants.mu, constants.sigma2))
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What theory promises for a configuration over `rounds` rounds, at its own `gamma` and at the `recommended` one.
+
+    `recommended` are gamma and the rounds to the target `epsilon`; `tolerance` is the b of Lemma 13 at the configured gamma. Each
+    is None where it is not known.
+    """
+
+    name: str
+    theory: Theory
+    rounds: int
+    gamma: float | None
+    epsilon: float | None
+    recommended: tuple[float, int] | None
+    tolerance: float | None
+
+    def curves(self, t: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the bound after `t` rounds, at the configured and at the recommended gamma."""
+        known, found = self.theory.constants, {}
+        if isinstance(self.theory.bound, Bound):
+            found[f"gamma = {self.gamma:g}"] = self.theory.bound.at(t, known.distance2)
+        if self.recommended is not None:
+            gamma = self.recommended[0]
+            found[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, known.mu, known.sigma2, known.distance2)
+        return found
+
+    def facts(self) -> dict:
+        """Return all of it for a file."""
+        recommended = self.recommended and dict(zip(("gamma", "rounds"), self.recommended, strict=True))
+        aims = {"epsilon": self.epsilon, "recommended": recommended, "tolerance": self.tolerance}
+        curves = {"rounds": milestones(self.rounds), **self.curves(milestones(self.rounds))}
+        return {"name": self.name, **self.theory.facts(), "gamma": self.gamma, **aims, "curves": curves}
+
+
+def promise(experiment: Experiment, problem: Problem) -> Promise:
+    """Return what theory promises for `experiment`, none of its rounds played."""
+    with scope("double"):
+        algorithm = bind(experiment.algorithm, problem)
+    theory = theory_of(algorithm, problem, experiment.faults, experiment.run.seeds().model)
+    known, target = theory.constants, experiment.target
+    epsilon = target.below if target is not None and target.metric == "distance" else None
+    gamma, recommended, allowed = getattr(algorithm, "gamma", None), None, None
+    if isinstance(algorithm, Sppm) and isinstance(theory.bound, Bound) and epsilon is not None:
+        recommended = complexity(epsilon, known.mu, known.sigma2, known.distance2)
+        allowed = tolerance(algorithm.accuracy or epsilon, gamma, known.mu)
+    last = max(experiment.run.rounds, 1 if recommended is None else recommended[1])
+    return Promise(experiment.name, theory, last, gamma, epsilon, recommended, allowed)
+
+
+def write_promise(found: Promise, folder: Path, command: str) -> None:
+    """Write theory.json and, where there is a bound, its figure to `folder`."""
+    # Drawing is slow to import.
+    from turnout.report.bounds import bound_chart
+    from turnout.report.page import drawings
+
+    write(folder / "theory.json", to_json({"command": command, **found.facts()}))
+    t = np.unique(np.linspace(0, found.rounds, POINTS).round())
+    if found.curves(t):
+        floor = None if found.theory.floors is None else found.theory.floors[0]
+        chart = bound_chart(t, found.curves(t), floor, found.epsilon)
+        for kind, drawing in drawings(chart.to_dict()).items():
+            write(make_folder(folder / "figures") / f"bound.{kind}", drawing)
+
+
+def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:
+    """Return what the summary of a run keeps as "theory": nothing where no theorem is about its algorithm or its metrics."""
+    if not isinstance(experiment.algorithm, (Sppm, FedProxSppm)) or "distance" not in session.metrics:
+        return {}
+    engine: Any = session.engine
+    try:
+        found = theory_of(engine.algorithm, problem, experiment.faults, experiment.run.seeds().model, engine.job.optimum)
+        return {"theory": found.facts()}
+    except UserError as error:
+        return {"theory": {"no_bound": str(error)}}
+
+
+def milestones(last: int) -> np.ndarray:
+    """Return 0, 1, 2, 5, 10, 20, 50, ... up to `last`, and `last`."""
+    steps = [step * 10**k for k in range(len(str(last))) for step in (1, 2, 5)]
+    return np.array([0, *(step for step in steps if step < last), *([last] if last else [])])
+
+
+def _range(values: np.ndarray) -> list[float]:
+    return [float(values.min()), float(values.max())]

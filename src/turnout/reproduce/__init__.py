@@ -1,0 +1,1 @@
+"""Reproducing the figures and tables of papers from real runs."""

@@ -1,0 +1,97 @@
+"""A reproduction from beginning to end."""
+
+import platform
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from turnout.experiment.summary import PACKAGES
+from turnout.reproduce.paper import Figure, Paper, chosen
+from turnout.reproduce.run import FRESH, Plan, Player, Watch, fresh_tasks, resolve, tuning_tasks
+from turnout.reproduce.tables import Tables
+from turnout.reproduce.timing import one_by_one
+from turnout.samplers.base import samplers_in
+from turnout.session import bind
+from turnout.theory.floors import sampling_floor
+
+FLOORS = (1, 2)
+"""Cohorts whose sampling error convergence figures show."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the page is, and what there is to say at the end."""
+
+    page: Path
+    sentences: list[str]
+
+
+def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
+    """Return the plan: the tables are made where no figures are named; data sets that are missing raise `UserError`."""
+    wanted = chosen(paper, figures)
+    if sets is not None:
+        names = resolve(sets, data)
+    elif figures:
+        shown = {name for figure in wanted for name in figure.sets}
+        resolve([name for name in paper.sets if name in shown], data)
+        names = paper.sets
+    else:
+        names = resolve(paper.sets, data)
+    return Plan(paper, wanted, not figures, names, seeds, data)
+
+
+def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: bool) -> Outcome:
+    """Play what is left to play, write all results to `folder`, and tell how long it took."""
+    # Drawing is slow to import.
+    from turnout.reproduce.figures import panels
+    from turnout.reproduce.page import write_all
+
+    began = time.perf_counter()
+    player = Player(plan, folder, watch)
+    player.play(tuning_tasks(plan))
+    results, tables = player.results, None
+    if plan.tables:
+        tables = Tables(plan.paper, [Path(data).name for data in plan.sets], results.hits)
+        player.play(fresh_tasks(plan, tables.picked()))
+        tables.report(results.hits)
+    alone = one_by_one(results.tasks, player.case, every_run)
+    runs = sum(task.runs for task in results.tasks)
+    kept = f" ({results.reused} of {len(results.tasks)} sweeps were kept from before)" if results.reused else ""
+    sentences = [f"compiled sweeps: {runs:,} runs in {results.seconds:,.1f} s{kept}", str(alone)]
+    drawn = {}
+    for figure in plan.figures:
+        sets = plan.figure_sets(figure)
+        found = panels(figure, plan.paper, sets, results.hits, results.curves, floors(figure, sets, player))
+        drawn[figure.name] = figure, found
+    facts = {
+        "paper": plan.paper.name,
+        "command": command,
+        "turnout": version("turnout"),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "seeds": {task.label: [min(task.seeds), max(task.seeds)] for task in results.tasks},
+        "fresh_from": FRESH,
+        "runs": runs,
+        "seconds": {
+            "sweeps": round(results.seconds, 1),
+            "one_by_one": round(alone.seconds, 1),
+            "one_by_one_sample": alone.sample,
+        },
+    }
+    page = write_all(folder, plan.paper, drawn, tables, results, facts)
+    sentences.append(f"everything took {time.perf_counter() - began:,.0f} s")
+    return Outcome(page, sentences)
+
+
+def floors(figure: Figure, sets: list[str], player: Player) -> dict[str, dict[str, float]]:
+    """Return, for each data set of a convergence figure, how near a few cohorts of its first line's sampler come at best."""
+    if not figure.lines:
+        return {}
+    found = {}
+    for data in sets:
+        case, family = player.case(data), player.plan.paper.family(figure.lines[0].family, data)
+        (sampler,) = samplers_in(bind(family.experiment.algorithm, case.problem))
+        values = sampling_floor(case.problem, sampler, FLOORS, case.at_optimum) or []
+        labels = [f"sampling error, {many} cohort{'' if many == 1 else 's'}" for many in FLOORS]
+        found[Path(data).name] = dict(zip(labels, values, strict=False))
+    return found

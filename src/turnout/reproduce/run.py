@@ -1,0 +1,119 @@
+"""A whole reproduction: what has to be played for the figures and tables asked for, in order, with what is kept already."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jax
+import polars as pl
+
+from turnout.data.catalogue import CATALOGUE, present
+from turnout.errors import UserError
+from turnout.reproduce.paper import Figure, Paper
+from turnout.reproduce.play import Case, Task, grid, play
+from turnout.reproduce.store import Kept, Store
+
+FRESH = 1000
+"""The first of the seeds that report what was tuned on seeds 0, 1, ..."""
+
+Watch = Callable[[str, int, int], None]
+"""Told which task is being played, how many are done and how many there are so far."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to reproduce: figures of a paper, and its tables too where `tables`, on `sets`, with at least `seeds` seeds."""
+
+    paper: Paper
+    figures: list[Figure]
+    tables: bool
+    sets: list[str]
+    seeds: int
+    data: Path | None = None
+
+    def figure_sets(self, figure: Figure) -> list[str]:
+        """Return the data sets of a figure: the paper's, or all those given in their stead."""
+        return figure.sets if self.sets == self.paper.sets else self.sets
+
+
+@dataclass
+class Results:
+    """The frames of all tasks played (see `play.play`), the tasks, and the seconds that they took, kept ones included."""
+
+    hits: pl.DataFrame = field(default_factory=pl.DataFrame)
+    curves: pl.DataFrame = field(default_factory=pl.DataFrame)
+    tasks: list[Task] = field(default_factory=list)
+    seconds: float = 0.0
+    reused: int = 0
+
+    def add(self, task: Task, kept: Kept, reused: bool) -> None:
+        """Add what a task left."""
+        self.hits = pl.concat([self.hits, kept.hits], how="diagonal_relaxed")
+        self.curves = pl.concat([self.curves, kept.curves], how="diagonal_relaxed")
+        self.tasks.append(task)
+        self.seconds += kept.seconds
+        self.reused += reused
+
+
+class Player:
+    """Plays tasks, each once, and keeps what they leave."""
+
+    def __init__(self, plan: Plan, folder: Path, watch: Watch):
+        self.plan, self.watch, self.store, self.results = plan, watch, Store(folder), Results()
+        self._cases: dict = {}
+
+    def play(self, tasks: list[Task]) -> None:
+        """Play those of `tasks` that are not kept."""
+        for number, task in enumerate(tasks):
+            targets, case = self.plan.paper.targets, self.case(task.data)
+            kept = self.store.read(task, targets, case.digest)
+            reused = kept is not None
+            if not reused:
+                began = time.perf_counter()
+                frames = play(task, case, targets, lambda number=number, task=task: self.watch(task.label, number, len(tasks)))
+                kept = Kept(*frames, time.perf_counter() - began, task.runs)
+                self.store.write(task, targets, case.digest, kept)
+                # The programs of one task serve no other, and too many of them exhaust a process's memory maps.
+                jax.clear_caches()
+            self.results.add(task, kept, reused)
+
+    def case(self, data: str) -> Case:
+        """Return the data set `data` as the families of the paper use it."""
+        if data not in self._cases:
+            family = self.plan.paper.family(next(iter(self.plan.paper.tabled)), data)
+            self._cases[data] = Case.of(family.experiment, self.plan.data)
+        return self._cases[data]
+
+
+def tuning_tasks(plan: Plan) -> list[Task]:
+    """Return the runs that figures show and that tune the entries of the tables."""
+    wanted = {(data, name) for figure in plan.figures for data in plan.figure_sets(figure) for name in figure.needed}
+    if plan.tables:
+        wanted |= {(data, name) for data in plan.sets for name in plan.paper.tabled}
+    tasks = []
+    for data, name in sorted(wanted):
+        family = plan.paper.family(name, data)
+        tasks.append(Task(data, family, grid(family), list(range(max(plan.seeds, family.spec.seeds)))))
+    return tasks
+
+
+def fresh_tasks(plan: Plan, picked: dict[tuple[str, str], list[dict[str, float]]]) -> list[Task]:
+    """Return the runs that report the settings `picked` for each data set and family, on seeds that tuned nothing."""
+    seeds = list(range(FRESH, FRESH + plan.paper.fresh))
+    places = {Path(data).name: data for data in plan.sets}
+    return [
+        Task(places[data], plan.paper.family(name, places[data]), settings, seeds, True)
+        for (data, name), settings in sorted(picked.items())
+    ]
+
+
+def resolve(names: list[str], data: Path | None) -> list[str]:
+    """Return the data sets `names`, known ones or files in `data`, as `load` finds them; those missing are named at once."""
+    files = {name: str(data / name) for name in names if data is not None and name not in CATALOGUE and (data / name).is_file()}
+    known = {name for name in names if name in CATALOGUE and (CATALOGUE[name].bundled or present(name, data))}
+    missing = [name for name in names if name not in files and name not in known]
+    if missing:
+        hint = "run turnout data fetch for each" if all(name in CATALOGUE for name in missing) else "check the names"
+        raise UserError(f"data sets {', '.join(missing)} are not here: {hint}, or give their folder with --data DIR")
+    return [files.get(name, name) for name in names]

@@ -1,0 +1,1 @@
+"""Constants of a problem and of a design, and the bounds that theorems give for them."""

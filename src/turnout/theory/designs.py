@@ -1,0 +1,201 @@
+"""The constants mu_AS and sigma^2_AS of a sampling design, in closed form (Cohort Squeeze, equation (5) and table 4).
+
+Throughout w_i = lambda_i / p_i, so that f_S = sum_{i in S} w_i f_i is unbiased for f = sum_i lambda_i f_i; with lambda_i = 1 / n
+these are the constants of the paper. Samplers are bound ones. A shuffled sampler has the constants of its kin that is not: they
+are those of one draw, and say nothing of how draws depend on each other.
+"""
+
+from functools import singledispatch
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from turnout.errors import UserError
+from turnout.problem import Population
+from turnout.samplers import (
+    Block,
+    Full,
+    Independent,
+    Nice,
+    NonUniform,
+    Sampler,
+    ShuffledNice,
+    ShuffledStratified,
+    Stratified,
+    Subsets,
+)
+
+
+def inclusion(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
+    """p_i = P(i in S)."""
+    return design(sampler, population).inclusion()
+
+
+def convexity(sampler: Sampler, population: Population, mu: Float[np.ndarray, " n"]) -> float:
+    """mu_AS = min {sum_{i in C} w_i mu_i: P(S = C) > 0}, with mu_i = `mu` >= 0 of each f_i; 0 where S may be empty."""
+    law = design(sampler, population)
+    return float(law.least(_share(population) * mu))
+
+
+def variance(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
+    """sigma^2_AS = E|sum_{i in S} w_i g_i|^2, g_i = `gradients` [n, d] being those at x*, where sum_i lambda_i g_i = 0.
+
+    Elsewhere it is the second moment: the variance and |sum_i lambda_i g_i|^2.
+    """
+    law = design(sampler, population)
+    return float(law.second_moment(_share(population)[:, None] * gradients))
+
+
+def stratified_bound(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
+    """b sum_j |C_j|^2 max_{i in C_j} |v_i - mean of C_j|^2 with v_i = lambda_i grad f_i(x*) (Cohort Squeeze, Lemma 1).
+
+    At x* it is at least the `variance`. Raises `UserError` for two-stage sampling, which the lemma is not about.
+    """
+    law = design(sampler, population)
+    if not isinstance(law, Staged) or law.drawn < law.sizes.size:
+        raise UserError("Lemma 1 is about samplers that draw from every stratum: leave size out")
+    largest = np.zeros(law.sizes.size)
+    np.maximum.at(largest, law.stratum, law.deviations(_share(population)[:, None] * gradients))
+    return float(law.sizes.size * (law.sizes**2 @ largest))
+
+
+class Listed(NamedTuple):
+    """S = row k of `members` [subsets, n], of ones and zeros, with `probability` [k]."""
+
+    members: sparse.csr_array
+    probability: Float[np.ndarray, " subsets"]
+
+    def inclusion(self) -> Float[np.ndarray, " n"]:
+        return self.probability @ self.members
+
+    def least(self, parts: Float[np.ndarray, " n"]) -> float:
+        """The least sum_{i in S} parts_i / p_i."""
+        return np.min(self.members @ (parts / self.inclusion()))
+
+    def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
+        """E|sum_{i in S} vectors_i / p_i|^2."""
+        return self.probability @ np.sum((self.members @ (vectors / self.inclusion()[:, None])) ** 2, axis=1)
+
+
+class Staged(NamedTuple):
+    """One uniform client of each of `drawn` strata, which are a uniform subset of all; client i is in `stratum` [n]."""
+
+    stratum: Int[np.ndarray, " n"]
+    drawn: int
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " b"]:
+        return np.bincount(self.stratum)
+
+    @property
+    def rarity(self) -> float:
+        """b / s for s of b strata."""
+        return self.sizes.size / self.drawn
+
+    def inclusion(self) -> Float[np.ndarray, " n"]:
+        return 1 / (self.rarity * self.sizes[self.stratum])
+
+    def least(self, parts: Float[np.ndarray, " n"]) -> float:
+        """The least sum_{i in S} parts_i / p_i: the least client of each stratum, then the least strata."""
+        least = np.full(self.sizes.size, np.inf)
+        np.minimum.at(least, self.stratum, parts)
+        return self.rarity * np.sort(self.sizes * least)[: self.drawn].sum()
+
+    def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
+        """E|sum_{i in S} vectors_i / p_i|^2: (b/s) times what varies within strata, and what varies between their sums z_j,
+
+        (b/s)^2 E|sum_{j of s} z_j|^2 = (b/s) ((1 - q) sum_j |z_j|^2 + q |sum_j z_j|^2), q = (s - 1) / (b - 1).
+        """
+        sums = self._sums(vectors)
+        paired = (self.drawn - 1) / max(1, self.sizes.size - 1)
+        within = self.sizes[self.stratum] @ self.deviations(vectors)
+        between = (1 - paired) * np.sum(sums**2) + paired * np.sum(sums.sum(axis=0) ** 2)
+        return self.rarity * (within + between)
+
+    def deviations(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """|vectors_i - mean of its stratum|^2."""
+        means = self._sums(vectors) / self.sizes[:, None]
+        return np.sum((vectors - means[self.stratum]) ** 2, axis=1)
+
+    def _sums(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "b d"]:
+        sums = np.zeros((self.sizes.size, vectors.shape[1]))
+        np.add.at(sums, self.stratum, vectors)
+        return sums
+
+
+class Coins(NamedTuple):
+    """Client i is in S with `probability` p_i, independently of all others."""
+
+    probability: Float[np.ndarray, " n"]
+
+    def inclusion(self) -> Float[np.ndarray, " n"]:
+        return self.probability
+
+    def least(self, parts: Float[np.ndarray, " n"]) -> float:
+        """The least sum_{i in S} parts_i / p_i, that of the clients who always come: often nobody."""
+        return parts[self.probability == 1].sum()
+
+    def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
+        """E|sum_{i in S} vectors_i / p_i|^2 = |sum_i vectors_i|^2 + sum_i (1 - p_i) / p_i |vectors_i|^2."""
+        p = self.probability
+        return np.sum(vectors.sum(axis=0) ** 2) + ((1 - p) / p) @ np.sum(vectors**2, axis=1)
+
+
+@singledispatch
+def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins:
+    """Return the law of one draw of `sampler`; register a sampler here to give it all the constants."""
+    raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: its law is not unbiased, or not fixed")
+
+
+@design.register
+def _(sampler: Full, population):
+    return Staged(np.arange(population.count), population.count)
+
+
+@design.register(Nice)
+@design.register(ShuffledNice)
+def _(sampler, population):
+    return Staged(np.arange(population.count), sampler.size)
+
+
+@design.register(Stratified)
+@design.register(ShuffledStratified)
+def _(sampler, population):
+    sizes = np.diff(np.asarray(sampler.starts))
+    stratum = np.empty(population.count, int)
+    stratum[np.asarray(sampler.order)] = np.repeat(np.arange(sizes.size), sizes)
+    return Staged(stratum, getattr(sampler, "size", None) or sizes.size)
+
+
+@design.register
+def _(sampler: NonUniform, population):
+    return Listed(sparse.eye_array(population.count, format="csr"), np.asarray(sampler.probability, float))
+
+
+@design.register
+def _(sampler: Block, population):
+    ones = np.ones(population.count)
+    members = sparse.csr_array((ones, np.asarray(sampler.order), np.asarray(sampler.starts)))
+    return Listed(members, np.asarray(sampler.probability, float))
+
+
+@design.register
+def _(sampler: Subsets, population):
+    sizes, ids = np.asarray(sampler.sizes), np.asarray(sampler.members)
+    drawn = ids[np.arange(ids.shape[1]) < sizes[:, None]]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    members = sparse.csr_array((np.ones(drawn.size), drawn, starts), shape=(sizes.size, population.count))
+    return Listed(members, np.asarray(sampler.probability, float))
+
+
+@design.register
+def _(sampler: Independent, population):
+    return Coins(np.broadcast_to(np.asarray(sampler.probability, float), population.count))
+
+
+def _share(population: Population) -> Float[np.ndarray, " n"]:
+    """lambda_i."""
+    n = population.count
+    return np.full(n, 1 / n) if population.weights is None else np.asarray(population.weights, float)
