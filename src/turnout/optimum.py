@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
-from scipy.optimize import minimize
-from scipy.sparse.linalg import LinearOperator, cg
 
 from turnout.errors import UserError
 from turnout.problem import Problem
@@ -25,6 +23,10 @@ class Optimum(NamedTuple):
 
 def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
     """Return the minimiser of f in double precision, with |grad f(x*)| <= tolerance max(1, |grad f(x_0)|)."""
+    # Slow to import, and not needed by all runs.
+    from scipy.optimize import minimize
+    from scipy.sparse.linalg import LinearOperator, cg
+
     from turnout.engines.storage import store, total
 
     if not problem.strongly_convex:

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import optimistix
 from jax.flatten_util import ravel_pytree
 
 from turnout.algorithms.fedavg import add
@@ -71,6 +70,9 @@ class FedAvgSppm(Algorithm):
 
 def proximal_change(client, centre, gamma, tolerance: float) -> Done:
     """Reply with prox_{gamma f_i}(centre) - centre."""
+    # Slow to import.
+    import optimistix
+
     start, unravel = ravel_pytree(centre)
 
     def value_and_grad(y):

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import lineax
 from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Done, on_client
@@ -92,6 +91,9 @@ class LocalNewton(LineSearch):
     @on_client
     def local_direction(self, client, message):
         """(grad^2 f_i(y) + pull I)^-1 aim."""
+        # Slow to import.
+        import lineax
+
         y, aim, pull = message
         operator = lineax.FunctionLinearOperator(
             lambda v: jax.tree.map(lambda h, v: h + pull * v, client.hvp(y, v), v),
