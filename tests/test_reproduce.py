@@ -246,7 +246,9 @@ def test_a_convergence_panel_leaves_out_what_a_log_axis_cannot_show(paper):
     figure = replace(paper.figures["8"], lines=(Line("f", "γ = 1", {"algorithm.gamma": 1.0}),))
     drawn = convergence_panel(figure, "d", TARGETS, curves, {"one cohort": 0.02}).chart.to_dict()
     assert [row["median"] for row in drawn["layer"][1]["data"]["values"]] == [1.0, 0.1]
-    assert [row["median"] for row in drawn["layer"][2]["data"]["values"]] == [*TARGETS, 0.02]
+    # Three layers each: a dashed line, its text, and a halo behind that.
+    assert [row["median"] for row in drawn["layer"][2]["data"]["values"]] == TARGETS
+    assert [row["median"] for row in drawn["layer"][5]["data"]["values"]] == [0.02]
 
 
 def test_an_interrupted_reproduction_goes_on_with_the_same_results(paper, folder, tmp_path):

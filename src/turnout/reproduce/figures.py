@@ -78,8 +78,8 @@ def cost_panel(figure: Figure, paper: Paper, data: str, family: str, below: floa
 def convergence_panel(figure: Figure, data: str, targets: list[float], curves: pl.DataFrame, floors: dict[str, float]) -> Panel:
     """Draw the median distance against exchanges with a band between the quartiles, one line for each of the figure's lines."""
     rows = [row for line in figure.lines for row in curve_rows(line, data, curves)]
-    marks = [{"median": below, "text": f"ε = {below:g}"} for below in targets]
-    marks += [{"median": floor, "text": f"{label}"} for label, floor in floors.items()]
+    aims = [{"median": below, "text": f"ε = {below:g}"} for below in targets]
+    errors = [{"median": floor, "text": label} for label, floor in floors.items()]
     ticks = log_ticks([row["median"] for row in rows])
     y = alt.Y("median:Q", title=None, scale=alt.Scale(type="log", nice=False, padding=6))
     y = y.axis(labelExpr=LOG_LABELS, **({"values": ticks} if ticks else {}))
@@ -88,7 +88,8 @@ def convergence_panel(figure: Figure, data: str, targets: list[float], curves: p
     common = alt.Chart(alt.Data(values=rows)).encode(x=alt.X("exchanges:Q", title="exchanges"), color=color)
     band = common.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
     line = common.mark_line(strokeWidth=2).encode(y=y)
-    return Panel(data, titled([band, line, *rules(marks, "median")], f"{data}: squared distance ‖x − x*‖²"))
+    marks = [band, line, *rules(aims, "median"), *rules(errors, "median", "0.8 * width")]
+    return Panel(data, titled(marks, f"{data}: squared distance ‖x − x*‖²"))
 
 
 def curve_rows(line: Line, data: str, curves: pl.DataFrame) -> list[dict]:
@@ -103,12 +104,12 @@ def curve_rows(line: Line, data: str, curves: pl.DataFrame) -> list[dict]:
     return [{"label": line.label, **{name: float(f"{value:.5g}") for name, value in row.items()}} for row in shown]
 
 
-def rules(rows: list[dict], field: str) -> list[alt.Chart]:
-    """Return a dashed line with its text for each of `rows`."""
+def rules(rows: list[dict], field: str, at: str = "width") -> list[alt.Chart]:
+    """Return a dashed line for each of `rows`, whose text ends `at` an expression of the width."""
     if not rows:
         return []
     base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y(f"{field}:Q"))
-    text = base.encode(x=alt.value("width"), text="text:N")
+    text = base.encode(x=alt.value(alt.ExprRef(at)), text="text:N")
     return [base.mark_rule(style="target"), *(text.mark_text(style=[style, "label"]) for style in ("halo", "target"))]
 
 
