@@ -15,6 +15,18 @@ settings.register_profile("turnout", deadline=None, derandomize=True, suppress_h
 settings.load_profile("turnout")
 
 
+MAPS = Path("/proc/self/maps")
+"""Linux lists a process's memory maps here; every compiled program takes some, and at 65,530 the process dies."""
+
+
+@pytest.fixture(autouse=True)
+def few_memory_maps():
+    """Drop compiled programs before there are too many of them for one process."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of the real data sets."""
