@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks.machine import facts, versions
 from benchmarks.timing import Line
 
-TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "startup")
+TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "index", "startup")
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
 
 

@@ -16,7 +16,7 @@ LAYERS = [
     {"errors", "records", "rows", "seeds", "prices", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "wire"},
     {"exchange", "problems"},
-    {"samplers", "strata", "solvers", "theory"},
+    {"index", "samplers", "strata", "solvers", "theory"},
     {"algorithms"},
     {"engines", "metrics", "optimum", "trace"},
     {"session", "api"},
