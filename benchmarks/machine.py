@@ -4,7 +4,7 @@ import os
 import platform
 from importlib.metadata import version
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "polars")
+PACKAGES = ("jax", "jaxlib", "numba", "numpy", "scipy", "polars")
 
 
 def facts() -> dict:

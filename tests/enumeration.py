@@ -44,7 +44,8 @@ def _cohorts(sampler, n):
             picks = list(itertools.product(*stage))
             yield from ((1 / len(stages) / len(picks), chosen) for chosen in picks)
     else:
-        p = np.broadcast_to(sampler.probability, n)
+        population = t.Population(count=n)
+        p = np.asarray(sampler.expected(sampler.start(population), population))
         for heads in itertools.product((False, True), repeat=n):
             yield np.prod(np.where(heads, p, 1 - p)), np.flatnonzero(heads)
 

@@ -34,9 +34,12 @@ class Row:
 ROWS = [
     Row("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=3), {"lr": 0.02}, 1, (1, 1), 0, 3),
     Row("fedavg-one-step", lambda s: t.FedAvg(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
+    Row("fedavg-epochs", lambda s: t.FedAvg(s, lr=0.05, batch=3, epochs=2), {"lr": 0.02}, 1, (1, 1), 0, 2),
     Row("mbgd", lambda s: t.MbGd(s, lr=0.05), {"lr": 0.01}, 1, (1, 1), 0, 1, 0.05),
     Row("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=4), {"steps": 2}, 1, (1, 1), 0, 4),
     Row("mblocalgd-one-step", lambda s: t.MbLocalGd(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
+    Row("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=4), {"lr": 0.02}, 1, (1, 1), 0, 4),
+    Row("fedvarp-clients", lambda s: t.FedVarp(s, lr=0.05, steps=1, memory="clients"), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
     Row(
         "sppm-gd",
         lambda s: t.Sppm(s, t.GradientDescent(smoothness=20.0, convexity=0.0), gamma=2.0, inner=1),
@@ -100,6 +103,35 @@ ROWS = [
     Row("fedprox-sppm", lambda s: t.FedProxSppm(s, 0.5, inner=2, tolerance=1e-3), {"gamma": 0.7}, 2, (1, 1), 0, None),
     Row("scaffold", lambda s: Scaffold(s, lr=0.02, steps=3), {"lr": 0.01}, 1, (2, 2), 0, 4),
 ]
+
+
+def learning(size: float) -> t.Sampler:
+    """Independent draws whose probabilities follow the feedback."""
+    return t.Independent(size=size, probability=t.KVib())
+
+
+ADAPTIVE = [
+    Row("mbgd-k-vib", lambda _: t.MbGd(learning(3.0), lr=0.05), {"lr": 0.01}, 1, (1, 1), 0, 1),
+    Row(
+        "sppm-gd-k-vib",
+        lambda _: t.Sppm(learning(3.0), t.GradientDescent(smoothness=20.0, convexity=0.0), gamma=0.5, inner=2),
+        {"gamma": 0.7},
+        2,
+        (1, 1),
+        0,
+        2,
+    ),
+    Row(
+        "fedavg-available",
+        lambda _: t.FedAvg(t.Available(t.Nice(3), probability=0.6, memory=0.5), lr=0.05, steps=3),
+        {"lr": 0.02},
+        1,
+        (1, 1),
+        0,
+        3,
+    ),
+]
+"""Rows with a sampler of their own, whose draws depend on what came before."""
 
 
 @cache

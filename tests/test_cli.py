@@ -54,6 +54,27 @@ def test_the_written_configuration_repeats_the_run(finished, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
 
 
+def test_a_run_with_nested_records_repeats_and_sweeps(tmp_path):
+    coins = {"kind": "independent", "size": 4.0, "probability": {"kind": "k-vib", "mixing": 0.2}}
+    sampler = {"kind": "available", "probability": 0.8, "sampler": coins}
+    path = config(tmp_path, sampler=sampler, algorithm={"kind": "mbgd", "lr": 0.3})
+    for name, source in (("first", path), ("again", tmp_path / "first" / "config.toml")):
+        code, _, wrong = turnout("run", source, "--out", tmp_path / name)
+        assert code == 0, wrong
+    for name in ("trace.parquet", "config.toml"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
+    shown = json.loads((tmp_path / "first" / "summary.json").read_text())["sampler"]
+    rule = shown["sampler"]["probability"]
+    assert (rule["kind"], rule["mixing"], rule["rounds"]) == ("k-vib", 0.2, None)
+    setting = "sampler.sampler.probability.mixing"
+    code, _, wrong = turnout("sweep", path, "--out", tmp_path / "swept", "--set", f"{setting}=0.2,0.9")
+    assert code == 0, wrong
+    assert "mixing must be at most 1" in refused(tmp_path, "sweep", path, "--out", tmp_path / "no", "--set", f"{setting}=2.0")
+    swept, alone = (pl.read_parquet(tmp_path / name / "trace.parquet") for name in ("swept", "first"))
+    assert swept[setting].n_unique() == 2
+    np.testing.assert_allclose(swept.filter(pl.col(setting) == 0.2)["value"], alone["value"], rtol=1e-10)
+
+
 def refused(folder, *arguments, **options) -> str:
     """Run a command that must fail: exit code 2, one line, and nothing of what existed changed."""
     before = contents(folder)

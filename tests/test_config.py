@@ -77,10 +77,85 @@ def write(folder, text):
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_line(tmp_path, edit, words):
-    path = write(tmp_path, GOOD.replace(*edit))
+    refused(write(tmp_path, GOOD.replace(*edit)), words)
+
+
+def refused(path, words):
     with pytest.raises(t.UserError, match=words) as error:
         read(path)
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+NESTED = """\
+[sampler]
+kind = "available"
+probability = 0.5
+
+[sampler.sampler]
+kind = "independent"
+size = 3
+
+[sampler.sampler.probability]
+kind = "k-vib"
+mixing = 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (("mixing = 0.1", "mixing = 1.5"), "line 21: sampler.sampler.probability.mixing: must be less than or equal to 1"),
+        (
+            ("mixing = 0.1", "mixin = 0.1"),
+            "line 21: sampler.sampler.probability.mixin: unknown key 'mixin': did you mean 'mixing'",
+        ),
+        (
+            ('"k-vib"', '"k-vibe"'),
+            "line 20: sampler.sampler.probability.kind: unknown probability kind 'k-vibe': did you mean 'k-vib'",
+        ),
+        (('"independent"', '"independant"'), "line 16: sampler.sampler.kind: unknown sampler kind 'independant'"),
+        (('kind = "k-vib"\n', ""), r"line 19: sampler.sampler.probability: table \[probability\] needs a kind"),
+        (('[sampler.sampler]\nkind = "independent"\nsize = 3\n', ""), r"sampler.sampler: table \[sampler\] needs a kind"),
+    ],
+)
+def test_a_mistake_in_a_nested_table_is_one_sentence_with_its_line(tmp_path, edit, words):
+    text = GOOD.replace('[sampler]\nkind = "stratified"\n', NESTED)
+    read(write(tmp_path, text))
+    refused(write(tmp_path, text.replace(*edit)), words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('probability = "k-vibe"', "line 14: sampler.probability.kind: unknown probability kind 'k-vibe'"),
+        ('probability = {kind = "vrb", mixing = 2}', "line 14: sampler.probability.mixing: must be less than"),
+        ('probability = {kind = "vrb", size = 2}', "line 14: sampler.probability.size: unknown key 'size'"),
+        ("probability = {mixing = 0.5}", "line 14: sampler.probability: table .probability. needs a kind"),
+    ],
+)
+def test_a_mistake_in_an_inline_table_has_that_line(tmp_path, line, words):
+    sampler = f'[sampler]\nkind = "independent"\nsize = 3\n{line}\n'
+    refused(write(tmp_path, GOOD.replace('[sampler]\nkind = "stratified"\n', sampler)), words)
+
+
+def test_nested_records_are_read_whichever_way_they_are_written():
+    sampler = {"kind": "independent", "size": 3.0}
+    tables = {
+        "problem": {"kind": "logistic", "data": "a6a"},
+        "split": {"kind": "natural"},
+        "algorithm": {"kind": "mbgd", "lr": 1.0},
+    }
+    for given_, expected in (
+        ("k-vib", t.KVib()),
+        ({"kind": "k-vib", "mixing": 0.1}, t.KVib(mixing=0.1)),
+        ({"kind": "a-osmd", "bound": 2}, t.AOsmd(bound=2.0)),
+        ([0.5, 0.5], [0.5, 0.5]),
+    ):
+        algorithm = parse({**tables, "sampler": {**sampler, "probability": given_}}).algorithm
+        assert algorithm.sampler == t.Independent(size=3.0, probability=expected)
+    inner = {**sampler, "probability": "last-norm"}
+    algorithm = parse({**tables, "sampler": {"kind": "available", "probability": 0.5, "sampler": inner}}).algorithm
+    assert algorithm.sampler == t.Available(t.Independent(size=3.0, probability=t.LastNorm()), probability=0.5)
 
 
 def test_a_missing_file_is_one_sentence(tmp_path):
@@ -104,11 +179,21 @@ def test_the_written_configuration_is_complete_and_reads_back(tmp_path):
 
 
 NUMBER = st.floats(1e-6, 1e6)
+RULES = st.sampled_from(["uniform", "size", "k-vib", "vrb", "mabs", "avare", "osmd", "a-osmd", "last-norm"])
+RULED = st.one_of(
+    RULES,
+    RULES.map(lambda kind: {"kind": kind}),
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["k-vib", "vrb", "mabs"])}, optional={"mixing": st.floats(0, 1), "rounds": st.integers(1, 9)}
+    ),
+)
+COINS = st.fixed_dictionaries({"kind": st.just("independent"), "size": st.floats(1, 50)}, optional={"probability": RULED})
 SAMPLERS = st.one_of(
     st.fixed_dictionaries({"kind": st.just("full")}, optional={"size": st.integers(1, 50)}),
     st.fixed_dictionaries({"kind": st.just("nice"), "size": st.integers(1, 50)}),
     st.fixed_dictionaries({"kind": st.just("independent"), "probability": st.floats(0.01, 1) | st.lists(st.floats(0.01, 1), min_size=1, max_size=4)}),
-    st.fixed_dictionaries({"kind": st.just("independent"), "size": st.floats(1, 50)}),
+    COINS,
+    st.fixed_dictionaries({"kind": st.just("available"), "probability": st.floats(0.01, 1), "sampler": COINS}, optional={"memory": st.floats(0, 1)}),
     st.fixed_dictionaries({"kind": st.just("stratified")}, optional={"strata": st.lists(st.integers(0, 3), min_size=1, max_size=5)}),
     st.fixed_dictionaries({"kind": st.just("delegate")}, optional={"client": st.integers(0, 9)}),
 )  # fmt: skip

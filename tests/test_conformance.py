@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from table import PROBLEMS, ROWS, logistic, network, quadratic, with_leaves
+from table import ADAPTIVE, PROBLEMS, ROWS, logistic, network, quadratic, with_leaves
 
 import turnout as t
 from turnout.engines import compiled
@@ -13,6 +13,7 @@ from turnout.seeds import Seeds
 from turnout.session import Session
 
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+all_rows = pytest.mark.parametrize("row", [*ROWS, *ADAPTIVE], ids=lambda row: row.name)
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
 
 
@@ -29,6 +30,7 @@ def close(a, b, tolerance=1e-11):
 NODES = [
     *((row, problem, "none") for row in ROWS if "one-step" not in row.name for problem in PROBLEMS),
     *((row, "logistic", faults) for row in (ROWS[0], ROWS[-2], ROWS[-1]) for faults in ("skip", "repeat")),
+    *((row, "logistic", faults) for row in ADAPTIVE for faults in ("none", "skip")),
 ]
 
 
@@ -44,7 +46,7 @@ def test_nodes_with_shuffled_arrival_give_the_compiled_run(row, problem, faults)
     np.testing.assert_array_equal(one.columns["counts"], other.columns["counts"])
 
 
-@rows
+@all_rows
 def test_new_hyperparameters_and_seeds_do_not_compile_again(row):
     algorithm = row.make(t.Nice(3))
     play(algorithm, quadratic())
@@ -53,7 +55,7 @@ def test_new_hyperparameters_and_seeds_do_not_compile_again(row):
     assert compiled._advance._cache_size() == before
 
 
-@rows
+@all_rows
 def test_a_sweeps_cell_is_the_single_run(row):
     algorithm = row.make(t.Nice(3))
     ((name, value),) = row.other.items()
@@ -117,6 +119,8 @@ def test_the_ledger_is_a_hand_count(row):
             "draws_arbitrary": 0,
             "draws_random": 3,
             "draws_delegate": 0,
+            "available": 3 * quadratic().clients,
+            "drawn": 12,
             "lost": 0,
             "exchanges": exchanges,
             "rejected": rejected,
@@ -125,6 +129,8 @@ def test_the_ledger_is_a_hand_count(row):
             "reasks": exchanges - 3,
             "contacts": 4 * exchanges,
             "arrivals": 4 * exchanges,
+            "aggregated": 4 * exchanges,
+            "unusable": 0,
             "queries_slowest": queries[0],
             "queries_total": queries[1],
             "vectors_down": 4 * exchanges * row.vectors[0],
@@ -135,7 +141,7 @@ def test_the_ledger_is_a_hand_count(row):
     )
 
 
-@rows
+@all_rows
 @pytest.mark.parametrize("precision", ["single", "double"])
 def test_shapes_and_types_are_kept(row, precision):
     kind = np.float32 if precision == "single" else np.float64
@@ -167,7 +173,7 @@ def test_a_lost_reply_is_never_passed_over_in_silence(row):
         play(row.make(t.Nice(4)), quadratic(), faults=t.Faults(0.5))
 
 
-@rows
+@all_rows
 def test_splitting_the_work_into_chunks_changes_nothing(row):
     """A cohort computed two clients at a time, and a run stopped and restored after three rounds."""
     problem, algorithm = logistic(), row.make(t.Nice(5))

@@ -11,7 +11,7 @@ from turnout.data.dataset import checksum
 from turnout.errors import UserError
 
 BUNDLED = [name for name, entry in CATALOGUE.items() if entry.bundled]
-FILES = [name for name, entry in CATALOGUE.items() if not entry.bundled]
+FILES = sorted(name for name, entry in CATALOGUE.items() if not (entry.bundled or entry.generated))
 
 
 @pytest.fixture(autouse=True)

@@ -123,6 +123,8 @@ def test_exchanges_before_the_first_round_are_counted_and_kept(engine):
 class Learner(t.Sampler):
     """Draws client 0 until it has been told of a second feedback, then client 1; counts what it was told."""
 
+    learns = True
+
     def start(self, population):
         return jnp.zeros((), "int32")
 
@@ -141,9 +143,9 @@ class Watcher(t.Algorithm):
 
     def round(self, ask, x):
         cohort = ask.draw(self.sampler)
-        seen = ask(cohort, self.who, x).mean()
-        ask.observe(cohort, jnp.ones(1))
-        return x + seen
+        replies = ask(cohort, self.who, x)
+        ask.observe(replies, jnp.ones(1))
+        return x + replies.mean()
 
     @t.on_client
     def who(self, client, x):

@@ -12,12 +12,13 @@ from commands import turnout
 from turnout.engines.swept import set_leaves
 from turnout.errors import UserError
 from turnout.prices import Hierarchical, Rounds
-from turnout.reproduce.figures import convergence_panel, cost_panel
-from turnout.reproduce.paper import PAPERS, Line, chosen, papers, read_family, read_paper
-from turnout.reproduce.play import Case, Task, grid, play, quantile, rounds, scale, sessions, single_sessions
-from turnout.reproduce.run import Plan, Player, fresh_tasks, resolve, tuning_tasks
-from turnout.reproduce.tables import Tables, medians, reduction, reported, tuned
-from turnout.reproduce.timing import one_by_one
+from turnout.reproduce.costs.figures import convergence_panel, cost_panel
+from turnout.reproduce.costs.paper import Line, read_family, read_paper
+from turnout.reproduce.costs.play import Case, Task, grid, play, quantile, rounds, scale, sessions, single_sessions
+from turnout.reproduce.costs.run import Plan, Player, fresh_tasks, resolve, tuning_tasks
+from turnout.reproduce.costs.tables import Tables, medians, reduction, reported, tuned
+from turnout.reproduce.costs.timing import one_by_one
+from turnout.reproduce.papers import PAPERS, chosen
 
 FAMILIES = sorted(PAPERS.glob("*/families/*.toml"))
 TARGETS = [5e-3, 1e-2]
@@ -62,10 +63,8 @@ def test_every_family_is_a_configuration_and_every_setting_fits_its_algorithm(pa
         set_leaves(family.experiment.algorithm, setting)
 
 
-@pytest.mark.parametrize("name", papers())
-def test_figures_and_tables_name_families_and_settings_that_exist(name):
-    paper = read_paper(name)
-    known = {path.stem for path in (PAPERS / name / "families").glob("*.toml")}
+def test_figures_and_tables_name_families_and_settings_that_exist(paper):
+    known = {path.stem for path in (PAPERS / paper.name / "families").glob("*.toml")}
     assert set(paper.tabled) <= known
     for figure in paper.figures.values():
         assert set(figure.needed) <= known and set(figure.sets) <= set(paper.sets)
@@ -108,7 +107,7 @@ def test_a_step_is_scaled_by_the_largest_smoothness(paper, case):
 def test_hits_are_the_first_rounds_below_the_targets_of_the_same_runs_one_by_one(paper, case):
     family = paper.family("sppm-bfgs", "tiny")
     task = some(family, [{"gamma": 10.0, "inner": 1}, {"gamma": 1.0, "inner": 3}, {"gamma": 10.0, "inner": 3}])
-    hits, curves = play(task, case, TARGETS, lambda: None)
+    hits, curves = play(task, case, TARGETS, lambda: None).values()
     traces = []
     for session in single_sessions(task, case):
         for _ in session.play():

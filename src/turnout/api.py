@@ -30,16 +30,18 @@ def run(
     engine: Literal["compiled", "nodes"] = "compiled",
     precision: Precision = "double",
     faults: Faults | None = None,
+    test: Problem | None = None,
     memory: int = MEMORY,
 ) -> Trace:
     """Play `rounds` rounds of `algorithm` on `problem` and return the trace, one row every `every` rounds.
 
     `seeds` gives each purpose a seed of its own. `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy
-    of a classifier, and what `target` asks for. An exchange works on at most `memory` bytes of client data at a time.
+    of a classifier, the same of `test`, a problem that holds rows to test with, and what `target` asks for. An exchange works on
+    at most `memory` bytes of client data at a time.
     """
     session = Session(
         algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,
-        metrics=metrics, engine=engine, precision=precision, faults=faults, memory=memory,
+        metrics=metrics, engine=engine, precision=precision, faults=faults, test=test, memory=memory,
     )  # fmt: skip
     for _ in session.play():
         pass
@@ -99,6 +101,7 @@ def sweep(
     metrics: tuple[str, ...] | None = None,
     precision: Precision = "double",
     faults: Faults | None = None,
+    test: Problem | None = None,
     memory: int = MEMORY,
 ) -> Sweep:
     """Play every combination of the values in `grid` with every seed, in one compiled program.
@@ -108,7 +111,7 @@ def sweep(
     cells = cells_of(grid, seeds)
     session = Session(
         algorithm, problem, seeds=Seeds.of(0), rounds=rounds, every=every, target=target,
-        metrics=metrics, precision=precision, faults=faults, memory=memory, cells=cells,
+        metrics=metrics, precision=precision, faults=faults, test=test, memory=memory, cells=cells,
     )  # fmt: skip
     for _ in session.play():
         pass

@@ -7,7 +7,7 @@ whole.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.cohort import Cohort
 from turnout.errors import UserError
+from turnout.ledger import vector
 from turnout.records import record
 
 
@@ -63,16 +64,24 @@ class Ask(ABC):
     round: Any
 
     @abstractmethod
-    def draw(self, sampler) -> Cohort:
-        """Select a cohort, to be asked once or several times."""
+    def draw(self, sampler, method: Callable | None = None, message: PyTree = None) -> Cohort:
+        """Select a cohort, to be asked once or several times; `method` and `message` are what it will be asked first.
+
+        Samplers that look ahead ask clients how long their reply to that would be, or for their loss there.
+        """
 
     @abstractmethod
     def __call__(self, who, method: Callable, message: PyTree) -> "Replies":
         """Exchange once with `who` (a cohort, or a sampler to draw one): send `message`, run `method`, collect replies."""
 
     @abstractmethod
-    def observe(self, cohort: Cohort, feedback: Float[Array, " m"]) -> None:
-        """Tell the sampler that drew `cohort` what was learnt about each of its m places."""
+    def observe(self, replies: "Replies", feedback: Float[Array, " m"] | None = None) -> None:
+        """Tell the sampler that drew the cohort of `replies` what was learnt about each of its m places; once for each cohort.
+
+        The feedback is the Euclidean norm of each reply unless given: of its first part shaped like the parameters, if it has
+        one. Samplers that learn from losses have asked for these instead.
+        Further calls about the same cohort are ignored.
+        """
 
     @abstractmethod
     def reject(self, rejected) -> None:
@@ -118,6 +127,14 @@ class Client(ABC):
     def batch(self, key, size: int) -> "Client":
         """This client with the mean over `size` of its rows, drawn uniformly with replacement, in the place of f_i."""
 
+    @abstractmethod
+    def passes(self, key, count, size: int, body: Callable[["Client", PyTree], PyTree], carry: PyTree) -> tuple[PyTree, Any]:
+        """Apply `carry = body(batch, carry)` to every batch of `count` passes over the n_i rows; also return how many batches.
+
+        Each pass is in a random order of its own and has ceil(n_i / size) batches of `size` rows, fewer in the last; `batch` is
+        this client with the mean over these rows in the place of f_i.
+        """
+
     def grad(self, x: PyTree) -> PyTree:
         """The gradient of f_i at x."""
         return self.value_and_grad(x)[1]
@@ -133,17 +150,40 @@ class Client(ABC):
 
 @record
 class Replies:
-    """The replies to one exchange, stacked over the cohort's m places; `answered` marks the places that hold one."""
+    """The replies to one exchange, stacked over the cohort's m places; `answered` marks the places that hold one.
+
+    For an engine's eyes only: `everyone` is what all n clients would have replied, where metrics judge the sampler by it, and
+    `losses` [m] came along for a sampler that learns from them.
+    """
 
     values: PyTree
     cohort: Cohort
     answered: Bool[Array, " m"]
+    everyone: PyTree = None
+    losses: Float[Array, " m"] | None = None
+
+    def map(self, change: Callable) -> "Replies":
+        """Return these replies with change(i, r_i) in the place of each r_i, i being the client's id."""
+        values = jax.vmap(change)(self.cohort.ids, self.values)
+        everyone = self.everyone
+        if everyone is not None:
+            ids = jnp.arange(jax.tree.leaves(everyone)[0].shape[0], dtype=self.cohort.ids.dtype)
+            everyone = jax.vmap(change)(ids, everyone)
+        return replace(self, values=values, everyone=everyone)
 
     def average(self) -> PyTree:
         """sum_{i answered} (lambda_i / p_i) r_i: unbiased for the weighted mean sum_i lambda_i r_i over all clients."""
         if self.cohort.selection == "delegate":
             raise UserError("a delegate's reply is no unbiased average over all clients: use mean()")
+        if self.cohort.biased:
+            raise UserError(
+                "a biased sampler does not go with an unbiased average: take another sampler, or one that uses mean()"
+            )
         return self._sum(self.cohort.weight)
+
+    def total(self) -> PyTree:
+        """sum lambda_i r_i over the clients that answered."""
+        return self._sum(self.cohort.share)
 
     def mean(self) -> PyTree:
         """sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
@@ -161,6 +201,11 @@ class Replies:
         return jax.tree.map(weigh, self.values)
 
 
+NORM, LOSS, BOTH = "norm()", "loss()", "with_loss()"
+"""The last parts of the addresses of a local method's variants: they reply with the norm of its reply, with the client's loss at
+the parameters that the message carries, or with both its reply and that loss."""
+
+
 def address(algorithm: Algorithm, method: Callable) -> str:
     """Return where in `algorithm` a local method is: "train", or "solver.gradient" for one of its field `solver`."""
     owner = getattr(method, "__self__", algorithm)
@@ -168,14 +213,53 @@ def address(algorithm: Algorithm, method: Callable) -> str:
     return ".".join([*path, method.__name__])
 
 
-def local_method(algorithm: Algorithm, name: str) -> Callable:
-    """Return the marked local method at the address `name` of `algorithm`."""
+def local_method(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
+    """Return the marked local method, or its variant, at the address `name` of `algorithm`, for parameters shaped like `like`."""
     *path, last = name.split(".")
+    if last in _VARIANTS:
+        return _VARIANTS[last](local_method(algorithm, ".".join(path), like), like)
     part = dict(_parts(algorithm, ())).get(tuple(path))
     method = getattr(part, last, None)
     if method is None or not getattr(method, "on_client", False):
         raise UserError(f"{type(algorithm).__name__}.{name} is not a local method: mark it with @on_client")
     return method
+
+
+def norm(tree: PyTree) -> Float[Array, ""]:
+    """Return the Euclidean norm of all entries of `tree`."""
+    leaves = jax.tree.leaves(tree)
+    # Scaled, so that squares neither vanish nor overflow.
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in leaves]))
+    scale = jnp.where(largest > 0, largest, 1)
+    return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
+
+
+def _norm_of(method: Callable, like: PyTree) -> Callable:
+    """Return the local method that replies with the norm of what `method` replies with, and keeps the client's state."""
+
+    def ask_norm(client: Client, message: PyTree) -> Done:
+        done = method(client, message)
+        return Done(norm(vector(done.reply, like)), queries=done.queries)
+
+    return ask_norm
+
+
+def _loss_at(method: Callable, like: PyTree) -> Callable:
+    """Return the local method that replies with f_i at the parameters that a message to `method` carries."""
+    return lambda client, message: Done(client.value(vector(message, like)))
+
+
+def _with_loss(method: Callable, like: PyTree) -> Callable:
+    """Return `method` with f_i at the parameters that its message carries as a second part of the reply."""
+
+    def ask_both(client: Client, message: PyTree) -> Done:
+        done = method(client, message)
+        return done._replace(reply=(done.reply, client.value(vector(message, like))), queries=done.queries + 1)
+
+    return ask_both
+
+
+_VARIANTS = {NORM: _norm_of, LOSS: _loss_at, BOTH: _with_loss}
 
 
 def _parts(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

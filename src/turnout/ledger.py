@@ -11,6 +11,8 @@ COUNTERS = (
     "draws_arbitrary",
     "draws_random",
     "draws_delegate",
+    "available",
+    "drawn",
     "lost",
     "exchanges",
     "rejected",
@@ -18,15 +20,19 @@ COUNTERS = (
     "reasks",
     "contacts",
     "arrivals",
+    "aggregated",
+    "unusable",
     "queries_slowest",
     "queries_total",
 )
 """What a run counts at each call site.
 
-draws_*: selections of each kind. lost: clients drawn beyond a cohort's places. exchanges: messages to a non-empty cohort.
-rejected: those of them that were rejected trial points of a line search. cohorts: exchanges whose cohort was fresh. reasks:
-arbitrary selections charged for asking a cohort again. contacts, arrivals: messages sent and replies that came.
-queries_slowest, queries_total: oracle calls of the slowest client, summed over exchanges, and of all clients.
+draws_*: selections of each kind. available, drawn: clients that each draw could choose from, and chose. lost: clients drawn
+beyond a cohort's places. exchanges: messages to a non-empty cohort. rejected: those of them that were rejected trial points of a
+line search. cohorts: exchanges whose cohort was fresh. reasks: arbitrary selections charged for asking a cohort again. contacts,
+arrivals: messages sent and replies that came. aggregated: replies that the algorithm was given. unusable: feedback to a sampler
+that was negative, NaN or infinite. queries_slowest, queries_total: oracle calls of the slowest client, summed over exchanges,
+and of all clients.
 """
 
 EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up")
@@ -47,8 +53,8 @@ class Site:
     bytes_up: int = 0
 
 
-def vectors(tree: PyTree, like: PyTree) -> int:
-    """Count the parts of `tree` that have the structure and shapes of the parameters `like`."""
+def vectors(tree: PyTree, like: PyTree) -> list[PyTree]:
+    """Return the parts of `tree` that have the structure and shapes of the parameters `like`."""
 
     def same(part):
         if jax.tree.structure(part) != jax.tree.structure(like):
@@ -56,12 +62,17 @@ def vectors(tree: PyTree, like: PyTree) -> int:
         pairs = zip(jax.tree.leaves(part), jax.tree.leaves(like), strict=True)
         return all(np.shape(a) == np.shape(b) for a, b in pairs)
 
-    return sum(map(same, jax.tree.leaves(tree, is_leaf=same)))
+    return [part for part in jax.tree.leaves(tree, is_leaf=same) if same(part)]
 
 
 def payload(tree: PyTree) -> int:
     """Count the bytes of the arrays in `tree`."""
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def vector(tree: PyTree, like: PyTree) -> PyTree:
+    """Return the first part of `tree` that is shaped like the parameters `like`, or all of it where none is."""
+    return next(iter(vectors(tree, like)), tree)
 
 
 @dataclass(frozen=True)

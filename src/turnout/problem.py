@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.errors import UserError
 from turnout.records import record, static
@@ -16,11 +16,16 @@ from turnout.rows import row_count, take
 
 @record
 class Population:
-    """n = `count` clients with weights lambda [n] that sum to one (None: uniform) and strata [n] (None: not given)."""
+    """n = `count` clients with weights lambda [n] that sum to one (None: uniform) and strata [n] (None: not given).
+
+    For a draw, `available` [n] tells who can be drawn, which each is with the chance `presence` [n]; None means that all can.
+    """
 
     count: int = static()
     weights: Float[Array | np.ndarray, " n"] | None = None
     strata: Int[Array | np.ndarray, " n"] | None = None
+    available: Bool[Array, " n"] | None = None
+    presence: Float[Array | np.ndarray, " n"] | None = None
 
     def share(self, ids: Int[Array, " m"]) -> Float[Array, "..."]:
         """lambda_i of the clients `ids`, as one number where all are equal."""

@@ -19,7 +19,7 @@ from turnout.engines.swept import Swept
 from turnout.errors import UserError
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
-from turnout.metrics import DIVERGED, NAMES
+from turnout.metrics import DIVERGED, NAMES, SAMPLING, TEST
 from turnout.optimum import Optimum, solve
 from turnout.problem import Problem
 from turnout.samplers.base import Sampler
@@ -60,6 +60,7 @@ class Session:
         precision: Precision = "double",
         faults: Faults | None = None,
         optimum: Optimum | None = None,
+        test: Problem | None = None,
         memory: int = MEMORY,
         label: str = "run",
         cells: list[Cell] | None = None,
@@ -69,12 +70,12 @@ class Session:
         self.rounds, self.every, self.faults = rounds, every, faults
         self.precision: Precision = precision
         self.label, self.cells = label, cells
-        self.metrics = wanted_metrics(problem, target, metrics)
+        self.metrics = wanted_metrics(problem, target, metrics, test)
         if optimum is None and {"gap", "distance"} & set(self.metrics):
             optimum = solve(problem)
         with scope(precision):
-            algorithm = bind(algorithm, problem)
-            job = prepare(problem, seeds, faults, optimum, memory)
+            algorithm = bind(algorithm, problem, rounds)
+            job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
             if cells is not None:
                 self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
             elif engine == "compiled":
@@ -160,6 +161,11 @@ class Session:
             trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
 
     def _refuse_losses(self, totals: dict[str, int]) -> None:
+        if totals["unusable"]:
+            raise UserError(
+                f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "
+                "it nothing: give ask.observe finite numbers of at least 0"
+            )
         if totals["lost"]:
             raise UserError(
                 f"{totals['lost']} drawn clients did not fit into a cohort's places: give the sampler a larger capacity"
@@ -176,7 +182,7 @@ def scope(precision: Precision):
         yield
 
 
-def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY) -> Job:
+def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY, test=None, judged: bool = False) -> Job:
     """Put `problem` and all that an engine needs where it computes, in the precision in force."""
     kind = jnp.result_type(float)
     storage = store(problem)
@@ -187,34 +193,40 @@ def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMOR
         seeds=seeds,
         faults=faults,
         optimum=optimum,
+        test=None if test is None else store(test),
         chunk=max(1, memory // per_client) if per_client else problem.clients,
+        judged=judged,
     )
     return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
 
 
-def bind(node: Any, problem: Problem) -> Any:
-    """Fit the samplers and solvers that the record `node` holds to `problem`."""
+def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
+    """Fit the samplers and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
     if isinstance(node, Sampler):
-        return node.fit(problem)
+        return node.fit(problem).during(rounds)
     if isinstance(node, CohortSolver):
         return node.bind(problem)
     if not is_dataclass(node):
         return node
-    node = replace(node, **{f.name: bind(getattr(node, f.name), problem) for f in fields(node) if f.init})
+    node = replace(node, **{f.name: bind(getattr(node, f.name), problem, rounds) for f in fields(node) if f.init})
     return node.bind(problem) if isinstance(node, Algorithm) else node
 
 
-def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, ...] | None) -> tuple[str, ...]:
+def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, ...] | None, test=None) -> tuple[str, ...]:
     """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`."""
     if metrics is None:
-        metrics = ("value", "accuracy") if problem.classifies else ("value",)
+        known = ("value", *(("test_value",) if test is not None else ()))
+        rates = ("accuracy", *(("test_accuracy",) if test is not None else ())) if problem.classifies else ()
+        metrics = (*known, *rates)
     wanted = {*metrics, *([target.metric] if target else [])}
     if not wanted:
         raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
     unknown = wanted - set(NAMES)
     if unknown:
         raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")
-    if "accuracy" in wanted and not problem.classifies:
+    if wanted & {*TEST} and test is None:
+        raise UserError(f"metric {min(wanted & {*TEST})!r} needs rows to test with: give a test problem, or [problem] test")
+    if wanted & {"accuracy", "test_accuracy"} and not problem.classifies:
         raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
     return tuple(name for name in NAMES if name in wanted)
 

@@ -1,6 +1,7 @@
 """Federated algorithms, one file each."""
 
 from turnout.algorithms.fedavg import FedAvg as FedAvg
+from turnout.algorithms.fedvarp import FedVarp as FedVarp
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
 from turnout.algorithms.proxavg import FedAvgSppm as FedAvgSppm

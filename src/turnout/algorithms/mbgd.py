@@ -18,7 +18,9 @@ class MbGd(Algorithm):
     decay: Positive | None = None
 
     def round(self, ask, x):
-        return add(x, ask(self.sampler, self.gradient, x).average(), -decayed(self, ask.round))
+        replies = ask(self.sampler, self.gradient, x)
+        ask.observe(replies)
+        return add(x, replies.average(), -decayed(self, ask.round))
 
     @on_client
     def gradient(self, client, x):

@@ -27,8 +27,14 @@ class FedProxSppm(Algorithm):
     tolerance: Positive = static(default=1e-8)
 
     def round(self, ask, x):
-        cohort = ask.draw(self.sampler)
-        return ask.loop(self.inner, lambda y: add(y, ask(cohort, self.prox, y).mean()), x)
+        cohort = ask.draw(self.sampler, self.prox, x)
+
+        def step(y):
+            replies = ask(cohort, self.prox, y)
+            ask.observe(replies)
+            return add(y, replies.mean())
+
+        return ask.loop(self.inner, step, x)
 
     @on_client
     def prox(self, client, x):
@@ -52,12 +58,14 @@ class FedAvgSppm(Algorithm):
     tolerance: Positive = static(default=1e-8)
 
     def round(self, ask, x):
-        cohort = ask.draw(self.sampler)
+        cohort = ask.draw(self.sampler, self.prox, x)
         share = self.alpha / (self.alpha + self.gamma)
 
         def step(y):
             centre = jax.tree.map(lambda x, y: share * x + (1 - share) * y, x, y)
-            return add(centre, ask(cohort, self.prox, centre).mean())
+            replies = ask(cohort, self.prox, centre)
+            ask.observe(replies)
+            return add(centre, replies.mean())
 
         return ask.loop(self.inner, step, x)
 

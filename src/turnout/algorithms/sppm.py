@@ -71,7 +71,7 @@ class Sppm(Algorithm):
         return server.x
 
     def round(self, ask, server):
-        cohort = ask.draw(self.sampler)
+        cohort = ask.draw(self.sampler, self.solver.gradient, server.x)
         centre, unravel = ravel_pytree(server.x)
         number = jnp.asarray(ask.round, centre.dtype)
         gamma = self.gamma if self.decay is None else self.gamma / (1 + (number - 1) / self.decay)

@@ -25,7 +25,7 @@ def list_sets(data: Folder = None) -> None:
 
     table = Table("name", "rows", "features", "classes", "from", "sha256 of the content", "present")
     for entry in CATALOGUE.values():
-        where = "bundled" if entry.bundled else present(entry.name, data)
+        where = "bundled" if entry.bundled else "generated" if entry.generated else present(entry.name, data)
         table.add_row(
             entry.name,
             f"{entry.rows:,}",

@@ -27,21 +27,21 @@ def reproduce(
 ) -> None:
     """Play the runs of a paper's figures and tables again; without a name, list what can be reproduced."""
     from turnout.errors import UserError
-    from turnout.reproduce.paper import papers, read_paper
+    from turnout.reproduce.papers import figure_files, kind_of, papers
 
     if paper is None:
         for name, title in papers().items():
-            typer.echo(f"{name}: {title}; figures {', '.join(read_paper(name).figures)}")
+            typer.echo(f"{name}: {title}; figures {', '.join(path.stem for path in figure_files(name))}")
         return
     if out is None:
         raise UserError("say where the results go: give --out DIR")
     from turnout.cli.progress import Interrupted
-    from turnout.reproduce.reproduction import plan_of, reproduce
 
-    plan = plan_of(read_paper(paper), figure or [], sets.split(",") if sets else None, seeds, data)
+    kind = kind_of(paper)
+    plan = kind.plan_of(kind.read_paper(paper), figure or [], sets.split(",") if sets else None, seeds, data)
     try:
         with watching() as watch:
-            done = reproduce(plan, out, watch, command(), one_by_one)
+            done = kind.reproduce(plan, out, watch, command(), one_by_one)
     except (Interrupted, KeyboardInterrupt):
         typer.echo("turnout: stopped; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None

@@ -1,7 +1,7 @@
 """turnout theory: what the theorems promise for a configuration, before anything is played."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,20 +11,27 @@ from turnout.cli.options import Data, command
 Folder = Annotated[
     Path | None, typer.Option("--out", help="Folder for theory.json and a figure; it must hold no run.", show_default=False)
 ]
+Keeps = Literal["none", "scalars", "vectors"]
 
 
 @app.command()
 def theory(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: Folder = None,
+    memory: Annotated[Keeps, typer.Option("--memory", help="What may be kept of each client between rounds.")] = "vectors",
     data: Data = None,
 ) -> None:
-    """Show what theory promises: constants, bounds, sampling errors, and the gamma that it recommends."""
+    """Show what theory promises: constants, bounds, sampling errors, and the sampler and the gamma that it recommends."""
     from turnout.experiment import config, folder
-    from turnout.experiment.theory import promise, write_promise
+    from turnout.experiment.theory import advice_for, promise, write_promise
 
     experiment = config.read(file)
-    found = promise(experiment, folder.build(experiment, data).problem)
+    problem = folder.build(experiment, data).problem
+    advice = advice_for(experiment, problem, memory)
+    typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
+    if advice.gain > 1:
+        typer.echo(f"uniform draws have {advice.gain:.4g} times the variance of draws by size, if all replies are as long")
+    found = promise(experiment, problem)
     if out is not None:
         write_promise(found, folder.new_folder(out), command())
     show(found)

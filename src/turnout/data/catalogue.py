@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.libsvm import OPENERS, read_libsvm
 from turnout.data.mnist import PARTS, mnist_files, read_mnist
+from turnout.data.synthetic import synthetic
 from turnout.errors import UserError, unknown
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
@@ -23,7 +24,7 @@ class Entry:
     """One known data set; `classes` is None for regression, `remote` is its file on the LIBSVM site.
 
     `checksum` is `dataset.checksum` of the parsed content, so that neither compression nor spelling nor the order of
-    rows matters; None for what comes with scikit-learn.
+    rows matters; None for what comes with scikit-learn or is `generated`.
     """
 
     name: str
@@ -33,12 +34,15 @@ class Entry:
     remote: str | None = None
     checksum: str | None = None
     bundled: bool = False
+    generated: bool = False
 
     @property
     def origin(self) -> str:
         """Where the data come from."""
         if self.bundled:
             return "scikit-learn"
+        if self.generated:
+            return "generated when used"
         return f"LIBSVM {self.remote}" if self.remote else "MNIST idx files"
 
 
@@ -63,15 +67,19 @@ _ENTRIES = (
     Entry("iris", 150, 4, 3, bundled=True),
     Entry("wine", 178, 13, 3, bundled=True),
     Entry("diabetes", 442, 10, None, bundled=True),
+    Entry("synthetic", 32417, 60, 10, generated=True),
+    Entry("synthetic.t", 3651, 60, 10, generated=True),
 )
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}
 
 
 def load(name: str | Path, folder: str | Path | None = None) -> Dataset:
-    """Load a known data set from `folder`, $TURNOUT_DATA or scikit-learn, or else the LIBSVM file at path `name`."""
+    """Load a known data set from `folder`, $TURNOUT_DATA or scikit-learn, generate it, or read the LIBSVM file at path `name`."""
     entry = CATALOGUE.get(str(name))
     if entry is not None and entry.bundled:
         return _bundled(entry)
+    if entry is not None and entry.generated:
+        return next(part for part in synthetic() if part.name == entry.name)
     path = present(str(name), folder) if entry is not None else None
     if entry is not None and path is not None:
         return _known(entry, path)
@@ -111,6 +119,8 @@ def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
     entry = CATALOGUE[name]
     if entry.bundled:
         raise UserError(f"data set {name} comes with scikit-learn: there is nothing to fetch, use its name")
+    if entry.generated:
+        raise UserError(f"data set {name} is generated when used: there is nothing to fetch, use its name")
     if entry.remote is None:
         files = " and ".join(mnist_files(name))
         raise UserError(f"data set {name} is not on the LIBSVM site: put {files} into {folder}")

@@ -2,30 +2,38 @@
 
 from abc import abstractmethod
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.cohort import Cohort
 from turnout.engines.job import Job
+from turnout.engines.quality import Quality, judge
 from turnout.engines.tally import add_events
 from turnout.errors import UserError
-from turnout.exchange import Ask, Done, Replies, address, local_method
-from turnout.ledger import Site, payload, vectors
-from turnout.samplers.base import Sampler, samplers_in
+from turnout.exchange import BOTH, LOSS, NORM, Ask, Done, Replies, address, local_method, norm
+from turnout.ledger import Site, payload, vector, vectors
+from turnout.samplers.base import Sampler, samplers_in, whole
 
 
 class State(NamedTuple):
-    """What an `ask` carries through loops and rounds: sampler and client states, counters, numbers within the round."""
+    """What an `ask` carries through loops and rounds: sampler and client states, counters, numbers within the round.
+
+    `asked` and `told` have a 1 for each cohort drawn that was asked already, and whose sampler was told of the replies.
+    """
 
     samplers: PyTree
     clients: PyTree
     counts: Any
+    quality: Quality | None
     draws: Any
     exchanges: Any
     asked: tuple
+    told: tuple
 
 
 class EngineAsk(Ask):
@@ -38,7 +46,7 @@ class EngineAsk(Ask):
         self.job, self.algorithm, self.round, self.state = job, algorithm, round, state
         self.sites, self.found = sites, {}
         self.samplers = samplers_in(algorithm)
-        self._drawn: list[tuple[Cohort, int]] = []
+        self._drawn: list[tuple[Cohort, int, PyTree]] = []
         self._prefix, self._next = "", 0
         self._asked: Site | None = None
 
@@ -50,42 +58,121 @@ class EngineAsk(Ask):
     def _commit(self, cohort: Cohort, answered, states: PyTree) -> None:
         """Keep the new private states of the clients whose replies are used."""
 
-    def draw(self, sampler: Sampler) -> Cohort:
+    def draw(self, sampler: Sampler, method=None, message=None) -> Cohort:
         number, path = self._sampler_number(sampler), self._path()
+        if sampler.previews:
+            self._preview(number, path, method, message)
         key = self.job.seeds.draw(self.round, self.state.draws)
-        cohort = sampler.draw(self.state.samplers[number], key, self.job.population)
-        self._drawn.append((cohort, number))
+        known = self.state.samplers[number]
+        cohort = sampler.draw(known, key, self.job.population)
+        self._drawn.append((cohort, number, known))
         self._learn(number, lambda state: sampler.drawn(state, key))
-        self.state = self.state._replace(draws=self.state.draws + 1, asked=(*self.state.asked, jnp.zeros((), "int32")))
-        events = {f"draws_{cohort.selection}": cohort.selections, "lost": cohort.lost}
+        zero = jnp.zeros((), "int32")
+        asked, told = (*self.state.asked, zero), (*self.state.told, zero)
+        self.state = self.state._replace(draws=self.state.draws + 1, asked=asked, told=told)
+        drawn = cohort.size + cohort.lost
+        events = {
+            f"draws_{cohort.selection}": cohort.selections,
+            "available": cohort.available,
+            "drawn": drawn,
+            "lost": cohort.lost,
+        }
         self._count(Site(path, "draw", cohort.selection), events)
         return cohort
 
-    def observe(self, cohort, feedback):
-        place = self._place(cohort)
-        if place is None:
-            raise UserError("ask.observe wants the cohort that this round's ask.draw returned")
-        number = self._drawn[place][1]
-        self._learn(number, lambda state: self.samplers[number].observe(state, cohort, feedback))
-
     def __call__(self, who, method, message) -> Replies:
-        cohort = self.draw(who) if isinstance(who, Sampler) else who
-        name = address(self.algorithm, method)
-        local_method(self.algorithm, name)
-        path, message = self._path(), strongly_typed(message)
-        faults, number = self.job.faults, self.state.exchanges
-        losses, answered = jnp.zeros(cohort.places, "int32"), cohort.active
-        if faults is not None:
-            losses = jnp.where(cohort.active, faults.losses(self.job.seeds.fault(self.round, number), cohort.ids), 0)
-            answered = cohort.active & (faults.repeats | (losses == 0))
-        done = self._run_clients(cohort, name, message, losses)
+        cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who
+        name, path, message = address(self.algorithm, method), self._path(), strongly_typed(message)
+        hears = self._hears_losses(cohort)
+        if hears:
+            name = f"{name}.{BOTH}"
+        key = self.job.seeds.fault(self.round, self.state.exchanges)
+        everyone = None
+        if self.state.quality is not None:
+            nobody_lost = jnp.zeros(self.job.population.count, "int32")
+            everyone = self._run_clients(whole(self.job.population), name, message, nobody_lost)
+        done, answered = self._send(path, cohort, name, message, key, self._fresh(cohort), everyone)
         self._commit(cohort, answered, done.state)
+        self.state = self.state._replace(exchanges=self.state.exchanges + 1)
+        self._count(self._asked, {"aggregated": jnp.sum(answered, dtype="int32")})
+        values, losses = done.reply if hears else (done.reply, None)
+        if everyone is not None:
+            everyone = everyone.reply[0] if hears else everyone.reply
+        return Replies(values, cohort, answered, everyone, losses)
+
+    def _send(
+        self, path: str, cohort: Cohort, name: str, message: PyTree, key, fresh, everyone: Done | None = None
+    ) -> tuple[Done, Bool[Array, " m"]]:
+        """Run a local method on a cohort, lose some of the replies with `key`, and count all that; return what it returned,
+        and who answered. What `everyone` would return is not computed again.
+        """
+        local_method(self.algorithm, name, self.job.start)
+        faults, losses, answered = self.job.faults, jnp.zeros(cohort.places, "int32"), cohort.active
+        if faults is not None:
+            losses = jnp.where(cohort.active, faults.losses(key, cohort.ids), 0)
+            answered = cohort.active & (faults.repeats | (losses == 0))
+        if everyone is None:
+            done = self._run_clients(cohort, name, message, losses)
+        else:
+            done = jax.tree.map(lambda leaf: leaf[cohort.ids], everyone)
         again = losses if faults is not None and faults.repeats else jnp.zeros_like(losses)
         one = jax.tree.map(lambda reply: reply[0], done.reply)
         self._asked = self._site(path, name, cohort, message, one)
-        self._count(self._asked, exchange_events(cohort, self._fresh(cohort), answered, done.queries, again))
-        self.state = self.state._replace(exchanges=number + 1)
-        return Replies(done.reply, cohort, answered)
+        self._count(self._asked, exchange_events(cohort, fresh, answered, done.queries, again))
+        return done, answered
+
+    def _preview(self, number: int, path: str, method, message: PyTree) -> None:
+        """Ask whom the sampler wants to consult about the coming exchange, and hand it the answers."""
+        sampler = self.samplers[number]
+        if method is None:
+            name = type(self.algorithm).__name__
+            raise UserError(
+                f"the sampler asks before it draws, and {name} does not say what: write ask.draw(sampler, method, message)"
+            )
+        n, draw = self.job.population.count, self.job.seeds.draw(self.round, self.state.draws)
+        # No client has the number n, and no draw splits off as many keys.
+        asked = sampler.consulted(self.state.samplers[number], jax.random.fold_in(draw, n), self.job.population)
+        what = LOSS if sampler.measures == "loss" else NORM
+        name, message = f"{address(self.algorithm, method)}.{what}", strongly_typed(message)
+        if sampler.charges:
+            key = jax.random.fold_in(self.job.seeds.fault(self.round, self.state.exchanges), n)
+            events = {"draws_arbitrary": asked.selections, "available": asked.available, "drawn": asked.size}
+            self._count(Site(f"{path}.consulted", "draw", asked.selection), events)
+            done, answered = self._send(f"{path}.preview", asked, name, message, key, jnp.ones((), "int32"))
+        else:
+            done = self._run_clients(asked, name, message, jnp.zeros(asked.places, "int32"))
+            answered = asked.active
+        places = jnp.where(answered, asked.ids, n)
+        values = jnp.zeros(n, done.reply.dtype).at[places].set(done.reply, mode="drop")
+        answered = jnp.zeros(n, bool).at[places].set(True, mode="drop")
+        self._learn(number, lambda state: sampler.preview(state, values, answered, self.job.population))
+
+    def observe(self, replies, feedback=None):
+        place = self._place(replies.cohort)
+        if place is None:
+            raise UserError("ask.observe wants replies of a cohort that this round's ask.draw returned")
+        cohort, number, known = self._drawn[place]
+        sampler, told = self.samplers[number], list(self.state.told)
+        if not sampler.learns and self.state.quality is None:
+            return
+        first, told[place] = told[place] == 0, jnp.ones((), "int32")
+        self.state = self.state._replace(told=tuple(told))
+        # A norm cannot be negative, a loss may be.
+        least = -jnp.inf if feedback is None and replies.losses is not None else 0
+        if feedback is None:
+            norms = jax.vmap(lambda reply: norm(vector(reply, self.job.start)))
+            feedback = norms(replies.values) if replies.losses is None else replies.losses
+        usable = jnp.isfinite(feedback) & (feedback >= least)
+        self._count(self._asked, {"unusable": jnp.sum(first & replies.answered & ~usable, dtype="int32")})
+        heard = replace(cohort, active=replies.answered & usable)
+        old = self.state.samplers[number]
+        new = sampler.observe(old, heard, jnp.where(heard.active, feedback, 0))
+        self._learn(number, lambda _: jax.tree.map(lambda new, old: jnp.where(first, new, old), new, old))
+        if self.state.quality is not None:
+            everyone = jax.vmap(lambda reply: ravel_pytree(vector(reply, self.job.start))[0])(replies.everyone)
+            judged = judge(self.state.quality, sampler, known, self.job.population, everyone)
+            quality = jax.tree.map(lambda new, old: jnp.where(first, new, old), judged, self.state.quality)
+            self.state = self.state._replace(quality=quality)
 
     def reject(self, rejected):
         if self._asked is None:
@@ -98,7 +185,10 @@ class EngineAsk(Ask):
 
     def refresh(self, x: PyTree) -> None:
         """Let every sampler ask what it wants to know at the parameters x, at call sites named "refresh.0.0" and so on."""
+        held = [inner for sampler in self.samplers for inner in samplers_in(sampler)[1:]]
         for number, sampler in enumerate(self.samplers):
+            if any(sampler is inner for inner in held):
+                continue  # It is refreshed by the one that holds it.
             with self._inside(f"refresh.{number}"):
                 self._learn(number, lambda state, sampler=sampler: sampler.refresh(state, self, x))
 
@@ -140,8 +230,8 @@ class EngineAsk(Ask):
             path,
             method,
             cohort.selection,
-            vectors_down=vectors(message, params),
-            vectors_up=vectors(reply, params),
+            vectors_down=len(vectors(message, params)),
+            vectors_up=len(vectors(reply, params)),
             bytes_down=payload(message),
             bytes_up=payload(reply),
         )
@@ -153,7 +243,13 @@ class EngineAsk(Ask):
             self.state = self.state._replace(counts=add_events(self.state.counts, number, events))
 
     def _place(self, cohort: Cohort) -> int | None:
-        return next((k for k, (known, _) in enumerate(self._drawn) if known is cohort), None)
+        return next((k for k, (known, *_) in enumerate(self._drawn) if known is cohort), None)
+
+    def _hears_losses(self, cohort: Cohort) -> bool:
+        """Whether the sampler that drew the cohort learns from losses."""
+        place = self._place(cohort)
+        sampler = None if place is None else self.samplers[self._drawn[place][1]]
+        return sampler is not None and sampler.learns and sampler.measures == "loss"
 
     def _fresh(self, cohort: Cohort):
         """1 if this cohort is asked for the first time since it was drawn; one from elsewhere counts as asked again."""
@@ -168,7 +264,7 @@ class EngineAsk(Ask):
     def _pause(self, outside: int) -> State:
         """Hand the state out of a body; the cohorts drawn inside it stay inside."""
         del self._drawn[outside:]
-        return self.state._replace(asked=self.state.asked[:outside])
+        return self.state._replace(asked=self.state.asked[:outside], told=self.state.told[:outside])
 
     def _resume(self, state: State, outside: int):
         del self._drawn[outside:]

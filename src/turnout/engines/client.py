@@ -5,20 +5,26 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.core import eval_jaxpr
+from jax.custom_batching import sequential_vmap
 from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Client
 from turnout.problem import Problem, derivative, row_sum
 from turnout.rows import take
+from turnout.samplers.permutation import shuffled
 
 
 class JaxClient(Client):
     """A client whose loss is a JAX function: `oracle(order, x, *v)` gives "value", "value_and_grad" or "hvp" of f_i, and
-    `oracle.sample(key, count)` such an oracle of some of its rows."""
+    `oracle.at(numbers, weights)` such an oracle of some of its `oracle.size` rows.
 
-    def __init__(self, id, key, state, oracle: Callable):
+    A client that is not `active` holds an empty place of a cohort, and makes no passes.
+    """
+
+    def __init__(self, id, key, state, oracle, active=True):
         self.id, self.key, self.state = id, key, state
-        self._oracle = oracle
+        self._oracle, self._active = oracle, active
 
     def value(self, x):
         return self._oracle("value", x)
@@ -34,7 +40,30 @@ class JaxClient(Client):
         return jax.vmap(lambda v: ravel_pytree(self.hvp(x, unravel(v)))[0])(jnp.eye(flat.size, dtype=flat.dtype))
 
     def batch(self, key, size):
-        return JaxClient(self.id, self.key, self.state, self._oracle.sample(key, size))
+        numbers = jax.random.randint(key, (size,), 0, self._oracle.size, "int32")
+        return self._of(numbers, jnp.full(size, 1 / size))
+
+    def passes(self, key, count, size, body, carry):
+        rows = self._oracle.size
+        batches = (rows + size - 1) // size
+        count = jnp.where(self._active, jnp.asarray(count).astype("int32"), 0)
+
+        def one_pass(number, carry):
+            order = shuffled(jax.random.fold_in(key, number), rows)
+
+            def step(k, carry):
+                positions = k * size + jnp.arange(size, dtype="int32")
+                share = 1 / jnp.minimum(size, rows - k * size).astype(jnp.result_type(float))
+                weights = jnp.where(positions < rows, share, 0)
+                return body(self._of(order(jnp.minimum(positions, rows - 1)), weights), carry)
+
+            return lax.fori_loop(0, batches, step, carry)
+
+        return one_by_one(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
+
+    def _of(self, numbers, weights):
+        """This client with the weighted sum over the rows `numbers` in the place of f_i."""
+        return JaxClient(self.id, self.key, self.state, self._oracle.at(numbers, weights))
 
     def loop(self, count, body, carry):
         return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
@@ -47,7 +76,7 @@ class RowsOracle:
     """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b]."""
 
     def __init__(self, problem: Problem, rows, weights, size):
-        self._problem, self._rows, self._weights, self._size = problem, rows, weights, size
+        self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
 
     def __call__(self, order, x, *v):
         def f(y):
@@ -55,12 +84,13 @@ class RowsOracle:
 
         return derivative(order, f)(x, *v)
 
-    def sample(self, key, count: int) -> "RowsOracle":
-        """The mean over `count` of the rows drawn uniformly, with replacement."""
-        return sampled(self._problem, self._rows, jax.random.randint(key, (count,), 0, self._size, "int32"))
+    def at(self, numbers, weights) -> "RowsOracle":
+        """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
+        return RowsOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"))
 
 
-def sampled(problem: Problem, rows, indices) -> RowsOracle:
-    """Return the oracle of the mean over the rows `indices` [b]."""
-    count = indices.size
-    return RowsOracle(problem, take(rows, indices), jnp.full(count, 1 / count), count)
+def one_by_one(f: Callable):
+    """Return f(), computed place by place where a cohort is a `vmap` axis, so that nobody goes as many steps as the slowest."""
+    program, shapes = jax.make_jaxpr(f, return_shape=True)()
+    run = sequential_vmap(lambda *inputs: eval_jaxpr(program.jaxpr, inputs))
+    return jax.tree.unflatten(jax.tree.structure(shapes), run(*program.consts))

@@ -32,9 +32,9 @@ class CompiledAsk(EngineAsk):
         super().__init__(*arguments)
         self._trace = get_opaque_trace_state()
 
-    def draw(self, sampler):
+    def draw(self, sampler, method=None, message=None):
         self._stay_in_trace()
-        return super().draw(sampler)
+        return super().draw(sampler, method, message)
 
     def __call__(self, who, method, message):
         self._stay_in_trace()
@@ -86,15 +86,15 @@ class CompiledAsk(EngineAsk):
 
     def _run_clients(self, cohort, method, message, losses):
         key = self.job.seeds.exchange(self.round, self.state.exchanges)
-        run = local_method(self.algorithm, method)
+        run = local_method(self.algorithm, method, self.job.start)
         kept = jax.tree.map(lambda leaf: leaf[cohort.ids], self.state.clients)
 
         def local(place):
-            i, state = place
-            client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i))
+            i, active, state = place
+            client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
             return finished(run(client, message), state)
 
-        places = (cohort.ids, kept)
+        places = (cohort.ids, cohort.active, kept)
         if cohort.places <= self.job.chunk:
             return jax.vmap(local)(places)
         return lax.map(local, places, batch_size=self.job.chunk)

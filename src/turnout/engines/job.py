@@ -11,14 +11,21 @@ from turnout.seeds import Seeds
 
 @record
 class Job:
-    """One problem, its first parameters, seeds, faults and optimum; a cohort is computed `chunk` clients at a time."""
+    """One problem, its first parameters, seeds, faults, optimum and the rows to test with.
+
+    A cohort is computed `chunk` clients at a time.
+
+    `judged` tells whether all clients' replies are computed too, to judge the draws by.
+    """
 
     storage: Blocks | Tiles
     start: PyTree
     seeds: Seeds
     faults: Faults | None
     optimum: Optimum | None
+    test: Blocks | Tiles | None
     chunk: int = static()
+    judged: bool = static(default=False)
 
     @property
     def population(self):

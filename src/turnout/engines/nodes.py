@@ -41,28 +41,27 @@ class Node:
         """Run the local method that the request names on the message it carries."""
         message, header = decode(request, self.start)
         exchange = header["round"], header["exchange"]
-        if exchange != self._last:
+        if (*exchange, header["method"]) != self._last:
             key = jax.random.fold_in(self.seeds.exchange(*exchange), self.number)
-            done = _local(
-                self.algorithm, self.problem, self.weights, self.number, self.state, key, message, name=header["method"]
-            )
-            self._last, self._new_state = exchange, jax.tree.map(np.asarray, done.state)
+            mine = self.algorithm, self.problem, self.start, self.weights, self.number, self.state
+            done = _local(*mine, key, message, name=header["method"])
+            self._last, self._new_state = (*exchange, header["method"]), jax.tree.map(np.asarray, done.state)
             self._reply = encode(done.reply, self.start, {"queries": int(done.queries)})
         return self._reply
 
     def commit(self, round: int, exchange: int) -> None:
         """Keep the state that the exchange made, now that its reply was used."""
-        if (round, exchange) == self._last:
+        if self._last is not None and (round, exchange) == self._last[:2]:
             self.state = self._new_state
 
 
 @partial(jax.jit, static_argnames=("name",))
-def _local(algorithm, problem, weights, number, state, key, message, *, name) -> Done:
+def _local(algorithm, problem, start, weights, number, state, key, message, *, name) -> Done:
     # Sparse rows become a batch here, where their number is known.
     rows = take(problem.rows, jnp.arange(weights.size))
     oracle = RowsOracle(problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
     client = JaxClient(jnp.asarray(number, "int32"), key, state, oracle)
-    return finished(local_method(algorithm, name)(client, message), state)
+    return finished(local_method(algorithm, name, start)(client, message), state)
 
 
 class NodesAsk(EngineAsk):
@@ -114,7 +113,7 @@ class NodesAsk(EngineAsk):
     def _empty_reply(self, method, message) -> PyTree:
         node = self.nodes[0]
         key = jax.random.key(0)
-        arguments = (node.algorithm, node.problem, node.weights, 0, node.state, key, message)
+        arguments = (node.algorithm, node.problem, node.start, node.weights, 0, node.state, key, message)
         shapes = jax.eval_shape(partial(_local, name=method), *arguments).reply
         return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
 

@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 
 from turnout.engines.asking import EngineAsk, State, strongly_typed
 from turnout.engines.job import Job
+from turnout.engines.quality import Quality, shown, since_row, unjudged
 from turnout.engines.tally import no_counts
 from turnout.ledger import Site
 from turnout.metrics import evaluate, healthy
@@ -16,12 +17,16 @@ from turnout.samplers.base import samplers_in
 
 
 class Progress(NamedTuple):
-    """Server, sampler and client states, counters, rounds played, last good parameters, round of divergence or -1."""
+    """Server, sampler and client states, counters, how good the draws were, rounds played, last good parameters.
+
+    `failed` is the round of divergence, or -1.
+    """
 
     server: PyTree
     samplers: PyTree
     clients: PyTree
     counts: Any
+    quality: Quality | None
     round: Any
     good: PyTree
     failed: Any
@@ -33,7 +38,8 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     one = algorithm.client_state(job.start)
     clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), one)
     samplers = [sampler.start(job.population) for sampler in samplers_in(algorithm)]
-    return State(samplers, clients, no_counts(len(sites)), zero, zero, ())
+    quality = unjudged(job.population) if job.judged else None
+    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero, (), ())
 
 
 def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
@@ -45,6 +51,7 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
         samplers=ask.state.samplers,
         clients=ask.state.clients,
         counts=ask.state.counts,
+        quality=ask.state.quality,
         round=jnp.zeros((), "int32"),
         good=algorithm.output(server),
         failed=jnp.full((), -1, "int32"),
@@ -56,20 +63,24 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
 def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
     """Play one round."""
     zero = jnp.zeros((), "int32")
-    state = State(progress.samplers, progress.clients, progress.counts, zero, zero, ())
+    state = State(progress.samplers, progress.clients, progress.counts, progress.quality, zero, zero, (), ())
     ask = asks(job, algorithm, progress.round + 1, state, sites)
     ask.refresh(algorithm.output(progress.server))
     server = strongly_typed(algorithm.round(ask, progress.server))
-    samplers, clients, counts = ask.state[:3]
-    return progress._replace(server=server, samplers=samplers, clients=clients, counts=counts, round=progress.round + 1)
+    states = {name: getattr(ask.state, name) for name in ("samplers", "clients", "counts", "quality")}
+    return progress._replace(server=server, round=progress.round + 1, **states)
 
 
 def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
     """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
     x = algorithm.output(progress.server)
-    values = evaluate(metrics, job.storage, job.optimum, x)
+    values, quality = evaluate(metrics, job.storage, job.optimum, x, job.test), progress.quality
+    if quality is not None:
+        judged = shown(quality, samplers_in(algorithm)[0])
+        values |= {name: judged[name] for name in metrics if name in judged}
     good = healthy(values, x)
     progress = progress._replace(
+        quality=quality if quality is None else since_row(quality),
         good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
         failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
     )

@@ -11,7 +11,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PyTree
 
-from turnout.engines.client import RowsOracle, sampled
+from turnout.engines.client import RowsOracle
 from turnout.problem import Problem, derivative, row_sum
 from turnout.records import record, static
 from turnout.rows import is_sparse, row_count, take
@@ -36,12 +36,7 @@ class Blocks:
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
-        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], self.problem.rows)
-        if self.weight is None:
-            size = row_count(rows)
-            return RowsOracle(self.problem, rows, jnp.full(size, 1 / size), size)
-        weights = jnp.asarray(self.weight)[i]
-        return RowsOracle(self.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+        return BlocksOracle(self, i)
 
     def flat(self) -> PyTree:
         """All rows [n s, ...], in the order of `row_share`."""
@@ -49,6 +44,25 @@ class Blocks:
 
     def bytes_per_client(self) -> int:
         return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
+
+
+class BlocksOracle(RowsOracle):
+    """f_i of one client of a `Blocks`."""
+
+    def __init__(self, blocks: Blocks, i: Int[Array, ""]):
+        self._blocks, self._i = blocks, i
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], blocks.problem.rows)
+        size = row_count(rows)
+        if blocks.weight is None:
+            super().__init__(blocks.problem, rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
+        else:
+            weights = jnp.asarray(blocks.weight)[i]
+            super().__init__(blocks.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+
+    def at(self, numbers, weights):
+        # From all clients' rows, so that this client's need not be copied first.
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._blocks.problem.rows)
+        return RowsOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 
 @record
@@ -81,18 +95,18 @@ class TilesOracle:
     """f_i of one client of a `Tiles`."""
 
     def __init__(self, tiles: Tiles, i: Int[Array, ""]):
-        self._tiles, self._i = tiles, i
+        self._tiles, self._first = tiles, jnp.asarray(tiles.starts)[i]
+        self._i = i
+        self.size = (jnp.asarray(tiles.starts)[i + 1] - self._first).astype("int32")
 
     def __call__(self, order, x, *v):
         rest = derivative(order, self._tiles.problem.regulariser)(x, *v)
         return jax.tree.map(jnp.add, _tiled(order)(self._tiles, self._i, x, *v), rest)
 
-    def sample(self, key, count: int) -> RowsOracle:
-        """The mean over `count` of the rows drawn uniformly, with replacement."""
-        starts = jnp.asarray(self._tiles.starts)
-        first, size = starts[self._i], starts[self._i + 1] - starts[self._i]
-        within = jax.random.randint(key, (count,), 0, size.astype("int32"), "int32")
-        return sampled(self._tiles.problem, self._tiles.problem.rows, first + within.astype(starts.dtype))
+    def at(self, numbers, weights) -> RowsOracle:
+        """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
+        rows = take(self._tiles.problem.rows, self._first + numbers.astype(self._first.dtype))
+        return RowsOracle(self._tiles.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 
 def store(problem: Problem) -> Blocks | Tiles:

@@ -26,7 +26,7 @@ def start(experiments: list[Experiment], folder: Path, data: Path | None, watch:
         raise UserError(f'two configurations are named {twice!r}: give one of them another name = "..."')
     # Whatever is wrong with one of them is said before any is played.
     for experiment in experiments:
-        folders.session_of(experiment, folders.build(experiment, data).problem)
+        folders.session_of(experiment, folders.build(experiment, data))
     folders.new_folder(folder)
     for experiment in experiments:
         write(make_folder(folder / experiment.name) / folders.CONFIG, experiment.to_toml())

@@ -68,12 +68,10 @@ class Experiment:
             "name": self.name,
             "problem": _table("problem", self.problem),
             "split": _table("split", self.split),
-            "sampler": _table("sampler", algorithm.pop("sampler")),
+            "sampler": algorithm.pop("sampler"),
             "algorithm": algorithm,
             "run": _given(vars(self.run)),
         }
-        if "solver" in algorithm:
-            algorithm["solver"] = _table("solver", algorithm["solver"])
         if self.target is not None:
             tables["target"] = _given(vars(self.target))
         tables["price"] = [_table("price", price) for price in self.prices]
@@ -149,9 +147,10 @@ class Reader:
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]
-        if "solver" in {field.name for field in dataclasses.fields(cls)}:
-            parts["solver"] = self.kind("solver", (*path, "solver"))
-            rest.pop("solver", None)
+        for name, others in _records(cls).items():
+            if name not in parts and (not others or isinstance(rest.get(name), (str, dict))):
+                parts[name] = self.kind(name, (*path, name))
+                rest.pop(name, None)
         return self.plain(cls, path, rest, **parts)
 
     def plain(self, cls, path: tuple, content, **parts):
@@ -213,9 +212,24 @@ def line_of(text: str, path: tuple) -> int | None:
                 found = line
             continue
         key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
-        if key and [*table, *(part.strip("\"'") for part in key[1].split("."))] == names and seen in (number, -1):
+        full = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key and seen in (number, -1) else []
+        if full and full == names:
             return line
+        if full and full == names[: len(full)]:
+            found = line
     return found
+
+
+@functools.cache
+def _records(cls) -> dict[str, bool]:
+    """Return the fields of `cls` that a table with a kind may fill, and whether something else may fill them too."""
+    hints = {name: hint for name, hint in typing.get_type_hints(cls).items() if name in TABLES}
+    options = {name: typing.get_args(hint) or (hint,) for name, hint in hints.items()}
+    return {
+        name: len(choices) > 1
+        for name, choices in options.items()
+        if any(issubclass(kind, choice) for kind in TABLES[name].values() for choice in choices if isinstance(choice, type))
+    }
 
 
 @functools.cache
@@ -252,6 +266,7 @@ def _given(values: dict) -> dict:
 
 
 def _table(name: str, value) -> dict:
-    """Return the record `value` as a table with its kind, its unshown fields left out."""
-    content = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-    return {"kind": kind_of(name, value), **_given(content)}
+    """Return the record `value` and those it holds as tables with their kinds, unshown fields left out."""
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
+    content = {key: _table(key, part) if dataclasses.is_dataclass(part) else part for key, part in _given(fields).items()}
+    return {"kind": kind_of(name, value), **content}

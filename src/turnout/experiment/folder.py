@@ -36,27 +36,32 @@ Watch = Callable[[Session], None]
 
 @dataclass(frozen=True)
 class Built:
-    """A configuration made concrete: the problem, how its rows were split, and a digest of data and configuration."""
+    """A configuration made concrete: the problem, how its rows were split, a digest of both, and the problem to test with."""
 
     problem: Problem
     split: Split
     digest: str
+    test: Problem | None = None
 
 
 def build(experiment: Experiment, data: Path | None) -> Built:
     """Load the data, split them and build the problem."""
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
     split = experiment.split.split(dataset)
-    mark = sha256((digest(dataset) + experiment.to_toml()).encode()).hexdigest()
-    return Built(experiment.problem.build(dataset, split), split, mark)
+    mark, test = digest(dataset), None
+    if experiment.problem.test is not None:
+        held = load(experiment.problem.test, data)
+        mark, test = mark + digest(held), experiment.problem.to_test(held, dataset)
+    mark = sha256((mark + experiment.to_toml()).encode()).hexdigest()
+    return Built(experiment.problem.build(dataset, split), split, mark, test)
 
 
-def session_of(experiment: Experiment, problem: Problem, optimum=None) -> Session:
+def session_of(experiment: Experiment, built: Built, optimum=None) -> Session:
     """Return the session that plays `experiment`."""
     spec = experiment.run
     return Session(
         experiment.algorithm,
-        problem,
+        built.problem,
         seeds=spec.seeds(),
         rounds=spec.rounds,
         every=spec.every,
@@ -66,6 +71,7 @@ def session_of(experiment: Experiment, problem: Problem, optimum=None) -> Sessio
         precision=spec.precision,
         faults=experiment.faults,
         optimum=optimum,
+        test=built.test,
         memory=spec.memory,
         label=experiment.name,
         cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
@@ -93,7 +99,7 @@ def new_folder(folder: Path) -> Path:
 def start(experiment: Experiment, folder: Path, data: Path | None, watch: Watch, command: str) -> Session:
     """Play `experiment` in a new `folder`."""
     built = build(experiment, data)
-    session = session_of(experiment, built.problem)
+    session = session_of(experiment, built)
     write(new_folder(folder) / CONFIG, experiment.to_toml())
     return _play(experiment, built, session, folder, watch, command)
 
@@ -106,7 +112,7 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str) -> Sessi
         return None
     experiment = read(folder / CONFIG)
     built = build(experiment, data)
-    session = session_of(experiment, built.problem)
+    session = session_of(experiment, built)
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists():
         snapshot, header = decode(checkpoint.read_bytes(), None)

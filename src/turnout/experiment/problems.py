@@ -1,12 +1,15 @@
 """How a configuration names a problem: its kind, its data and its constants."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from scipy.sparse import issparse
 
 from turnout import problems
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
+from turnout.errors import UserError
 from turnout.problem import Problem
 from turnout.records import Count, NonNegative, config
 
@@ -15,12 +18,28 @@ from turnout.records import Count, NonNegative, config
 class DataSpec:
     """`data` is a known name or a path to a LIBSVM file; `normalize` scales its rows or columns first.
 
-    `weights` says what lambda_i is: the same for every client ("uniform") or proportional to its rows ("size").
+    `test` names the data to test with. `weights` says what lambda_i is: the same for every client ("uniform") or proportional to
+    its rows ("size").
     """
 
     data: str
     normalize: Literal["none", "rows", "columns"] = "none"
     weights: Literal["uniform", "size"] = "uniform"
+    test: str | None = None
+
+    def build(self, dataset: Dataset, split: Split) -> Problem:
+        """Return the problem on `dataset` as `split` cuts it."""
+        raise NotImplementedError
+
+    def to_test(self, held: Dataset, trained: Dataset) -> Problem:
+        """Return the problem of one client that has the rows of `held`; features that `trained` lacks are left out."""
+        if self.normalize == "columns":
+            raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
+        held = replace(held, features=of_width(held.features, trained.features.shape[1])).normalized(self.normalize)
+        problem = self.build(held, Split.of([np.arange(held.rows)], held.rows))
+        if problem.classifies and not np.array_equal(np.unique(held.labels), np.unique(trained.labels)):
+            raise UserError(f"{held.name} cannot test what {trained.name} trains: its classes are others")
+        return problem
 
     def client_weights(self, split: Split) -> np.ndarray | None:
         return split.sizes.astype(float) if self.weights == "size" else None
@@ -34,6 +53,17 @@ class LogisticSpec(DataSpec):
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         return problems.Logistic.of(dataset, split, self.mu, self.client_weights(split))
+
+
+@config
+class MultinomialSpec(DataSpec):
+    """Multinomial logistic regression: see `problems.Multinomial`."""
+
+    mu: NonNegative = 0.0
+    initial: Literal["zeros", "uniform"] = "zeros"
+
+    def build(self, dataset: Dataset, split: Split) -> Problem:
+        return problems.Multinomial.of(dataset, split, self.mu, self.client_weights(split), self.initial)
 
 
 @config
@@ -55,3 +85,12 @@ class NetworkSpec(DataSpec):
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         return problems.Network.of(dataset, split, self.hidden, self.mu, self.client_weights(split))
+
+
+def of_width(features, width: int):
+    """Return `features` [rows, d], dense or sparse, cut or filled with zeros to [rows, width]."""
+    if issparse(features):
+        resized = features.copy()
+        resized.resize((features.shape[0], width))
+        return resized
+    return np.pad(features[:, :width], ((0, 0), (0, max(0, width - features.shape[1]))))

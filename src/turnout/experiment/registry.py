@@ -3,9 +3,15 @@
 from turnout import algorithms, prices, samplers, solvers
 from turnout.data import splits
 from turnout.experiment import problems
+from turnout.samplers import probabilities
 
 TABLES = {
-    "problem": {"logistic": problems.LogisticSpec, "ridge": problems.RidgeSpec, "network": problems.NetworkSpec},
+    "problem": {
+        "logistic": problems.LogisticSpec,
+        "multinomial": problems.MultinomialSpec,
+        "ridge": problems.RidgeSpec,
+        "network": problems.NetworkSpec,
+    },
     "split": {
         "kmeans": splits.KMeansSplit,
         "sorted": splits.SortedSplit,
@@ -22,16 +28,38 @@ TABLES = {
         "nonuniform": samplers.NonUniform,
         "importance": samplers.Importance,
         "independent": samplers.Independent,
+        "replacement": samplers.WithReplacement,
+        "des-raj": samplers.DesRaj,
+        "systematic": samplers.Systematic,
+        "pivotal": samplers.Pivotal,
+        "cube": samplers.Cube,
         "block": samplers.Block,
         "stratified": samplers.Stratified,
         "shuffled-stratified": samplers.ShuffledStratified,
         "subsets": samplers.Subsets,
         "delegate": samplers.Delegate,
+        "power-of-choice": samplers.PowerOfChoice,
+        "afl": samplers.Afl,
+        "available": samplers.Available,
+    },
+    "probability": {
+        "uniform": probabilities.Uniform,
+        "size": probabilities.BySize,
+        "drift": probabilities.Drift,
+        "k-vib": probabilities.KVib,
+        "vrb": probabilities.Vrb,
+        "mabs": probabilities.Mabs,
+        "avare": probabilities.Avare,
+        "osmd": probabilities.Osmd,
+        "a-osmd": probabilities.AOsmd,
+        "last-norm": probabilities.LastNorm,
+        "optimal": probabilities.Optimal,
     },
     "algorithm": {
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
         "fedprox-sppm": algorithms.FedProxSppm,
+        "fedvarp": algorithms.FedVarp,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
         "sppm": algorithms.Sppm,

@@ -42,11 +42,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
             "weights": sampler.weights,
             "selection": next((site.selection for site in trace.sites), None),
         },
-        "algorithm": {
-            key: shown("solver", value) if dataclasses.is_dataclass(value) else value
-            for key, value in shown("algorithm", experiment.algorithm).items()
-            if key != "sampler"
-        },
+        "algorithm": {key: value for key, value in shown("algorithm", experiment.algorithm).items() if key != "sampler"},
         "precision": experiment.run.precision,
         "engine": experiment.run.engine,
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
@@ -80,9 +76,9 @@ def target_costs(experiment: Experiment, trace) -> dict | None:
 
 
 def shown(table: str, value) -> dict:
-    """Return the fields of a configured record, its kind first."""
+    """Return the fields of a configured record and of those it holds, their kinds first."""
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
-    return {"kind": kind_of(table, value), **fields}
+    return {"kind": kind_of(table, value), **{k: shown(k, v) if dataclasses.is_dataclass(v) else v for k, v in fields.items()}}
 
 
 def _sizes(problem: Problem, x) -> dict:

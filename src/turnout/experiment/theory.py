@@ -12,8 +12,10 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import to_json
 from turnout.problem import Problem
+from turnout.samplers.base import samplers_in
 from turnout.samplers.shuffled import Shuffled
 from turnout.session import Session, bind, scope
+from turnout.theory.advice import Advice, Memory, advise, expected_size
 from turnout.theory.bounds import averaged_prox, complexity, contraction, neighbourhood, theorem_1, tolerance
 from turnout.theory.constants import DesignConstants, at_optimum, constants_of
 from turnout.theory.floors import sampling_floor
@@ -134,10 +136,18 @@ class Promise:
         return {"name": self.name, **self.theory.facts(), "gamma": self.gamma, **aims, "curves": curves}
 
 
+def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advice:
+    """Return which sampler suits the rounds and the cohorts of `experiment`."""
+    with scope("double"):
+        (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
+        size = expected_size(sampler, problem.population)
+        return advise(problem.population, size, experiment.run.rounds, memory)
+
+
 def promise(experiment: Experiment, problem: Problem) -> Promise:
     """Return what theory promises for `experiment`, none of its rounds played."""
     with scope("double"):
-        algorithm = bind(experiment.algorithm, problem)
+        algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
     theory = theory_of(algorithm, problem, experiment.faults, experiment.run.seeds().model)
     known, target = theory.constants, experiment.target
     epsilon = target.below if target is not None and target.metric == "distance" else None

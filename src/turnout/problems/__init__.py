@@ -1,6 +1,7 @@
 """Problems to minimise."""
 
 from turnout.problems.logistic import Logistic as Logistic
+from turnout.problems.multinomial import Multinomial as Multinomial
 from turnout.problems.network import Network as Network
 from turnout.problems.quadratic import Quadratic as Quadratic
 from turnout.problems.ridge import Ridge as Ridge

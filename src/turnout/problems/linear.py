@@ -1,6 +1,7 @@
 """What the problems with a linear model share: features as rows, dense or sparse, and their largest eigenvalues."""
 
 import numpy as np
+from scipy.sparse import hstack
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from turnout.errors import UserError
@@ -28,11 +29,17 @@ def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) ->
     }
 
 
-def top_eigenvalues(problem: Problem) -> np.ndarray:
-    """Return lambda_max(A_i^T A_i) / n_i for each client's features A_i [n_i, d]."""
+def top_eigenvalues(problem: Problem, intercept: bool = False) -> np.ndarray:
+    """Return lambda_max(A_i^T A_i) / n_i for each client's features A_i [n_i, d], with `intercept` after a column of ones."""
     offsets = problem.offsets.tolist()
     bounds = zip(offsets, offsets[1:], strict=False)
-    return np.array([_top(plain(problem.rows[0], a, b)) / (b - a) for a, b in bounds])
+    features = ((plain(problem.rows[0], a, b), b - a) for a, b in bounds)
+    return np.array([_top(_with_ones(rows) if intercept else rows) / size for rows, size in features])
+
+
+def _with_ones(a):
+    ones = np.ones((a.shape[0], 1))
+    return np.hstack([a, ones]) if isinstance(a, np.ndarray) else hstack([a, ones], format="csr")
 
 
 def _top(a) -> float:

@@ -89,7 +89,7 @@ class Result:
         if metric not in self.trace.columns:
             raise UserError(f"{self.label} has no metric {metric!r}: run it again with that metric, or choose another")
         values = self.trace[metric].to_numpy()
-        return 1 - values if metric == "accuracy" else values
+        return 1 - values if metric.endswith("accuracy") else values
 
     def check(self, folder: Path) -> None:
         """Raise `UserError` where the summary and the trace do not fit together."""

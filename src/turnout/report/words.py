@@ -11,13 +11,18 @@ METRICS = {
     "gradient": "squared gradient norm ‖∇f(x)‖²",
     "accuracy": "error rate, 1 − accuracy",
     "value": "loss f(x)",
+    "test_value": "mean loss of the test rows",
+    "test_accuracy": "test error rate, 1 − accuracy",
+    "variance": "variance of the sampled estimate",
+    "regret": "dynamic regret of the sampler",
+    "static_regret": "static regret of the sampler",
 }
 """What each metric is called in a figure; the first one that all results have is shown where there is no target."""
 
 
 def short(metric: str) -> str:
     """Name a metric in a sentence."""
-    return "error rate" if metric == "accuracy" else metric
+    return {"accuracy": "error rate", "test_accuracy": "test error rate", "test_value": "test loss"}.get(metric, metric)
 
 
 def goal(target: Target) -> str:

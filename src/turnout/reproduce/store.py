@@ -2,6 +2,8 @@
 
 import io
 import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -11,55 +13,66 @@ import polars as pl
 
 import turnout
 from turnout.experiment.files import make_folder, write
-from turnout.reproduce.play import Task
+
+Frames = dict[str, pl.DataFrame]
+
+Watch = Callable[[str, int, int], None]
+"""Told which task is being played, how many are done and how many there are so far."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What one task left: its hits and curves (see `play.play`), the seconds they took and how many runs they are."""
+    """What one task left: its frames by name, the seconds they took, and whether they are from before."""
 
-    hits: pl.DataFrame
-    curves: pl.DataFrame
+    frames: Frames
     seconds: float
-    runs: int
+    reused: bool
 
 
 class Store:
-    """Keeps the results of tasks in `folder`/runs: two tables each, and last a note that they are complete."""
+    """Keeps the frames of tasks in `folder`/runs: a table each, and last a note that they are complete."""
 
     def __init__(self, folder: Path):
         self.folder = make_folder(folder / "runs")
 
-    def read(self, task: Task, targets: list[float], data_mark: str) -> Kept | None:
-        """Return what is kept of `task`; None where there is nothing, or where it is of other settings, seeds or data."""
-        note, tables = self._paths(task)
+    def played(self, name: str, mark: str, play: Callable[[], Frames]) -> Kept:
+        """Return what is kept of the task `name`, or what `play` returns, which is then kept.
+
+        `mark` is a digest of all that the task depends on: what is kept with another one is played anew.
+        """
+        kept = self.read(name, mark)
+        if kept is not None:
+            return kept
+        began = time.perf_counter()
+        kept = Kept(play(), time.perf_counter() - began, False)
+        self.write(name, mark, kept)
+        return kept
+
+    def read(self, name: str, mark: str) -> Kept | None:
+        """Return what is kept of the task `name`; None where there is nothing, or where it is of something else."""
         try:
-            facts = json.loads(note.read_text())
-            if facts["mark"] != mark(task, targets, data_mark):
+            facts = json.loads((self.folder / f"{name}.json").read_text())
+            if facts["mark"] != mark:
                 return None
-            hits, curves = (pl.read_parquet(path.read_bytes()) for path in tables)
+            frames = {part: pl.read_parquet(self._table(name, part).read_bytes()) for part in facts["tables"]}
         except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
             return None
-        return Kept(hits, curves, facts["seconds"], facts["runs"])
+        return Kept(frames, facts["seconds"], True)
 
-    def write(self, task: Task, targets: list[float], data_mark: str, kept: Kept) -> None:
-        """Keep the results of `task`."""
-        note, tables = self._paths(task)
-        for path, frame in zip(tables, (kept.hits, kept.curves), strict=True):
-            write(path, parquet(frame))
-        facts = {"mark": mark(task, targets, data_mark), "seconds": kept.seconds, "runs": kept.runs}
-        write(note, json.dumps(facts) + "\n")
+    def write(self, name: str, mark: str, kept: Kept) -> None:
+        """Keep the frames of the task `name`."""
+        for part, frame in kept.frames.items():
+            write(self._table(name, part), parquet(frame))
+        facts = {"mark": mark, "seconds": kept.seconds, "tables": list(kept.frames)}
+        write(self.folder / f"{name}.json", json.dumps(facts) + "\n")
 
-    def _paths(self, task: Task) -> tuple[Path, tuple[Path, Path]]:
-        stem = f"{task.name}-{task.family.name}{'-fresh' if task.fresh else ''}"
-        return self.folder / f"{stem}.json", (self.folder / f"{stem}.hits.parquet", self.folder / f"{stem}.curves.parquet")
+    def _table(self, name: str, part: str) -> Path:
+        return self.folder / f"{name}.{part}.parquet"
 
 
-def mark(task: Task, targets: list[float], data_mark: str) -> str:
-    """Return a digest of all that the results of `task` depend on."""
-    family = task.family.experiment.to_toml() + repr(task.family.spec)
-    what = [code(), data_mark, family, task.settings, task.seeds, targets]
-    return sha256(json.dumps(what).encode()).hexdigest()
+def mark_of(*what) -> str:
+    """Return a digest of `what` and of this package's code."""
+    return sha256(json.dumps([code(), *what]).encode()).hexdigest()
 
 
 @cache

@@ -3,8 +3,9 @@
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from turnout.cohort import Cohort
 from turnout.errors import UserError
@@ -17,6 +18,21 @@ class Sampler:
     replacement: ClassVar[str] = "without"
     weights: ClassVar[str] = "lambda_i / p_i"
 
+    learns: ClassVar[bool] = False
+    """Whether feedback changes its draws."""
+
+    previews: ClassVar[bool] = False
+    """Whether it consults clients before it draws."""
+
+    measures: ClassVar[str] = "norm"
+    """What it wants to know, before a draw or as feedback: the "norm" of a reply, or the "loss" at the parameters sent."""
+
+    charges: ClassVar[bool] = True
+    """Whether the ledger counts what it asks before it draws."""
+
+    masks: ClassVar[bool] = False
+    """Whether it can draw from the clients available only."""
+
     def bind(self, population: Population) -> "Sampler":
         """Return this sampler fitted to `population`, or raise `UserError` where it does not fit."""
         return self
@@ -24,6 +40,10 @@ class Sampler:
     def fit(self, problem: Problem) -> "Sampler":
         """Return this sampler fitted to `problem`; one that looks no further than the population writes `bind` alone."""
         return self.bind(problem.population)
+
+    def during(self, rounds: int) -> "Sampler":
+        """Return this sampler for a run of `rounds` rounds."""
+        return self
 
     def refresh(self, state: Any, ask: Any, x: Any) -> Any:
         """Return the state after asking clients, before a round, what is wanted at the parameters x; it is charged."""
@@ -42,8 +62,34 @@ class Sampler:
         return state
 
     def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"]) -> Any:
-        """Return the state after feedback about each of the cohort's m places."""
+        """Return the state after feedback >= 0, mostly |r_i|, about each of the cohort's active places."""
         return state
+
+    def among(self, state: Any, population: Population) -> Population:
+        """Return the population with who is available in this state."""
+        return population
+
+    def consulted(self, state: Any, key, population: Population) -> Cohort:
+        """Return the cohort to ask before a draw: everyone available, unless a subclass says otherwise."""
+        return whole(population)
+
+    def preview(self, state: Any, values: Float[Array, " n"], answered: Bool[Array, " n"], population: Population) -> Any:
+        """Return the state once it is known what it `measures` of the coming exchange, of those who `answered`."""
+        return state
+
+    def expected(self, state: Any, population: Population) -> Float[Array, " n"]:
+        """Return the expected number of times that a draw picks each client: p_i, or K q_i with replacement."""
+        raise UserError(f"{type(self).__name__} draws by no probabilities that metrics could judge: take another sampler")
+
+    def variance(self, state: Any, population: Population, vectors: Float[Array, "n d"]) -> Float[Array, ""]:
+        """Return E|sum_{i in S} expansion_i v_i - sum_i v_i|^2 for `vectors` v_i, given who is available."""
+        raise UserError(f"{type(self).__name__} has no formula for the variance: take another sampler, or leave that metric out")
+
+
+def whole(population: Population) -> Cohort:
+    """Return the cohort of all clients that are available."""
+    ids = jnp.arange(population.count, dtype="int32")
+    return Cohort.of(ids, 1.0, population, selection="arbitrary", active=population.available)
 
 
 def samplers_in(node: Any) -> list[Sampler]:

@@ -9,9 +9,11 @@ from turnout.samplers.base import Sampler, needs_at_most
 
 @record
 class Full(Sampler):
-    """All n clients: p_i = 1, charged as a pass of ceil(n / size) arbitrary selections (`size` None: as one)."""
+    """All clients: p_i = 1, charged as a pass of ceil(n / size) arbitrary selections (`size` None: as one)."""
 
     size: Count | None = static(default=None)
+
+    masks = True
 
     def bind(self, population):
         needs_at_most(self.size or 1, population, "full")
@@ -19,5 +21,15 @@ class Full(Sampler):
 
     def draw(self, state, key, population):
         n = population.count
-        selections = -(-n // (self.size or n))
-        return Cohort.of(jnp.arange(n), 1.0, population, selection="arbitrary", selections=selections)
+        many = n if population.available is None else jnp.sum(population.available)
+        selections = -(-many // (self.size or n))
+        return Cohort.of(
+            jnp.arange(n), 1.0, population, selection="arbitrary", active=population.available, selections=selections
+        )
+
+    def expected(self, state, population):
+        p = jnp.ones(population.count, jnp.result_type(float))
+        return p if population.available is None else jnp.where(population.available, p, 0)
+
+    def variance(self, state, population, vectors):
+        return jnp.zeros((), vectors.dtype)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,51 +11,69 @@ import numpy as np
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.records import Count, Fraction, Positive, record, static
-from turnout.samplers.base import Sampler, array_of, needs_at_most
+from turnout.samplers.base import array_of
 from turnout.samplers.permutation import permute
+from turnout.samplers.probabilities import Probability, Uniform
+from turnout.samplers.weighted import Weighted
 
 DEVIATIONS = 6
 """Places are kept for the mean cohort size and so many standard deviations; more drawn clients than that are `lost`."""
 
 
 @record
-class Independent(Sampler):
+class Independent(Weighted):
     """Client i takes part with probability p_i, independently of all others (K-Vib's ISP, section 2).
 
-    Give `probability` (one number, or n of them) or the expected cohort `size` = n p. `capacity` is the number of places.
+    Give p_i as `probability` (one number, or n of them), or the expected cohort `size` = K with a rule for p_i as `probability`;
+    without one p_i = K / n. `capacity` is the number of places.
     """
 
-    probability: Any | Fraction | list[Fraction] = None
+    probability: Any | Probability | Fraction | list[Fraction] = None
     size: Positive | None = None
     capacity: Count | None = static(default=None)
 
-    def bind(self, population):
-        n = population.count
-        if (self.probability is None) == (self.size is None):
+    name: ClassVar[str] = "independent"
+
+    def __post_init__(self):
+        if self.probability is None and self.size is None:
             raise UserError("sampler 'independent' needs either probability or size")
+        if self.size is None and isinstance(self.probability, Probability):
+            raise UserError("sampler 'independent' needs the size that its probabilities are to sum to")
+
+    def _bound(self, population, fitted):
+        sampler, n = super()._bound(population, fitted), population.count
+        # Of all probabilities with the same sum, equal ones make the size vary most.
+        p = np.asarray((self.size or 0) / n if isinstance(sampler.probability, Probability) else sampler.probability)
+        mean, variance = (np.broadcast_to(q, n).sum() for q in (p, p * (1 - p)))
+        places = min(n, math.ceil(mean + DEVIATIONS * math.sqrt(variance)))
+        return replace(sampler, capacity=self.capacity or places)
+
+    def given(self, probability, population):
         if self.size is not None:
-            needs_at_most(self.size, population, "independent")
-        p = array_of(self.probability if self.size is None else self.size / n, "independent", "probability").astype(float)
+            return super().given(probability, population)
+        p, n = array_of(probability, "independent", "probability").astype(float), population.count
         if p.shape not in ((), (n,)):
             raise UserError(f"sampler 'independent' needs 1 or {n} probabilities, but there are {p.size}")
         if not np.all((p > 0) & (p <= 1)):
             raise UserError(f"sampler 'independent' needs probabilities in (0, 1], but one is {p[~((p > 0) & (p <= 1))][0]}")
-        mean, variance = (np.broadcast_to(q, n).sum() for q in (p, p * (1 - p)))
-        places = min(n, math.ceil(mean + DEVIATIONS * math.sqrt(variance)))
-        return replace(self, probability=p, size=None, capacity=self.capacity or places)
+        return p
 
     def draw(self, state, key, population):
         n, places = population.count, self.capacity or population.count
-        if jnp.ndim(self.probability) == 0:
-            # Equal coins: the number of heads is binomial, and who they are is a uniform subset; O(places), not O(n).
+        ruled = isinstance(self.probability, Probability)
+        equal = isinstance(self.probability, Uniform) if ruled else jnp.ndim(self.probability) == 0
+        if equal and population.available is None:
+            # The number of heads is binomial, and who they are is a uniform subset: O(places), not O(n).
             many, who = jax.random.split(key)
-            drawn = jax.random.binomial(many, n, self.probability).astype("int32")
-            ids, probability = permute(who, jnp.arange(places), n), self.probability
+            p = jnp.asarray(self.size if ruled else self.probability, jnp.result_type(float)) / (n if ruled else 1)
+            drawn = jax.random.binomial(many, n, p).astype("int32")
+            ids, probability = permute(who, jnp.arange(places), n), p
         else:
-            heads = jax.random.uniform(key, (n,)) < jnp.asarray(self.probability)
+            p = self.expected(state, population)
+            heads = jax.random.uniform(key, (n,), p.dtype) < p
             drawn = jnp.sum(heads, dtype="int32")
             ids = jnp.nonzero(heads, size=places, fill_value=0)[0]
-            probability = jnp.asarray(self.probability)[ids]
+            probability = p[ids]
         return Cohort.of(
             ids,
             probability,
@@ -64,3 +82,7 @@ class Independent(Sampler):
             active=jnp.arange(places, dtype="int32") < drawn,
             lost=jnp.maximum(drawn - places, 0),
         )
+
+    def variance(self, state, population, vectors):
+        p = self.expected(state, population)
+        return jnp.sum(jnp.where(p > 0, (1 - p) / jnp.where(p > 0, p, 1), 0) * jnp.sum(vectors**2, axis=1))

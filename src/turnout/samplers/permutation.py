@@ -1,6 +1,7 @@
 """A pseudo-random permutation that can be evaluated point by point, so that a draw of m from n costs O(m)."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -44,6 +45,30 @@ def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[
         # At most a - 1 of the a b points lie outside, so that hardly ever more than one step is needed.
         points = lax.while_loop(lambda p: jnp.any(p >= size), lambda p: jnp.where(p < size, p, once(p)), points)
     return points.astype("int32")
+
+
+SWAPS = 24
+"""Rounds of swaps: a point stays where it was with the chance 2^-24, and a chi-square test over all orders sees no bias."""
+
+
+def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, " m"]]:
+    """Return a random permutation of {0, ..., n - 1}, for an n below 2^31 that is computed, as a function of the positions.
+
+    Swap-or-not (Hoang, Morris and Rogaway, 2012): a round pairs x with k - x mod n for a random k, and a hash of each pair
+    tells whether it swaps. No point leaves the domain and none is divided, so that a batch of positions is one short loop.
+    """
+    size = n.astype("uint32")
+    words, salts = jax.random.bits(key, (2, SWAPS), "uint32")
+    centres = words % size
+
+    def order(positions: Int[Array, " m"]) -> Int[Array, " m"]:
+        x = positions.astype("uint32")
+        for r in range(SWAPS):
+            other = jnp.where(x <= centres[r], centres[r] - x, centres[r] + size - x)
+            x = jnp.where(_hash(jnp.maximum(x, other) ^ salts[r]) >> 31 == 1, other, x)
+        return x.astype("int32")
+
+    return order
 
 
 def _round_keys(key) -> UInt[Array, " rounds"]:

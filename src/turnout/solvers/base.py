@@ -113,6 +113,13 @@ class CohortSolver:
         return Done(client.value_and_grad(x))
 
 
+def exchange(ask: Ask, phi: Proximal, method: Callable, message: PyTree) -> Replies:
+    """Exchange with the cohort of `phi`, and let its sampler learn from the first replies."""
+    replies = ask(phi.cohort, method, message)
+    ask.observe(replies)
+    return replies
+
+
 def weighted_mean(replies: Replies, otherwise: PyTree) -> PyTree:
     """sum w_i r_i / sum w_i over those who answered, w_i = lambda_i / p_i; `otherwise` if nobody did."""
     total = jnp.sum(jnp.where(replies.answered, replies.cohort.weight, 0))

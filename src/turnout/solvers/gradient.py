@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from turnout.records import record
-from turnout.solvers.base import Asked, CohortSolver
+from turnout.solvers.base import Asked, CohortSolver, exchange
 
 
 @record
@@ -17,7 +17,7 @@ class GradientDescent(CohortSolver):
         return phi.centre
 
     def step(self, ask, phi, state):
-        gradient = phi.gradient(state, ask(phi.cohort, self.gradient, phi.unravel(state)).average())
+        gradient = phi.gradient(state, exchange(ask, phi, self.gradient, phi.unravel(state)).average())
         return Asked(state - gradient / self.bounds(phi)[1], state, gradient)
 
     def solution(self, state):
@@ -43,7 +43,7 @@ class AcceleratedGradient(CohortSolver):
     def step(self, ask, phi, state):
         convexity, smoothness = self.bounds(phi)
         root = jnp.sqrt(convexity / smoothness)
-        gradient = phi.gradient(state.z, ask(phi.cohort, self.gradient, phi.unravel(state.z)).average())
+        gradient = phi.gradient(state.z, exchange(ask, phi, self.gradient, phi.unravel(state.z)).average())
         y = state.z - gradient / smoothness
         return Asked(Momentum(y, y + (1 - root) / (1 + root) * (y - state.y)), state.z, gradient)
 

@@ -6,7 +6,7 @@ from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Done, on_client
 from turnout.records import Count, Positive, record, static
-from turnout.solvers.base import Asked, CohortSolver, positive, weighted_mean
+from turnout.solvers.base import Asked, CohortSolver, exchange, positive, weighted_mean
 from turnout.solvers.search import LineSearch
 
 
@@ -32,11 +32,11 @@ class LocalGd(CohortSolver):
         lr = positive(phi.weight) / self.bounds(phi)[1] if self.lr is None else jnp.asarray(self.lr)
         y = phi.unravel(state)
         if not self.corrected:
-            replies = ask(phi.cohort, self.descend, (y, phi.unravel(phi.centre), pull, lr))
+            replies = exchange(ask, phi, self.descend, (y, phi.unravel(phi.centre), pull, lr))
             return Asked(ravel_pytree(weighted_mean(replies, y))[0], state, jnp.full_like(state, jnp.inf))
-        gradient = phi.gradient(state, ask(phi.cohort, self.gradient, y).average())
+        gradient = phi.gradient(state, exchange(ask, phi, self.gradient, y).average())
         aim = phi.unravel(gradient / positive(phi.weight))
-        replies = ask(phi.cohort, self.descend_corrected, (y, aim, pull, lr))
+        replies = exchange(ask, phi, self.descend_corrected, (y, aim, pull, lr))
         return Asked(ravel_pytree(weighted_mean(replies, y))[0], state, gradient)
 
     def solution(self, state):
@@ -82,7 +82,7 @@ class LocalNewton(LineSearch):
     def direct(self, ask, phi, state, new, reply):
         share = positive(phi.weight)
         y, aim = phi.unravel(new.y), phi.unravel(new.gradient / share)
-        replies = ask(phi.cohort, self.local_direction, (y, aim, phi.convexity / share))
+        replies = exchange(ask, phi, self.local_direction, (y, aim, phi.convexity / share))
         full = -ravel_pytree(weighted_mean(replies, jax.tree.map(jnp.zeros_like, y)))[0]
         # The memory is the length of the last full step, next to which the step accepted shows how much of it was good.
         last = jnp.where(jnp.isfinite(state.value), jnp.linalg.norm(state.step) / positive(state.memory), 1)

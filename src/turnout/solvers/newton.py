@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from turnout.exchange import Done, on_client
 from turnout.records import Count, Positive, record, static
-from turnout.solvers.base import Proximal
+from turnout.solvers.base import Proximal, exchange
 from turnout.solvers.search import LineSearch, Search
 
 SMALL = 1e-24
@@ -34,7 +34,7 @@ class Newton(LineSearch):
     def evaluate(self, ask, phi, y):
         if self.hessian == "products":
             return super().evaluate(ask, phi, y)
-        return ask(phi.cohort, self.second_order, phi.unravel(y)).average()
+        return exchange(ask, phi, self.second_order, phi.unravel(y)).average()
 
     def direct(self, ask, phi, state, new, reply):
         return None, -self.solve(ask, phi, new, reply)

@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 
 from turnout.exchange import Done, on_client
 from turnout.records import Fraction, record
-from turnout.solvers.base import Asked, CohortSolver, positive, weighted_mean
+from turnout.solvers.base import Asked, CohortSolver, exchange, positive, weighted_mean
 
 
 class Skipped(NamedTuple):
@@ -46,7 +46,7 @@ class Scaffnew(CohortSolver):
         chance = jnp.sqrt(convexity / smoothness) if self.probability is None else jnp.asarray(self.probability)
         steps = jax.random.geometric(ask.key(), chance, dtype="int32")
         message = (phi.unravel(y), first, steps, pull, 1 / smoothness, chance)
-        mean = ravel_pytree(weighted_mean(ask(phi.cohort, self.skip, message), phi.unravel(y)))[0]
+        mean = ravel_pytree(weighted_mean(exchange(ask, phi, self.skip, message), phi.unravel(y)))[0]
         return Asked((mean, jnp.asarray(False)), y, jnp.full_like(y, jnp.inf))
 
     def solution(self, state):

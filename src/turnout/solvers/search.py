@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.records import record
-from turnout.solvers.base import Asked, CohortSolver, Proximal
+from turnout.solvers.base import Asked, CohortSolver, Proximal, exchange
 
 DECREASE = 0.1
 """The share of the decrease that the slope promises which a step must bring."""
@@ -45,7 +45,7 @@ class LineSearch(CohortSolver):
 
     def evaluate(self, ask, phi: Proximal, y: Float[Array, " d"]) -> tuple[Float[Array, ""], PyTree, PyTree]:
         """Return f_S(y), its gradient, and whatever else the replies bring."""
-        return *ask(phi.cohort, self.value_and_grad, phi.unravel(y)).average(), None
+        return *exchange(ask, phi, self.value_and_grad, phi.unravel(y)).average(), None
 
     def enough(self, state: Search, value, gradient) -> Bool[Array, ""]:
         """Whether the point tried is good enough."""

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from turnout.exchange import Done, Replies, on_client
 from turnout.records import NonNegative, Positive, record
-from turnout.solvers.base import Asked, CohortSolver
+from turnout.solvers.base import Asked, CohortSolver, exchange
 
 
 class Sketched(NamedTuple):
@@ -42,7 +42,7 @@ class Sketch(CohortSolver):
 
     def step(self, ask, phi, state):
         known = state.known
-        replies = ask(phi.cohort, self.gradient_and_curvature, (phi.unravel(state.y), ~known))
+        replies = exchange(ask, phi, self.gradient_and_curvature, (phi.unravel(state.y), ~known))
         gradient, _ = replies.average()
         metric = jax.lax.cond(known, lambda: state.metric, lambda: state.metric + self.scale * self._sketch(replies, state.y))
         gradient = phi.gradient(state.y, gradient)

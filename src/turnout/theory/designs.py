@@ -25,6 +25,7 @@ from turnout.samplers import (
     ShuffledStratified,
     Stratified,
     Subsets,
+    WithReplacement,
 )
 
 
@@ -143,8 +144,28 @@ class Coins(NamedTuple):
         return np.sum(vectors.sum(axis=0) ** 2) + ((1 - p) / p) @ np.sum(vectors**2, axis=1)
 
 
+class Repeated(NamedTuple):
+    """`draws` = K independent clients, i with `chance` q_i; one drawn k times counts k / (K q_i), and not 1 / p_i."""
+
+    chance: Float[np.ndarray, " n"]
+    draws: int
+
+    def inclusion(self) -> Float[np.ndarray, " n"]:
+        """P(i in S) = 1 - (1 - q_i)^K."""
+        return 1 - (1 - self.chance) ** self.draws
+
+    def least(self, parts: Float[np.ndarray, " n"]) -> float:
+        """The least mean of K parts_i / q_i: that of the least client, drawn K times."""
+        return np.min(parts / self.chance)
+
+    def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
+        """E|mean of K vectors_i / q_i|^2 = |sum_i vectors_i|^2 + (sum_i |vectors_i|^2 / q_i - |sum_i vectors_i|^2) / K."""
+        mean = np.sum(vectors.sum(axis=0) ** 2)
+        return mean + (np.sum(vectors**2, axis=1) @ (1 / self.chance) - mean) / self.draws
+
+
 @singledispatch
-def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins:
+def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins | Repeated:
     """Return the law of one draw of `sampler`; register a sampler here to give it all the constants."""
     raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: its law is not unbiased, or not fixed")
 
@@ -192,7 +213,19 @@ def _(sampler: Subsets, population):
 
 @design.register
 def _(sampler: Independent, population):
-    return Coins(np.broadcast_to(np.asarray(sampler.probability, float), population.count))
+    return Coins(np.asarray(sampler.expected(known(sampler, population), population), float))
+
+
+@design.register
+def _(sampler: WithReplacement, population):
+    return Repeated(np.asarray(sampler.chances(known(sampler, population), population), float), sampler.size)
+
+
+def known(sampler: Sampler, population: Population):
+    """Return the one state of a sampler that learns nothing; raise `UserError` for others."""
+    if sampler.learns or sampler.previews:
+        raise UserError("no theory here is about cohorts whose law changes from round to round: take fixed probabilities")
+    return sampler.start(population)
 
 
 def _share(population: Population) -> Float[np.ndarray, " n"]:

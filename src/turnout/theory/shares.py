@@ -6,7 +6,7 @@ from jaxtyping import Float
 from turnout.errors import UserError
 from turnout.problem import Population
 from turnout.samplers import Sampler
-from turnout.theory.designs import Coins, Listed, Staged, design
+from turnout.theory.designs import Coins, Listed, Repeated, Staged, design
 
 NODES = 256
 """Points of the quadrature rule for independent coins, which is exact for fewer than twice as many clients."""
@@ -22,6 +22,8 @@ def shares(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
     if isinstance(law, Listed):
         mass = law.members @ weights
         return weights * (np.divide(law.probability, mass, out=np.zeros_like(mass), where=mass > 0) @ law.members)
+    if isinstance(law, Repeated):
+        raise UserError("Theorem 2 is about clients drawn at most once: take a sampler without replacement")
     if isinstance(law, Staged) and law.drawn == population.count:
         return weights
     if population.weights is not None:

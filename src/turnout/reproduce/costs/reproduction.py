@@ -1,30 +1,23 @@
-"""A reproduction from beginning to end."""
+"""A comparison of costs from beginning to end."""
 
-import platform
 import time
-from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
-from turnout.experiment.summary import PACKAGES
-from turnout.reproduce.paper import Figure, Paper, chosen
-from turnout.reproduce.run import FRESH, Plan, Player, Watch, fresh_tasks, resolve, tuning_tasks
-from turnout.reproduce.tables import Tables
-from turnout.reproduce.timing import one_by_one
+from turnout.reproduce.costs import words
+from turnout.reproduce.costs.paper import Figure, Paper
+from turnout.reproduce.costs.paper import read_paper as read_paper
+from turnout.reproduce.costs.run import FRESH, Plan, Player, fresh_tasks, resolve, tuning_tasks
+from turnout.reproduce.costs.tables import Tables
+from turnout.reproduce.costs.timing import one_by_one
+from turnout.reproduce.outcome import Outcome, provenance, told
+from turnout.reproduce.papers import chosen
+from turnout.reproduce.store import Watch
 from turnout.samplers.base import samplers_in
 from turnout.session import bind
 from turnout.theory.floors import sampling_floor
 
 FLOORS = (1, 2)
 """Cohorts whose sampling error convergence figures show."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Where the page is, and what there is to say at the end."""
-
-    page: Path
-    sentences: list[str]
 
 
 def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
@@ -44,8 +37,9 @@ def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int
 def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: bool) -> Outcome:
     """Play what is left to play, write all results to `folder`, and tell how long it took."""
     # Drawing is slow to import.
-    from turnout.reproduce.figures import panels
-    from turnout.reproduce.page import write_all
+    from turnout.reproduce.costs.figures import panels
+    from turnout.reproduce.costs.page import write_all
+    from turnout.reproduce.page import Drawn
 
     began = time.perf_counter()
     player = Player(plan, folder, watch)
@@ -57,18 +51,13 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
         tables.report(results.hits)
     alone = one_by_one(results.tasks, player.case, every_run)
     runs = sum(task.runs for task in results.tasks)
-    kept = f" ({results.reused} of {len(results.tasks)} sweeps were kept from before)" if results.reused else ""
-    sentences = [f"compiled sweeps: {runs:,} runs in {results.seconds:,.1f} s{kept}", str(alone)]
-    drawn = {}
+    sentences = [told(runs, len(results.tasks), results.seconds, results.reused), str(alone)]
+    drawn = []
     for figure in plan.figures:
         sets = plan.figure_sets(figure)
         found = panels(figure, plan.paper, sets, results.hits, results.curves, floors(figure, sets, player))
-        drawn[figure.name] = figure, found
-    facts = {
-        "paper": plan.paper.name,
-        "command": command,
-        "turnout": version("turnout"),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        drawn.append(Drawn(figure.name, figure.title, words.caption(figure), found))
+    facts = provenance(plan.paper.name, command) | {
         "seeds": {task.label: [min(task.seeds), max(task.seeds)] for task in results.tasks},
         "fresh_from": FRESH,
         "runs": runs,

@@ -1,7 +1,6 @@
 """Figures from the frames of a reproduction: panels of one chart each."""
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import altair as alt
@@ -11,8 +10,9 @@ import polars as pl
 from turnout.report.charts import LOG_LABELS
 from turnout.report.points import log_ticks
 from turnout.report.words import number
-from turnout.reproduce.paper import Figure, Line, Paper
-from turnout.reproduce.tables import UNITS, medians, tuned
+from turnout.reproduce.costs.paper import Figure, Line, Paper
+from turnout.reproduce.costs.tables import UNITS, medians, tuned
+from turnout.reproduce.page import Panel
 
 WIDTH, HEIGHT = 380, 230
 POINTS = 150
@@ -24,14 +24,6 @@ LEGEND = alt.Legend(
 
 COUNTS = {"iterations": "solver iterations", "exchanges": "true exchanges"}
 """What the two units are called."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One chart of a figure, and what it is of."""
-
-    title: str
-    chart: alt.TopLevelMixin
 
 
 def panels(figure: Figure, paper: Paper, sets: list[str], hits: pl.DataFrame, curves: pl.DataFrame, floors) -> list[Panel]:

@@ -1,16 +1,13 @@
 """What can be reproduced: a paper's families of runs, its figures and its tables, read from TOML files."""
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from turnout.errors import UserError, unknown
-from turnout.experiment.config import Experiment, Reader
+from turnout.experiment.config import Experiment
 from turnout.prices import Price, Rounds
 from turnout.records import Count, Positive, config
-
-PAPERS = Path(__file__).parent / "papers"
+from turnout.reproduce.papers import PAPERS, figure_files, folder_of, read_tables
 
 
 @config
@@ -118,29 +115,23 @@ class Paper:
         return list(dict.fromkeys([*self.table.nice, *self.table.stratified, *self.table.sppm, *rungs]))
 
 
-def papers() -> dict[str, str]:
-    """Return the names and titles of the papers that can be reproduced."""
-    return {path.parent.name: _tables(path)[1]["title"] for path in sorted(PAPERS.glob("*/paper.toml"))}
-
-
 def read_paper(name: str) -> Paper:
     """Read the paper `name`."""
-    if name not in papers():
-        raise unknown("paper", name, papers())
-    reader, tables = _read(PAPERS / name / "paper.toml")
+    reader, tables = read_tables(folder_of(name) / "paper.toml")
+    del tables["kind"]
     return Paper(
         name=name,
         table=reader.plain(TableSpec, ("table",), tables.pop("table")),
         printed=reader.plain(Printed, ("printed",), tables.pop("printed")),
         ladder=tuple(reader.plain(Rung, ("ladder", k), rung) for k, rung in enumerate(tables.pop("ladder"))),
-        figures={path.stem: read_figure(path) for path in sorted((PAPERS / name / "figures").glob("*.toml"), key=_order)},
+        figures={path.stem: read_figure(path) for path in figure_files(name)},
         **tables,
     )
 
 
 def read_family(path: Path, data: str) -> Family:
     """Read a family's configuration, its data set being `data`."""
-    reader, tables = _read(path)
+    reader, tables = read_tables(path)
     spec = reader.plain(FamilySpec, ("family",), tables.pop("family"))
     tables["problem"]["data"] = data
     return Family(path.stem, spec, reader.experiment(path.stem))
@@ -148,31 +139,8 @@ def read_family(path: Path, data: str) -> Family:
 
 def read_figure(path: Path) -> Figure:
     """Read a figure."""
-    reader, tables = _read(path)
+    reader, tables = read_tables(path)
     lines = tuple(reader.plain(Line, ("line", k), line) for k, line in enumerate(tables.pop("line", [])))
     if "price" in tables:
         tables["price"] = reader.kind("price", ("price",))
     return Figure(path.stem, lines=lines, **tables)
-
-
-def chosen(paper: Paper, names: list[str]) -> list[Figure]:
-    """Return the figures called `names`, or all of them where there are no names."""
-    for name in names:
-        if name not in paper.figures:
-            raise UserError(f"{paper.name} has no figure {name!r}: it has {', '.join(paper.figures)}")
-    return [paper.figures[name] for name in names or paper.figures]
-
-
-def _read(path: Path) -> tuple[Reader, dict]:
-    text, tables = _tables(path)
-    return Reader(str(path), text, tables), tables
-
-
-def _tables(path: Path) -> tuple[str, dict]:
-    text = path.read_text(encoding="utf-8")
-    return text, tomllib.loads(text)
-
-
-def _order(path: Path) -> tuple[int, str]:
-    """Order "2a" after "1" and before "10"."""
-    return int(path.stem.rstrip("abcdefgh")), path.stem

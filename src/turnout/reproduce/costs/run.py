@@ -1,8 +1,7 @@
 """A whole reproduction: what has to be played for the figures and tables asked for, in order, with what is kept already."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -10,15 +9,12 @@ import polars as pl
 
 from turnout.data.catalogue import CATALOGUE, present
 from turnout.errors import UserError
-from turnout.reproduce.paper import Figure, Paper
-from turnout.reproduce.play import Case, Task, grid, play
-from turnout.reproduce.store import Kept, Store
+from turnout.reproduce.costs.paper import Figure, Paper
+from turnout.reproduce.costs.play import Case, Task, grid, play
+from turnout.reproduce.store import Kept, Store, Watch, mark_of
 
 FRESH = 1000
 """The first of the seeds that report what was tuned on seeds 0, 1, ..."""
-
-Watch = Callable[[str, int, int], None]
-"""Told which task is being played, how many are done and how many there are so far."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +43,13 @@ class Results:
     seconds: float = 0.0
     reused: int = 0
 
-    def add(self, task: Task, kept: Kept, reused: bool) -> None:
+    def add(self, task: Task, kept: Kept) -> None:
         """Add what a task left."""
-        self.hits = pl.concat([self.hits, kept.hits], how="diagonal_relaxed")
-        self.curves = pl.concat([self.curves, kept.curves], how="diagonal_relaxed")
+        self.hits = pl.concat([self.hits, kept.frames["hits"]], how="diagonal_relaxed")
+        self.curves = pl.concat([self.curves, kept.frames["curves"]], how="diagonal_relaxed")
         self.tasks.append(task)
         self.seconds += kept.seconds
-        self.reused += reused
+        self.reused += kept.reused
 
 
 class Player:
@@ -66,17 +62,12 @@ class Player:
     def play(self, tasks: list[Task]) -> None:
         """Play those of `tasks` that are not kept."""
         for number, task in enumerate(tasks):
+            check = partial(self.watch, task.label, number, len(tasks))
             targets, case = self.plan.paper.targets, self.case(task.data)
-            kept = self.store.read(task, targets, case.digest)
-            reused = kept is not None
-            if not reused:
-                began = time.perf_counter()
-                frames = play(task, case, targets, lambda number=number, task=task: self.watch(task.label, number, len(tasks)))
-                kept = Kept(*frames, time.perf_counter() - began, task.runs)
-                self.store.write(task, targets, case.digest, kept)
-                # The programs of one task serve no other, and too many of them exhaust a process's memory maps.
-                jax.clear_caches()
-            self.results.add(task, kept, reused)
+            kept = self.store.played(task.stem, mark(task, targets, case.digest), partial(play, task, case, targets, check))
+            self.results.add(task, kept)
+            # The programs of one task serve no other, and too many of them exhaust a process's memory maps.
+            jax.clear_caches()
 
     def case(self, data: str) -> Case:
         """Return the data set `data` as the families of the paper use it."""
@@ -84,6 +75,12 @@ class Player:
             family = self.plan.paper.family(next(iter(self.plan.paper.tabled)), data)
             self._cases[data] = Case.of(family.experiment, self.plan.data)
         return self._cases[data]
+
+
+def mark(task: Task, targets: list[float], data_mark: str) -> str:
+    """Return a digest of all that the results of `task` depend on."""
+    family = task.family.experiment.to_toml() + repr(task.family.spec)
+    return mark_of(data_mark, family, task.settings, task.seeds, targets)
 
 
 def tuning_tasks(plan: Plan) -> list[Task]:

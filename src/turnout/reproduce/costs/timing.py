@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from turnout.reproduce.play import Case, Task, single_sessions
+from turnout.reproduce.costs.play import Case, Task, single_sessions
 
 SAMPLE = 8
 """Sweeps that the estimate takes a look at."""

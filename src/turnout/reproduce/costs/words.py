@@ -6,9 +6,9 @@ import polars as pl
 
 from turnout.prices import Hierarchical, Rounds
 from turnout.report.words import listed, number
-from turnout.reproduce.paper import Figure
-from turnout.reproduce.run import Results
-from turnout.reproduce.tables import Entry, Row, Tables, reduction
+from turnout.reproduce.costs.paper import Figure
+from turnout.reproduce.costs.run import Results
+from turnout.reproduce.costs.tables import Entry, Row, Tables, reduction
 
 NAMES = {"gamma": "γ", "inner": "K", "lr": "step", "steps": "local steps"}
 SUFFIXES = {"lr": "/L"}

@@ -18,7 +18,8 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.folder import grid_of
 from turnout.optimum import Optimum, solve
 from turnout.problem import Problem
-from turnout.reproduce.paper import Family
+from turnout.reproduce.costs.paper import Family
+from turnout.reproduce.store import Frames
 from turnout.seeds import Seeds
 from turnout.session import Cell, Session
 from turnout.theory.constants import AtOptimum, at_optimum
@@ -89,6 +90,11 @@ class Task:
         return f"{self.name}: {self.family.name}{' on fresh seeds' if self.fresh else ''}"
 
     @property
+    def stem(self) -> str:
+        """What the files are called that are kept of it."""
+        return f"{self.name}-{self.family.name}{'-fresh' if self.fresh else ''}"
+
+    @property
     def runs(self) -> int:
         return len(self.settings) * len(self.seeds)
 
@@ -145,8 +151,8 @@ def scale(family: Family, case: Case, settings: dict[str, float]) -> dict[str, f
     return scaled
 
 
-def play(task: Task, case: Case, targets: list[float], check: Callable[[], None]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Play `task` and return its hits and its curves.
+def play(task: Task, case: Case, targets: list[float], check: Callable[[], None]) -> Frames:
+    """Play `task` and return its "hits" and its "curves".
 
     Hits have a row for each run and target: what the first model with |x - x*|^2 below the target had cost, null where there
     was none. Curves have a row for each setting and round: quartiles of the distance over the seeds. Fresh runs have no curves
@@ -166,7 +172,7 @@ def play(task: Task, case: Case, targets: list[float], check: Callable[[], None]
             curves += [curve(mark, played.traces[k : k + many]) for k, mark in enumerate(marks) if k % many == 0]
     # Integers where there are any: a column whose first runs never arrived is not one of nulls.
     frame = pl.DataFrame(hits, infer_schema_length=None).with_columns(pl.col(COSTS).cast(pl.Int64))
-    return frame, pl.concat(curves) if curves else pl.DataFrame()
+    return {"hits": frame, "curves": pl.concat(curves) if curves else pl.DataFrame()}
 
 
 def cost_of(trace: Trace, below: float) -> dict[str, int | None]:

@@ -1,0 +1,54 @@
+"""The papers that can be reproduced: each has a folder of TOML files, and says of which kind it is."""
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from turnout.errors import UserError, unknown
+from turnout.experiment.config import Reader
+
+PAPERS = Path(__file__).parent / "papers"
+
+
+def papers() -> dict[str, str]:
+    """Return the names and titles of the papers that can be reproduced."""
+    return {path.parent.name: tables_of(path)[1]["title"] for path in sorted(PAPERS.glob("*/paper.toml"))}
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of the paper `name`."""
+    if name not in papers():
+        raise unknown("paper", name, papers())
+    return PAPERS / name
+
+
+def kind_of(name: str) -> ModuleType:
+    """Return the module that reproduces the paper `name`: it has `read_paper`, `plan_of` and `reproduce`."""
+    _, tables = tables_of(folder_of(name) / "paper.toml")
+    return import_module(f"turnout.reproduce.{tables['kind']}.reproduction")
+
+
+def chosen(paper, names: list[str]) -> list:
+    """Return the figures of `paper` called `names`, or all of them where there are no names."""
+    for name in names:
+        if name not in paper.figures:
+            raise UserError(f"{paper.name} has no figure {name!r}: it has {', '.join(paper.figures)}")
+    return [paper.figures[name] for name in names or paper.figures]
+
+
+def figure_files(name: str) -> list[Path]:
+    """Return the files of the figures of the paper `name`: "2a" after "1" and before "10"."""
+    return sorted((PAPERS / name / "figures").glob("*.toml"), key=lambda path: (int(path.stem.rstrip("abcdefgh")), path.stem))
+
+
+def read_tables(path: Path) -> tuple[Reader, dict]:
+    """Return a reader of the TOML file `path`, and its tables."""
+    text, tables = tables_of(path)
+    return Reader(str(path), text, tables), tables
+
+
+def tables_of(path: Path) -> tuple[str, dict]:
+    """Return the text of the TOML file `path`, and its tables."""
+    text = path.read_text(encoding="utf-8")
+    return text, tomllib.loads(text)

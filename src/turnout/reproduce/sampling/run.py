@@ -1,0 +1,96 @@
+"""A whole comparison of samplers: what has to be played for the figures and tables asked for, and what is kept already."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from turnout.experiment.folder import Built, build
+from turnout.reproduce.sampling.paper import Figure, Paper
+from turnout.reproduce.sampling.play import Task, play
+from turnout.reproduce.store import Kept, Store, Watch, mark_of
+
+SIDE_BY_SIDE = 2
+"""Samplers played at a time: a run's steps are too small to keep more than one core busy."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to reproduce: figures of a paper, and all its tables too where `whole`, each sampler with `seeds` seeds."""
+
+    paper: Paper
+    figures: list[Figure]
+    whole: bool
+    seeds: int
+    data: Path | None = None
+
+    def tasks(self) -> list[Task]:
+        """Return what has to be played."""
+        contenders, seeds = self.paper.contenders, list(range(self.seeds))
+        if not self.whole:
+            names = dict.fromkeys(name for figure in self.figures for name in figure.needed)
+            return [Task(contenders[name], seeds) for name in names]
+        equal = [Task(contenders[name], seeds, "uniform") for name in self.paper.equal]
+        return [*(Task(each, seeds) for each in contenders.values()), *equal, Task(self.paper.own, seeds, judged=False)]
+
+
+@dataclass
+class Results:
+    """The frames of all tasks played (see `play.play`), the tasks, and the seconds that they took, kept ones included."""
+
+    rounds: pl.DataFrame = field(default_factory=pl.DataFrame)
+    runs: pl.DataFrame = field(default_factory=pl.DataFrame)
+    totals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    programs: dict[str, pl.DataFrame] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    seconds: float = 0.0
+    reused: int = 0
+
+    @property
+    def seeds(self) -> int:
+        return max((len(task.seeds) for task in self.tasks), default=0)
+
+    def add(self, task: Task, kept: Kept) -> None:
+        """Add what a task left."""
+        self.tasks.append(task)
+        self.programs[task.stem] = kept.frames["programs"]
+        self.seconds += kept.seconds
+        self.reused += kept.reused
+        if task.judged:
+            self.rounds = pl.concat([self.rounds, kept.frames["rounds"]], how="diagonal_relaxed")
+            self.totals = pl.concat([self.totals, kept.frames["totals"]], how="diagonal_relaxed")
+
+
+class Player:
+    """Plays tasks, each once, and keeps what they leave."""
+
+    def __init__(self, plan: Plan, folder: Path, watch: Watch):
+        self.plan, self.watch, self.store, self.results = plan, watch, Store(folder), Results()
+        self._built: dict[str, Built] = {}
+
+    def play(self, tasks: list[Task]) -> None:
+        """Play those of `tasks` that are not kept, SIDE_BY_SIDE of them at a time."""
+        for task in tasks:
+            self.built(task.weights)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            played = [pool.submit(self._play, task, number, len(tasks)) for number, task in enumerate(tasks)]
+            try:
+                for task, future in zip(tasks, played, strict=True):
+                    self.results.add(task, future.result())
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _play(self, task: Task, number: int, many: int) -> Kept:
+        check, built = partial(self.watch, task.label, number, many), self.built(task.weights)
+        return self.store.played(task.stem, mark_of(built.digest, repr(task)), partial(play, task, built, check))
+
+    def built(self, weights: str) -> Built:
+        """Return the problem, its clients having weights by "size" or "uniform" ones."""
+        if weights not in self._built:
+            experiment = self.plan.paper.own.experiment
+            spec = replace(experiment.problem, weights=weights)
+            self._built[weights] = build(replace(experiment, problem=spec), self.plan.data)
+        return self._built[weights]

@@ -1,0 +1,47 @@
+"""Pivotal sampling in random order."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from turnout.records import record
+from turnout.samplers.fixed import FixedSize, in_random_order
+from turnout.samplers.probabilities.capping import positive
+
+
+@record
+class Pivotal(FixedSize):
+    """In random order each client duels with the one that is still undecided, until all p_i are 0 or 1 (random pivotal).
+
+    Of p and q with p + q < 1 one becomes p + q and the other 0, p surviving with probability p / (p + q); otherwise one
+    becomes p + q - 1 and the other 1, p becoming 1 with probability (1 - q) / (2 - p - q). The inclusion probabilities are exact
+    (Deville and Tille, 1998); the variance is Hajek's, which is approximate.
+    """
+
+    name: ClassVar[str] = "pivotal"
+
+    def select(self, key, p, population):
+        shuffle, coins = jax.random.split(key)
+        order = in_random_order(shuffle, p)
+        return jnp.zeros_like(p).at[order].set(duels(p[order], jax.random.uniform(coins, p.shape, p.dtype)))
+
+
+@jax.jit
+def duels(p: Float[Array, " n"], coins: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return 0 or 1 for each client, up to rounding, with mean `p`: client 0 is undecided first, and meets 1, 2, ... in turn."""
+    places = jnp.arange(p.size)
+
+    def duel(undecided, new):
+        (i, p), (j, q, coin) = undecided, new
+        total = p + q
+        low = total < 1
+        settled = coin < jnp.where(low, p / positive(total), (1 - p) / positive(2 - total))
+        # Where the new client is settled, the old one goes on.
+        left = jnp.where(settled, i, j), jnp.where(low, total, total - 1)
+        return left, (jnp.where(settled, j, i), jnp.where(low, 0, jnp.ones_like(p)))
+
+    (last, left), (ids, values) = lax.scan(duel, (places[0], p[0]), (places[1:], p[1:], coins[1:]))
+    return jnp.zeros_like(p).at[ids].set(values).at[last].set(left)

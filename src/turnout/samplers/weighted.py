@@ -1,0 +1,92 @@
+"""What all designs share that draw by probabilities, which a rule of its own decides."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from turnout.errors import UserError
+from turnout.records import record
+from turnout.samplers.base import ROUNDING, Sampler, array_of, needs_at_most
+from turnout.samplers.probabilities import Probability, Uniform
+
+
+@record
+class Weighted(Sampler):
+    """A design for draws of `size` = K clients: `probability` is a rule, or p_i itself [n]; None is the uniform rule.
+
+    A subclass adds the fields `size` and `probability` and writes `draw` and `variance`; messages call it `name`.
+    """
+
+    name: ClassVar[str] = "weighted"
+
+    size: ClassVar[Any]
+    probability: ClassVar[Any]
+
+    masks = True
+
+    @property
+    def learns(self) -> bool:
+        return isinstance(self.probability, Probability) and self.probability.learns
+
+    @property
+    def previews(self) -> bool:
+        return isinstance(self.probability, Probability) and self.probability.previews
+
+    @property
+    def charges(self) -> bool:
+        return not isinstance(self.probability, Probability) or self.probability.charges
+
+    def bind(self, population):
+        return self._bound(population, lambda rule: rule.bind(population))
+
+    def fit(self, problem):
+        return self._bound(problem.population, lambda rule: rule.fit(problem))
+
+    def _bound(self, population, fitted):
+        if self.size is not None:
+            needs_at_most(self.size, population, self.name)
+        if self.probability is None:
+            return replace(self, probability=Uniform())
+        if isinstance(self.probability, Probability):
+            return replace(self, probability=fitted(self.probability))
+        return replace(self, probability=self.given(self.probability, population))
+
+    def given(self, probability: Any, population) -> Float[np.ndarray, " n"]:
+        """Return the inclusion probabilities [n] given, which must be in (0, 1] and sum to K."""
+        p, n = array_of(probability, self.name, "probability").astype(float), population.count
+        if p.shape != (n,):
+            raise UserError(f"sampler {self.name!r} needs {n} probabilities, one for each client, but got {p.size}")
+        if not np.all((p > 0) & (p <= 1)):
+            raise UserError(f"sampler {self.name!r} needs probabilities in (0, 1], but one is {p[~((p > 0) & (p <= 1))][0]}")
+        if not abs(p.sum() - self.size) <= ROUNDING * n:
+            raise UserError(f"sampler {self.name!r} needs probabilities that sum to size = {self.size:g}, not to {p.sum():.10g}")
+        return p
+
+    def during(self, rounds):
+        if isinstance(self.probability, Probability):
+            return replace(self, probability=self.probability.during(rounds))
+        return self
+
+    def start(self, population):
+        return self.probability.start(population) if isinstance(self.probability, Probability) else None
+
+    def refresh(self, state, ask, x):
+        return self.probability.refresh(state, ask, x) if isinstance(self.probability, Probability) else state
+
+    def expected(self, state, population) -> Float[Array, " n"]:
+        """Return p_i, the expected number of times that a draw picks each client."""
+        if isinstance(self.probability, Probability):
+            return self.probability.inclusion(state, self.size, population)
+        p = jnp.broadcast_to(jnp.asarray(self.probability, jnp.result_type(float)), (population.count,))
+        return p if population.available is None else jnp.where(population.available, p, 0)
+
+    def observe(self, state, cohort, feedback):
+        if not isinstance(self.probability, Probability):
+            return state
+        return self.probability.learn(state, cohort, cohort.share * feedback, self.size)
+
+    def preview(self, state, values, answered, population):
+        return self.probability.preview(state, values * population.share(jnp.arange(population.count)), answered)
