@@ -38,7 +38,7 @@ class Contender:
     """A sampler that takes part with cohorts of `sizes` = K clients; `role` says why.
 
     That is the paper's own, a baseline of the paper, its own with another setting, one that goes beyond the paper, or what all
-    are measured by.
+    are measured by. One that is `told` knows beforehand how large all clients' first feedback is.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Contender:
     role: Literal["paper", "baseline", "sensitivity", "beyond", "reference"]
     sizes: list[int]
     experiment: Experiment
+    told: bool = False
 
     @property
     def sampler(self) -> Sampler:
@@ -103,7 +104,7 @@ def contender(folder, name: str, table: dict, sizes: list[int]) -> Contender:
     algorithm = task["algorithm"] | table.get("algorithm", {})
     tables = task | {"sampler": table["sampler"], "algorithm": algorithm}
     experiment = Reader(f"{folder / 'samplers.toml'}, [{name}]", "", tables).experiment(name)
-    return Contender(name, table["title"], table["role"], table.get("sizes", sizes), experiment)
+    return Contender(name, table["title"], table["role"], table.get("sizes", sizes), experiment, table.get("told", False))
 
 
 def read_figure(path) -> Figure:

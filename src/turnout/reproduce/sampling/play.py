@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from typing import cast
 
 import jax
 import numpy as np
@@ -13,6 +14,8 @@ from turnout.engines.tally import to_ledger
 from turnout.experiment.folder import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
+from turnout.samplers import Independent, Sampler
+from turnout.samplers.weighted import Weighted
 from turnout.seeds import Seeds
 from turnout.session import Cell, Session
 
@@ -47,7 +50,8 @@ class Task:
 def sessions(task: Task, built: Built) -> Iterator[tuple[list[Cell], Session]]:
     """Yield a session with the cells of all sizes, or one for each size where it fixes a shape; and the cells."""
     contender, run = task.contender, task.contender.experiment.run
-    algorithm, sampler = contender.experiment.algorithm, contender.sampler
+    sampler = told(contender, built) if contender.told else contender.sampler
+    algorithm = replace(contender.experiment.algorithm, **{"sampler": sampler})
     shapes = {field.name for field in fields(type(sampler)) if field.metadata.get("static")}
     # A run without metrics looks once, at its end, so that it is the rounds that are timed.
     looks = {"metrics": tuple(run.metrics), "every": run.every}
@@ -62,6 +66,17 @@ def sessions(task: Task, built: Built) -> Iterator[tuple[list[Cell], Session]]:
         fixed = replace(algorithm, **{"sampler": replace(sampler, **{"size": size})})
         cells = cells_of({}, task.seeds)
         yield [Cell({SIZE: size}, cell.seed) for cell in cells], Session(fixed, built.problem, cells=cells, **common)
+
+
+def told(contender: Contender, built: Built) -> Sampler:
+    """Return the contender's sampler with the G that its rule finds once everyone took part in a round."""
+    sampler, n = cast(Weighted, contender.sampler), built.problem.population.count
+    everyone = replace(contender.experiment.algorithm, **{"sampler": Independent(size=n, probability=sampler.probability)})
+    session = Session(everyone, built.problem, seeds=Seeds.of(0), rounds=1, every=1, metrics=("value",))
+    for _ in session.play():
+        pass
+    (state,) = session.progress.samplers
+    return replace(sampler, probability=replace(sampler.probability, bound=float(state.bound)))
 
 
 def play(task: Task, built: Built, check: Callable[[], None]) -> Frames:

@@ -35,6 +35,7 @@ def among(sizes: list[int]) -> str:
 def verdict(paper: Paper, numbers: Numbers) -> list[str]:
     """Say what of the paper's claims was found, and what goes beyond it."""
     return [
+        advantage(paper),
         rivals(paper, numbers, "regret", "cumulative dynamic regret"),
         rivals(paper, numbers, "variance", "mean variance over all rounds"),
         rivals(paper, numbers, "late", f"mean variance of the last {paper.late} rounds"),
@@ -47,6 +48,15 @@ def verdict(paper: Paper, numbers: Numbers) -> list[str]:
         residual(paper, numbers),
         equal(paper, numbers),
     ]
+
+
+def advantage(paper: Paper) -> str:
+    """Say which rules know beforehand what others have to find out."""
+    told = listed([each.title for each in paper.contenders.values() if each.told])
+    return (
+        f"{told} are told how large all clients’ first feedback is, as their authors assume: an advantage over the others, which "
+        f"learn it from their first cohort. Its size is far from everyone’s where few clients have most of the weight."
+    )
 
 
 def rivals(paper: Paper, numbers: Numbers, measure: str, name: str) -> str:
