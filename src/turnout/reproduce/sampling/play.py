@@ -14,7 +14,7 @@ from turnout.engines.tally import to_ledger
 from turnout.experiment.folder import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
-from turnout.samplers import Independent, Sampler
+from turnout.samplers import Independent
 from turnout.samplers.weighted import Weighted
 from turnout.seeds import Seeds
 from turnout.session import Cell, Session
@@ -68,7 +68,7 @@ def sessions(task: Task, built: Built) -> Iterator[tuple[list[Cell], Session]]:
         yield [Cell({SIZE: size}, cell.seed) for cell in cells], Session(fixed, built.problem, cells=cells, **common)
 
 
-def told(contender: Contender, built: Built) -> Sampler:
+def told(contender: Contender, built: Built) -> Weighted:
     """Return the contender's sampler with the G that its rule finds once everyone took part in a round."""
     sampler, n = cast(Weighted, contender.sampler), built.problem.population.count
     everyone = replace(contender.experiment.algorithm, **{"sampler": Independent(size=n, probability=sampler.probability)})
