@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from scaffold import Scaffold
 
 import turnout as t
 from turnout.data.dataset import Dataset
@@ -31,15 +30,20 @@ class Row:
     bytes_down: float = 0
 
 
+LOCAL = t.own.Gradient(lr=0.02, steps=3, tolerance=0.0)
+"""A client's own solver, which takes the same steps whatever the rounding."""
+
 ROWS = [
     Row("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=3), {"lr": 0.02}, 1, (1, 1), 0, 3),
     Row("fedavg-one-step", lambda s: t.FedAvg(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
     Row("fedavg-epochs", lambda s: t.FedAvg(s, lr=0.05, batch=3, epochs=2), {"lr": 0.02}, 1, (1, 1), 0, 2),
+    Row("fedprox", lambda s: t.FedProx(s, lr=0.05, steps=3, mu=0.7), {"mu": 0.2}, 1, (1, 1), 0, 3),
     Row("mbgd", lambda s: t.MbGd(s, lr=0.05), {"lr": 0.01}, 1, (1, 1), 0, 1, 0.05),
     Row("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=4), {"steps": 2}, 1, (1, 1), 0, 4),
     Row("mblocalgd-one-step", lambda s: t.MbLocalGd(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
     Row("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=4), {"lr": 0.02}, 1, (1, 1), 0, 4),
     Row("fedvarp-clients", lambda s: t.FedVarp(s, lr=0.05, steps=1, memory="clients"), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
+    Row("scaffold-one-step", lambda s: t.Scaffold(s, lr=0.05, steps=1), {"server_lr": 0.5}, 1, (2, 2), 0, 1, 0.05),
     Row(
         "sppm-gd",
         lambda s: t.Sppm(s, t.GradientDescent(smoothness=20.0, convexity=0.0), gamma=2.0, inner=1),
@@ -99,9 +103,10 @@ ROWS = [
         None,
         bytes_down=1,
     ),
+    Row("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), {"lr": 0.5}, 1, (1, 1), 0, None),
     # Loose enough that rounding does not decide how many steps a client takes.
-    Row("fedprox-sppm", lambda s: t.FedProxSppm(s, 0.5, inner=2, tolerance=1e-3), {"gamma": 0.7}, 2, (1, 1), 0, None),
-    Row("scaffold", lambda s: Scaffold(s, lr=0.02, steps=3), {"lr": 0.01}, 1, (2, 2), 0, 4),
+    Row("fedprox-sppm", lambda s: t.FedProxSppm(s, 0.5, 2, t.own.Bfgs(tolerance=1e-3)), {"gamma": 0.7}, 2, (1, 1), 0, None),
+    Row("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=3, option="I"), {"lr": 0.01}, 1, (2, 2), 0, 4),
 ]
 
 
@@ -120,6 +125,15 @@ ADAPTIVE = [
         (1, 1),
         0,
         2,
+    ),
+    Row(
+        "accfeddcd",
+        lambda _: t.AccFedDcd(t.Nice(3), LOCAL, convexity=0.1, smoothness=10.0),
+        {"lr": 0.5},
+        2,
+        (1, 1),
+        0,
+        None,
     ),
     Row(
         "fedavg-available",

@@ -5,12 +5,17 @@ import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import jax
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from turnout.data import catalogue, fetch, load, read_libsvm
 from turnout.data.catalogue import CATALOGUE, Entry
 from turnout.data.dataset import checksum
+from turnout.data.splits import ContiguousSplit
 from turnout.errors import UserError
+from turnout.problems import Multinomial
 
 TEXT = b"1 1:0.5 3:2\n-1 2:1\n1 4:-1\n"
 
@@ -139,3 +144,20 @@ def test_names_that_cannot_be_fetched_say_why(tmp_path):
         fetch("mnist", tmp_path)
     with pytest.raises(UserError, match="did you mean"):
         fetch("mushroms", tmp_path)
+
+
+def test_without_a_known_checksum_the_shape_is_verified(site, tmp_path, monkeypatch):
+    """As for rcv1_train.binary, whose format is that of this file: labels of -1 and 1, rows of length 1."""
+    text = b"-1 1:0.6 3:0.8\n1 2:1\n1 1:0.8 5:-0.6\n"
+    monkeypatch.setitem(CATALOGUE, "rcv", Entry("rcv", 3, 5, 2, "binary/rcv.bz2"))
+    site.serve("/datasets/binary/rcv.bz2", bz2.compress(text))
+    data = load("rcv", fetch("rcv", tmp_path, site.url).parent)
+    rows, scaled = (csr_array(d.features).toarray() for d in (data, data.normalized("rows")))
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
+    np.testing.assert_allclose(scaled, rows, rtol=1e-15)
+    problem = Multinomial.of(data, ContiguousSplit(3).split(data), mu=1e-3, intercept=False)
+    assert problem.start(jax.random.key(0))["weight"].shape == (5, 2) and problem.rows[1].tolist() == [0, 1, 1]
+    for wrong in (text[:-1] + b"1 1:1\n1 2:1\n", text[:-20], text.replace(b"5:", b"6:")):
+        site.serve("/datasets/binary/rcv.bz2", bz2.compress(wrong))
+        with pytest.raises(UserError, match="not the data set rcv"):
+            fetch("rcv", tmp_path, site.url)

@@ -266,3 +266,42 @@ def test_row_numbers_beyond_the_data_set_are_refused():
         Split.of([[2, 0], [3]], rows=3)
     with pytest.raises(UserError, match="client 1 of the split has no rows"):
         Split.of([[2, 0], []], rows=3)
+
+
+def test_the_remainder_may_go_to_the_last_client():
+    split = splits.ContiguousSplit(7, remainder="last").split(dataset(60))
+    assert np.array_equal(split.indices, np.arange(60)) and split.sizes.tolist() == [8] * 6 + [12]
+    with pytest.raises(UserError, match="61 clients cannot share the 60 rows"):
+        splits.ContiguousSplit(61, remainder="last").split(dataset(60))
+
+
+@given(st.integers(4, 30), st.integers(2, 6), st.integers(0, 50))
+@settings(max_examples=30, deadline=None)
+def test_two_classes_a_client_at_most_and_every_row_used(clients, classes, seed):
+    made = dataset(400, classes)
+    split = splits.TwoClassSplit(clients, seed).split(made)
+    assert split.clients == clients and split.sizes.min() >= 1
+    assert np.array_equal(np.sort(split.indices), np.arange(400))
+    assert all(np.unique(made.labels[rows]).size <= 2 for rows in members(split))
+    assert np.array_equal(split.indices, splits.TwoClassSplit(clients, seed).split(made).indices)
+
+
+def test_every_pair_of_classes_and_every_holder_is_equally_likely():
+    """Of 3 classes each client holds one of 3 pairs; a row is with each of its class's holders equally often."""
+    generator, clients = np.random.default_rng(0), 3000
+    holds = splits._pairs(generator, clients, 3)
+    assert np.all(holds.sum(axis=1) == 2)
+    counts = (~holds).sum(axis=0)
+    assert np.all(np.abs(counts - clients / 3) < 4 * np.sqrt(clients * 2 / 9))
+    holds = np.array([[True, True, False], [True, False, True], [True, True, False]])
+    owner = splits._deal(generator, holds, np.repeat([0, 1, 2], 3000))
+    first = np.bincount(owner[:3000], minlength=3)
+    assert np.all(np.abs(first - 1000) < 4 * np.sqrt(3000 * 2 / 9))
+    assert set(owner[3000:6000]) == {0, 2} and set(owner[6000:]) == {1}
+
+
+def test_two_classes_need_two_classes_with_clients_enough():
+    with pytest.raises(UserError, match="needs two classes, but made has 1"):
+        splits.TwoClassSplit(3).split(dataset(20, 1))
+    with pytest.raises(UserError, match="one of the 5 classes without a client"):
+        splits.TwoClassSplit(2).split(dataset(60, 5))

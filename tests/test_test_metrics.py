@@ -7,7 +7,7 @@ import turnout as t
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.errors import UserError
-from turnout.experiment.problems import LogisticSpec, of_width
+from turnout.experiment.problems import LogisticSpec, MultinomialSpec, of_width
 
 GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.normal(size=(40, 3))
@@ -45,7 +45,9 @@ def test_features_are_cut_or_filled_to_those_trained_with():
 def test_what_cannot_be_tested_is_said():
     with pytest.raises(UserError, match="needs rows to test with"):
         t.run(t.MbGd(t.Nice(2), lr=0.5), SPEC.build(DATA, SPLIT), rounds=1, metrics=("test_value",))
-    with pytest.raises(UserError, match="its classes are others"):
+    with pytest.raises(UserError, match="held has the label .*, which .* lacks"):
         SPEC.to_test(Dataset("held", HELD.features, HELD.labels + 1), DATA)
+    with pytest.raises(UserError, match=f"{DATA.name} has the label .*, which held lacks"):
+        MultinomialSpec(data="train").to_test(Dataset("held", HELD.features, np.full(HELD.rows, DATA.labels[0])), DATA)
     with pytest.raises(UserError, match="scales by the training rows"):
         LogisticSpec(data="train", normalize="columns").to_test(HELD, DATA)

@@ -434,9 +434,9 @@ def test_each_algorithm_has_its_theorem():
     known = constants_of(problem, sppm.sampler, minimum())
     one, two = bound_of(sppm, problem, known, t.Faults(0.1, "repeat")), bound_of(averaged, problem, known)
     assert (one.theorem, two.theorem) == (1, 2)
-    np.testing.assert_allclose(one.at(rounds, 3.0), theorem_1(rounds, 0.7, known.mu, known.sigma2, 3.0))
-    expected = theorem_2(rounds, 0.7, known.convexity, np.full(8, 1 / 8), known.gradient_norms2, 3.0)
-    np.testing.assert_allclose(two.at(rounds, 3.0), expected)
+    np.testing.assert_allclose(one.at(rounds), theorem_1(rounds, 0.7, known.mu, known.sigma2, known.distance2))
+    expected = theorem_2(rounds, 0.7, known.convexity, np.full(8, 1 / 8), known.gradient_norms2, known.distance2)
+    np.testing.assert_allclose(two.at(rounds), expected)
 
 
 def test_without_a_theorem_the_promise_holds_constants_and_floors(tmp_path):

@@ -1,11 +1,15 @@
 """turnout: federated optimization that counts what communication costs."""
 
+from turnout.algorithms import AccFedDcd as AccFedDcd
 from turnout.algorithms import FedAvg as FedAvg
 from turnout.algorithms import FedAvgSppm as FedAvgSppm
+from turnout.algorithms import FedDcd as FedDcd
+from turnout.algorithms import FedProx as FedProx
 from turnout.algorithms import FedProxSppm as FedProxSppm
 from turnout.algorithms import FedVarp as FedVarp
 from turnout.algorithms import MbGd as MbGd
 from turnout.algorithms import MbLocalGd as MbLocalGd
+from turnout.algorithms import Scaffold as Scaffold
 from turnout.algorithms import Sppm as Sppm
 from turnout.api import Sweep as Sweep
 from turnout.api import run as run
@@ -16,6 +20,7 @@ from turnout.exchange import Algorithm as Algorithm
 from turnout.exchange import Ask as Ask
 from turnout.exchange import Client as Client
 from turnout.exchange import Done as Done
+from turnout.exchange import Each as Each
 from turnout.exchange import Replies as Replies
 from turnout.exchange import on_client as on_client
 from turnout.faults import Faults as Faults
@@ -26,6 +31,7 @@ from turnout.prices import Seconds as Seconds
 from turnout.prices import Selection as Selection
 from turnout.problem import Population as Population
 from turnout.problem import Problem as Problem
+from turnout.problems import Chain as Chain
 from turnout.problems import Logistic as Logistic
 from turnout.problems import Multinomial as Multinomial
 from turnout.problems import Network as Network
@@ -78,6 +84,7 @@ from turnout.solvers import LocalNewton as LocalNewton
 from turnout.solvers import Newton as Newton
 from turnout.solvers import Scaffnew as Scaffnew
 from turnout.solvers import Sketch as Sketch
+from turnout.solvers import own as own
 from turnout.target import Target as Target
 from turnout.trace import Trace as Trace
 

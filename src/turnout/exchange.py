@@ -21,11 +21,24 @@ from turnout.records import record
 
 
 class Done(NamedTuple):
-    """What a local method returns: the reply, the client's new private state, and how many oracle queries it made."""
+    """What a local method returns: the reply, the client's new private state, and how many oracle queries it made.
+
+    `missed` counts local problems that were not solved as well as wanted; any is an error of the run.
+    """
 
     reply: Any
     state: Any = None
     queries: Any = 1
+    missed: Any = 0
+
+
+class Each(NamedTuple):
+    """A part of a message that differs from client to client: `values` [m, ...] are stacked over the cohort's m places.
+
+    The local method sees the plain value of its own place.
+    """
+
+    values: PyTree
 
 
 def on_client(method: Callable) -> Callable:
@@ -139,6 +152,10 @@ class Client(ABC):
         """The gradient of f_i at x."""
         return self.value_and_grad(x)[1]
 
+    def alone(self, f: Callable[[], PyTree]) -> PyTree:
+        """Return f(), which loops until it is done: an engine that works on a cohort at once may do so for one after another."""
+        return f()
+
     @abstractmethod
     def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
         """Apply `carry = body(carry)` `count` times, in whatever the oracle is written in."""
@@ -201,6 +218,13 @@ class Replies:
         return jax.tree.map(weigh, self.values)
 
 
+def opened(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyTree]]:
+    """Return what the `Each` parts of `message` hold, and how to write the message of one place from its own share of that."""
+    parts, structure = jax.tree.flatten(message, is_leaf=lambda part: isinstance(part, Each))
+    own = {k: part.values for k, part in enumerate(parts) if isinstance(part, Each)}
+    return own, lambda own: jax.tree.unflatten(structure, [own.get(k, part) for k, part in enumerate(parts)])
+
+
 NORM, LOSS, BOTH = "norm()", "loss()", "with_loss()"
 """The last parts of the addresses of a local method's variants: they reply with the norm of its reply, with the client's loss at
 the parameters that the message carries, or with both its reply and that loss."""
@@ -239,7 +263,7 @@ def _norm_of(method: Callable, like: PyTree) -> Callable:
 
     def ask_norm(client: Client, message: PyTree) -> Done:
         done = method(client, message)
-        return Done(norm(vector(done.reply, like)), queries=done.queries)
+        return Done(norm(vector(done.reply, like)), queries=done.queries, missed=done.missed)
 
     return ask_norm
 

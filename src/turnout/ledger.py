@@ -22,6 +22,7 @@ COUNTERS = (
     "arrivals",
     "aggregated",
     "unusable",
+    "missed",
     "queries_slowest",
     "queries_total",
 )
@@ -31,8 +32,8 @@ draws_*: selections of each kind. available, drawn: clients that each draw could
 beyond a cohort's places. exchanges: messages to a non-empty cohort. rejected: those of them that were rejected trial points of a
 line search. cohorts: exchanges whose cohort was fresh. reasks: arbitrary selections charged for asking a cohort again. contacts,
 arrivals: messages sent and replies that came. aggregated: replies that the algorithm was given. unusable: feedback to a sampler
-that was negative, NaN or infinite. queries_slowest, queries_total: oracle calls of the slowest client, summed over exchanges,
-and of all clients.
+that was negative, NaN or infinite. missed: local problems not solved as well as wanted. queries_slowest, queries_total: oracle
+calls of the slowest client, summed over exchanges, and of all clients.
 """
 
 EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up")

@@ -25,6 +25,7 @@ from turnout.problem import Problem
 from turnout.samplers.base import Sampler
 from turnout.seeds import Seeds
 from turnout.solvers import CohortSolver
+from turnout.solvers.own import LocalSolver
 from turnout.target import Target
 from turnout.trace import Trace
 
@@ -166,6 +167,11 @@ class Session:
                 f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "
                 "it nothing: give ask.observe finite numbers of at least 0"
             )
+        if totals["missed"]:
+            raise UserError(
+                f"{totals['missed']} local problems by round {self.round} were not solved as well as wanted: give the local solver "
+                "more steps, or a larger delta"
+            )
         if totals["lost"]:
             raise UserError(
                 f"{totals['lost']} drawn clients did not fit into a cohort's places: give the sampler a larger capacity"
@@ -204,7 +210,7 @@ def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
     """Fit the samplers and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
     if isinstance(node, Sampler):
         return node.fit(problem).during(rounds)
-    if isinstance(node, CohortSolver):
+    if isinstance(node, (CohortSolver, LocalSolver)):
         return node.bind(problem)
     if not is_dataclass(node):
         return node

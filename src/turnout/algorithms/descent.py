@@ -1,9 +1,12 @@
 """Descent from the server's parameters: what algorithms share whose clients take steps of their own."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
 
 from turnout.errors import UserError
 from turnout.exchange import Algorithm, Client, Done, on_client
@@ -15,14 +18,14 @@ from turnout.samplers import Sampler
 class LocalDescent(Algorithm):
     """y_i is x after E local steps y <- y - lr grad f_i(y).
 
-    `steps` is E, on all rows; or else there are `epochs` passes over the client's shuffled rows, each step with the gradient on
-    the next `batch` of them, fewer at the end of a pass: E = epochs ceil(n_i / batch). With `decay` lr falls as
-    lr / (1 + t / decay), t = 0, 1, ... counting rounds, and is sent along.
+    `steps` is E, on all rows, or a list with one E_i for each client; or else there are `epochs` passes over the client's
+    shuffled rows, each step with the gradient on the next `batch` of them, fewer at the end of a pass: E_i =
+    epochs ceil(n_i / batch). With `decay` lr falls as lr / (1 + t / decay), t = 0, 1, ... counting rounds, and is sent along.
     """
 
     sampler: Sampler
     lr: Positive
-    steps: Count | None = None
+    steps: Count | list[Count] | Int[np.ndarray, " n"] | None = None
     decay: Positive | None = None
     batch: Count | None = static(default=None)
     epochs: Count | None = None
@@ -39,20 +42,42 @@ class LocalDescent(Algorithm):
         if not any(given) and self.steps is None:
             object.__setattr__(self, "steps", self.usual)
 
+    def bind(self, problem):
+        if not isinstance(self.steps, (list, np.ndarray)):
+            return self
+        whole = all(isinstance(steps, (int, np.integer)) and steps >= 1 for steps in self.steps)
+        if not whole or len(self.steps) != problem.clients:
+            name, n = type(self).__name__, problem.clients
+            raise UserError(f"{name}.steps must be one whole number of at least 1, or a list of {n}, one for each client")
+        return replace(self, steps=np.array(self.steps, "int32"))
+
     def message(self, ask, x):
         """Return the message to descend from x: x alone, or with this round's learning rate where that falls."""
         return x if self.decay is None else (x, decayed(self, ask.round))
 
+    def received(self, message):
+        """Return x and the learning rate of a `message`."""
+        return (message, self.lr) if self.decay is None else message
+
+    def descend(self, client: Client, message, also=None) -> Done:
+        """Reply with y_i - x, one query a step; `also(y)`, where given, is added to the gradient of every step."""
+        x, lr = self.received(message)
+
+        def step(oracle, y):
+            gradient = oracle.grad(y)
+            return add(y, gradient if also is None else add(gradient, also(y)), -lr)
+
+        if self.batch is None:
+            steps = self.steps if jnp.ndim(self.steps) == 0 else jnp.asarray(self.steps)[client.id]
+            y = client.loop(steps, lambda y: step(client, y), x)
+        else:
+            y, steps = client.passes(client.key, self.epochs, self.batch, step, x)
+        return Done(add(y, x, -1.0), queries=steps)
+
     @on_client
     def train(self, client: Client, message) -> Done:
         """y_i - x."""
-        x, lr = (message, self.lr) if self.decay is None else message
-        if self.batch is None:
-            y, steps = client.loop(self.steps, lambda y: add(y, client.grad(y), -lr), x), self.steps
-        else:
-            work = client.key, self.epochs, self.batch
-            y, steps = client.passes(*work, lambda batch, y: add(y, batch.grad(y), -lr), x)
-        return Done(add(y, x, -1.0), queries=steps)
+        return self.descend(client, message)
 
 
 def decayed(algorithm, round):
@@ -65,3 +90,8 @@ def decayed(algorithm, round):
 def add(x, step, factor=1.0):
     """x + factor step, leaf by leaf."""
     return jax.tree.map(lambda x, step: x + factor * step, x, step)
+
+
+def zeros(x):
+    """Return zeros like the parameters x."""
+    return jax.tree.map(jnp.zeros_like, x)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import LocalDescent, add
+from turnout.algorithms.descent import LocalDescent, add, zeros
 from turnout.exchange import on_client
 from turnout.records import Count, record, static
 
@@ -34,7 +34,7 @@ class FedVarp(LocalDescent):
     clients: Count | None = static(default=None, repr=False)
 
     def bind(self, problem):
-        return replace(self, clients=problem.clients)
+        return replace(super().bind(problem), clients=problem.clients)
 
     def start(self, ask, x):
         if self.memory == "clients":
@@ -63,11 +63,6 @@ class FedVarp(LocalDescent):
         if self.memory == "server":
             return done
         return done._replace(reply=add(done.reply, client.state, -1.0), state=done.reply)
-
-
-def zeros(x: PyTree) -> PyTree:
-    """Return zeros like the parameters x."""
-    return jax.tree.map(jnp.zeros_like, x)
 
 
 def kept(variates: PyTree, replies) -> PyTree:

@@ -2,7 +2,7 @@
 
 from turnout.algorithms.descent import add, decayed
 from turnout.exchange import Algorithm, Done, on_client
-from turnout.records import Positive, record
+from turnout.records import Count, Positive, record, static
 from turnout.samplers import Sampler
 
 
@@ -10,12 +10,14 @@ from turnout.samplers import Sampler
 class MbGd(Algorithm):
     """x <- x - lr sum_{i in S} (lambda_i / p_i) grad f_i(x): MB-GD of Cohort Squeeze, section 3.5.
 
-    With `decay` lr falls as lr / (1 + t / decay), t = 0, 1, ... counting rounds.
+    With `batch` clients reply with the mean gradient of so many rows drawn uniformly with replacement, unbiased for grad f_i(x):
+    MB-SGD (Woodworth et al., 2020). With `decay` lr falls as lr / (1 + t / decay), t = 0, 1, ... counting rounds.
     """
 
     sampler: Sampler
     lr: Positive
     decay: Positive | None = None
+    batch: Count | None = static(default=None)
 
     def round(self, ask, x):
         replies = ask(self.sampler, self.gradient, x)
@@ -24,4 +26,5 @@ class MbGd(Algorithm):
 
     @on_client
     def gradient(self, client, x):
-        return Done(client.grad(x))
+        rows = client if self.batch is None else client.batch(client.key, self.batch)
+        return Done(rows.grad(x))

@@ -56,7 +56,7 @@ def show(found) -> None:
     if isinstance(theory.bound, str):
         console.print(f"No bound: {escape(theory.bound)}.")
     if curves:
-        console.print("Bound on E|x_t - x*|^2, the proximal steps being exact:")
+        console.print("Bound on E|x_t - x*|^2, the local problems being solved exactly:")
         shown = Table("round")
         for label in curves:
             shown.add_column(label, justify="right")
@@ -79,7 +79,9 @@ def _numbers(found) -> list[tuple[str, str]]:
         ("|x_0 - x*|^2", f"{known.distance2:.4g}"),
         ("|grad f_i(x*)|^2, smallest and largest", _range(known.gradient_norms2)),
     ]
-    if isinstance(theory.bound, Bound):
+    if isinstance(theory.bound, Bound) and found.gamma is None:
+        rows.append((f"factor of a round (Theorem {theory.bound.theorem})", f"{theory.bound.rate:.6g}"))
+    elif isinstance(theory.bound, Bound):
         what = f"neighbourhood at gamma = {found.gamma:g} (Theorem {theory.bound.theorem})"
         rows.append((what, f"{theory.bound.neighbourhood:.4g}"))
     if found.recommended is not None:

@@ -15,4 +15,5 @@ from turnout.data.splits import PowerSplit as PowerSplit
 from turnout.data.splits import SortedSplit as SortedSplit
 from turnout.data.splits import Split as Split
 from turnout.data.splits import SplitKind as SplitKind
+from turnout.data.splits import TwoClassSplit as TwoClassSplit
 from turnout.data.synthetic import synthetic as synthetic

@@ -24,7 +24,7 @@ class Entry:
     """One known data set; `classes` is None for regression, `remote` is its file on the LIBSVM site.
 
     `checksum` is `dataset.checksum` of the parsed content, so that neither compression nor spelling nor the order of
-    rows matters; None for what comes with scikit-learn or is `generated`.
+    rows matters; None for what comes with scikit-learn or is `generated`, and where it is not known: then the shape is verified.
     """
 
     name: str
@@ -60,6 +60,7 @@ _ENTRIES = (
     Entry(
         "news20", 15935, 62061, 20, "multiclass/news20.bz2", "e8ae5de7e1fc61bf08676909d7164652fb72cdb7509394975ec030b6775b7644"
     ),
+    Entry("rcv1_train.binary", 20242, 47236, 2, "binary/rcv1_train.binary.bz2"),
     Entry("mnist", 60000, 784, 10, None, "5bdc86d445a407a405454c767798f67780ebe32d2df4c2dd260e57bf8f110c88"),
     Entry("mnist.t", 10000, 784, 10, None, "3c0717c156f23bb4a16d89e2311d239cfbd942f49aab592944bc8ae49347f1f7"),
     Entry("breast_cancer", 569, 30, 2, bundled=True),
@@ -110,7 +111,7 @@ def present(name: str, folder: str | Path | None = None) -> Path | None:
 
 
 def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
-    """Download a known data set into `folder`, verify its content and return its path.
+    """Download a known data set into `folder`, verify its content (its shape where no checksum is known) and return its path.
 
     Whatever goes wrong raises `UserError` and leaves what was in the folder as it was.
     """
@@ -154,12 +155,18 @@ def _download(name: str, url: str) -> bytes:
 
 def _verify(entry: Entry, path: Path, url: str) -> None:
     try:
-        wrong = checksum(read_libsvm(path, entry.features)) != entry.checksum
+        wrong = _differs(entry, read_libsvm(path, entry.features))
     except UserError as error:
         wrong = str(error).replace(f"{path}, ", "").replace(f"{path}: ", "")
     if wrong:
-        what = "its checksum differs" if wrong is True else wrong
-        raise UserError(f"{url} is not the data set {entry.name} ({what}): fetch it again, or give another --base-url")
+        raise UserError(f"{url} is not the data set {entry.name} ({wrong}): fetch it again, or give another --base-url")
+
+
+def _differs(entry: Entry, dataset: Dataset) -> str | None:
+    """Say in what `dataset`, which has the width of `entry`, is not what the catalogue knows; None where nothing differs."""
+    if entry.checksum is not None:
+        return "its checksum differs" if checksum(dataset) != entry.checksum else None
+    return f"it has {dataset.rows} rows, not {entry.rows}" if dataset.rows != entry.rows else None
 
 
 def _known(entry: Entry, path: Path) -> Dataset:

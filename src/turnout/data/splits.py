@@ -108,14 +108,22 @@ class SortedSplit:
 
 @config
 class ContiguousSplit:
-    """Rows in the order of the file, cut into equal blocks."""
+    """Rows in the order of the file, cut into equal blocks.
+
+    What rows / clients leaves over goes one row each to the first clients ("spread"), or all to the last one ("last").
+    """
 
     clients: Count
+    remainder: Literal["spread", "last"] = "spread"
     kind: Literal["contiguous"] = "contiguous"
 
     def split(self, dataset: Dataset) -> Split:
         """Return the split of `dataset`."""
-        return _equal(self.kind, dataset, self.clients, np.arange(dataset.rows))
+        rows = np.arange(dataset.rows)
+        if self.remainder == "spread":
+            return _equal(self.kind, dataset, self.clients, rows)
+        _enough_rows(self.kind, dataset, self.clients)
+        return Split(rows, np.append(np.arange(self.clients) * (dataset.rows // self.clients), dataset.rows))
 
 
 @config
@@ -166,6 +174,40 @@ class DirichletSplit:
         return Split.of([np.concatenate(parts) for parts in zip(*dealt, strict=True)], dataset.rows)
 
 
+@config
+class TwoClassSplit:
+    """Each client draws a pair of classes; each row goes to one of the clients that hold its class, all equally likely.
+
+    Clients differ in size. The draw is repeated, at most `TRIES` times, until every class has a client and every client a row
+    (FedDCD, section 8.4).
+    """
+
+    clients: Count
+    seed: Index = 0
+    kind: Literal["two-classes"] = "two-classes"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`."""
+        _enough_rows(self.kind, dataset, self.clients)
+        classes, labels = np.unique(dataset.labels, return_inverse=True)
+        if classes.size < 2:
+            raise UserError(f"split 'two-classes' needs two classes, but {dataset.name} has {classes.size}: take another split")
+        generator = np.random.default_rng(self.seed)
+        for _ in range(TRIES):
+            holds = _pairs(generator, self.clients, classes.size)
+            if not holds.any(axis=0).all():
+                continue
+            owner = _deal(generator, holds, labels)
+            if np.bincount(owner, minlength=self.clients).all():
+                break
+        else:
+            raise UserError(
+                f"split 'two-classes': {TRIES} draws all left one of the {self.clients} clients without a row, or one of the "
+                f"{classes.size} classes without a client: take another number of clients"
+            )
+        return Split(np.argsort(owner, kind="stable"), _offsets(np.bincount(owner)))
+
+
 TRIES = 1000
 
 
@@ -202,7 +244,7 @@ class PowerSplit:
         return Split(np.random.default_rng(self.seed).permutation(dataset.rows), _offsets(sizes))
 
 
-SplitKind = Union[KMeansSplit, SortedSplit, ContiguousSplit, IidSplit, DirichletSplit, NaturalSplit, PowerSplit]
+SplitKind = Union[KMeansSplit, SortedSplit, ContiguousSplit, IidSplit, DirichletSplit, TwoClassSplit, NaturalSplit, PowerSplit]
 
 
 def _offsets(sizes) -> np.ndarray:
@@ -231,6 +273,24 @@ def _kmeans(dataset: Dataset, clusters: int, seed: int) -> np.ndarray:
         # Fewer distinct rows than clusters leave a cluster empty, which is reported as an error of its own.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(clusters, n_init=10, random_state=seed).fit_predict(dataset.features)
+
+
+def _pairs(generator: np.random.Generator, clients: int, classes: int) -> np.ndarray:
+    """Return which classes each client holds [clients, classes]: two, every pair equally likely."""
+    first = generator.integers(classes, size=clients)
+    second = (first + generator.integers(1, classes, size=clients)) % classes
+    holds = np.zeros((clients, classes), bool)
+    holds[np.arange(clients), first] = holds[np.arange(clients), second] = True
+    return holds
+
+
+def _deal(generator: np.random.Generator, holds: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the client of each row [rows]: one of those that hold its label, all equally likely."""
+    owner = np.empty(labels.size, np.int64)
+    for label, holders in enumerate(holds.T):
+        mine = labels == label
+        owner[mine] = generator.choice(np.flatnonzero(holders), size=np.count_nonzero(mine))
+    return owner
 
 
 def _counts(cuts: np.ndarray, totals: np.ndarray) -> np.ndarray:

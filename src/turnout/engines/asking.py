@@ -15,7 +15,7 @@ from turnout.engines.job import Job
 from turnout.engines.quality import Quality, judge
 from turnout.engines.tally import add_events
 from turnout.errors import UserError
-from turnout.exchange import BOTH, LOSS, NORM, Ask, Done, Replies, address, local_method, norm
+from turnout.exchange import BOTH, LOSS, NORM, Ask, Done, Replies, address, local_method, norm, opened
 from turnout.ledger import Site, payload, vector, vectors
 from turnout.samplers.base import Sampler, samplers_in, whole
 
@@ -89,6 +89,7 @@ class EngineAsk(Ask):
         key = self.job.seeds.fault(self.round, self.state.exchanges)
         everyone = None
         if self.state.quality is not None:
+            self._same_for_all(message, "metrics judge the draws by the replies of all clients")
             nobody_lost = jnp.zeros(self.job.population.count, "int32")
             everyone = self._run_clients(whole(self.job.population), name, message, nobody_lost)
         done, answered = self._send(path, cohort, name, message, key, self._fresh(cohort), everyone)
@@ -107,6 +108,9 @@ class EngineAsk(Ask):
         and who answered. What `everyone` would return is not computed again.
         """
         local_method(self.algorithm, name, self.job.start)
+        own, write = opened(message)
+        if any(leaf.shape[:1] != (cohort.places,) for leaf in jax.tree.leaves(own)):
+            raise UserError(f"Each in a message to {name} needs arrays stacked over the cohort's {cohort.places} places")
         faults, losses, answered = self.job.faults, jnp.zeros(cohort.places, "int32"), cohort.active
         if faults is not None:
             losses = jnp.where(cohort.active, faults.losses(key, cohort.ids), 0)
@@ -116,9 +120,9 @@ class EngineAsk(Ask):
         else:
             done = jax.tree.map(lambda leaf: leaf[cohort.ids], everyone)
         again = losses if faults is not None and faults.repeats else jnp.zeros_like(losses)
-        one = jax.tree.map(lambda reply: reply[0], done.reply)
-        self._asked = self._site(path, name, cohort, message, one)
-        self._count(self._asked, exchange_events(cohort, fresh, answered, done.queries, again))
+        first_own, first_reply = jax.tree.map(lambda stacked: stacked[0], (own, done.reply))
+        self._asked = self._site(path, name, cohort, write(first_own), first_reply)
+        self._count(self._asked, exchange_events(cohort, fresh, answered, done, again))
         return done, answered
 
     def _preview(self, number: int, path: str, method, message: PyTree) -> None:
@@ -134,6 +138,7 @@ class EngineAsk(Ask):
         asked = sampler.consulted(self.state.samplers[number], jax.random.fold_in(draw, n), self.job.population)
         what = LOSS if sampler.measures == "loss" else NORM
         name, message = f"{address(self.algorithm, method)}.{what}", strongly_typed(message)
+        self._same_for_all(message, "the sampler asks clients before it draws")
         if sampler.charges:
             key = jax.random.fold_in(self.job.seeds.fault(self.round, self.state.exchanges), n)
             events = {"draws_arbitrary": asked.selections, "available": asked.available, "drawn": asked.size}
@@ -146,6 +151,11 @@ class EngineAsk(Ask):
         values = jnp.zeros(n, done.reply.dtype).at[places].set(done.reply, mode="drop")
         answered = jnp.zeros(n, bool).at[places].set(True, mode="drop")
         self._learn(number, lambda state: sampler.preview(state, values, answered, self.job.population))
+
+    def _same_for_all(self, message: PyTree, why: str) -> None:
+        """Raise `UserError` where `message` differs from client to client, since only a cohort's places have a message then."""
+        if opened(message)[0]:
+            raise UserError(f"{why}, but {type(self.algorithm).__name__} has a message of its own for each: do without these")
 
     def observe(self, replies, feedback=None):
         place = self._place(replies.cohort)
@@ -243,7 +253,8 @@ class EngineAsk(Ask):
             self.state = self.state._replace(counts=add_events(self.state.counts, number, events))
 
     def _place(self, cohort: Cohort) -> int | None:
-        return next((k for k, (known, *_) in enumerate(self._drawn) if known is cohort), None)
+        """Return the number of the draw that `cohort`, or the one that it is a part of, came from; None if from elsewhere."""
+        return next((k for k, (known, *_) in enumerate(self._drawn) if known.ids is cohort.ids), None)
 
     def _hears_losses(self, cohort: Cohort) -> bool:
         """Whether the sampler that drew the cohort learns from losses."""
@@ -252,12 +263,15 @@ class EngineAsk(Ask):
         return sampler is not None and sampler.learns and sampler.measures == "loss"
 
     def _fresh(self, cohort: Cohort):
-        """1 if this cohort is asked for the first time since it was drawn; one from elsewhere counts as asked again."""
+        """1 if this cohort is asked for the first time since it was drawn; one from elsewhere counts as asked again.
+
+        A part of a cohort with nobody in it is not asked, so that the cohort stays fresh.
+        """
         place = self._place(cohort)
         if place is None:
             return jnp.zeros((), "int32")
         asked = list(self.state.asked)
-        fresh, asked[place] = 1 - asked[place], jnp.ones((), "int32")
+        fresh, asked[place] = 1 - asked[place], jnp.where(cohort.size > 0, 1, asked[place]).astype("int32")
         self.state = self.state._replace(asked=tuple(asked))
         return fresh
 
@@ -271,16 +285,17 @@ class EngineAsk(Ask):
         self.state = state
 
 
-def exchange_events(cohort: Cohort, fresh, answered, queries, again) -> dict:
-    """What one exchange is charged, given each place's `queries` and how often it was asked `again`, both [m]."""
+def exchange_events(cohort: Cohort, fresh, answered, done: Done, again) -> dict:
+    """What one exchange is charged, given what each place returned and how often it was asked `again` [m]."""
     met = (cohort.size > 0).astype("int32")
-    asked = jnp.where(cohort.active, queries, 0)
+    asked = jnp.where(cohort.active, done.queries, 0)
     return {
         "exchanges": met + jnp.max(again),
         "cohorts": met * fresh,
         "reasks": met * (1 - fresh) * cohort.selections + jnp.max(again),
         "contacts": cohort.size + jnp.sum(again, dtype="int32"),
         "arrivals": jnp.sum(answered, dtype="int32"),
+        "missed": jnp.sum(jnp.where(cohort.active, done.missed, 0), dtype="int32"),
         "queries_slowest": jnp.max(asked),
         "queries_total": jnp.sum(asked, dtype="int32"),
     }
@@ -297,4 +312,5 @@ def finished(done: Done, state: PyTree) -> Done:
         strongly_typed(done.reply),
         strongly_typed(state if done.state is None else done.state),
         jnp.asarray(done.queries, "int32"),
+        jnp.asarray(done.missed, "int32"),
     )

@@ -61,6 +61,17 @@ class JaxClient(Client):
 
         return one_by_one(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
 
+    def alone(self, f):
+        # An oracle of tiles serves all clients of a cohort at once, and would be wasted on one.
+        if not isinstance(self._oracle, RowsOracle):
+            return f()
+        shapes = jax.eval_shape(f)
+
+        def nothing():
+            return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+        return one_by_one(lambda: lax.cond(self._active, f, nothing))
+
     def _of(self, numbers, weights):
         """This client with the weighted sum over the rows `numbers` in the place of f_i."""
         return JaxClient(self.id, self.key, self.state, self._oracle.at(numbers, weights))

@@ -13,7 +13,7 @@ from turnout.engines.client import JaxClient
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin, first_state, look, play_round
 from turnout.errors import UserError
-from turnout.exchange import local_method
+from turnout.exchange import local_method, opened
 from turnout.ledger import Site
 
 PLACES = 1024
@@ -87,14 +87,15 @@ class CompiledAsk(EngineAsk):
     def _run_clients(self, cohort, method, message, losses):
         key = self.job.seeds.exchange(self.round, self.state.exchanges)
         run = local_method(self.algorithm, method, self.job.start)
+        own, write = opened(message)
         kept = jax.tree.map(lambda leaf: leaf[cohort.ids], self.state.clients)
 
         def local(place):
-            i, active, state = place
+            i, active, state, own = place
             client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
-            return finished(run(client, message), state)
+            return finished(run(client, write(own)), state)
 
-        places = (cohort.ids, cohort.active, kept)
+        places = (cohort.ids, cohort.active, kept, own)
         if cohort.places <= self.job.chunk:
             return jax.vmap(local)(places)
         return lax.map(local, places, batch_size=self.job.chunk)

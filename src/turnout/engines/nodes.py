@@ -13,7 +13,7 @@ from turnout.engines.client import JaxClient, RowsOracle
 from turnout.engines.compiled import discover
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin, look, play_round
-from turnout.exchange import Done, local_method
+from turnout.exchange import Done, local_method, opened
 from turnout.problem import Problem
 from turnout.rows import row_count, take
 from turnout.seeds import Seeds
@@ -46,7 +46,7 @@ class Node:
             mine = self.algorithm, self.problem, self.start, self.weights, self.number, self.state
             done = _local(*mine, key, message, name=header["method"])
             self._last, self._new_state = (*exchange, header["method"]), jax.tree.map(np.asarray, done.state)
-            self._reply = encode(done.reply, self.start, {"queries": int(done.queries)})
+            self._reply = encode(done.reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
         return self._reply
 
     def commit(self, round: int, exchange: int) -> None:
@@ -91,20 +91,22 @@ class NodesAsk(EngineAsk):
 
     def _run_clients(self, cohort, method, message, losses):
         exchange = {"round": int(self.round), "exchange": int(self.state.exchanges)}
-        request = encode(jax.tree.map(np.asarray, message), self.job.start, {"method": method, **exchange})
+        own, write = opened(jax.tree.map(np.asarray, message))
+        messages = [write(jax.tree.map(lambda a, k=k: a[k], own)) for k in range(cohort.places if own else 1)]
+        requests = [encode(message, self.job.start, {"method": method, **exchange}) for message in messages]
         ids, losses = np.asarray(cohort.ids), np.asarray(losses)
         places = np.flatnonzero(cohort.active)
         arrived = {}
         for place in self.arrival.permutation(places):
             # A lost reply was computed all the same; whether it is asked for again is the policy's affair.
             for _ in range(1 + int(losses[place])):
-                reply = self.nodes[ids[place]].answer(request)
+                reply = self.nodes[ids[place]].answer(requests[place if own else 0])
             arrived[place] = decode(reply, self.job.start)
-        empty = self._empty_reply(method, message)
-        values = [arrived[k][0] if k in arrived else empty for k in range(cohort.places)]
-        queries = [arrived[k][1]["queries"] if k in arrived else 0 for k in range(cohort.places)]
+        empty = self._empty_reply(method, messages[0]), {"queries": 0, "missed": 0}
+        values, headers = zip(*(arrived.get(k, empty) for k in range(cohort.places)), strict=True)
+        queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *values)
-        return Done(stacked, None, jnp.asarray(queries, "int32"))
+        return Done(stacked, None, queries, missed)
 
     def _commit(self, cohort, answered, states):
         for i in np.asarray(cohort.ids)[np.asarray(answered)]:

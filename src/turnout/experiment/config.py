@@ -63,18 +63,18 @@ class Experiment:
 
     def to_toml(self) -> str:
         """Return the complete configuration, every default filled in; what is not given and has none is left out."""
-        algorithm = _table("algorithm", self.algorithm)
+        algorithm = _table(self.algorithm)
         tables = {
             "name": self.name,
-            "problem": _table("problem", self.problem),
-            "split": _table("split", self.split),
+            "problem": _table(self.problem),
+            "split": _table(self.split),
             "sampler": algorithm.pop("sampler"),
             "algorithm": algorithm,
             "run": _given(vars(self.run)),
         }
         if self.target is not None:
             tables["target"] = _given(vars(self.target))
-        tables["price"] = [_table("price", price) for price in self.prices]
+        tables["price"] = [_table(price) for price in self.prices]
         if self.faults is not None:
             tables["faults"] = _given(vars(self.faults))
         if self.sweep:
@@ -142,14 +142,15 @@ class Reader:
         if isinstance(content, str):
             content = {"kind": content}
         if not isinstance(content, dict) or not isinstance(content.get("kind"), str):
-            raise self.error(path, f"table [{table}] needs a kind: one of {', '.join(sorted(TABLES[table]))}")
+            name = [part for part in path if isinstance(part, str)][-1]
+            raise self.error(path, f"table [{name}] needs a kind: one of {', '.join(sorted(TABLES[table]))}")
         kind, rest = content["kind"], {key: value for key, value in content.items() if key != "kind"}
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]
-        for name, others in _records(cls).items():
-            if name not in parts and (not others or isinstance(rest.get(name), (str, dict))):
-                parts[name] = self.kind(name, (*path, name))
+        for name, (part, optional) in _records(cls).items():
+            if name not in parts and (not optional or isinstance(rest.get(name), (str, dict))):
+                parts[name] = self.kind(part, (*path, name))
                 rest.pop(name, None)
         return self.plain(cls, path, rest, **parts)
 
@@ -167,8 +168,12 @@ class Reader:
         except pydantic.ValidationError as error:
             first, *others = error.errors()
             where = (*path, *(part for part in first["loc"] if isinstance(part, str) and part in model.model_fields))
-            # A field that may be one of several things has an error for each of them.
-            same = [other for other in others if other["loc"][:1] == first["loc"][:1] and other["input"] == first["input"]]
+            # A field that may be one of several things has an error for each of them, arrays being none that a file could hold.
+            same = [
+                other
+                for other in others
+                if other["loc"][:1] == first["loc"][:1] and other["input"] == first["input"] and other["type"] != "is_instance_of"
+            ]
             raise self.error(where, _sentence(first, *same)) from None
         except UserError as error:
             raise self.error(path, str(error)) from None
@@ -221,15 +226,16 @@ def line_of(text: str, path: tuple) -> int | None:
 
 
 @functools.cache
-def _records(cls) -> dict[str, bool]:
-    """Return the fields of `cls` that a table with a kind may fill, and whether something else may fill them too."""
-    hints = {name: hint for name, hint in typing.get_type_hints(cls).items() if name in TABLES}
-    options = {name: typing.get_args(hint) or (hint,) for name, hint in hints.items()}
-    return {
-        name: len(choices) > 1
-        for name, choices in options.items()
-        if any(issubclass(kind, choice) for kind in TABLES[name].values() for choice in choices if isinstance(choice, type))
-    }
+def _records(cls) -> dict[str, tuple[str, bool]]:
+    """Return the fields of `cls` that a table with a kind may fill, which table, and whether something else may fill them too."""
+    hints, found = typing.get_type_hints(cls), {}
+    for field in dataclasses.fields(cls):
+        choices = typing.get_args(hints[field.name]) or (hints[field.name],)
+        classes = tuple(choice for choice in choices if isinstance(choice, type))
+        for table, kinds in TABLES.items():
+            if table.split()[-1] == field.name and any(issubclass(kind, classes) for kind in kinds.values()):
+                found[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING
+    return found
 
 
 @functools.cache
@@ -265,8 +271,8 @@ def _given(values: dict) -> dict:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _table(name: str, value) -> dict:
+def _table(value) -> dict:
     """Return the record `value` and those it holds as tables with their kinds, unshown fields left out."""
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-    content = {key: _table(key, part) if dataclasses.is_dataclass(part) else part for key, part in _given(fields).items()}
-    return {"kind": kind_of(name, value), **content}
+    content = {key: _table(part) if dataclasses.is_dataclass(part) else part for key, part in _given(fields).items()}
+    return {"kind": kind_of(value), **content}

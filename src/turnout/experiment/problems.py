@@ -37,8 +37,8 @@ class DataSpec:
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
         held = replace(held, features=of_width(held.features, trained.features.shape[1])).normalized(self.normalize)
         problem = self.build(held, Split.of([np.arange(held.rows)], held.rows))
-        if problem.classifies and not np.array_equal(np.unique(held.labels), np.unique(trained.labels)):
-            raise UserError(f"{held.name} cannot test what {trained.name} trains: its classes are others")
+        if problem.classifies:
+            same_labels(held, trained)
         return problem
 
     def client_weights(self, split: Split) -> np.ndarray | None:
@@ -61,9 +61,10 @@ class MultinomialSpec(DataSpec):
 
     mu: NonNegative = 0.0
     initial: Literal["zeros", "uniform"] = "zeros"
+    intercept: bool = True
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        return problems.Multinomial.of(dataset, split, self.mu, self.client_weights(split), self.initial)
+        return problems.Multinomial.of(dataset, split, self.mu, self.client_weights(split), self.initial, self.intercept)
 
 
 @config
@@ -82,9 +83,23 @@ class NetworkSpec(DataSpec):
 
     mu: NonNegative = 0.0
     hidden: Count = 32
+    activation: Literal["tanh", "relu"] = "tanh"
+    intercept: bool = True
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        return problems.Network.of(dataset, split, self.hidden, self.mu, self.client_weights(split))
+        weights = self.client_weights(split)
+        return problems.Network.of(dataset, split, self.hidden, self.mu, weights, self.activation, self.intercept)
+
+
+def same_labels(held: Dataset, trained: Dataset) -> None:
+    """Raise `UserError` where one of the two data sets has a label that the other lacks."""
+    for has, lacks in ((held, trained), (trained, held)):
+        extra = np.setdiff1d(has.labels, lacks.labels)
+        if extra.size:
+            raise UserError(
+                f"{held.name} cannot test what {trained.name} trains, since {has.name} has the label {extra[0]}, which "
+                f"{lacks.name} lacks: give a test set with the same labels"
+            )
 
 
 def of_width(features, width: int):

@@ -4,6 +4,7 @@ from turnout import algorithms, prices, samplers, solvers
 from turnout.data import splits
 from turnout.experiment import problems
 from turnout.samplers import probabilities
+from turnout.solvers import own
 
 TABLES = {
     "problem": {
@@ -18,6 +19,7 @@ TABLES = {
         "contiguous": splits.ContiguousSplit,
         "iid": splits.IidSplit,
         "dirichlet": splits.DirichletSplit,
+        "two-classes": splits.TwoClassSplit,
         "natural": splits.NaturalSplit,
         "power": splits.PowerSplit,
     },
@@ -56,12 +58,16 @@ TABLES = {
         "optimal": probabilities.Optimal,
     },
     "algorithm": {
+        "accfeddcd": algorithms.AccFedDcd,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
+        "feddcd": algorithms.FedDcd,
+        "fedprox": algorithms.FedProx,
         "fedprox-sppm": algorithms.FedProxSppm,
         "fedvarp": algorithms.FedVarp,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
+        "scaffold": algorithms.Scaffold,
         "sppm": algorithms.Sppm,
     },
     "solver": {
@@ -77,6 +83,15 @@ TABLES = {
         "localnewton": solvers.LocalNewton,
         "sketch": solvers.Sketch,
     },
+    "local solver": {
+        "adam": own.Adam,
+        "bfgs": own.Bfgs,
+        "gradient": own.Gradient,
+        "lbfgs": own.Lbfgs,
+        "newton-cg": own.NewtonCg,
+        "sgd": own.Sgd,
+        "svrg": own.Svrg,
+    },
     "price": {
         "rounds": prices.Rounds,
         "hierarchical": prices.Hierarchical,
@@ -85,9 +100,9 @@ TABLES = {
         "seconds": prices.Seconds,
     },
 }
-"""For each table with a `kind`: what each kind builds."""
+"""For each table with a `kind`: what each kind builds. Which table a field may be is told by the last word and the classes."""
 
 
-def kind_of(table: str, value) -> str:
-    """Return the name under which the class of `value` is listed in `table`."""
-    return next(kind for kind, cls in TABLES[table].items() if type(value) is cls)
+def kind_of(value) -> str:
+    """Return the name under which the class of `value` is listed."""
+    return next(kind for kinds in TABLES.values() for kind, cls in kinds.items() if type(value) is cls)

@@ -33,16 +33,16 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
             **vars(experiment.run.seeds()),
             "split": getattr(experiment.split, "seed", None),
         },
-        "problem": {**shown("problem", experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},
-        "split": shown("split", experiment.split),
+        "problem": {**shown(experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},
+        "split": shown(experiment.split),
         "sampler": {
-            **shown("sampler", sampler),
+            **shown(sampler),
             "design": type(sampler).__doc__.splitlines()[0],
             "replacement": sampler.replacement,
             "weights": sampler.weights,
             "selection": next((site.selection for site in trace.sites), None),
         },
-        "algorithm": {key: value for key, value in shown("algorithm", experiment.algorithm).items() if key != "sampler"},
+        "algorithm": {key: value for key, value in shown(experiment.algorithm).items() if key != "sampler"},
         "precision": experiment.run.precision,
         "engine": experiment.run.engine,
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
@@ -50,7 +50,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},
         "metrics": trace.metrics,
         "target": target_costs(experiment, trace),
-        "prices": [shown("price", price) for price in experiment.prices],
+        "prices": [shown(price) for price in experiment.prices],
         "seconds": round(seconds, 3),
     }
 
@@ -75,10 +75,10 @@ def target_costs(experiment: Experiment, trace) -> dict | None:
     }
 
 
-def shown(table: str, value) -> dict:
+def shown(value) -> dict:
     """Return the fields of a configured record and of those it holds, their kinds first."""
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
-    return {"kind": kind_of(table, value), **{k: shown(k, v) if dataclasses.is_dataclass(v) else v for k, v in fields.items()}}
+    return {"kind": kind_of(value), **{k: shown(v) if dataclasses.is_dataclass(v) else v for k, v in fields.items()}}
 
 
 def _sizes(problem: Problem, x) -> dict:

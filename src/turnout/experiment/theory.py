@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from turnout.algorithms import FedProxSppm, Sppm
+from turnout.algorithms import AccFedDcd, FedDcd, FedProxSppm, Sppm
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
+from turnout.experiment.dual import decay_of
 from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import to_json
 from turnout.problem import Problem
@@ -30,15 +31,16 @@ POINTS = 301
 
 @dataclass(frozen=True)
 class Bound:
-    """E|x_t - x*|^2 <= rate^t |x_0 - x*|^2 + neighbourhood, by Theorem 1 or 2 of Cohort Squeeze."""
+    """E|x_t - x*|^2 <= rate^t start + neighbourhood, by Theorem 1 or 2 of Cohort Squeeze, or one of FedDCD."""
 
-    theorem: int
+    theorem: int | str
     rate: float
     neighbourhood: float
+    start: float
 
-    def at(self, t, distance2: float):
+    def at(self, t):
         """The bound after t rounds, a number or an array."""
-        return self.rate ** (1.0 * t) * distance2 + self.neighbourhood
+        return self.rate ** (1.0 * t) * self.start + self.neighbourhood
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def theory_of(algorithm, problem: Problem, faults=None, seed: int = 0, optimum=N
         raise UserError(f"the theory is about strongly convex problems, and {type(problem).__name__} is not one: take another")
     at = at_optimum(problem, optimum)
     constants = constants_of(problem, algorithm.sampler, at, seed)
-    floors = sampling_floor(problem, algorithm.sampler, COHORTS, at)
+    floors = None if isinstance(algorithm, (FedDcd, AccFedDcd)) else sampling_floor(problem, algorithm.sampler, COHORTS, at)
     try:
         bound = bound_of(algorithm, problem, constants, faults)
     except UserError as error:
@@ -90,7 +92,11 @@ def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=Non
             raise UserError("Theorem 2 is about one exchange a round: take inner = 1")
         q = shares(algorithm.sampler, problem.population)
         a, b = averaged_prox(algorithm.gamma, constants.convexity, q, constants.gradient_norms2)
-        return Bound(2, float(a), float(b / (1 - a)))
+        return Bound(2, float(a), float(b / (1 - a)), constants.distance2)
+    if isinstance(algorithm, (FedDcd, AccFedDcd)):
+        found = decay_of(algorithm, problem, constants)
+        # Round t hands out the models that its clients have after t - 1 rounds.
+        return Bound(found.theorem, found.rate, 0.0, max(found.first / found.rate, constants.distance2))
     if not isinstance(algorithm, Sppm):
         raise UserError(f"no theorem here is about {type(algorithm).__name__}")
     for name in ("decay", "averaging"):
@@ -99,7 +105,8 @@ def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=Non
     if not constants.mu > 0:
         raise UserError("Theorem 1 needs mu_AS > 0, but a cohort of this sampler may be empty or weigh nothing")
     gamma = algorithm.gamma
-    return Bound(1, contraction(gamma, constants.mu), neighbourhood(gamma, constants.mu, constants.sigma2))
+    left = neighbourhood(gamma, constants.mu, constants.sigma2)
+    return Bound(1, contraction(gamma, constants.mu), left, constants.distance2)
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,8 @@ class Promise:
         """Return the bound after `t` rounds, at the configured and at the recommended gamma."""
         known, found = self.theory.constants, {}
         if isinstance(self.theory.bound, Bound):
-            found[f"gamma = {self.gamma:g}"] = self.theory.bound.at(t, known.distance2)
+            label = f"Theorem {self.theory.bound.theorem}" if self.gamma is None else f"gamma = {self.gamma:g}"
+            found[label] = self.theory.bound.at(t)
         if self.recommended is not None:
             gamma = self.recommended[0]
             found[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, known.mu, known.sigma2, known.distance2)
@@ -176,7 +184,7 @@ def write_promise(found: Promise, folder: Path, command: str) -> None:
 
 def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:
     """Return what the summary of a run keeps as "theory": nothing where no theorem is about its algorithm or its metrics."""
-    if not isinstance(experiment.algorithm, (Sppm, FedProxSppm)) or "distance" not in session.metrics:
+    if not isinstance(experiment.algorithm, (Sppm, FedProxSppm, FedDcd, AccFedDcd)) or "distance" not in session.metrics:
         return {}
     engine: Any = session.engine
     try:

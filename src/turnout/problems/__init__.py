@@ -1,5 +1,6 @@
 """Problems to minimise."""
 
+from turnout.problems.chain import Chain as Chain
 from turnout.problems.logistic import Logistic as Logistic
 from turnout.problems.multinomial import Multinomial as Multinomial
 from turnout.problems.network import Network as Network

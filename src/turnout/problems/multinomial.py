@@ -5,67 +5,52 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from turnout.errors import unknown
-from turnout.problem import Constants, Problem
-from turnout.problems.linear import federate, top_eigenvalues
-from turnout.records import Count, NonNegative, record, static
+from turnout.problem import Constants
+from turnout.problems.classifier import Classifier, affine, federate_classes
+from turnout.problems.linear import top_eigenvalues
+from turnout.records import record, static
 
 
 @record
-class Multinomial(Problem):
-    """f_i(x) = (1/n_i) sum_r -log softmax(W^T a_r + c)[b_r] + (mu/2) |x|^2, with labels b_r of 0, ..., classes - 1.
+class Multinomial(Classifier):
+    """A `Classifier` with logits(a) = W^T a + c; two classes are two columns of W.
 
-    Parameters x are {"weight": W [d, classes], "bias": c [classes]}; `initial` says where they start.
+    Parameters are {"weight": W [d, classes], "bias": c [classes]}, without a bias where `intercept` is false; `initial` says
+    where they start.
     """
 
-    mu: NonNegative
-    classes: Count = static()
     initial: str = static(default="zeros")
+    intercept: bool = static(default=True)
 
     strongly_convex: ClassVar[bool] = True
-    classifies: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.initial not in ("zeros", "uniform"):
             raise unknown("initial", str(self.initial), ("zeros", "uniform"))
 
     @classmethod
-    def of(cls, dataset, split, mu: float = 0.0, weights=None, initial: str = "zeros") -> "Multinomial":
+    def of(cls, dataset, split, mu: float = 0.0, weights=None, initial: str = "zeros", intercept: bool = True) -> "Multinomial":
         """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
-        classes, labels = np.unique(dataset.labels, return_inverse=True)
-        parts = federate(dataset, split, labels.astype(np.int32), weights)
-        return cls(**parts, mu=mu, classes=classes.size, initial=initial)
+        return cls(**federate_classes(dataset, split, weights), mu=mu, initial=initial, intercept=intercept)
 
     def logits(self, x, features):
-        """Return the logits [b, classes] of b feature rows."""
-        return features @ x["weight"] + x["bias"][None]
-
-    def losses(self, x, rows):
-        features, labels = rows
-        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features), labels)
-
-    def regulariser(self, x):
-        return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))
-
-    def correct(self, x, rows):
-        features, labels = rows
-        return (jnp.argmax(self.logits(x, features), axis=-1).astype(labels.dtype) == labels).astype(jnp.result_type(float))
+        return affine(x, features)
 
     def start(self, key):
         """Return zeros, or with `initial` = "uniform" independent draws from [-1/sqrt d, 1/sqrt d], biases included."""
         width, dtype = self.rows[0].shape[-1], jnp.result_type(float)
-        shapes = {"weight": (width, self.classes), "bias": (self.classes,)}
+        shapes = {"weight": (width, self.classes), **({"bias": (self.classes,)} if self.intercept else {})}
         if self.initial == "zeros":
             return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
-        keys, bound = jax.random.split(key), width**-0.5
+        keys, bound = jax.random.split(key, len(shapes)), width**-0.5
         draws = zip(shapes.items(), keys, strict=True)
         return {name: jax.random.uniform(key, shape, dtype, -bound, bound) for (name, shape), key in draws}
 
     def constants(self):
-        """mu_i = mu and the bound L_i = lambda_max(B_i^T B_i) / (2 n_i) + mu, B_i = [A_i, 1] being the features with a one each.
+        """mu_i = mu and the bound L_i = lambda_max(B_i^T B_i) / (2 n_i) + mu, with B_i = A_i, or [A_i, 1] with an intercept.
 
         No Hessian diag(p) - p p^T of the loss in the logits has an eigenvalue above 1/2 (Boehning, 1992).
         """
-        return Constants(np.full(self.clients, self.mu), top_eigenvalues(self, intercept=True) / 2 + self.mu)
+        return Constants(np.full(self.clients, self.mu), top_eigenvalues(self, self.intercept) / 2 + self.mu)

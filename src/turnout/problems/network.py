@@ -1,59 +1,47 @@
 """A small neural network, whose parameters are a nested dictionary."""
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 
-from turnout.problem import Problem
-from turnout.problems.linear import federate
-from turnout.records import Count, NonNegative, record, static
+from turnout.errors import unknown
+from turnout.problems.classifier import Classifier, affine, federate_classes
+from turnout.records import Count, record, static
+
+ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 
 @record
-class Network(Problem):
-    """Cross-entropy of a two-layer network: logits(a) = V tanh(W a + u) + v, plus (mu/2) |parameters|^2.
+class Network(Classifier):
+    """A `Classifier` of two layers: logits(a) = V^T activation(W^T a + u) + v.
 
-    Parameters are {"hidden": {"weight": [d, hidden], "bias": [hidden]}, "output": {"weight": [hidden, classes], ...}}.
+    Parameters are {"hidden": {"weight": W [d, hidden], "bias": u [hidden]}, "output": {"weight": V [hidden, classes], ...}},
+    without the biases where `intercept` is false.
     """
 
-    mu: NonNegative
     hidden: Count = static()
-    classes: Count = static()
+    activation: str = static(default="tanh")
+    intercept: bool = static(default=True)
 
-    classifies: ClassVar[bool] = True
+    def __post_init__(self):
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", str(self.activation), ACTIVATIONS)
 
     @classmethod
-    def of(cls, dataset, split, hidden: int = 32, mu: float = 0.0, weights=None) -> "Network":
+    def of(cls, dataset, split, hidden: int = 32, mu: float = 0.0, weights=None, activation: str = "tanh", intercept=True):
         """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
-        classes, labels = np.unique(dataset.labels, return_inverse=True)
-        parts = federate(dataset, split, labels.astype(np.int32), weights)
-        return cls(**parts, mu=mu, hidden=hidden, classes=classes.size)
+        parts = federate_classes(dataset, split, weights)
+        return cls(**parts, mu=mu, hidden=hidden, activation=activation, intercept=intercept)
 
     def logits(self, x, features):
-        """Return the logits [b, classes] of b feature rows."""
-        hidden = jnp.tanh(features @ x["hidden"]["weight"] + x["hidden"]["bias"][None])
-        return hidden @ x["output"]["weight"] + x["output"]["bias"][None]
-
-    def losses(self, x, rows):
-        features, labels = rows
-        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features), labels)
-
-    def regulariser(self, x):
-        return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))
-
-    def correct(self, x, rows):
-        features, labels = rows
-        return (jnp.argmax(self.logits(x, features), axis=-1).astype(labels.dtype) == labels).astype(jnp.result_type(float))
+        return affine(x["output"], ACTIVATIONS[self.activation](affine(x["hidden"], features)))
 
     def start(self, key):
         """Draw weights from the Glorot-uniform law; biases are zero."""
         glorot, dtype = jax.nn.initializers.glorot_uniform(), jnp.result_type(float)
 
         def layer(key, inputs, outputs):
-            return {"weight": glorot(key, (inputs, outputs), dtype), "bias": jnp.zeros(outputs, dtype)}
+            weight = {"weight": glorot(key, (inputs, outputs), dtype)}
+            return {**weight, "bias": jnp.zeros(outputs, dtype)} if self.intercept else weight
 
         first, second = jax.random.split(key)
         width = self.rows[0].shape[-1]

@@ -75,8 +75,8 @@ class Result:
         theory = self.summary.get("theory") or {}
         if "bound" not in theory:
             return None
-        rate, neighbourhood = float(theory["bound"]["rate"]), float(theory["bound"]["neighbourhood"])
-        return rate ** self.trace["round"].to_numpy().astype(float) * float(theory["distance2"]) + neighbourhood
+        rate, start, neighbourhood = (float(theory["bound"][name]) for name in ("rate", "start", "neighbourhood"))
+        return rate ** self.trace["round"].to_numpy().astype(float) * start + neighbourhood
 
     @property
     def floor(self) -> float | None:

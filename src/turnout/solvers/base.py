@@ -63,8 +63,8 @@ class CohortSolver:
     def bind(self, problem) -> "CohortSolver":
         """Return this solver with the constants of `problem` where none were given."""
         name = type(self).__name__
-        if self.needs_hessian and not problem.twice_differentiable:
-            raise UserError(f"solver {name} needs second derivatives: {type(problem).__name__} has none, take a first-order one")
+        if self.needs_hessian:
+            check_twice_differentiable(self, problem)
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
@@ -111,6 +111,13 @@ class CohortSolver:
     def value_and_grad(self, client, x):
         """f_i and its gradient."""
         return Done(client.value_and_grad(x))
+
+
+def check_twice_differentiable(solver: Any, problem) -> None:
+    """Raise `UserError` if `solver`, which takes second derivatives, finds none in `problem`."""
+    if not problem.twice_differentiable:
+        name, kind = type(solver).__name__, type(problem).__name__
+        raise UserError(f"solver {name} needs second derivatives: {kind} has none, take a first-order one")
 
 
 def exchange(ask: Ask, phi: Proximal, method: Callable, message: PyTree) -> Replies:

@@ -50,9 +50,7 @@ class LineSearch(CohortSolver):
     def enough(self, state: Search, value, gradient) -> Bool[Array, ""]:
         """Whether the point tried is good enough."""
         slope, new_slope = jnp.vdot(state.gradient, state.step), jnp.vdot(gradient, state.step)
-        armijo = value <= state.value + DECREASE * slope
-        level = value <= state.value + SLACK * jnp.abs(value)
-        return armijo | (level & (new_slope <= (2 * DECREASE - 1) * slope))
+        return decreased(state.value, slope, value, new_slope, DECREASE)
 
     def shorten(self, state: Search, gradient) -> Float[Array, " d"]:
         """Return the step to try after one that was not good enough."""
@@ -91,3 +89,11 @@ class LineSearch(CohortSolver):
         """Whether the gradient is no larger than its rounding errors, of which a step would only learn nonsense."""
         rounding = ROUNDING * jnp.finfo(y.dtype).eps * self.bounds(phi)[1]
         return jnp.vdot(gradient, gradient) <= rounding**2 * jnp.vdot(y, y)
+
+
+def decreased(old: Float[Array, ""], slope, new: Float[Array, ""], new_slope, share: float) -> Bool[Array, ""]:
+    """Whether phi decreased from `old` to `new` by at least the `share` of what its slope along the step promised, or else is
+    level while its slope has risen enough, as it does near the minimiser (Hager and Zhang, 2005, equation 5).
+    """
+    level = new <= old + SLACK * jnp.abs(new)
+    return (new <= old + share * slope) | (level & (new_slope <= (2 * share - 1) * slope))

@@ -1,0 +1,132 @@
+"""The chain: its constants and its minimiser, and that no method finds coordinates sooner than Theorem 7.1 allows."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import turnout as t
+from turnout.optimum import solve
+from turnout.problems import Chain
+from turnout.theory import dual
+
+CLIENTS, LENGTH, MU, SMOOTHNESS, SIZE = 5, 40, 0.02, 4.0, 2
+
+
+@pytest.fixture(scope="module")
+def chain():
+    return Chain.of(CLIENTS, LENGTH, MU, SMOOTHNESS)
+
+
+@pytest.fixture(scope="module")
+def forms():
+    """A_i and b_i of f_i(x) = x^T A_i x / 2 - <b_i, x>, written out from the links, in 40 coordinates."""
+    stiffness, matrices = (SMOOTHNESS - CLIENTS * MU) / 8, np.stack([MU * np.eye(LENGTH)] * CLIENTS)
+    for j in range(LENGTH + 1):
+        step = np.zeros(LENGTH + 2)
+        step[j : j + 2] = [1, -1]
+        matrices[j % CLIENTS] += 2 * stiffness * np.outer(step, step)[1:-1, 1:-1]
+    vectors = np.zeros((CLIENTS, LENGTH))
+    vectors[0, 0] = 2 * stiffness
+    return matrices, vectors
+
+
+def test_values_and_constants_are_those_of_the_quadratic_forms(chain, forms):
+    matrices, vectors = forms
+    x = np.random.default_rng(0).normal(size=LENGTH)
+    constant = (SMOOTHNESS - CLIENTS * MU) / 8 * np.eye(CLIENTS)[0]
+    expected = constant + np.einsum("i,nij,j->n", x, matrices, x) / 2 - vectors @ x
+    values = chain.losses(jnp.asarray(x), jnp.asarray(chain.rows)) + chain.regulariser(jnp.asarray(x))
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    eigenvalues = np.linalg.eigvalsh(matrices)
+    np.testing.assert_allclose(chain.constants().convexity, eigenvalues[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(chain.constants().smoothness, eigenvalues[:, -1], rtol=1e-10)
+    assert np.all(eigenvalues[:, 0] >= MU - 1e-12) and np.all(eigenvalues[:, -1] <= SMOOTHNESS)
+
+
+def test_the_minimiser_is_known(chain, forms):
+    matrices, vectors = forms
+    np.testing.assert_allclose(chain.minimiser(), np.linalg.solve(matrices.sum(0), vectors.sum(0)), atol=1e-12)
+    np.testing.assert_allclose(solve(chain).x, chain.minimiser(), atol=1e-10)
+
+
+def cohorts(rounds, seed):
+    generator = np.random.default_rng(seed)
+    return [generator.choice(CLIENTS, SIZE, replace=False) for _ in range(rounds)]
+
+
+def feddcd(forms, drawn):
+    """The means of the cohorts' models in Algorithm 1 with exact solves and steps of MU."""
+    matrices, vectors = forms
+    inverses, duals = np.linalg.inv(matrices), np.zeros((CLIENTS, LENGTH))
+    for cohort in drawn:
+        models = np.einsum("mij,mj->mi", inverses[cohort], duals[cohort] + vectors[cohort])
+        duals[cohort] -= MU * (models - models.mean(axis=0))
+        yield models.mean(axis=0)
+
+
+def gradients(forms, drawn):
+    """Gradient descent with the gradients of the cohorts."""
+    matrices, vectors = forms
+    x = np.zeros(LENGTH)
+    for cohort in drawn:
+        x = x - 0.4 * np.mean(matrices[cohort] @ x - vectors[cohort], axis=0)
+        yield x
+
+
+@pytest.mark.parametrize("method", [feddcd, gradients])
+def test_a_coordinate_is_found_only_by_the_holder_of_its_link(forms, method):
+    for seed in range(5):
+        drawn, found = cohorts(40, seed), 0
+        for cohort, x in zip(drawn, method(forms, drawn), strict=True):
+            found += found % CLIENTS in cohort
+            assert not np.any(x[found:])
+        assert found > 3
+
+
+def test_a_run_of_the_engine_finds_no_more(chain):
+    """With one coordinate at most an exchange, the last ones are still zero."""
+    x = t.run(t.MbGd(t.Nice(SIZE), lr=0.4), chain, rounds=12, metrics=("distance",)).columns["distance"]
+    assert np.all(x >= [np.sum(chain.minimiser()[k:] ** 2) * (1 - 1e-9) for k in range(13)])
+
+
+@pytest.mark.parametrize("method", [feddcd, gradients])
+def test_the_lower_bound_holds(chain, forms, method):
+    """The mean of f(x_t) - f(x*) over 60 seeds is above the bound, less three standard errors."""
+    matrices, best = forms[0].mean(axis=0), chain.minimiser()
+    gaps = [[(x - best) @ matrices @ (x - best) / 2 for x in method(forms, cohorts(40, seed))] for seed in range(60)]
+    bound = dual.lower_bound(np.arange(1, 41), SIZE, CLIENTS, MU, best)
+    mean, error = np.mean(gaps, axis=0), np.std(gaps, axis=0) / np.sqrt(60)
+    assert np.all(mean + 3 * error >= bound)
+
+
+def test_the_bound_is_the_mean_over_the_links_that_cohorts_hold(chain):
+    """Drawing cohorts gives the law of how many coordinates are found, and so the bound of the best method."""
+    best, at = chain.minimiser(), 12
+    missing = np.append(np.cumsum(best[::-1] ** 2)[::-1], 0)
+    left = []
+    for seed in range(4000):
+        found = 0
+        for cohort in cohorts(at, seed):
+            found += found % CLIENTS in cohort
+        left.append(missing[found])
+    bound = dual.lower_bound(np.array([0, at]), SIZE, CLIENTS, MU, best)
+    assert bound[0] == pytest.approx(MU / 2 * best @ best)
+    assert MU / 2 * np.mean(left) == pytest.approx(bound[1], abs=4 * MU / 2 * np.std(left) / np.sqrt(4000))
+
+
+def test_a_long_chain_falls_by_the_rate_of_the_theorem():
+    long = Chain.of(CLIENTS, 400, MU, SMOOTHNESS).minimiser()
+    bound = dual.lower_bound(np.arange(60), SIZE, CLIENTS, MU, long)
+    rate = dual.lower_rate(SIZE, CLIENTS, MU, SMOOTHNESS)
+    np.testing.assert_allclose(bound[1:] / bound[:-1], rate, rtol=1e-9)
+
+
+def test_wrong_chains_are_one_sentence():
+    with pytest.raises(t.UserError, match="needs 0 < clients \\* mu < smoothness, but mu is 1"):
+        Chain.of(5, 40, 1.0, 4.0)
+    with pytest.raises(t.UserError, match="links for 2 to 4 clients, but there are 5"):
+        Chain.of(5, 3, 0.1, 4.0)
+    with pytest.raises(t.UserError, match="1 to 5 clients, but size is 6"):
+        dual.lower_rate(6, 5, 0.1, 4.0)
+    with pytest.raises(t.UserError, match="Theorem 7.1 is about"):
+        dual.lower_rate(2, 5, 1.0, 4.0)
