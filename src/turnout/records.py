@@ -48,14 +48,14 @@ def record(cls):
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field, static))
 def config(cls):
-    """Make `cls` a frozen dataclass that checks its bounds, then runs its own `__post_init__` if it has one."""
-    own_check = cls.__dict__.get("__post_init__")
+    """Make `cls` a frozen dataclass that checks its bounds, then runs its `__post_init__`, its own or inherited, if any."""
+    further_check = getattr(cls, "__post_init__", None)
 
     def __post_init__(self):
         floats_for_ints(self)
         check_bounds(self)
-        if own_check is not None:
-            own_check(self)
+        if further_check is not None:
+            further_check(self)
 
     cls.__post_init__ = __post_init__
     return dataclass(frozen=True)(cls)

@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.fedavg import add, descend_locally, settle_work, with_rate
-from turnout.exchange import Algorithm, on_client
-from turnout.records import Count, Positive, record, static
-from turnout.samplers import Sampler
+from turnout.algorithms.descent import LocalDescent, add
+from turnout.exchange import on_client
+from turnout.records import Count, record, static
 
 
 class Server(NamedTuple):
@@ -22,27 +21,17 @@ class Server(NamedTuple):
 
 
 @record
-class FedVarp(Algorithm):
+class FedVarp(LocalDescent):
     """x <- x + sum_i lambda_i h_i + sum_{i in S} (lambda_i / p_i) (g_i - h_i), then h_i <- g_i for i in S; h_i = 0 at first.
 
-    g_i = y_i - x with y_i, `steps`, `batch`, `epochs` and `decay` as in `FedAvg`. It is FedVARP's estimator (Jhunjhunwala et al.,
-    2022, Algorithm 1) with any probabilities p_i, which may adapt: see `Drift`. The step is unbiased whatever the h_i; with
-    independent draws its variance is sum_i (1/p_i - 1) lambda_i^2 |g_i - h_i|^2. `memory` says who keeps the h_i: the "server",
-    n times the parameters, or the "clients", who then reply with g_i - h_i and keep g_i once that was used. The iterates are the
-    same.
+    g_i = y_i - x with y_i as in `LocalDescent`. It is FedVARP's estimator (Jhunjhunwala et al., 2022, Algorithm 1) with any
+    probabilities p_i, which may adapt: see `Drift`. The step is unbiased whatever the h_i; with independent draws its variance is
+    sum_i (1/p_i - 1) lambda_i^2 |g_i - h_i|^2. `memory` says who keeps the h_i: the "server", n times the parameters, or the
+    "clients", who then reply with g_i - h_i and keep g_i once that was used. The iterates are the same.
     """
 
-    sampler: Sampler
-    lr: Positive
-    steps: Count | None = None
-    decay: Positive | None = None
-    batch: Count | None = static(default=None)
-    epochs: Count | None = None
     memory: Literal["server", "clients"] = static(default="server")
     clients: Count | None = static(default=None, repr=False)
-
-    def __post_init__(self):
-        settle_work(self, steps=5)
 
     def bind(self, problem):
         return replace(self, clients=problem.clients)
@@ -60,7 +49,7 @@ class FedVarp(Algorithm):
 
     def round(self, ask, server):
         x, mean, variates = server
-        replies = residuals = ask(self.sampler, self.train, with_rate(self, ask, x))
+        replies = residuals = ask(self.sampler, self.train, self.message(ask, x))
         if self.memory == "server":
             residuals = replies.map(lambda i, g: add(g, jax.tree.map(lambda h: h[i], variates), -1.0))
             variates = kept(variates, replies)
@@ -70,7 +59,7 @@ class FedVarp(Algorithm):
     @on_client
     def train(self, client, message):
         """g_i, or g_i - h_i of a client that keeps h_i."""
-        done = descend_locally(self, client, message)
+        done = super().train(client, message)
         if self.memory == "server":
             return done
         return done._replace(reply=add(done.reply, client.state, -1.0), state=done.reply)

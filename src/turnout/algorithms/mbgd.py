@@ -1,6 +1,6 @@
 """Minibatch gradient descent, the minibatch being a cohort."""
 
-from turnout.algorithms.fedavg import add, decayed
+from turnout.algorithms.descent import add, decayed
 from turnout.exchange import Algorithm, Done, on_client
 from turnout.records import Positive, record
 from turnout.samplers import Sampler

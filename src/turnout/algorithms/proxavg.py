@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from turnout.algorithms.fedavg import add
+from turnout.algorithms.descent import add
 from turnout.exchange import Algorithm, Done, on_client
 from turnout.records import Count, Positive, record, static
 from turnout.samplers import Sampler

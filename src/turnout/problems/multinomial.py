@@ -5,27 +5,24 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from turnout.errors import unknown
-from turnout.problem import Constants, Problem
-from turnout.problems.linear import federate, top_eigenvalues
-from turnout.records import Count, NonNegative, record, static
+from turnout.problem import Constants
+from turnout.problems.classifier import Classifier, federate_classes
+from turnout.problems.linear import top_eigenvalues
+from turnout.records import record, static
 
 
 @record
-class Multinomial(Problem):
+class Multinomial(Classifier):
     """f_i(x) = (1/n_i) sum_r -log softmax(W^T a_r + c)[b_r] + (mu/2) |x|^2, with labels b_r of 0, ..., classes - 1.
 
     Parameters x are {"weight": W [d, classes], "bias": c [classes]}; `initial` says where they start.
     """
 
-    mu: NonNegative
-    classes: Count = static()
     initial: str = static(default="zeros")
 
     strongly_convex: ClassVar[bool] = True
-    classifies: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.initial not in ("zeros", "uniform"):
@@ -34,24 +31,11 @@ class Multinomial(Problem):
     @classmethod
     def of(cls, dataset, split, mu: float = 0.0, weights=None, initial: str = "zeros") -> "Multinomial":
         """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
-        classes, labels = np.unique(dataset.labels, return_inverse=True)
-        parts = federate(dataset, split, labels.astype(np.int32), weights)
-        return cls(**parts, mu=mu, classes=classes.size, initial=initial)
+        return cls(**federate_classes(dataset, split, weights), mu=mu, initial=initial)
 
     def logits(self, x, features):
         """Return the logits [b, classes] of b feature rows."""
         return features @ x["weight"] + x["bias"][None]
-
-    def losses(self, x, rows):
-        features, labels = rows
-        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features), labels)
-
-    def regulariser(self, x):
-        return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))
-
-    def correct(self, x, rows):
-        features, labels = rows
-        return (jnp.argmax(self.logits(x, features), axis=-1).astype(labels.dtype) == labels).astype(jnp.result_type(float))
 
     def start(self, key):
         """Return zeros, or with `initial` = "uniform" independent draws from [-1/sqrt d, 1/sqrt d], biases included."""

@@ -1,0 +1,48 @@
+"""What the problems that classify share: cross-entropy of their logits, weight decay, and who is classified rightly."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PyTree
+
+from turnout.errors import UserError
+from turnout.problem import Problem
+from turnout.problems.linear import federate
+from turnout.records import Count, NonNegative, record, static
+
+
+@record
+class Classifier(Problem):
+    """f_i(x) = (1/n_i) sum_r -log softmax(logits(x, a_r))[b_r] + (mu/2) |x|^2, with labels b_r of 0, ..., classes - 1.
+
+    A subclass writes `logits` and `start`.
+    """
+
+    mu: NonNegative
+    classes: Count = static()
+
+    classifies: ClassVar[bool] = True
+
+    def logits(self, x: PyTree, features) -> Float[Array, "b classes"]:
+        """Return the logits of b feature rows."""
+        raise UserError(f"{type(self).__name__} has no logits(self, x, features): write them")
+
+    def losses(self, x, rows):
+        features, labels = rows
+        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features), labels)
+
+    def regulariser(self, x):
+        return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))
+
+    def correct(self, x, rows):
+        features, labels = rows
+        return (jnp.argmax(self.logits(x, features), axis=-1).astype(labels.dtype) == labels).astype(jnp.result_type(float))
+
+
+def federate_classes(dataset, split, weights: np.ndarray | None) -> dict:
+    """Return what `federate` does and the number of `classes`, which are numbered in increasing order of their labels."""
+    classes, labels = np.unique(dataset.labels, return_inverse=True)
+    return {**federate(dataset, split, labels.astype(np.int32), weights), "classes": classes.size}
