@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import tomli_w
 
@@ -24,17 +25,26 @@ def config(folder: Path, name: str = "made", **tables) -> Path:
     return path
 
 
-def start(*arguments, **options) -> subprocess.Popen:
+COMPILED = TemporaryDirectory(prefix="turnout-")
+"""Where commands that run to their end keep compiled programs for the next one. One that is stopped could leave broken files."""
+
+KEPT = {
+    "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+
+
+def start(*arguments, kept=None, **options) -> subprocess.Popen:
     """Start `turnout` with the given arguments."""
     command = [sys.executable, "-m", "turnout", *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}, **options
-    )
+    environment = {**os.environ, "COLUMNS": "200", **(kept or {})}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options)
 
 
 def turnout(*arguments, **options) -> tuple[int, str, str]:
     """Run `turnout` to its end: exit code, output, errors."""
-    process = start(*arguments, **options)
+    process = start(*arguments, kept=KEPT, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 

@@ -61,6 +61,5 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
             # No more exactly than Newton's method needs to square |grad f|, or than is enough.
             x = x - cg(hessian, gradient, rtol=min(0.1, left), atol=enough / 2, maxiter=20 * x.size)[0]
     raise UserError(
-        f"the optimum was not found: |grad f| stays at {left:.1e}, above {enough:.1e}; "
-        "raise mu, or normalize the features"
+        f"the optimum was not found: |grad f| stays at {left:.1e}, above {enough:.1e}; raise mu, or normalize the features"
     )

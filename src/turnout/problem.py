@@ -33,6 +33,16 @@ class Population:
             return jnp.asarray(1 / self.count, jnp.result_type(float))
         return jnp.asarray(self.weights, jnp.result_type(float))[ids]
 
+    @property
+    def shares(self) -> Float[Array, " n"]:
+        """lambda_i of all clients."""
+        return jnp.broadcast_to(self.share(jnp.arange(self.count)), (self.count,))
+
+    @property
+    def present(self) -> Bool[Array, " n"]:
+        """Who can be drawn."""
+        return jnp.ones(self.count, bool) if self.available is None else jnp.asarray(self.available)
+
 
 @record
 class Problem:

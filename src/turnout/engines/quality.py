@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from turnout.arithmetic import positive
 from turnout.problem import Population
 from turnout.samplers.base import Sampler
-from turnout.samplers.probabilities.capping import capped, positive
+from turnout.samplers.probabilities.capping import capped
 
 NAMES = ("variance", "regret", "static_regret")
 
@@ -39,8 +40,7 @@ def judge(quality: Quality, sampler: Sampler, state, population: Population, rep
     Its loss is l(p) = sum_i pi_i^2 / p_i with p_i the expected number of times that client i is drawn (K-Vib, section 3); where
     clients are available by chance, it is over those who are, each pi_i being pi_i / q_i (appendix E.1, given who is available).
     """
-    share = jnp.broadcast_to(population.share(jnp.arange(population.count)), (population.count,))
-    vectors = share[:, None].astype(replies.dtype) * replies
+    vectors = population.shares[:, None].astype(replies.dtype) * replies
     squares = jnp.sum(vectors**2, axis=1)
     p = sampler.expected(state, population)
     size = jnp.sum(p)

@@ -29,7 +29,7 @@ class DataSpec:
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         """Return the problem on `dataset` as `split` cuts it."""
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} has no build(self, dataset, split): write one")
 
     def to_test(self, held: Dataset, trained: Dataset) -> Problem:
         """Return the problem of one client that has the rows of `held`; features that `trained` lacks are left out."""

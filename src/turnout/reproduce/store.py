@@ -4,7 +4,7 @@ import io
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -27,6 +27,21 @@ class Kept:
     frames: Frames
     seconds: float
     reused: bool
+
+
+@dataclass
+class Played:
+    """The tasks played, how many of them were kept from before, and the seconds that all took, those included."""
+
+    tasks: list = field(default_factory=list)
+    seconds: float = 0.0
+    reused: int = 0
+
+    def add(self, task, kept: Kept) -> None:
+        """Add what a task left."""
+        self.tasks.append(task)
+        self.seconds += kept.seconds
+        self.reused += kept.reused
 
 
 class Store:

@@ -5,12 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from turnout.errors import UserError
 from turnout.records import Fraction, Share, record
-from turnout.samplers.base import Sampler, array_of
+from turnout.samplers.base import Sampler, fractions
 
 WHO_IS_ON = 2**31 - 1
 """Folded into the server's key, from which an algorithm may split off keys of its own."""
@@ -64,12 +63,7 @@ class Available(Sampler):
         if not self.sampler.masks:
             name = type(self.sampler).__name__
             raise UserError(f"sampler {name} draws from all clients: take one that can leave some out, such as 'independent'")
-        q, n = array_of(self.probability, "available", "probability").astype(float), population.count
-        if q.shape not in ((), (n,)):
-            raise UserError(f"sampler 'available' needs 1 or {n} probabilities, but there are {q.size}")
-        if not np.all((q > 0) & (q <= 1)):
-            raise UserError(f"sampler 'available' needs probabilities in (0, 1], but one is {q[~((q > 0) & (q <= 1))][0]:g}")
-        return replace(self, probability=q)
+        return replace(self, probability=fractions(self.probability, population.count, "available", one=True))
 
     def during(self, rounds):
         return replace(self, sampler=self.sampler.during(rounds))

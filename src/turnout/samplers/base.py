@@ -117,6 +117,18 @@ def array_of(values: Any, sampler: str, what: str) -> np.ndarray:
     return array
 
 
+def fractions(values: Any, count: int, sampler: str, one: bool = False) -> np.ndarray:
+    """Return `values` as numbers in (0, 1] for `count` clients, or with `one` as a single number for all if it is one."""
+    p = array_of(values, sampler, "probability").astype(float)
+    if p.shape != (count,) and not (one and p.shape == ()):
+        wanted = f"1 or {count} probabilities" if one else f"{count} probabilities, one for each client"
+        raise UserError(f"sampler {sampler!r} needs {wanted}, but got {p.size}")
+    wrong = ~((p > 0) & (p <= 1))
+    if np.any(wrong):
+        raise UserError(f"sampler {sampler!r} needs probabilities in (0, 1], but one is {p[wrong][0]:g}")
+    return p
+
+
 def probabilities(values: Any, count: int, sampler: str, of: str) -> np.ndarray:
     """Return `values` as probabilities [count] that sum to one, None meaning equal ones; `of` says of what they are."""
     p = np.full(count, 1 / count) if values is None else array_of(values, sampler, "probability").astype(float)

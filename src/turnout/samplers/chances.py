@@ -2,14 +2,16 @@
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from turnout.arithmetic import positive
 from turnout.problem import Population
 from turnout.records import Count, Fraction, record, static
 from turnout.samplers.base import probabilities
 from turnout.samplers.probabilities import Probability
-from turnout.samplers.probabilities.capping import normalised, positive
+from turnout.samplers.probabilities.capping import normalised
 from turnout.samplers.weighted import Weighted
 
 
@@ -33,6 +35,15 @@ class ByChances(Weighted):
         if isinstance(self.probability, Probability):
             return self.probability.chances(state, self.size, population)
         return normalised(jnp.asarray(self.probability, jnp.result_type(float)), population.available)
+
+
+def race(key, chances: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return scores whose K largest, from the top, are K draws by `chances` >= 0 without replacement; -inf where that is 0.
+
+    They are the logarithms of the chances with Gumbel noise.
+    """
+    noise = jax.random.gumbel(key, chances.shape, chances.dtype)
+    return jnp.where(chances > 0, jnp.log(positive(chances)) + noise, -jnp.inf)
 
 
 def one_draw(q: Float[Array, " n"], left: Float[Array, " n"], vectors: Float[Array, "n d"]) -> Float[Array, ""]:

@@ -14,6 +14,7 @@ from turnout.errors import UserError
 from turnout.problem import Population
 from turnout.records import Count, NonNegative, Share, record, static
 from turnout.samplers.base import Sampler, needs_at_most
+from turnout.samplers.chances import race
 
 
 @record
@@ -44,10 +45,7 @@ class PowerOfChoice(Sampler):
         return jnp.full(population.count, -jnp.inf, jnp.result_type(float))
 
     def consulted(self, state, key, population):
-        # The d largest of log lambda_i + Gumbel noise are d such draws.
-        share = jnp.broadcast_to(population.share(jnp.arange(population.count)), (population.count,))
-        race = jnp.where(present(population), jnp.log(share) + jax.random.gumbel(key, share.shape, share.dtype), -jnp.inf)
-        return largest(race, self.candidates, population)
+        return largest(race(key, jnp.where(population.present, population.shares, 0)), self.candidates, population)
 
     def preview(self, state, losses, answered, population):
         return jnp.where(answered & jnp.isfinite(losses), losses, -jnp.inf).astype(state.dtype)
@@ -106,8 +104,8 @@ class Afl(Sampler):
         )
 
     def draw(self, state, key, population):
-        dtype, here = state.values.dtype, present(population)
-        ties, race, rest = jax.random.uniform(key, (3, population.count), dtype, jnp.finfo(dtype).tiny)
+        dtype, here = state.values.dtype, population.present
+        ties, noise, rest = jax.random.uniform(key, (3, population.count), dtype, jnp.finfo(dtype).tiny)
         best = jnp.max(state.values, where=state.seen, initial=-jnp.inf)
         values = jnp.where(state.seen, state.values, jnp.where(jnp.any(state.seen), best, 0))
         least = jnp.floor(jnp.asarray(self.dropped, dtype) * jnp.sum(here, dtype=dtype))
@@ -115,14 +113,9 @@ class Afl(Sampler):
         # A few roundings less, so that 0.1 times 10 is 1.
         alike = jnp.ceil(jnp.asarray(self.uniform, dtype) * self.size * (1 - 1e-6))
         # The largest of log p_i + Gumbel noise are draws without replacement.
-        score = jnp.asarray(self.sharpness, dtype) * values - jnp.log(-jnp.log(race))
+        score = jnp.asarray(self.sharpness, dtype) * values - jnp.log(-jnp.log(noise))
         chosen = kept & (rank(jnp.where(kept, -score, jnp.inf), ties) < self.size - alike)
         return largest(jnp.where(chosen, 2, jnp.where(here, rest, -jnp.inf)), self.size, population)
-
-
-def present(population: Population) -> Bool[Array, " n"]:
-    """Return who is available."""
-    return jnp.ones(population.count, bool) if population.available is None else population.available
 
 
 def rank(values: Float[Array, " n"], ties: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.problem import Population
 from turnout.records import record
-from turnout.samplers.chances import ByChances, one_draw
-from turnout.samplers.probabilities.capping import positive
+from turnout.samplers.chances import ByChances, one_draw, race
 
 
 @record
@@ -29,9 +29,7 @@ class DesRaj(ByChances):
 
     def draw(self, state, key, population):
         q = self.chances(state, population)
-        # The largest of log q_i + Gumbel noise, from the top, are draws in order.
-        race = jnp.where(q > 0, jnp.log(positive(q)) + jax.random.gumbel(key, q.shape, q.dtype), -jnp.inf)
-        _, ids = lax.top_k(race, self.size)
+        _, ids = lax.top_k(race(key, q), self.size)
         active = q[ids] > 0
         after = jnp.arange(self.size - 1, -1, -1, dtype=q.dtype)
         counts = jnp.where(active & ~self._all(q), (after + _left(q, ids) / positive(q[ids])) / self.size, 1)

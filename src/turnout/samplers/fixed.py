@@ -7,12 +7,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.problem import Population
 from turnout.records import Count, Fraction, record, static
 from turnout.samplers.probabilities import Probability
-from turnout.samplers.probabilities.capping import capped, positive
+from turnout.samplers.probabilities.capping import capped
 from turnout.samplers.weighted import Weighted
 
 

@@ -21,15 +21,13 @@ class Full(Sampler):
 
     def draw(self, state, key, population):
         n = population.count
-        many = n if population.available is None else jnp.sum(population.available)
-        selections = -(-many // (self.size or n))
+        selections = -(-jnp.sum(population.present) // (self.size or n))
         return Cohort.of(
             jnp.arange(n), 1.0, population, selection="arbitrary", active=population.available, selections=selections
         )
 
     def expected(self, state, population):
-        p = jnp.ones(population.count, jnp.result_type(float))
-        return p if population.available is None else jnp.where(population.available, p, 0)
+        return population.present.astype(jnp.result_type(float))
 
     def variance(self, state, population, vectors):
         return jnp.zeros((), vectors.dtype)

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.records import Count, Fraction, Positive, record, static
-from turnout.samplers.base import array_of
+from turnout.samplers.base import fractions
 from turnout.samplers.permutation import permute
 from turnout.samplers.probabilities import Probability, Uniform
 from turnout.samplers.weighted import Weighted
@@ -51,23 +52,22 @@ class Independent(Weighted):
     def given(self, probability, population):
         if self.size is not None:
             return super().given(probability, population)
-        p, n = array_of(probability, "independent", "probability").astype(float), population.count
-        if p.shape not in ((), (n,)):
-            raise UserError(f"sampler 'independent' needs 1 or {n} probabilities, but there are {p.size}")
-        if not np.all((p > 0) & (p <= 1)):
-            raise UserError(f"sampler 'independent' needs probabilities in (0, 1], but one is {p[~((p > 0) & (p <= 1))][0]}")
-        return p
+        return fractions(probability, population.count, self.name, one=True)
+
+    def _alike(self, n: int) -> Float[Array, ""] | None:
+        """p_i where it is the same for all clients."""
+        if isinstance(self.probability, Probability):
+            return jnp.asarray(self.size, jnp.result_type(float)) / n if isinstance(self.probability, Uniform) else None
+        return jnp.asarray(self.probability, jnp.result_type(float)) if jnp.ndim(self.probability) == 0 else None
 
     def draw(self, state, key, population):
         n, places = population.count, self.capacity or population.count
-        ruled = isinstance(self.probability, Probability)
-        equal = isinstance(self.probability, Uniform) if ruled else jnp.ndim(self.probability) == 0
-        if equal and population.available is None:
+        probability = self._alike(n)
+        if probability is not None and population.available is None:
             # The number of heads is binomial, and who they are is a uniform subset: O(places), not O(n).
             many, who = jax.random.split(key)
-            p = jnp.asarray(self.size if ruled else self.probability, jnp.result_type(float)) / (n if ruled else 1)
-            drawn = jax.random.binomial(many, n, p).astype("int32")
-            ids, probability = permute(who, jnp.arange(places), n), p
+            drawn = jax.random.binomial(many, n, probability).astype("int32")
+            ids = permute(who, jnp.arange(places), n)
         else:
             p = self.expected(state, population)
             heads = jax.random.uniform(key, (n,), p.dtype) < p

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from turnout.arithmetic import positive
 from turnout.records import record
 from turnout.samplers.fixed import FixedSize, in_random_order
-from turnout.samplers.probabilities.capping import positive
 
 
 @record

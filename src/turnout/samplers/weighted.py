@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from turnout.errors import UserError
 from turnout.records import record
-from turnout.samplers.base import ROUNDING, Sampler, array_of, needs_at_most
+from turnout.samplers.base import ROUNDING, Sampler, fractions, needs_at_most
 from turnout.samplers.probabilities import Probability, Uniform
 
 
@@ -56,12 +56,8 @@ class Weighted(Sampler):
 
     def given(self, probability: Any, population) -> Float[np.ndarray, " n"]:
         """Return the inclusion probabilities [n] given, which must be in (0, 1] and sum to K."""
-        p, n = array_of(probability, self.name, "probability").astype(float), population.count
-        if p.shape != (n,):
-            raise UserError(f"sampler {self.name!r} needs {n} probabilities, one for each client, but got {p.size}")
-        if not np.all((p > 0) & (p <= 1)):
-            raise UserError(f"sampler {self.name!r} needs probabilities in (0, 1], but one is {p[~((p > 0) & (p <= 1))][0]}")
-        if not abs(p.sum() - self.size) <= ROUNDING * n:
+        p = fractions(probability, population.count, self.name)
+        if not abs(p.sum() - self.size) <= ROUNDING * p.size:
             raise UserError(f"sampler {self.name!r} needs probabilities that sum to size = {self.size:g}, not to {p.sum():.10g}")
         return p
 
@@ -81,7 +77,7 @@ class Weighted(Sampler):
         if isinstance(self.probability, Probability):
             return self.probability.inclusion(state, self.size, population)
         p = jnp.broadcast_to(jnp.asarray(self.probability, jnp.result_type(float)), (population.count,))
-        return p if population.available is None else jnp.where(population.available, p, 0)
+        return jnp.where(population.present, p, 0)
 
     def observe(self, state, cohort, feedback):
         if not isinstance(self.probability, Probability):
@@ -89,4 +85,4 @@ class Weighted(Sampler):
         return self.probability.learn(state, cohort, cohort.share * feedback, self.size)
 
     def preview(self, state, values, answered, population):
-        return self.probability.preview(state, values * population.share(jnp.arange(population.count)), answered)
+        return self.probability.preview(state, values * population.shares, answered)

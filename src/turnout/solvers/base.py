@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.exchange import Ask, Done, Replies, on_client
@@ -132,8 +133,3 @@ def weighted_mean(replies: Replies, otherwise: PyTree) -> PyTree:
     total = jnp.sum(jnp.where(replies.answered, replies.cohort.weight, 0))
     flat, unravel = ravel_pytree(otherwise)
     return unravel(jnp.where(total > 0, ravel_pytree(replies.average())[0] / positive(total), flat))
-
-
-def positive(a: Float[Array, ""]) -> Float[Array, ""]:
-    """Return a where it is above zero, else 1: what nobody answered is divided by no zero."""
-    return jnp.where(a > 0, a, 1)

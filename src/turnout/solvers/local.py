@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from turnout.arithmetic import positive
 from turnout.exchange import Done, on_client
 from turnout.records import Count, Positive, record, static
-from turnout.solvers.base import Asked, CohortSolver, exchange, positive, weighted_mean
+from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
 from turnout.solvers.search import LineSearch
 
 

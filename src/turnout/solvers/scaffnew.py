@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
+from turnout.arithmetic import positive
 from turnout.exchange import Done, on_client
 from turnout.records import Fraction, record
-from turnout.solvers.base import Asked, CohortSolver, exchange, positive, weighted_mean
+from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
 
 
 class Skipped(NamedTuple):

@@ -11,7 +11,7 @@ from turnout.data.catalogue import CATALOGUE, present
 from turnout.errors import UserError
 from turnout.reproduce.costs.paper import Figure, Paper
 from turnout.reproduce.costs.play import Case, Task, grid, play
-from turnout.reproduce.store import Kept, Store, Watch, mark_of
+from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
 
 FRESH = 1000
 """The first of the seeds that report what was tuned on seeds 0, 1, ..."""
@@ -34,22 +34,16 @@ class Plan:
 
 
 @dataclass
-class Results:
-    """The frames of all tasks played (see `play.play`), the tasks, and the seconds that they took, kept ones included."""
+class Results(Played):
+    """The frames of all tasks played: see `play.play`."""
 
     hits: pl.DataFrame = field(default_factory=pl.DataFrame)
     curves: pl.DataFrame = field(default_factory=pl.DataFrame)
-    tasks: list[Task] = field(default_factory=list)
-    seconds: float = 0.0
-    reused: int = 0
 
     def add(self, task: Task, kept: Kept) -> None:
-        """Add what a task left."""
+        super().add(task, kept)
         self.hits = pl.concat([self.hits, kept.frames["hits"]], how="diagonal_relaxed")
         self.curves = pl.concat([self.curves, kept.frames["curves"]], how="diagonal_relaxed")
-        self.tasks.append(task)
-        self.seconds += kept.seconds
-        self.reused += kept.reused
 
 
 class Player:

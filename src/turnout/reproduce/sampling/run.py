@@ -10,7 +10,7 @@ import polars as pl
 from turnout.experiment.folder import Built, build
 from turnout.reproduce.sampling.paper import Figure, Paper
 from turnout.reproduce.sampling.play import Task, play
-from turnout.reproduce.store import Kept, Store, Watch, mark_of
+from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
 
 SIDE_BY_SIDE = 2
 """Samplers played at a time: a run's steps are too small to keep more than one core busy."""
@@ -37,27 +37,21 @@ class Plan:
 
 
 @dataclass
-class Results:
-    """The frames of all tasks played (see `play.play`), the tasks, and the seconds that they took, kept ones included."""
+class Results(Played):
+    """The frames of all tasks played: see `play.play`."""
 
     rounds: pl.DataFrame = field(default_factory=pl.DataFrame)
     runs: pl.DataFrame = field(default_factory=pl.DataFrame)
     totals: pl.DataFrame = field(default_factory=pl.DataFrame)
     programs: dict[str, pl.DataFrame] = field(default_factory=dict)
-    tasks: list[Task] = field(default_factory=list)
-    seconds: float = 0.0
-    reused: int = 0
 
     @property
     def seeds(self) -> int:
         return max((len(task.seeds) for task in self.tasks), default=0)
 
     def add(self, task: Task, kept: Kept) -> None:
-        """Add what a task left."""
-        self.tasks.append(task)
+        super().add(task, kept)
         self.programs[task.stem] = kept.frames["programs"]
-        self.seconds += kept.seconds
-        self.reused += kept.reused
         if task.judged:
             self.rounds = pl.concat([self.rounds, kept.frames["rounds"]], how="diagonal_relaxed")
             self.totals = pl.concat([self.totals, kept.frames["totals"]], how="diagonal_relaxed")

@@ -119,11 +119,7 @@ def static(paper: Paper, numbers: Numbers) -> str:
 
 def last_norm(paper: Paper, numbers: Numbers) -> str:
     """Hold last norm to its bar against the paper's sampler."""
-    saved = saving(paper, numbers, "last-norm")
-    return (
-        f"Last norm has a mean variance {percents(saved.values())} below {paper.own.title} at {among(paper.sizes)}: the bar of "
-        f"{LOWER:g} % at every K is {met(value >= LOWER for value in saved.values())}."
-    )
+    return below(paper, numbers, "last-norm", LOWER, "Last norm")
 
 
 def to_optimum(paper: Paper, numbers: Numbers) -> str:
@@ -139,11 +135,16 @@ def to_optimum(paper: Paper, numbers: Numbers) -> str:
 
 def residual(paper: Paper, numbers: Numbers) -> str:
     """Hold the residual sampler to its bar."""
-    saved = saving(paper, numbers, "residual")
+    what = "The residual sampler, FedVARP’s estimator with adaptive probabilities and a vector kept for each client,"
+    return below(paper, numbers, "residual", RESIDUAL, what)
+
+
+def below(paper: Paper, numbers: Numbers, name: str, bar: float, what: str) -> str:
+    """Say how far a sampler's variance is below that of the paper's, and whether that is at least `bar` percent at every K."""
+    saved = saving(paper, numbers, name).values()
     return (
-        f"The residual sampler, FedVARP’s estimator with adaptive probabilities and a vector kept for each client, has a mean "
-        f"variance {percents(saved.values())} below {paper.own.title} at {among(paper.sizes)}: the bar of {RESIDUAL:g} % is "
-        f"{met(value >= RESIDUAL for value in saved.values())}."
+        f"{what} has a mean variance {percents(saved)} below {paper.own.title} at {among(paper.sizes)}: the bar of {bar:g} % at "
+        f"every K is {met(value >= bar for value in saved)}."
     )
 
 

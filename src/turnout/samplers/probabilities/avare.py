@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 from turnout.records import Positive, record
 from turnout.samplers.probabilities.base import Probability
 from turnout.samplers.probabilities.capping import bounded
-from turnout.samplers.probabilities.feedback import estimated, known
+from turnout.samplers.probabilities.feedback import estimated, known, latest
 
 
 class Observed(NamedTuple):
@@ -53,10 +53,5 @@ class Avare(Probability):
 
     def learn(self, state, cohort, feedback, size):
         return Observed(
-            seen(state.last, cohort, feedback), estimated(state.bound, cohort, feedback, 1), state.time + jnp.ones((), "int32")
+            latest(state.last, cohort, feedback), estimated(state.bound, cohort, feedback, 1), state.time + jnp.ones((), "int32")
         )
-
-
-def seen(last: Float[Array, " n"], cohort, feedback: Float[Array, " m"]) -> Float[Array, " n"]:
-    """Return `last` with the feedback about the cohort's active places; the others write nowhere."""
-    return last.at[jnp.where(cohort.active, cohort.ids, last.size)].set(feedback, mode="drop")

@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from turnout.arithmetic import positive
+
 Scores = Float[Array, " n"]
 Mask = Bool[Array, " n"]
 
@@ -99,8 +101,3 @@ def relative(scores: Scores, available: Mask | None) -> tuple[Scores, Mask]:
 def count(which: Mask, dtype) -> Float[Array, ""]:
     """Return how many are true, as a number to calculate with."""
     return jnp.sum(which, dtype=dtype)
-
-
-def positive(a: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return a where it is above zero, else 1."""
-    return jnp.where(a > 0, a, 1)

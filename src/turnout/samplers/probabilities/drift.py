@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
+from turnout.arithmetic import positive
 from turnout.errors import UserError
 from turnout.records import Count, Share, record, static
 from turnout.samplers.probabilities.base import Probability
-from turnout.samplers.probabilities.capping import positive
 
 LOCAL = 0.3
 """How many mean squared steps are added to what the clock says: local noise leaves residuals even where the model rests."""
@@ -76,7 +76,7 @@ class Drift(Probability):
     def scores(self, state, size, population):
         slope = jnp.where(state.slope > 0, state.slope, state.usual)
         norms = jnp.where((state.visit >= 0) & (slope > 0), slope * distance(state), positive(state.fresh))
-        return population.share(jnp.arange(population.count)) * norms
+        return population.shares * norms
 
     def learn(self, state, cohort, feedback, size):
         ids, norms, far = cohort.ids, feedback / positive(cohort.share), distance(state)[cohort.ids]

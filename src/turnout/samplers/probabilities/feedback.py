@@ -5,8 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
-from turnout.samplers.probabilities.capping import count, positive
+from turnout.samplers.probabilities.capping import count
 
 
 def known(bound: Any) -> Float[Array, ""]:
@@ -31,3 +32,8 @@ def squares(bound: Float[Array, ""], cohort: Cohort, feedback: Float[Array, " m"
 def finite(a: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return a >= 0, and a large number where it overflowed."""
     return jnp.minimum(a, jnp.finfo(a.dtype).max / 4)
+
+
+def latest(last: Float[Array, " n"], cohort: Cohort, feedback: Float[Array, " m"]) -> Float[Array, " n"]:
+    """Return `last` with the feedback about the cohort's active places; the others write nowhere."""
+    return last.at[jnp.where(cohort.active, cohort.ids, last.size)].set(feedback, mode="drop")

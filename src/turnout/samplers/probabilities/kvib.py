@@ -5,8 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from turnout.arithmetic import positive
+from turnout.errors import UserError
 from turnout.records import Count, Positive, Share, record
-from turnout.samplers.probabilities.capping import positive
 from turnout.samplers.probabilities.feedback import estimated, known
 from turnout.samplers.probabilities.planned import Planned
 
@@ -41,7 +42,7 @@ class Leader(Planned):
 
     def suggested(self, ratio: Float[Array, ""], size: Float[Array, ""]) -> Float[Array, ""]:
         """Return theta given n / T = `ratio` and K = `size`."""
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} has no suggested(self, ratio, size): write one")
 
     def scores(self, state, size, population):
         gamma = (self.scale * positive(state.bound)) ** 2 * population.count / (size * positive(self.theta(size, population)))

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from turnout.arithmetic import positive
 from turnout.records import Share, record
-from turnout.samplers.probabilities.avare import seen
 from turnout.samplers.probabilities.base import Probability
-from turnout.samplers.probabilities.capping import count, positive
+from turnout.samplers.probabilities.capping import count
+from turnout.samplers.probabilities.feedback import latest
 
 
 class LastSeen(NamedTuple):
@@ -40,7 +41,7 @@ class LastNorm(Probability):
         return jnp.asarray(self.mixing, jnp.result_type(float))
 
     def scores(self, state, size, population):
-        new = population.share(jnp.arange(population.count)) * positive(state.typical)
+        new = population.shares * positive(state.typical)
         return jnp.where(state.last < 0, new, state.last)
 
     def learn(self, state, cohort, feedback, size):
@@ -50,4 +51,4 @@ class LastNorm(Probability):
         first = jnp.sum(norms / positive(count(heard, norms.dtype)))
         mean = jnp.sum(norms * (weights / positive(jnp.sum(weights))))
         later = jnp.where(jnp.any(heard), 0.9 * state.typical + 0.1 * mean, state.typical)
-        return LastSeen(seen(state.last, cohort, feedback), jnp.where(state.typical > 0, later, first))
+        return LastSeen(latest(state.last, cohort, feedback), jnp.where(state.typical > 0, later, first))

@@ -39,7 +39,7 @@ class Mabs(Planned):
         return jnp.asarray(self.mixing, jnp.result_type(float))
 
     def scores(self, state, size, population):
-        logs = state.logs if population.available is None else jnp.where(population.available, state.logs, -jnp.inf)
+        logs = jnp.where(population.present, state.logs, -jnp.inf)
         # Of clients with weights near 0 the largest is 1, should the others be away.
         top = jnp.max(logs)
         return jnp.exp(logs - jnp.where(jnp.isfinite(top), top, 0))

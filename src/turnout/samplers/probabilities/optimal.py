@@ -5,9 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from turnout.arithmetic import positive
 from turnout.records import record, static
 from turnout.samplers.probabilities.base import Probability
-from turnout.samplers.probabilities.capping import positive
 
 
 class Previewed(NamedTuple):
@@ -43,7 +43,7 @@ class Optimal(Probability):
         return Previewed(jnp.where(known, norms, 0).astype(state.norms.dtype), known)
 
     def scores(self, state, size, population):
-        share = jnp.broadcast_to(population.share(jnp.arange(population.count)), (population.count,))
+        share = population.shares
         heard = jnp.sum(jnp.where(state.known, share, 0))
         mean = jnp.where(jnp.any(state.norms > 0), jnp.sum(state.norms) / positive(heard), 1)
         return jnp.where(state.known, state.norms, share * mean)
