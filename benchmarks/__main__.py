@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks.machine import facts, versions
 from benchmarks.timing import Line
 
-TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "index", "startup")
+TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "index", "dual", "startup")
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
 
 

@@ -103,6 +103,7 @@ ROWS = [
         None,
         bytes_down=1,
     ),
+    Row("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.5), {"gamma": 0.7}, 1, (1, 1), 0, None),
     Row("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), {"lr": 0.5}, 1, (1, 1), 0, None),
     # Loose enough that rounding does not decide how many steps a client takes.
     Row("fedprox-sppm", lambda s: t.FedProxSppm(s, 0.5, 2, t.own.Bfgs(tolerance=1e-3)), {"gamma": 0.7}, 2, (1, 1), 0, None),

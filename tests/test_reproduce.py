@@ -15,10 +15,10 @@ from turnout.prices import Hierarchical, Rounds
 from turnout.reproduce.costs.figures import convergence_panel, cost_panel
 from turnout.reproduce.costs.paper import Line, read_family, read_paper
 from turnout.reproduce.costs.play import Case, Task, grid, play, quantile, rounds, scale, sessions, single_sessions
-from turnout.reproduce.costs.run import Plan, Player, fresh_tasks, resolve, tuning_tasks
+from turnout.reproduce.costs.run import Plan, Player, fresh_tasks, tuning_tasks
 from turnout.reproduce.costs.tables import Tables, medians, reduction, reported, tuned
 from turnout.reproduce.costs.timing import one_by_one
-from turnout.reproduce.papers import PAPERS, chosen
+from turnout.reproduce.papers import PAPERS, chosen, resolve
 
 FAMILIES = sorted(PAPERS.glob("*/families/*.toml"))
 TARGETS = [5e-3, 1e-2]

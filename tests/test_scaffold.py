@@ -16,6 +16,8 @@ from turnout.session import Session
 
 SHARES = np.array([0.3, 0.05, 0.25, 0.1, 0.1, 0.2])
 STEPS = [1, 7, 2, 4, 3, 5]
+SIZES = (1, 13, 2, 6, 5, 9)
+OPTIONS = pytest.mark.parametrize(("option", "missing"), [("I", "repeat"), ("II", "skip")], ids=["I", "II"])
 
 
 def quadratic() -> t.Quadratic:
@@ -41,12 +43,15 @@ def scaffold_round(x, c, variates, cohort, gradients, gradient, option, lr, serv
     return x + server_lr * moved, c + change
 
 
-@pytest.mark.parametrize(("option", "sampler"), [("I", t.Nice(3)), ("II", t.Independent(size=3.0))], ids=["I", "II"])
-def test_a_run_is_its_numpy_program(option, sampler):
-    """Local steps on all rows, their number differing from client to client, and a rate that falls."""
+RUNS = [("I", t.Nice(3), None, t.Faults(0.0, "repeat")), ("II", t.Independent(size=3.0), 3.0, None)]
+
+
+@pytest.mark.parametrize(("option", "sampler", "decay", "faults"), RUNS, ids=["I", "II"])
+def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
+    """Local steps on all rows, their number differing from client to client, and for option II a rate that falls."""
     problem = quadratic()
-    algorithm = t.Scaffold(sampler, lr=0.05, steps=STEPS, option=option, server_lr=0.8, decay=3.0)
-    trace = t.run(algorithm, problem, rounds=5, seed=1)
+    algorithm = t.Scaffold(sampler, lr=0.05, steps=STEPS, option=option, server_lr=0.8, decay=decay)
+    trace = t.run(algorithm, problem, rounds=5, seed=1, faults=faults)
     x, c, variates = np.zeros(3), np.zeros(3), np.zeros((6, 3))
     for number, cohort in enumerate(cohorts(sampler, problem, 1)):
         if not cohort:
@@ -54,27 +59,25 @@ def test_a_run_is_its_numpy_program(option, sampler):
         x, c = scaffold_round(
             x, c, variates, [(i, share) for i, share, _ in cohort],
             lambda i: [lambda y: client_gradient(problem, i, y)] * STEPS[i],
-            lambda i, y: client_gradient(problem, i, y), option, 0.05 / (1 + number / 3), 0.8,
+            lambda i, y: client_gradient(problem, i, y), option, 0.05 / (1 + number / (decay or np.inf)), 0.8,
         )  # fmt: skip
     np.testing.assert_allclose(trace.x, x, atol=1e-12)
 
 
 def test_epochs_divide_by_the_steps_taken():
     """Minibatches: E_i = epochs ceil(n_i / batch), the last batch of a pass counting as a step however small it is."""
-    sizes, seeds = (1, 2, 11, 3), Seeds.of(3)
-    problem = ridge(sizes)
-    trace = t.run(t.Scaffold(t.Full(), lr=0.1, batch=4, epochs=2), problem, rounds=3, seeds=seeds)
-    cohort = list(enumerate(problem.sizes / problem.sizes.sum()))
-    x, c, variates = np.zeros(3), np.zeros(3), np.zeros((4, 3))
-    for number in range(1, 4):
-        key = seeds.exchange(number, 0)
+    problem, sampler = ridge(SIZES), t.Nice(4)
+    trace = t.run(t.Scaffold(sampler, lr=0.1, batch=2, epochs=2), problem, rounds=5, seed=3)
+    x, c, variates, steps = np.zeros(3), np.zeros(3), np.zeros((6, 3)), 0
+    for number, cohort in enumerate(cohorts(sampler, problem, 3), start=1):
+        key = Seeds.of(3).exchange(number, 0)
         x, c = scaffold_round(
-            x, c, variates, cohort, lambda i, key=key: batches(problem, i, jax.random.fold_in(key, i), 4, 2),
-            None, "II", 0.1, 1.0,
+            x, c, variates, [(i, share) for i, share, _ in cohort],
+            lambda i, key=key: batches(problem, i, jax.random.fold_in(key, i), 2, 2), None, "II", 0.1, 1.0,
         )  # fmt: skip
+        steps += sum(2 * -(-SIZES[i] // 2) for i, *_ in cohort)
     np.testing.assert_allclose(trace.x, x, atol=1e-12)
-    steps = [2 * -(-size // 4) for size in sizes]
-    assert trace.ledger.totals()["queries_total"] == 3 * sum(steps)
+    assert trace.ledger.totals()["queries_total"] == steps
 
 
 def batches(problem, i, key, batch, epochs) -> list:
@@ -90,10 +93,11 @@ def batches(problem, i, key, batch, epochs) -> list:
     return [gradient(part) for part in parts]
 
 
-@pytest.mark.parametrize(("option", "sampler"), [("I", t.Full()), ("II", t.Nice(3))], ids=["I", "II"])
-def test_it_converges_to_the_optimum_with_unequal_numbers_of_steps(option, sampler):
-    problem = quadratic()
-    trace = t.run(t.Scaffold(sampler, lr=0.02, steps=STEPS, option=option), problem, rounds=1500, every=1500)
+@OPTIONS
+def test_it_converges_to_the_optimum_with_unequal_numbers_of_steps(option, missing):
+    problem, nothing_lost = quadratic(), t.Faults(0.0, missing)
+    algorithm = t.Scaffold(t.Nice(3), lr=0.02, steps=STEPS, option=option)
+    trace = t.run(algorithm, problem, rounds=1500, every=1500, faults=nothing_lost)
     np.testing.assert_allclose(trace.x, optimum(*problem.rows), rtol=0, atol=1e-12)
 
 
@@ -113,9 +117,9 @@ def test_federated_averaging_does_not():
 
 def test_it_converges_to_the_optimum_with_unequal_numbers_of_batches():
     """All rows of a client are alike, so that its minibatch gradients are exact, while E_i = 2 ceil(n_i / 2) is 2 to 14."""
-    sizes, generator = np.array([1, 13, 2, 6, 5, 9]), np.random.default_rng(6)
-    features, targets = np.repeat(generator.normal(size=(6, 3)), sizes, axis=0), np.repeat(generator.normal(size=6), sizes)
-    split = Split(np.arange(sizes.sum()), np.concatenate([[0], np.cumsum(sizes)]))
+    generator = np.random.default_rng(6)
+    features, targets = np.repeat(generator.normal(size=(6, 3)), SIZES, axis=0), np.repeat(generator.normal(size=6), SIZES)
+    split = Split(np.arange(sum(SIZES)), np.concatenate([[0], np.cumsum(SIZES)]))
     problem = t.Ridge.of(Dataset("made", features, targets), split, mu=0.5, weights=SHARES)
     algorithm = t.Scaffold(t.Nice(4), lr=0.02, batch=2, epochs=2)
     trace = t.run(algorithm, problem, rounds=1500, every=1500)
@@ -125,10 +129,10 @@ def test_it_converges_to_the_optimum_with_unequal_numbers_of_batches():
     np.testing.assert_allclose(trace.x, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("option", "missing"), [("I", "repeat"), ("II", "skip")])
+@OPTIONS
 def test_the_servers_variate_is_the_mean_of_its_clients(option, missing):
     """c = sum_i lambda_i c_i after every round, whatever replies are lost."""
-    algorithm = t.Scaffold(t.Nice(4), lr=0.02, steps=STEPS, option=option)
+    algorithm = t.Scaffold(t.Nice(3), lr=0.02, steps=STEPS, option=option)
     session = Session(algorithm, quadratic(), seeds=Seeds.of(0), rounds=8, faults=t.Faults(0.4, missing))
     for _ in session.play():
         variates = session.progress.clients
@@ -160,7 +164,7 @@ def test_a_configuration_gives_every_client_its_steps():
 
 
 def test_nodes_with_steps_of_their_own_give_the_compiled_run():
-    algorithm = t.Scaffold(t.Nice(3), lr=0.05, steps=STEPS)
-    one, other = (t.run(algorithm, quadratic(), rounds=2, engine=engine) for engine in ("compiled", "nodes"))
+    algorithm, faults = t.Scaffold(t.Nice(3), lr=0.05, steps=STEPS), t.Faults(0.0, "skip")
+    one, other = (t.run(algorithm, quadratic(), rounds=2, engine=engine, faults=faults) for engine in ("compiled", "nodes"))
     np.testing.assert_allclose(one.x, other.x, rtol=1e-12)
     assert one.ledger.totals() == other.ledger.totals()

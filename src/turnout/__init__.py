@@ -9,6 +9,7 @@ from turnout.algorithms import FedProxSppm as FedProxSppm
 from turnout.algorithms import FedVarp as FedVarp
 from turnout.algorithms import MbGd as MbGd
 from turnout.algorithms import MbLocalGd as MbLocalGd
+from turnout.algorithms import PointSaga as PointSaga
 from turnout.algorithms import Scaffold as Scaffold
 from turnout.algorithms import Sppm as Sppm
 from turnout.api import Sweep as Sweep

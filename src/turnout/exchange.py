@@ -162,7 +162,10 @@ class Client(ABC):
 
     @abstractmethod
     def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
-        """Return `then(carry)` or `otherwise(carry)`."""
+        """Return `then(carry)` or `otherwise(carry)`.
+
+        Let the message decide, as far as possible: where clients of one cohort differ, all of them may compute both.
+        """
 
 
 @record

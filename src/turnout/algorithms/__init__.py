@@ -7,6 +7,7 @@ from turnout.algorithms.fedprox import FedProx as FedProx
 from turnout.algorithms.fedvarp import FedVarp as FedVarp
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
+from turnout.algorithms.pointsaga import PointSaga as PointSaga
 from turnout.algorithms.proxavg import FedAvgSppm as FedAvgSppm
 from turnout.algorithms.proxavg import FedProxSppm as FedProxSppm
 from turnout.algorithms.scaffold import Scaffold as Scaffold

@@ -12,7 +12,7 @@ from turnout.cli.options import Data, command
 
 Figures = Annotated[list[str] | None, typer.Option("--figure", metavar="NAME", help="A figure such as 2a; may be repeated.")]
 Folder = Annotated[Path | None, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")]
-Sets = Annotated[str | None, typer.Option("--sets", metavar="A,B", help="Other data sets: names, or files in --data.")]
+Sets = Annotated[str | None, typer.Option("--sets", metavar="A,B", help="Other data sets, or some of feddcd’s.")]
 
 
 @app.command()

@@ -67,6 +67,7 @@ TABLES = {
         "fedvarp": algorithms.FedVarp,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
+        "point-saga": algorithms.PointSaga,
         "scaffold": algorithms.Scaffold,
         "sppm": algorithms.Sppm,
     },

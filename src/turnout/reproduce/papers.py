@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from turnout.data.catalogue import CATALOGUE, present
 from turnout.errors import UserError, unknown
 from turnout.experiment.config import Reader
 
@@ -35,6 +36,17 @@ def chosen(paper, names: list[str]) -> list:
         if name not in paper.figures:
             raise UserError(f"{paper.name} has no figure {name!r}: it has {', '.join(paper.figures)}")
     return [paper.figures[name] for name in names or paper.figures]
+
+
+def resolve(names: list[str], data: Path | None) -> list[str]:
+    """Return the data sets `names`, known ones or files in `data`, as `load` finds them; those missing are named at once."""
+    files = {name: str(data / name) for name in names if data is not None and name not in CATALOGUE and (data / name).is_file()}
+    known = {name for name in names if name in CATALOGUE and (CATALOGUE[name].bundled or present(name, data))}
+    missing = [name for name in names if name not in files and name not in known]
+    if missing:
+        hint = "run turnout data fetch for each" if all(name in CATALOGUE for name in missing) else "check the names"
+        raise UserError(f"data sets {', '.join(missing)} are not here: {hint}, or give their folder with --data DIR")
+    return [files.get(name, name) for name in names]
 
 
 def figure_files(name: str) -> list[Path]:

@@ -6,11 +6,11 @@ from pathlib import Path
 from turnout.reproduce.costs import words
 from turnout.reproduce.costs.paper import Figure, Paper
 from turnout.reproduce.costs.paper import read_paper as read_paper
-from turnout.reproduce.costs.run import FRESH, Plan, Player, fresh_tasks, resolve, tuning_tasks
+from turnout.reproduce.costs.run import FRESH, Plan, Player, fresh_tasks, tuning_tasks
 from turnout.reproduce.costs.tables import Tables
 from turnout.reproduce.costs.timing import one_by_one
 from turnout.reproduce.outcome import Outcome, provenance, told
-from turnout.reproduce.papers import chosen
+from turnout.reproduce.papers import chosen, resolve
 from turnout.reproduce.store import Watch
 from turnout.samplers.base import samplers_in
 from turnout.session import bind

@@ -7,8 +7,6 @@ from pathlib import Path
 import jax
 import polars as pl
 
-from turnout.data.catalogue import CATALOGUE, present
-from turnout.errors import UserError
 from turnout.reproduce.costs.paper import Figure, Paper
 from turnout.reproduce.costs.play import Case, Task, grid, play
 from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
@@ -97,14 +95,3 @@ def fresh_tasks(plan: Plan, picked: dict[tuple[str, str], list[dict[str, float]]
         Task(places[data], plan.paper.family(name, places[data]), settings, seeds, True)
         for (data, name), settings in sorted(picked.items())
     ]
-
-
-def resolve(names: list[str], data: Path | None) -> list[str]:
-    """Return the data sets `names`, known ones or files in `data`, as `load` finds them; those missing are named at once."""
-    files = {name: str(data / name) for name in names if data is not None and name not in CATALOGUE and (data / name).is_file()}
-    known = {name for name in names if name in CATALOGUE and (CATALOGUE[name].bundled or present(name, data))}
-    missing = [name for name in names if name not in files and name not in known]
-    if missing:
-        hint = "run turnout data fetch for each" if all(name in CATALOGUE for name in missing) else "check the names"
-        raise UserError(f"data sets {', '.join(missing)} are not here: {hint}, or give their folder with --data DIR")
-    return [files.get(name, name) for name in names]

@@ -8,25 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
-from turnout.report.charts import LOG_LABELS
-from turnout.report.points import log_ticks
-from turnout.report.theme import DASHES, LIGHT
+from turnout.report.theme import LIGHT
 from turnout.reproduce import page
+from turnout.reproduce.charts import colored, compact, dashed, finished, log_axis, quartiles
 from turnout.reproduce.sampling import case
 from turnout.reproduce.sampling.paper import Contender, Figure, Panel, Paper
 from turnout.reproduce.sampling.tables import Numbers, fitted
 from turnout.samplers.probabilities.capping import capped
 
-WIDTH, HEIGHT, POINTS = 380, 250, 120
-LEGEND = {
-    "title": None,
-    "orient": "top",
-    "columns": 3,
-    "symbolOpacity": 1,
-    "symbolSize": 200,
-    "labelFontSize": 11,
-    "columnPadding": 6,
-}
 METRICS = {"regret": "cumulative dynamic regret", "variance": "variance of the estimator", "test_value": "test loss"}
 KINDS = ("uniform, with replacement", "optimal, with replacement", "uniform, independent", "optimal, independent")
 
@@ -54,27 +43,7 @@ def against_rounds(spec: Panel, contenders: list[Contender], rounds: pl.DataFram
     """Draw the median of a metric over the seeds against rounds, with a band between the quartiles."""
     names = {contender.name: contender.title for contender in contenders}
     mine = rounds.filter(pl.col("size") == spec.size, pl.col("weights") == "size", pl.col("sampler").is_in(list(names)))
-    looked = mine["round"].unique().sort()
-    kept = looked[np.unique(np.linspace(0, len(looked) - 1, POINTS).round().astype(int))]
-    quartiles = (
-        mine.filter(pl.col("round").is_in(kept.implode()), pl.col(spec.metric) > 0)
-        .group_by("sampler", "round")
-        .agg(
-            *(
-                pl.col(spec.metric).quantile(q, "linear").alias(name)
-                for name, q in (("low", 0.25), ("median", 0.5), ("high", 0.75))
-            )
-        )
-        .sort("sampler", "round")
-    )
-    rows = [{**row, "label": names[row.pop("sampler")]} for row in map(compact, quartiles.iter_rows(named=True))]
-    labels = list(names.values())
-    common = alt.Chart(alt.Data(values=rows)).encode(x=alt.X("round:Q", title="round"), color=colored(labels))
-    band = common.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
-    line = common.mark_line(strokeWidth=2).encode(
-        y=log_axis([row["median"] for row in rows], "median:Q"), strokeDash=dashed(labels)
-    )
-    return finished([band, line], f"{METRICS[spec.metric]}, K = {spec.size}")
+    return quartiles(mine, names, "sampler", "round", spec.metric, f"{METRICS[spec.metric]}, K = {spec.size}")
 
 
 def against_budget(contenders: list[Contender], numbers: Numbers) -> page.Panel:
@@ -165,34 +134,3 @@ def estimates() -> page.Panel:
     cross = alt.Chart(alt.Data(values=[{"x": float(target[0]), "y": float(target[1])}]))
     cross = cross.mark_point(shape="cross", size=120, filled=True, color=LIGHT["soft"], opacity=1).encode(x="x:Q", y="y:Q")
     return finished([dots, *names, cross], "example 3.2: all estimates, K = 2, and the sum")
-
-
-def compact(row: dict) -> dict:
-    """Keep five significant digits of each number."""
-    return {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in row.items()}
-
-
-def colored(labels: list[str], columns: int = 3, symbol: str = "stroke") -> alt.Color:
-    """Give each label its colour."""
-    legend = alt.Legend(**LEGEND | {"columns": columns}, symbolType=symbol)
-    return alt.Color("label:N", scale=alt.Scale(domain=labels), legend=legend)
-
-
-def dashed(labels: list[str], columns: int = 3) -> alt.StrokeDash:
-    """Give each label its dashes: other ones once the colours are used up."""
-    dashes = [DASHES[k // len(LIGHT["lines"]) % len(DASHES)] for k in range(len(labels))]
-    legend = alt.Legend(**LEGEND | {"columns": columns}, symbolType="stroke")
-    return alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend)
-
-
-def log_axis(values: list[float], field: str) -> alt.Y:
-    """Return an upright log axis with room for `values`."""
-    ticks = log_ticks(values)
-    y = alt.Y(field, title=None, scale=alt.Scale(type="log", nice=False, padding=8))
-    return y.axis(labelExpr=LOG_LABELS, **({"values": ticks} if ticks else {}))
-
-
-def finished(layers: list[alt.Chart], title: str) -> page.Panel:
-    """Return one chart of all layers."""
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, anchor="start"))
-    return page.Panel(title, chart)

@@ -1,6 +1,5 @@
 """A whole comparison of samplers: what has to be played for the figures and tables asked for, and what is kept already."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -8,12 +7,10 @@ from pathlib import Path
 import polars as pl
 
 from turnout.experiment.folder import Built, build
+from turnout.reproduce.parallel import side_by_side
 from turnout.reproduce.sampling.paper import Figure, Paper
 from turnout.reproduce.sampling.play import Task, play
 from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
-
-SIDE_BY_SIDE = 2
-"""Samplers played at a time: a run's steps are too small to keep more than one core busy."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +62,10 @@ class Player:
         self._built: dict[str, Built] = {}
 
     def play(self, tasks: list[Task]) -> None:
-        """Play those of `tasks` that are not kept, SIDE_BY_SIDE of them at a time."""
+        """Play those of `tasks` that are not kept."""
         for task in tasks:
             self.built(task.weights)
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            played = [pool.submit(self._play, task, number, len(tasks)) for number, task in enumerate(tasks)]
-            try:
-                for task, future in zip(tasks, played, strict=True):
-                    self.results.add(task, future.result())
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        side_by_side(tasks, lambda task, number: self._play(task, number, len(tasks)), self.results.add)
 
     def _play(self, task: Task, number: int, many: int) -> Kept:
         check, built = partial(self.watch, task.label, number, many), self.built(task.weights)
