@@ -126,11 +126,11 @@ def test_rivals_are_told_how_large_everyones_first_feedback_is(paper):
         pass
     # Everyone takes part, so that K-Vib's omega_i is pi_i^2.
     squares = np.asarray(session.progress.samplers[0].omega, float)
-    for name, power in (("mabs", 4), ("osmd", 2), ("a-osmd", 2)):
+    for name, power in (("k-vib-told", 1), ("mabs", 4), ("osmd", 2), ("a-osmd", 2)):
         assert paper.contenders[name].told
         expected = np.mean(squares ** (power / 2)) ** (1 / power)
         assert told(small(paper.contenders[name]), built).probability.bound == pytest.approx(expected, rel=1e-5)
-    assert words.advantage(paper).startswith("Mabs, OSMD and A-OSMD are told")
+    assert words.advantage(paper).startswith("K-Vib, told G, Mabs, OSMD and A-OSMD are told")
 
 
 def made(values: dict[tuple, tuple], rounds: int = 4) -> pl.DataFrame:
