@@ -15,7 +15,7 @@ demo: $(BIN)/turnout
 	$(BIN)/turnout compare examples/demo/*.toml --out demo
 
 test: $(BIN)/turnout
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .
