@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import turnout as t
-from turnout.algorithms.dual import own
 from turnout.api import cells_of
 from turnout.optimum import Optimum
 from turnout.seeds import Seeds
 from turnout.session import Session
 from turnout.solvers.own import LocalSolver, Solved
+from turnout.solvers.own.base import own
 
 CLIENTS, SIZE, ALPHA, BETA = 8, 3, 1.0, 10.0
 EQUAL = np.full(CLIENTS, 1 / CLIENTS)
@@ -39,9 +39,7 @@ def play(algorithm, problem, rounds, every=1, loss=0.0, missing="skip", **option
     """Play with settings that share one compiled program where they can."""
     faults = t.Faults(loss, missing)
     session = Session(algorithm, problem, seeds=Seeds.of(0), rounds=rounds, every=every, faults=faults, **options)
-    for _ in session.play():
-        pass
-    return session
+    return session.run()
 
 
 @cache

@@ -30,9 +30,7 @@ def with_rows() -> t.Problem:
 
 def play(algorithm, problem, rounds, **options) -> Session:
     session = Session(algorithm, problem, seeds=t.Seeds.of(3), rounds=rounds, **options)
-    for _ in session.play():
-        pass
-    return session
+    return session.run()
 
 
 def counted(session) -> dict:

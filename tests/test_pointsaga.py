@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from duals import optimum
 from test_references import cohorts
 
 import turnout as t
@@ -20,10 +21,6 @@ EXACT = t.own.NewtonCg(tolerance=1e-13, relative=1e-13)
 def quadratic(equal: bool) -> t.Quadratic:
     made = t.Quadratic.random(CLIENTS, 3, ALPHA, BETA, seed=0)
     return t.Quadratic.of(*made.rows, weights=EQUAL if equal else SHARES)
-
-
-def optimum(problem, shares) -> np.ndarray:
-    return np.linalg.solve(*(np.tensordot(shares, part, 1) for part in problem.rows))
 
 
 def point_saga(sampler, problem, shares, seed) -> np.ndarray:
@@ -61,7 +58,7 @@ def test_the_server_knows_the_dual_variables_of_clients_whose_replies_are_lost(m
     )
     for _ in session.play():
         duals, server = np.asarray(session.progress.clients), session.progress.server
-        np.testing.assert_allclose(SHARES @ duals, server.dual, atol=1e-11)
+        np.testing.assert_allclose(SHARES @ duals, server.variate, atol=1e-11)
     x = optimum(problem, SHARES)
     np.testing.assert_allclose(server.x, x, atol=1e-9)
     np.testing.assert_allclose(duals, problem.rows[0] @ x - problem.rows[1], atol=1e-7)

@@ -122,8 +122,7 @@ def test_rivals_are_told_how_large_everyones_first_feedback_is(paper):
         every=1,
         metrics=("value",),
     )
-    for _ in session.play():
-        pass
+    session.run()
     # Everyone takes part, so that K-Vib's omega_i is pi_i^2.
     squares = np.asarray(session.progress.samplers[0].omega, float)
     for name, power in (("k-vib-told", 1), ("mabs", 4), ("osmd", 2), ("a-osmd", 2)):

@@ -43,9 +43,7 @@ def run(
         algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,
         metrics=metrics, engine=engine, precision=precision, faults=faults, test=test, memory=memory,
     )  # fmt: skip
-    for _ in session.play():
-        pass
-    return session.trace
+    return session.run().trace
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,7 @@ def sweep(
         algorithm, problem, seeds=Seeds.of(0), rounds=rounds, every=every, target=target,
         metrics=metrics, precision=precision, faults=faults, test=test, memory=memory, cells=cells,
     )  # fmt: skip
-    for _ in session.play():
-        pass
-    return Sweep(cells, session.traces)
+    return Sweep(cells, session.run().traces)
 
 
 def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:

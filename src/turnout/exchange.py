@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.ledger import vector
@@ -208,7 +209,7 @@ class Replies:
     def mean(self) -> PyTree:
         """sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
         total = jnp.sum(jnp.where(self.answered, self.cohort.share, 0))
-        return self._sum(self.cohort.share / jnp.where(total > 0, total, 1))
+        return self._sum(self.cohort.share / positive(total))
 
     def _sum(self, weight: Float[Array, " m"]) -> PyTree:
         weight = jnp.where(self.answered, weight, 0)
@@ -257,7 +258,7 @@ def norm(tree: PyTree) -> Float[Array, ""]:
     leaves = jax.tree.leaves(tree)
     # Scaled, so that squares neither vanish nor overflow.
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in leaves]))
-    scale = jnp.where(largest > 0, largest, 1)
+    scale = positive(largest)
     return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
 
 

@@ -118,6 +118,12 @@ class Session:
             spent = time.perf_counter() - began
             many = many * 2 if spent < CHUNK_SECONDS / 2 else max(1, many // 2) if spent > 2 * CHUNK_SECONDS else many
 
+    def run(self) -> "Session":
+        """Play to the end."""
+        for _ in self.play():
+            pass
+        return self
+
     def snapshot(self) -> dict:
         """Return all that `restore` needs to go on from here, as lists and dicts of arrays."""
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.progress)]
@@ -151,7 +157,7 @@ class Session:
             trace.extend(rows)
             if not len(trace):
                 raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
-            self._refuse_losses(trace.ledger.totals())
+            self._refuse_counts(trace.ledger.totals())
 
     def _mark_models(self) -> None:
         """Hand the last good parameters, and the round of divergence if there is one, to the traces."""
@@ -161,7 +167,7 @@ class Session:
             trace.diverged = None if failed < 0 else failed
             trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
 
-    def _refuse_losses(self, totals: dict[str, int]) -> None:
+    def _refuse_counts(self, totals: dict[str, int]) -> None:
         if totals["unusable"]:
             raise UserError(
                 f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "
@@ -221,9 +227,8 @@ def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
 def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, ...] | None, test=None) -> tuple[str, ...]:
     """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`."""
     if metrics is None:
-        known = ("value", *(("test_value",) if test is not None else ()))
-        rates = ("accuracy", *(("test_accuracy",) if test is not None else ())) if problem.classifies else ()
-        metrics = (*known, *rates)
+        told = ("value", "accuracy") if problem.classifies else ("value",)
+        metrics = (*told, *(f"test_{name}" for name in told if test is not None))
     wanted = {*metrics, *([target.metric] if target else [])}
     if not wanted:
         raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.exchange import Algorithm, Ask, Client, Done, Each, Replies, on_client
@@ -94,7 +95,7 @@ class DualMethod(Algorithm):
             return jax.tree.map(lambda w: alpha * w, w), alpha
 
         total, weight = replies.map(scaled).mean()
-        mean = jax.tree.map(lambda total: total / jnp.where(weight > 0, weight, 1), total)
+        mean = jax.tree.map(lambda total: total / positive(weight), total)
         return if_any(replies, mean, otherwise)
 
 

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.dual import DualMethod, check_cohorts, if_any, own, steps_from, strong_convexity
+from turnout.algorithms.dual import DualMethod, check_cohorts, if_any, steps_from, strong_convexity
 from turnout.exchange import Done, on_client
 from turnout.records import Count, Positive, record, static
 from turnout.samplers import Sampler
 from turnout.solvers.own import LocalSolver, Tilt
+from turnout.solvers.own.base import own
 
 
 class Dual(NamedTuple):

@@ -1,26 +1,16 @@
 """Point-SAGA: proximal points of clients who correct their own drift, one vector down and one up."""
 
-from typing import NamedTuple
-
-from jaxtyping import PyTree
-
-from turnout.algorithms.descent import add, zeros
+from turnout.algorithms.descent import add
 from turnout.algorithms.dual import if_any
-from turnout.exchange import Algorithm, Done, on_client
+from turnout.algorithms.variates import ControlVariates, Server
+from turnout.exchange import Done, on_client
 from turnout.records import Positive, record
 from turnout.samplers import Sampler
 from turnout.solvers.own import LocalSolver, Tilt
 
 
-class Server(NamedTuple):
-    """The parameters x, and `dual` = sum_i lambda_i y_i."""
-
-    x: PyTree
-    dual: PyTree
-
-
 @record
-class PointSaga(Algorithm):
+class PointSaga(ControlVariates):
     """x <- mean_{i in S} w_i, w_i = argmin_w f_i(w) - <w, y_i> + |w - z|^2 / (2 gamma), z = x - gamma sum_i lambda_i y_i;
 
     y_i <- y_i - (w_i - z) / gamma for i in S, from y_i = 0. Point-SAGA (Defazio, 2016, Algorithm 1) with cohorts S of any size
@@ -50,21 +40,12 @@ class PointSaga(Algorithm):
     solver: LocalSolver
     gamma: Positive
 
-    def start(self, ask, x):
-        return Server(x, zeros(x))
-
-    def client_state(self, x):
-        return zeros(x)
-
-    def output(self, server):
-        return server.x
-
     def round(self, ask, server):
-        z = add(server.x, server.dual, -self.gamma)
+        z = add(server.x, server.variate, -self.gamma)
         replies = ask(self.sampler, self.solve, z)
         ask.observe(replies)
         x = if_any(replies, add(z, replies.mean()), server.x)
-        return Server(x, add(server.dual, replies.total(), -1 / self.gamma))
+        return Server(x, add(server.variate, replies.total(), -1 / self.gamma))
 
     @on_client
     def solve(self, client, z):

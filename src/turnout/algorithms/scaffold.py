@@ -1,25 +1,18 @@
 """SCAFFOLD: local gradient descent whose clients correct their drift."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
-from turnout.algorithms.descent import LocalDescent, add, zeros
+from turnout.algorithms.descent import LocalDescent, add
+from turnout.algorithms.variates import ControlVariates, Server
 from turnout.exchange import Done, on_client
 from turnout.records import Positive, record, static
 
 
-class Server(NamedTuple):
-    """The parameters x and the server's variate c = sum_i lambda_i c_i."""
-
-    x: PyTree
-    variate: PyTree
-
-
 @record
-class Scaffold(LocalDescent):
+class Scaffold(ControlVariates, LocalDescent):
     """x <- x + server_lr mean_{i in S} (y_i - x), where y_i is x after E_i local steps y <- y - lr (grad f_i(y) - c_i + c).
 
     Karimireddy et al. (2020), Algorithm 1, one exchange a round, E_i as in `LocalDescent`. A client then sets its variate c_i by
@@ -32,15 +25,6 @@ class Scaffold(LocalDescent):
 
     option: Literal["I", "II"] = static(default="II")
     server_lr: Positive = 1.0
-
-    def start(self, ask, x):
-        return Server(x, zeros(x))
-
-    def client_state(self, x):
-        return zeros(x)
-
-    def output(self, server):
-        return server.x
 
     def round(self, ask, server):
         replies = ask(self.sampler, self.train, (self.message(ask, server.x), server.variate))

@@ -1,5 +1,6 @@
 """turnout reproduce: the figures and tables of a paper, from real runs."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ def reproduce(
         raise UserError("say where the results go: give --out DIR")
     from turnout.cli.progress import Interrupted
 
-    kind = kind_of(paper)
+    began, kind = time.perf_counter(), kind_of(paper)
     plan = kind.plan_of(kind.read_paper(paper), figure or [], sets.split(",") if sets else None, seeds, data)
     try:
         with watching() as watch:
@@ -45,7 +46,7 @@ def reproduce(
     except (Interrupted, KeyboardInterrupt):
         typer.echo("turnout: stopped; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None
-    typer.echo("\n".join([*done.sentences, f"report: {done.page}"]))
+    typer.echo("\n".join([*done.sentences, f"everything took {time.perf_counter() - began:,.0f} s", f"report: {done.page}"]))
 
 
 @contextmanager

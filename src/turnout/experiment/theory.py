@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from turnout.algorithms import AccFedDcd, FedDcd, FedProxSppm, Sppm
+from turnout.algorithms import FedProxSppm, Sppm
+from turnout.algorithms.dual import DualMethod
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.experiment.dual import decay_of
@@ -73,7 +74,7 @@ def theory_of(algorithm, problem: Problem, faults=None, seed: int = 0, optimum=N
         raise UserError(f"the theory is about strongly convex problems, and {type(problem).__name__} is not one: take another")
     at = at_optimum(problem, optimum)
     constants = constants_of(problem, algorithm.sampler, at, seed)
-    floors = None if isinstance(algorithm, (FedDcd, AccFedDcd)) else sampling_floor(problem, algorithm.sampler, COHORTS, at)
+    floors = None if isinstance(algorithm, DualMethod) else sampling_floor(problem, algorithm.sampler, COHORTS, at)
     try:
         bound = bound_of(algorithm, problem, constants, faults)
     except UserError as error:
@@ -93,7 +94,7 @@ def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=Non
         q = shares(algorithm.sampler, problem.population)
         a, b = averaged_prox(algorithm.gamma, constants.convexity, q, constants.gradient_norms2)
         return Bound(2, float(a), float(b / (1 - a)), constants.distance2)
-    if isinstance(algorithm, (FedDcd, AccFedDcd)):
+    if isinstance(algorithm, DualMethod):
         found = decay_of(algorithm, problem, constants)
         # Round t hands out the models that its clients have after t - 1 rounds.
         return Bound(found.theorem, found.rate, 0.0, max(found.first / found.rate, constants.distance2))
@@ -184,7 +185,7 @@ def write_promise(found: Promise, folder: Path, command: str) -> None:
 
 def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:
     """Return what the summary of a run keeps as "theory": nothing where no theorem is about its algorithm or its metrics."""
-    if not isinstance(experiment.algorithm, (Sppm, FedProxSppm, FedDcd, AccFedDcd)) or "distance" not in session.metrics:
+    if not isinstance(experiment.algorithm, (Sppm, FedProxSppm, DualMethod)) or "distance" not in session.metrics:
         return {}
     engine: Any = session.engine
     try:

@@ -1,6 +1,7 @@
 """The papers that can be reproduced: each has a folder of TOML files, and says of which kind it is."""
 
 import tomllib
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -32,10 +33,15 @@ def kind_of(name: str) -> ModuleType:
 
 def chosen(paper, names: list[str]) -> list:
     """Return the figures of `paper` called `names`, or all of them where there are no names."""
-    for name in names:
-        if name not in paper.figures:
-            raise UserError(f"{paper.name} has no figure {name!r}: it has {', '.join(paper.figures)}")
-    return [paper.figures[name] for name in names or paper.figures]
+    return [paper.figures[name] for name in among(paper.name, "figure", paper.figures, names)]
+
+
+def among(paper: str, what: str, known: Iterable[str], names: list[str] | None) -> list[str]:
+    """Return `names`, all of which have to be `known`, or those known where there are no names; `what` says of what they are."""
+    for name in names or []:
+        if name not in known:
+            raise UserError(f"{paper} has no {what} {name!r}: it has {', '.join(known)}")
+    return names or list(known)
 
 
 def resolve(names: list[str], data: Path | None) -> list[str]:

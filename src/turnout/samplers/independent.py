@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.records import Count, Fraction, Positive, record, static
@@ -85,4 +86,4 @@ class Independent(Weighted):
 
     def variance(self, state, population, vectors):
         p = self.expected(state, population)
-        return jnp.sum(jnp.where(p > 0, (1 - p) / jnp.where(p > 0, p, 1), 0) * jnp.sum(vectors**2, axis=1))
+        return jnp.sum(jnp.where(p > 0, (1 - p) / positive(p), 0) * jnp.sum(vectors**2, axis=1))

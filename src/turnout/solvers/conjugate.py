@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from turnout.arithmetic import positive
 from turnout.records import record
 from turnout.solvers.search import LineSearch
 
@@ -27,7 +28,7 @@ class ConjugateGradient(LineSearch):
     def shorten(self, state, gradient):
         slope, new_slope = jnp.vdot(state.gradient, state.step), jnp.vdot(gradient, state.step)
         bend = new_slope - slope
-        return jnp.clip(jnp.where(bend > 0, -slope / jnp.where(bend > 0, bend, 1), 2), 0.1, 10) * state.step
+        return jnp.clip(jnp.where(bend > 0, -slope / positive(bend), 2), 0.1, 10) * state.step
 
     def direct(self, ask, phi, state, new, reply):
         d, change = state.step, new.gradient - state.gradient

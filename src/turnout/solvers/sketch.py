@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
+from turnout.arithmetic import positive
 from turnout.exchange import Done, Replies, on_client
 from turnout.records import NonNegative, Positive, record
 from turnout.solvers.base import Asked, CohortSolver, exchange
@@ -62,7 +63,7 @@ class Sketch(CohortSolver):
         square = jnp.sum(loss**2, axis=1)
         weight = jnp.where(replies.answered & (square > 0), replies.cohort.weight * curvature, 0)
         loss = jnp.where(weight[:, None] > 0, loss, 0)
-        return (loss.T * (weight / jnp.where(square > 0, square, 1))[None]) @ loss
+        return (loss.T * (weight / positive(square))[None]) @ loss
 
     @on_client
     def gradient_and_curvature(self, client, message):
@@ -75,7 +76,7 @@ class Sketch(CohortSolver):
         def curvature(loss):
             square = jnp.vdot(loss, loss)
             product = jnp.vdot(loss, ravel_pytree(client.hvp(x, unravel(loss)))[0])
-            return jnp.where(square > 0, product / jnp.where(square > 0, square, 1) - convexity, 0)
+            return jnp.where(square > 0, product / positive(square) - convexity, 0)
 
         loss = flat - convexity * ravel_pytree(x)[0]
         kappa = client.cond(wanted, curvature, lambda _: jnp.zeros((), flat.dtype), loss)

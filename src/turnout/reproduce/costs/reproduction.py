@@ -1,6 +1,5 @@
 """A comparison of costs from beginning to end."""
 
-import time
 from pathlib import Path
 
 from turnout.reproduce.costs import words
@@ -41,7 +40,6 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
     from turnout.reproduce.costs.page import write_all
     from turnout.reproduce.page import Drawn
 
-    began = time.perf_counter()
     player = Player(plan, folder, watch)
     player.play(tuning_tasks(plan))
     results, tables = player.results, None
@@ -68,7 +66,6 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
         },
     }
     page = write_all(folder, plan.paper, drawn, tables, results, facts)
-    sentences.append(f"everything took {time.perf_counter() - began:,.0f} s")
     return Outcome(page, sentences)
 
 

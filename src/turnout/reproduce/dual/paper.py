@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from turnout.errors import UserError
 from turnout.experiment.config import Experiment, Reader
 from turnout.records import Count, Positive, config
 from turnout.reproduce.papers import figure_files, folder_of, read_tables
@@ -183,11 +182,3 @@ def read_figure(path: Path) -> Figure:
     reader, tables = read_tables(path)
     panels = tuple(reader.plain(Panel, ("panel", k), panel) for k, panel in enumerate(tables["panel"]))
     return Figure(path.stem, tables["title"], tables["caption"], panels)
-
-
-def restricted(paper: Paper, names: list[str] | None) -> list[str]:
-    """Return the sets `names` of `paper`, or all where there are no names."""
-    for name in names or []:
-        if name not in paper.settings:
-            raise UserError(f"{paper.name} has no set {name!r}: it has {', '.join(paper.settings)}")
-    return names or list(paper.settings)

@@ -1,21 +1,20 @@
 """A comparison of dual and primal methods from beginning to end."""
 
-import time
 from pathlib import Path
 
 from turnout.errors import UserError
-from turnout.reproduce.dual.paper import Paper, restricted
+from turnout.reproduce.dual.paper import Paper
 from turnout.reproduce.dual.paper import read_paper as read_paper
 from turnout.reproduce.dual.run import Plan, Player
 from turnout.reproduce.dual.tables import Numbers, accuracies, hits, medians
 from turnout.reproduce.outcome import Outcome, provenance, told
-from turnout.reproduce.papers import chosen, resolve
+from turnout.reproduce.papers import among, chosen, resolve
 from turnout.reproduce.store import Watch
 
 
 def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
     """Return the plan: the tables are made where no figures are named; data that are missing raise `UserError`."""
-    names = restricted(paper, sets)
+    names = among(paper.name, "set", paper.settings, sets)
     wanted = [figure for figure in chosen(paper, figures) if any(panel.set in names for panel in figure.panels)]
     if not wanted and figures:
         raise UserError(f"no figure asked for shows {', '.join(names)}: leave --sets or --figure out")
@@ -34,8 +33,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
 
     if every_run:
         raise UserError(f"{plan.paper.name} is not timed run by run: leave --one-by-one out")
-    began, paper = time.perf_counter(), plan.paper
-    player = Player(plan, folder, watch)
+    paper, player = plan.paper, Player(plan, folder, watch)
     player.play(plan.tasks())
     results = player.results
     found = hits(results.rounds, paper.setups)
@@ -50,5 +48,4 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
         "seconds": results.each,
     }
     page = write_all(folder, plan, figures, results.rounds, found, numbers, facts)
-    everything = f"everything took {time.perf_counter() - began:,.0f} s"
-    return Outcome(page, [told(many, len(results.tasks), results.seconds, results.reused), everything])
+    return Outcome(page, [told(many, len(results.tasks), results.seconds, results.reused)])

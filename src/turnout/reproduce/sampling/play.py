@@ -73,9 +73,7 @@ def told(contender: Contender, built: Built) -> Weighted:
     sampler, n = cast(Weighted, contender.sampler), built.problem.population.count
     everyone = replace(contender.experiment.algorithm, **{"sampler": Independent(size=n, probability=sampler.probability)})
     session = Session(everyone, built.problem, seeds=Seeds.of(0), rounds=1, every=1, metrics=("value",))
-    for _ in session.play():
-        pass
-    (state,) = session.progress.samplers
+    (state,) = session.run().progress.samplers
     return replace(sampler, probability=replace(sampler.probability, bound=float(state.bound)))
 
 

@@ -1,6 +1,5 @@
 """A comparison of samplers from beginning to end."""
 
-import time
 from pathlib import Path
 
 from turnout.errors import UserError
@@ -28,8 +27,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
 
     if every_run:
         raise UserError(f"{plan.paper.name} is not timed run by run: leave --one-by-one out")
-    began, paper = time.perf_counter(), plan.paper
-    player = Player(plan, folder, watch)
+    paper, player = plan.paper, Player(plan, folder, watch)
     player.play(plan.tasks())
     results = player.results
     if results.tasks:
@@ -46,8 +44,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
         "seconds": round(results.seconds, 1),
     }
     page = write_all(folder, paper, figures, results, numbers, plan.whole, facts)
-    everything = f"everything took {time.perf_counter() - began:,.0f} s"
-    return Outcome(page, [told(many, len(results.tasks), results.seconds, results.reused), *timing(plan, results), everything])
+    return Outcome(page, [told(many, len(results.tasks), results.seconds, results.reused), *timing(plan, results)])
 
 
 def timing(plan: Plan, results: Results) -> list[str]:
