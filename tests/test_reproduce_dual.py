@@ -124,7 +124,7 @@ def test_everything_is_written_with_its_command_seeds_and_versions(played):
     folder, plan, results = played
     done = reproduce(plan, folder, lambda *_: None, "turnout reproduce feddcd", False)
     page, summary = done.page.read_text(), json.loads((folder / "summary.json").read_text())
-    assert summary["command"] in page and summary["seeds"] == [0, 1] and summary["runs"] == 6
+    assert summary["command"] in page and summary["seeds"] == {"mnist": [0, 1]} and summary["runs"] == 6
     assert "jax" in summary["versions"] and summary["least"] == results.least and len(summary["tables"]) == 3
     assert pl.read_parquet(folder / "results.parquet").height == 6
     assert "τ = 4, ε = 0.3" in page and "FedDCD as released reaches a gap of 0.3" in page

@@ -37,7 +37,7 @@ def write_all(
         tables=[counts(paper, numbers, setting) for setting in counted] if whole else [],
         accuracies=[accuracies(paper, numbers, setting) for setting in tested] if whole else [],
         rounds=paper.accuracy.rounds,
-        seeds=plan.seeds,
+        seeds={setting.title: plan.seeds_of(setting) for setting in [*counted, *tested]},
     )
 
 

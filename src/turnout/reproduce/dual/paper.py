@@ -68,7 +68,8 @@ class Contender:
 class Setting:
     """A data set with a problem and a split: `contenders` play at most `rounds` rounds for each tau.
 
-    `least` is f*, the problem's optimum where it is None. `tables` are those of a configuration but for sampler and algorithm;
+    `seeds` is the most that are played here, which costs hours on a large set; `least` is f*, the problem's optimum where it is
+    None. `tables` are those of a configuration but for sampler and algorithm;
     `algorithms` is what the set adds to that of a family, or of one contender.
     """
 
@@ -79,6 +80,7 @@ class Setting:
     tables: dict
     algorithms: dict[str, dict] = field(default_factory=dict)
     least: float | None = None
+    seeds: int | None = None
 
     def experiment(self, name: str, contender: Contender, tau: int) -> Experiment:
         """Return what `contender`, called `name`, plays with cohorts of `tau`."""
@@ -156,8 +158,8 @@ def read_setting(folder: Path, name: str) -> Setting:
         tables = base | tables | {"algorithm": algorithms}
     own = {key: tables.pop(key) for key in ("title", "contenders")}
     rounds = {int(tau): many for tau, many in tables.pop("rounds").items()}
-    algorithms, least = tables.pop("algorithm"), tables.pop("least", None)
-    return Setting(name=name, rounds=rounds, algorithms=algorithms, least=least, tables=tables, **own)
+    own |= {key: tables.pop(key, None) for key in ("least", "seeds")}
+    return Setting(name=name, rounds=rounds, algorithms=tables.pop("algorithm"), tables=tables, **own)
 
 
 def read_published(tables: dict, source: str) -> Published:

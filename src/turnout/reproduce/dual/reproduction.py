@@ -41,7 +41,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
     figures = [draw(figure, paper, results.rounds, plan.sets) for figure in plan.figures]
     many = sum(len(task.seeds) for task in results.tasks)
     facts = provenance(paper.name, command) | {
-        "seeds": [0, plan.seeds - 1],
+        "seeds": {name: [0, plan.seeds_of(paper.settings[name]) - 1] for name in plan.sets},
         "least": results.least,
         "precision": {task.set: task.experiment.run.precision for task in results.tasks},
         "runs": many,

@@ -43,7 +43,11 @@ class Plan:
         least = min(setup.below for setup in self.paper.setups if setup.tau == tau)
         until = -math.inf if setting.name in self.paper.accuracy.sets else self.paper.until * least
         experiment = setting.experiment(name, self.paper.contenders[name], tau)
-        return Task(setting.name, name, tau, list(range(self.seeds)), until, experiment)
+        return Task(setting.name, name, tau, list(range(self.seeds_of(setting))), until, experiment)
+
+    def seeds_of(self, setting: Setting) -> int:
+        """Return how many seeds are played on a set."""
+        return min(self.seeds, setting.seeds or self.seeds)
 
 
 @dataclass
