@@ -137,6 +137,15 @@ ADAPTIVE = [
         None,
     ),
     Row(
+        "icgm",
+        lambda _: t.Icgm(t.Nice(3), t.RgSaga(), lam=1.0, probability=0.4, smoothness=10.0),
+        {"lam": 2.0},
+        2,
+        (1.75, 1.75),
+        0,
+        None,
+    ),
+    Row(
         "fedavg-available",
         lambda _: t.FedAvg(t.Available(t.Nice(3), probability=0.6, memory=0.5), lr=0.05, steps=3),
         {"lr": 0.02},

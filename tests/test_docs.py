@@ -17,7 +17,7 @@ LAYERS = [
     {"problem", "cohort", "faults", "ledger", "data", "wire"},
     {"exchange", "problems"},
     {"index", "samplers", "strata", "solvers", "theory"},
-    {"algorithms"},
+    {"algorithms", "estimators"},
     {"engines", "metrics", "optimum", "trace"},
     {"session", "api"},
     {"report"},

@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, command
+from turnout.errors import UserError
 
 Folder = Annotated[
     Path | None, typer.Option("--out", help="Folder for theory.json and a figure; it must hold no run.", show_default=False)
@@ -21,8 +22,10 @@ def theory(
     memory: Annotated[Keeps, typer.Option("--memory", help="What may be kept of each client between rounds.")] = "vectors",
     data: Data = None,
 ) -> None:
-    """Show what theory promises: constants, bounds, sampling errors, and the sampler and the gamma that it recommends."""
+    """Show what theory promises: constants, bounds, sampling errors, the sampler and the gamma that it recommends, and, for a
+    target on "gradient", what each method of cost-aware client selection costs."""
     from turnout.experiment import config, folder
+    from turnout.experiment.costs import costs_of
     from turnout.experiment.theory import advice_for, promise, write_promise
 
     experiment = config.read(file)
@@ -31,12 +34,23 @@ def theory(
     typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
     if advice.gain > 1:
         typer.echo(f"uniform draws have {advice.gain:.4g} times the variance of draws by size, if all replies are as long")
-    found = promise(experiment, problem)
+    (found, boundless), (costs, costless) = (_known(find, experiment, problem) for find in (promise, costs_of))
+    if boundless is not None and costless is not None:
+        raise boundless
     if out is not None:
-        write_promise(found, folder.new_folder(out), command())
-    show(found)
+        write_promise(found, costs, folder.new_folder(out), command())
+    typer.echo(f"No bound: {boundless}.") if found is None else show(found)
+    typer.echo(f"No costs of client selection: {costless}.") if costs is None else show_costs(costs)
     if out is not None:
         typer.echo(f"written: {out / 'theory.json'}")
+
+
+def _known(find, *given):
+    """Return what `find` finds and None; or None, and the error that says why it finds nothing."""
+    try:
+        return find(*given), None
+    except UserError as error:
+        return None, error
 
 
 def show(found) -> None:
@@ -63,6 +77,53 @@ def show(found) -> None:
         for k, number in enumerate(t):
             shown.add_row(f"{number:,}", *(f"{values[k]:.4g}" for values in curves.values()))
         console.print(shown)
+
+
+def show_costs(costs) -> None:
+    """Print a `Costs`: the constants, table 1 of cost-aware client selection at each price, and the parameters of I-CGM."""
+    from rich.table import Table
+
+    from turnout.cli.tables import console
+
+    if costs.warning is not None:
+        typer.echo(f"turnout: warning: {costs.warning}", err=True)
+    facts = costs.facts()
+    constants = Table("what", "value", title="Constants, at x_0", title_justify="left")
+    for what, value in {**facts["constants"], **facts["wish"]}.items():
+        constants.add_row(what, _amount(value))
+    console.print(constants)
+    for price in facts["prices"]:
+        console.print(_orders(price), _parameters(price))
+
+
+def _orders(price: dict):
+    """Table 1 at one price."""
+    from rich.table import Table
+
+    from turnout.theory.complexities import TABLE
+
+    title = f"Orders of the costs to |grad f| <= epsilon, {price['price']}"
+    shown = Table("method", "price", "queries", "price grows as", title=title, title_justify="left")
+    for row in TABLE:
+        shown.add_row(row.method, *map(_amount, price["table"][row.method].values()), row.price_formula)
+    return shown
+
+
+def _parameters(price: dict):
+    """What theory and practice choose for I-CGM, and what theory promises of it."""
+    from rich.table import Table
+
+    columns = ("I-CGM with", *price["practical"], "rounds", "price", "queries")
+    shown = Table(*columns, title="Parameters, and the costs that theory promises", title_justify="left")
+    for name, found in price["promises"].items():
+        amounts = (*found["parameters"].values(), found["rounds"], found["cost"], found["queries"])
+        shown.add_row(name, *map(_amount, amounts))
+    shown.add_row("in practice", *map(_amount, price["practical"].values()))
+    return shown
+
+
+def _amount(value: float | None) -> str:
+    return "" if value is None else f"{value:,.4g}"
 
 
 def _numbers(found) -> list[tuple[str, str]]:

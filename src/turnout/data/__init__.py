@@ -6,6 +6,7 @@ from turnout.data.catalogue import load as load
 from turnout.data.catalogue import present as present
 from turnout.data.dataset import Dataset as Dataset
 from turnout.data.libsvm import read_libsvm as read_libsvm
+from turnout.data.quadratics import quadratics as quadratics
 from turnout.data.splits import ContiguousSplit as ContiguousSplit
 from turnout.data.splits import DirichletSplit as DirichletSplit
 from turnout.data.splits import IidSplit as IidSplit

@@ -13,6 +13,7 @@ import tomli_w
 
 from turnout.errors import UserError, unknown
 from turnout.exchange import Algorithm
+from turnout.experiment.problems import DataSpec
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.faults import Faults
 from turnout.prices import Price, Rounds
@@ -67,7 +68,7 @@ class Experiment:
         tables = {
             "name": self.name,
             "problem": _table(self.problem),
-            "split": _table(self.split),
+            **({} if self.split is None else {"split": _table(self.split)}),
             "sampler": algorithm.pop("sampler"),
             "algorithm": algorithm,
             "run": _given(vars(self.run)),
@@ -83,7 +84,7 @@ class Experiment:
 
 
 KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "sweep")
-NEEDED = ("problem", "split", "sampler", "algorithm")
+NEEDED = ("problem", "sampler", "algorithm")
 
 
 def read(path: Path) -> Experiment:
@@ -116,14 +117,14 @@ class Reader:
         name = self.tables.get("name", name)
         if not isinstance(name, str) or not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
             raise self.error(("name",), f"a name is also that of a folder, so it cannot be {name!r}")
-        sampler = self.kind("sampler", ("sampler",))
+        problem, sampler = self.kind("problem", ("problem",)), self.kind("sampler", ("sampler",))
         prices = self.tables.get("price", [{"kind": "rounds"}])
         if not isinstance(prices, list):
             raise self.error(("price",), "prices are a list: write [[price]] with double brackets")
         return Experiment(
             name=name,
-            problem=self.kind("problem", ("problem",)),
-            split=self.kind("split", ("split",)),
+            problem=problem,
+            split=self.split(problem),
             algorithm=self.kind("algorithm", ("algorithm",), sampler=sampler),
             run=self.plain(RunSpec, ("run",), self.tables.get("run", {})),
             target=self.optional(Target, "target"),
@@ -131,6 +132,16 @@ class Reader:
             faults=self.optional(Faults, "faults"),
             sweep=self.sweep(),
         )
+
+    def split(self, problem):
+        """Build the split of a problem on data; None for a generated one, whose clients are made with it."""
+        if isinstance(problem, DataSpec):
+            if "split" not in self.tables:
+                raise self.error((), "table [split] is missing: add it with a kind")
+            return self.kind("split", ("split",))
+        if "split" in self.tables:
+            raise self.error(("split",), "this problem is generated with its clients: leave the table out")
+        return None
 
     def optional(self, cls, key: str):
         """Build `cls` from the table `key`, or None where there is none."""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from turnout.algorithms import AccFedDcd, FedDcd
+from turnout.algorithms.dual import DualMethod
 from turnout.errors import UserError
 from turnout.problem import Problem
 from turnout.samplers import Full, Nice
@@ -23,8 +24,10 @@ class Decay(NamedTuple):
     first: float
 
 
-def decay_of(algorithm: FedDcd | AccFedDcd, problem: Problem, constants: DesignConstants) -> Decay:
+def decay_of(algorithm: DualMethod, problem: Problem, constants: DesignConstants) -> Decay:
     """Return what is promised of a bound dual method; its local problems are taken to be solved as the theorem wants."""
+    if not isinstance(algorithm, (FedDcd, AccFedDcd)):
+        raise UserError(f"no theorem here is about {type(algorithm).__name__}")
     if np.any(np.asarray(algorithm.convexity) > constants.convexity * (1 + 1e-12)):
         raise UserError("the theorems of FedDCD need a convexity of at most mu_i: leave it out")
     if isinstance(algorithm, AccFedDcd):

@@ -17,10 +17,13 @@ from turnout.data.dataset import digest
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
+from turnout.experiment.description import plan_of
 from turnout.experiment.files import make_folder, write
+from turnout.experiment.problems import DataSpec
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
 from turnout.problem import Problem
+from turnout.report.plan import PLAN
 from turnout.report.result import Result
 from turnout.session import Session
 from turnout.wire import decode, encode
@@ -45,7 +48,11 @@ class Built:
 
 
 def build(experiment: Experiment, data: Path | None) -> Built:
-    """Load the data, split them and build the problem."""
+    """Load the data, split them and build the problem; or generate it, its rows being split already."""
+    if not isinstance(experiment.problem, DataSpec):
+        problem = experiment.problem.build()
+        split = Split(np.arange(problem.offsets[-1]), problem.offsets)
+        return Built(problem, split, sha256(experiment.to_toml().encode()).hexdigest())
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
     split = experiment.split.split(dataset)
     mark, test = digest(dataset), None
@@ -149,6 +156,7 @@ def finish_run(experiment, problem: Problem, session: Session, folder: Path, com
     write(folder / "model.npz", _npz(named_leaves(trace.x)))
     write(folder / TRACE, _parquet(trace.frame))
     facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
+    facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")
     write(folder / SUMMARY, to_json(facts))
     report([Result.read(folder)], folder, experiment.name)
 

@@ -8,10 +8,11 @@ from scipy.sparse import issparse
 
 from turnout import problems
 from turnout.data.dataset import Dataset
+from turnout.data.quadratics import quadratics
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.problem import Problem
-from turnout.records import Count, NonNegative, config
+from turnout.records import Count, Index, NonNegative, Positive, config
 
 
 @config
@@ -47,12 +48,16 @@ class DataSpec:
 
 @config
 class LogisticSpec(DataSpec):
-    """Binary logistic regression: see `problems.Logistic`."""
+    """Binary logistic regression: see `problems.Logistic`, and with `alpha` above 0 `problems.NonconvexLogistic`."""
 
     mu: NonNegative = 0.1
+    alpha: NonNegative = 0.0
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        return problems.Logistic.of(dataset, split, self.mu, self.client_weights(split))
+        weights = self.client_weights(split)
+        if self.alpha:
+            return problems.NonconvexLogistic.of(dataset, split, self.mu, weights, self.alpha)
+        return problems.Logistic.of(dataset, split, self.mu, weights)
 
 
 @config
@@ -89,6 +94,24 @@ class NetworkSpec(DataSpec):
     def build(self, dataset: Dataset, split: Split) -> Problem:
         weights = self.client_weights(split)
         return problems.Network.of(dataset, split, self.hidden, self.mu, weights, self.activation, self.intercept)
+
+
+@config
+class LogSumSpec:
+    """Quadratics with the log-sum penalty, generated with their clients: see `data.quadratics` and `problems.LogSum`."""
+
+    clients: Count = 100
+    dimension: Count = 1000
+    parts: Count = 5
+    alpha: NonNegative = 10.0
+    similarity: Positive | None = None
+    flat: Index = 0
+    seed: Index = 0
+
+    def build(self) -> Problem:
+        """Return the problem."""
+        forms = quadratics(self.clients, self.dimension, self.parts, self.similarity, self.flat, self.seed)
+        return problems.LogSum.of(*forms, alpha=self.alpha)
 
 
 def same_labels(held: Dataset, trained: Dataset) -> None:

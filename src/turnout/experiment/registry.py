@@ -1,6 +1,6 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, prices, samplers, solvers
+from turnout import algorithms, estimators, prices, samplers, solvers
 from turnout.data import splits
 from turnout.experiment import problems
 from turnout.samplers import probabilities
@@ -12,6 +12,7 @@ TABLES = {
         "multinomial": problems.MultinomialSpec,
         "ridge": problems.RidgeSpec,
         "network": problems.NetworkSpec,
+        "log-sum": problems.LogSumSpec,
     },
     "split": {
         "kmeans": splits.KMeansSplit,
@@ -59,17 +60,43 @@ TABLES = {
     },
     "algorithm": {
         "accfeddcd": algorithms.AccFedDcd,
+        "ce-lgd": algorithms.CeLgd,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
         "feddcd": algorithms.FedDcd,
+        "feddyn": algorithms.FedDyn,
         "fedprox": algorithms.FedProx,
         "fedprox-sppm": algorithms.FedProxSppm,
+        "fedred": algorithms.FedRed,
         "fedvarp": algorithms.FedVarp,
+        "gd": algorithms.Gd,
+        "icgm": algorithms.Icgm,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
+        "mimemvr": algorithms.MimeMvr,
         "point-saga": algorithms.PointSaga,
+        "saber-full": algorithms.SaberFull,
+        "saber-partial": algorithms.SaberPartial,
+        "scaffnew": algorithms.Scaffnew,
         "scaffold": algorithms.Scaffold,
+        "scaffold-sag": algorithms.ScaffoldSag,
         "sppm": algorithms.Sppm,
+    },
+    "estimator": {
+        "exact": estimators.Exact,
+        "saga": estimators.Saga,
+        "sag": estimators.Sag,
+        "svrg": estimators.Svrg,
+        "rg-saga": estimators.RgSaga,
+        "rg-svrg": estimators.RgSvrg,
+        "sarah": estimators.Sarah,
+        "zerosarah": estimators.ZeroSarah,
+        "storm": estimators.Storm,
+    },
+    "delegate": {
+        "delegate": samplers.Delegate,
+        "nice": samplers.Nice,
+        "nonuniform": samplers.NonUniform,
     },
     "solver": {
         "gd": solvers.GradientDescent,

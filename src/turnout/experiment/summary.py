@@ -34,7 +34,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
             "split": getattr(experiment.split, "seed", None),
         },
         "problem": {**shown(experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},
-        "split": shown(experiment.split),
+        "split": experiment.split and shown(experiment.split),
         "sampler": {
             **shown(sampler),
             "design": type(sampler).__doc__.splitlines()[0],

@@ -10,6 +10,7 @@ from turnout.algorithms import FedProxSppm, Sppm
 from turnout.algorithms.dual import DualMethod
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
+from turnout.experiment.costs import Costs
 from turnout.experiment.dual import decay_of
 from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import to_json
@@ -168,13 +169,20 @@ def promise(experiment: Experiment, problem: Problem) -> Promise:
     return Promise(experiment.name, theory, last, gamma, epsilon, recommended, allowed)
 
 
-def write_promise(found: Promise, folder: Path, command: str) -> None:
-    """Write theory.json and, where there is a bound, its figure to `folder`."""
+def write_promise(found: Promise | None, costs: Costs | None, folder: Path, command: str) -> None:
+    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`."""
     # Drawing is slow to import.
     from turnout.report.bounds import bound_chart
     from turnout.report.page import drawings
 
-    write(folder / "theory.json", to_json({"command": command, **found.facts()}))
+    facts = {
+        "command": command,
+        **({} if found is None else found.facts()),
+        **({} if costs is None else {"selection": costs.facts()}),
+    }
+    write(folder / "theory.json", to_json(facts))
+    if found is None:
+        return
     t = np.unique(np.linspace(0, found.rounds, POINTS).round())
     if found.curves(t):
         floor = None if found.theory.floors is None else found.theory.floors[0]

@@ -2,6 +2,8 @@
 
 from turnout.problems.chain import Chain as Chain
 from turnout.problems.logistic import Logistic as Logistic
+from turnout.problems.logistic import NonconvexLogistic as NonconvexLogistic
+from turnout.problems.logsum import LogSum as LogSum
 from turnout.problems.multinomial import Multinomial as Multinomial
 from turnout.problems.network import Network as Network
 from turnout.problems.quadratic import Quadratic as Quadratic

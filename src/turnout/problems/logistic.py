@@ -46,3 +46,28 @@ class Logistic(Problem):
     def constants(self):
         """mu_i = mu and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu."""
         return Constants(np.full(self.clients, self.mu), top_eigenvalues(self) / 4 + self.mu)
+
+
+@record
+class NonconvexLogistic(Logistic):
+    """`Logistic` with alpha sum_k x_k^2 / (1 + x_k^2) added to every f_i (Cost-aware client selection, section 7)."""
+
+    alpha: NonNegative
+
+    strongly_convex: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, dataset, split, mu: float, weights=None, alpha: float = 0.1) -> "NonconvexLogistic":
+        """Cut `dataset` into clients as `Logistic.of` does."""
+        return cls(**vars(Logistic.of(dataset, split, mu, weights)), alpha=alpha)
+
+    def regulariser(self, x):
+        return super().regulariser(x) + self.alpha * jnp.sum(jnp.square(x) / (1 + jnp.square(x)))
+
+    def constants(self):
+        """mu_i = mu - alpha / 2 and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu + 2 alpha.
+
+        The second derivative of u^2 / (1 + u^2) is 2 at u = 0 and -1/2, its least value, at |u| = 1.
+        """
+        convexity, smoothness = super().constants()
+        return Constants(convexity - self.alpha / 2, smoothness + 2 * self.alpha)

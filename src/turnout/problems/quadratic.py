@@ -10,17 +10,24 @@ from turnout.errors import UserError
 from turnout.problem import Constants, Population, Problem
 from turnout.records import record
 
+Extremes = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
+
 
 @record
 class Quadratic(Problem):
-    """f_i(x) = x^T A_i x / 2 - <b_i, x>, with symmetric A_i; each client holds one row (A_i, b_i), x of shape [d]."""
+    """f_i(x) = x^T A_i x / 2 - <b_i, x>, with symmetric A_i; each client holds one row (A_i, b_i), x of shape [d].
+
+    Where all A_i are diagonal, only their diagonals are held.
+    """
 
     strongly_convex: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, matrices: Float[np.ndarray, "n d d"], vectors: Float[np.ndarray, "n d"], weights=None) -> "Quadratic":
-        """Build the problem of n clients from A [n, d, d] and b [n, d]."""
-        if not np.allclose(matrices, np.swapaxes(matrices, 1, 2)):
+    def of(cls, matrices: Float[np.ndarray, "n d ..."], vectors: Float[np.ndarray, "n d"], weights=None) -> "Quadratic":
+        """Build the problem of n clients from A [n, d, d], or the diagonals of A [n, d], and b [n, d]."""
+        if matrices.shape[2:] not in ((), vectors.shape[1:]):
+            raise UserError(f"quadratic: A has shape {matrices.shape}: give [n, d, d], or [n, d] for diagonal A_i")
+        if matrices.ndim == 3 and not np.allclose(matrices, np.swapaxes(matrices, 1, 2)):
             raise UserError("quadratic: every A_i must be symmetric")
         population = Population(count=len(matrices), weights=weights)
         return cls(rows=(matrices, vectors), offsets=np.arange(len(matrices) + 1), population=population)
@@ -37,12 +44,23 @@ class Quadratic(Problem):
 
     def losses(self, x, rows):
         matrices, vectors = rows
-        return jnp.einsum("i,bij,j->b", x, matrices, x) / 2 - vectors @ x
+        forms = matrices @ jnp.square(x) if matrices.ndim == 2 else jnp.einsum("i,bij,j->b", x, matrices, x)
+        return forms / 2 - vectors @ x
 
     def start(self, key):
         return jnp.zeros(self.rows[1].shape[-1], jnp.result_type(float))
 
+    def curvatures(self, matrices: Float[np.ndarray, "n d ..."]) -> Extremes:
+        """Return the least and the largest curvature of a client with the matrix A, for each A of `matrices`."""
+        return extremes(matrices)
+
     def constants(self):
-        """mu_i = lambda_min(A_i) and L_i = lambda_max(A_i)."""
-        eigenvalues = np.linalg.eigvalsh(self.rows[0])
-        return Constants(eigenvalues[:, 0], eigenvalues[:, -1])
+        """mu_i = lambda_min(A_i), and L_i = |A_i| is lambda_max(A_i) where no eigenvalue is below -lambda_max."""
+        least, largest = self.curvatures(self.rows[0])
+        return Constants(least, np.maximum(largest, -least))
+
+
+def extremes(matrices: Float[np.ndarray, "n d ..."]) -> Extremes:
+    """Return the least and the largest eigenvalue of each symmetric matrix [n, d, d], or of each diagonal [n, d]."""
+    eigenvalues = np.sort(matrices, axis=1) if matrices.ndim == 2 else np.linalg.eigvalsh(matrices)
+    return eigenvalues[:, 0], eigenvalues[:, -1]

@@ -12,6 +12,7 @@ from turnout.errors import UserError
 from turnout.ledger import COUNTERS, EVENTS
 from turnout.prices import Price
 from turnout.report.charts import curves, entry_width, figure
+from turnout.report.plan import PLAN, Described, Grid, calls, message, side_by_side
 from turnout.report.result import Result, distinct
 from turnout.report.table import main_metric, prices_of, table
 from turnout.report.theme import DARK, LIGHT, config
@@ -37,6 +38,7 @@ def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
         goal=goal(costs.target) if costs.target else None,
         formulas=[(price.label, formula(price), price.unit) for price in prices],
         results=[_shown(result) for result in results],
+        expected=_expected(results),
         dots=any(row.reached for row in costs.rows),
         entry=entry_width([result.label for result in results]),
         chart=_json(curves(results, metric, prices).to_dict()),
@@ -80,13 +82,13 @@ def _shown(result: Result) -> dict:
     sites = [
         {
             "site": f"{site['method']} ({site['selection']})",
-            "down": _size(site, "down"),
-            "up": _size(site, "up"),
+            "down": message(site["vectors_down"], site["bytes_down"]),
+            "up": message(site["vectors_up"], site["bytes_up"]),
             "counts": _counts({name: site.get(name) for name in COUNTERS}),
         }
         for site in summary.get("ledger", {}).get("sites", [])
     ]
-    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "sweep")}
+    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "sweep", "plan")}
     return {
         "label": result.label,
         "sites": sites,
@@ -97,12 +99,14 @@ def _shown(result: Result) -> dict:
     }
 
 
-def _size(site: dict, way: str) -> str:
-    """Write what one message or reply of a site holds; a draw sends nothing."""
-    count = site[f"vectors_{way}"]
-    if not count and not site[f"bytes_{way}"]:
-        return "–"
-    return f"{number(count)} vector{'' if count == 1 else 's'}, {human_bytes(site[f'bytes_{way}'])}"
+def _expected(results: list[Result]) -> list[Grid]:
+    """Return what was expected of the runs before they were played, where they say."""
+    described = [
+        Described(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
+        for result in results
+        if "plan" in result.summary
+    ]
+    return [side_by_side(described), *map(calls, described)] if described else []
 
 
 def _counts(events: dict) -> str:

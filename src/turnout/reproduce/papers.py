@@ -1,5 +1,6 @@
 """The papers that can be reproduced: each has a folder of TOML files, and says of which kind it is."""
 
+import re
 import tomllib
 from collections.abc import Iterable
 from importlib import import_module
@@ -56,8 +57,12 @@ def resolve(names: list[str], data: Path | None) -> list[str]:
 
 
 def figure_files(name: str) -> list[Path]:
-    """Return the files of the figures of the paper `name`: "2a" after "1" and before "10"."""
-    return sorted((PAPERS / name / "figures").glob("*.toml"), key=lambda path: (int(path.stem.rstrip("abcdefgh")), path.stem))
+    """Return the files of the figures of the paper `name`: "2a" after "1" and before "10", and "E.1" after all numbers."""
+
+    def order(path: Path) -> list[int | str]:
+        return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.stem)]
+
+    return sorted((PAPERS / name / "figures").glob("*.toml"), key=order)
 
 
 def read_tables(path: Path) -> tuple[Reader, dict]:

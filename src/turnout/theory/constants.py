@@ -1,12 +1,13 @@
 """What the theorems need to know of a problem and a design, computed at the minimiser in double precision."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from turnout.errors import UserError
 from turnout.problem import Problem
@@ -56,15 +57,10 @@ def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
     with jax.enable_x64(True):
         storage = store(problem)
         flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), found.x))
-        chunk = max(1, MEMORY // max(storage.bytes_per_client(), 1))
 
         @jax.jit
         def gradients(storage, x):
-            def one(i):
-                return ravel_pytree(storage.oracle(i)("value_and_grad", unravel(x))[1])[0]
-
-            ids = jnp.arange(problem.clients, dtype="int32")
-            return jax.lax.map(one, ids, batch_size=min(chunk, problem.clients))
+            return each_client(storage, lambda oracle, x: oracle("value_and_grad", unravel(x))[1], x)
 
         @jax.jit
         def hessian(storage, x):
@@ -77,6 +73,18 @@ def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
 
         matrix = np.asarray(hessian(storage, flat)) if flat.size <= DENSE else None
         return AtOptimum(np.asarray(flat), np.asarray(gradients(storage, flat)), matrix)
+
+
+def each_client(storage, part: Callable, x: Float[Array, " d"], *own: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Return `part(oracle, x, *v)` of every client, as vectors; v [d] are the client's rows of `own`, x is the same for all."""
+
+    def one(arguments):
+        i, *v = arguments
+        return ravel_pytree(part(storage.oracle(i), x, *v))[0]
+
+    count = storage.problem.clients
+    chunk = max(1, MEMORY // max(storage.bytes_per_client(), 1))
+    return jax.lax.map(one, (jnp.arange(count, dtype="int32"), *own), batch_size=min(chunk, count))
 
 
 def constants_of(problem: Problem, sampler: Sampler, at: AtOptimum | None = None, seed: int = 0) -> DesignConstants:

@@ -1,0 +1,18 @@
+"""Gradient descent by passes over all clients."""
+
+from dataclasses import replace
+
+from turnout.algorithms.mbgd import MbGd
+from turnout.algorithms.passes import everyone
+from turnout.records import record
+
+
+@record
+class Gd(MbGd):
+    """x <- x - lr grad f(x): `MbGd` with all clients, as many at a time as `sampler` draws, whomever it would draw.
+
+    GD of cost-aware client selection, appendix A, where lr = 1 / L_f.
+    """
+
+    def bind(self, problem):
+        return replace(self, sampler=everyone(self.sampler, problem.population))

@@ -1,0 +1,43 @@
+"""turnout describe: what configurations will send and cost, before anything is played."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+from turnout.cli.options import Data
+
+
+@app.command()
+def describe(
+    files: Annotated[list[Path], typer.Argument(help="Configurations (TOML).", metavar="FILE.toml...")],
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown tables.")] = False,
+    data: Data = None,
+) -> None:
+    """Show what configurations will send, to whom, how often and at what cost, without playing them."""
+    from turnout.experiment import config, description, folder
+    from turnout.report.plan import calls, markdown, side_by_side
+
+    experiments = [config.read(file) for file in files]
+    found = [description.describe(experiment, folder.build(experiment, data).problem) for experiment in experiments]
+    for grid in [*map(calls, found), side_by_side(found)]:
+        if as_markdown:
+            typer.echo(markdown(grid))
+        else:
+            show(grid)
+
+
+def show(grid) -> None:
+    """Print a `Grid`."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from turnout.cli.tables import console
+
+    shown = Table(title=escape(grid.title), title_justify="left")
+    for k, heading in enumerate(grid.headings):
+        shown.add_column(escape(heading), justify="right" if k else "left")
+    for row in grid.rows:
+        shown.add_row(*map(escape, row))
+    console.print(shown)

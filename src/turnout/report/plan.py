@@ -1,0 +1,136 @@
+"""What a run is expected to send and to cost, in words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pydantic
+
+from turnout.engines.plan import Call, Count, Memory, Plan
+from turnout.prices import Price
+from turnout.report.words import amount, human_bytes, number
+
+PLAN = pydantic.TypeAdapter(Plan)
+"""Reads and writes a plan as JSON."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A named plan, and the prices that it is judged by."""
+
+    name: str
+    plan: Plan
+    prices: tuple[Price, ...]
+
+
+class Grid(NamedTuple):
+    """A table of words; the first column names what the rows are about."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+
+
+def calls(described: Described) -> Grid:
+    """Return a row for each call site: who is asked, how often, and what goes each way."""
+    headings = ["call", "exchanges", "clients each", "selections", "a message", "a reply", "queries of the slowest"]
+    rows = [_call(call, described.plan.rounds) for call in described.plan.calls]
+    return Grid(f"{described.name}: calls", headings, rows)
+
+
+def side_by_side(all_described: list[Described]) -> Grid:
+    """Return a column for each plan: what is kept, what a round sends, and what all rounds cost."""
+    plans = [described.plan for described in all_described]
+    prices = dict.fromkeys(price for described in all_described for price in described.prices)
+    totals = [plan.totals() for plan in plans]
+    rows = [
+        ["clients", *(number(plan.clients) for plan in plans)],
+        ["bytes of a vector", *(human_bytes(plan.vector_bytes) for plan in plans)],
+        ["a client keeps", *(_kept(plan.client) for plan in plans)],
+        ["the server keeps", *(_kept(plan.server) for plan in plans)],
+        ["rounds", *(number(plan.rounds) for plan in plans)],
+    ]
+    for what, event, write in EACH_ROUND:
+        counts = [_scaled(total[event], 1 / max(plan.rounds, 1)) for plan, total in zip(plans, totals, strict=True)]
+        if any(count.most != 0 for count in counts):
+            rows.append([f"{what} a round", *(worded(count, write) for count in counts)])
+    for price in prices:
+        rows.append(
+            [f"cost, {price.label}", *(worded(plan.cost(price), lambda cost, p=price: amount(p, cost)) for plan in plans)]
+        )
+    return Grid("Expected before anything runs", ["", *(described.name for described in all_described)], rows)
+
+
+EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("exchanges", "exchanges", number),
+    ("arbitrary selections", "draws_arbitrary", number),
+    ("arbitrary selections of cohorts asked again", "reasks", number),
+    ("random selections", "draws_random", number),
+    ("delegate selections", "draws_delegate", number),
+    ("vectors down", "vectors_down", number),
+    ("vectors up", "vectors_up", number),
+    ("bytes down", "bytes_down", human_bytes),
+    ("bytes up", "bytes_up", human_bytes),
+    ("queries of the slowest clients", "queries_slowest", number),
+    ("queries of all clients", "queries_total", number),
+)
+"""What is said of a round: in words, as an event, and how its number is written."""
+
+
+def worded(count: Count, write: Callable[[float], str] = number) -> str:
+    """Write a number; after "≈" if it is the mean of a random one, after "at most" if the data decide below that."""
+    if count.most is None:
+        return "depends on data" if count.least == 0 else f"depends on data, at least {write(count.least)}"
+    near = "≈ " if count.error else ""
+    bound = "at most " if count.least < count.most else ""
+    return f"{bound}{near}{write(count.most)}"
+
+
+def markdown(grid: Grid) -> str:
+    """Write a grid as a Markdown table below its title."""
+    lines = [grid.headings, ["---", *("---:" for _ in grid.headings[1:])], *grid.rows]
+    table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return f"**{grid.title}**\n\n{table}\n"
+
+
+def message(vectors: float, size: float) -> str:
+    """Write what one message holds; a draw sends nothing."""
+    return f"{number(vectors)} vector{'' if vectors == 1 else 's'}, {human_bytes(size)}" if vectors or size else "–"
+
+
+def _call(call: Call, rounds: int) -> list[str]:
+    site, counts = call.site, call.counts
+    first = site.path.startswith("start.")
+    rate, when = (1.0, " at the start") if first else (1 / max(rounds, 1), "")
+
+    def each(event: str) -> Count:
+        return _scaled(counts.get(event, Count(0.0, 0.0)), rate)
+
+    kinds = [(each(f"draws_{site.selection}"), site.selection), (each("reasks"), "arbitrary, asked again")]
+    selections = ", ".join(f"{kind}: {worded(count)}" for count, kind in kinds if count.most != 0)
+    return [
+        f"{site.method} ({site.selection})",
+        "–" if "exchanges" not in counts else worded(each("exchanges")) + when,
+        _per_exchange(counts),
+        selections + when if selections else "–",
+        message(site.vectors_down, site.bytes_down),
+        message(site.vectors_up, site.bytes_up),
+        "–" if "exchanges" not in counts else worded(each("queries_slowest")),
+    ]
+
+
+def _per_exchange(counts: dict[str, Count]) -> str:
+    """Write how many clients an exchange asks on average."""
+    exchanges, contacts = (counts.get(event, Count(0.0, 0.0)) for event in ("exchanges", "contacts"))
+    if not exchanges.most or contacts.most is None:
+        return "–"
+    mean = contacts.most / exchanges.most
+    return worded(Count(mean, mean, contacts.error))
+
+
+def _scaled(count: Count, factor: float) -> Count:
+    return Count(count.least * factor, None if count.most is None else count.most * factor, count.error * factor)
+
+
+def _kept(memory: Memory) -> str:
+    return message(memory.vectors, memory.bytes) if memory.bytes else "nothing"

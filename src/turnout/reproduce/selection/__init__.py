@@ -1,0 +1,1 @@
+"""Papers that compare methods by what their selections of clients cost, at several prices."""

@@ -1,0 +1,95 @@
+"""Figures of a comparison by selections."""
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from turnout.prices import Selection
+from turnout.reproduce import page
+from turnout.reproduce.charts import colored, compact, dashed, finished, log_axis
+from turnout.reproduce.selection.paper import Figure, Panel, Paper
+from turnout.reproduce.selection.tables import Numbers, spending
+
+GRID = 120
+"""The points at which the runs of a line are compared."""
+
+LEAST = 1e-30
+"""What a log axis shows."""
+
+
+def draw(figure: Figure, paper: Paper, curves: pl.DataFrame, numbers: Numbers, problems: list[str], local: dict) -> page.Drawn:
+    """Draw the panels of `figure` that are of `problems` only; `local` has the constants along runs by problem and contender."""
+    wanted = [panel for panel in figure.panels if set(panel.problems) <= set(problems)]
+    panels = [drawn(panel, paper, curves, numbers) for panel in wanted]
+    steps = [
+        constants(paper, each.problem, local[each.problem, each.contender]) for each in figure.local if each.problem in problems
+    ]
+    return page.Drawn(figure.name, figure.title, figure.caption, [*panels, *steps])
+
+
+def drawn(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers) -> page.Panel:
+    """Draw one panel: for each line the median over the seeds, with a band between the quartiles."""
+    price = Selection(arbitrary=panel.arbitrary)
+    x = pl.col("queries_slowest") if panel.against == "queries" else spending(price)
+    rows = [
+        {"label": label, **row}
+        for label, runs in lines(panel, paper, curves.with_columns(x=x.cast(pl.Float64)), numbers)
+        for row in quartiles(runs)
+    ]
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    named = "queries of the slowest clients" if panel.against == "queries" else "cost"
+    at = f", C_A = {panel.arbitrary:g}" if panel.arbitrary > 1 else ""
+    title = f"{', '.join(paper.settings[name].title for name in panel.problems)}{at}: |∇f|², share of the start"
+    points = [compact(row) for row in rows]
+    common = alt.Chart(alt.Data(values=points)).encode(x=alt.X("x:Q", title=named), color=colored(labels, 2))
+    band = common.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
+    line = common.mark_line(strokeWidth=2).encode(
+        y=log_axis([row["median"] for row in points], "median:Q"), strokeDash=dashed(labels, 2)
+    )
+    return finished([band, line], title)
+
+
+def lines(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers):
+    """Yield the label and the runs of each line."""
+    for problem in panel.problems:
+        for name in panel.contenders:
+            mine = curves.filter(pl.col("problem") == problem, pl.col("contender") == name)
+            title = paper.contenders[name].title if len(panel.problems) == 1 else paper.settings[problem].title
+            if panel.every:
+                for setting in mine["setting"].unique(maintain_order=True):
+                    yield f"{title}, {setting}" if setting else title, mine.filter(pl.col("setting") == setting)
+            else:
+                best = numbers.best(problem, name, panel.arbitrary).setting
+                yield title, mine.filter(pl.col("setting") == best)
+
+
+def quartiles(runs: pl.DataFrame) -> list[dict]:
+    """Return the quartiles over the seeds of the last share that each run had seen at some x, up to where the first one ends."""
+    each = [
+        (frame["x"].to_numpy(), frame["share"].to_numpy()) for _, frame in runs.sort("x").group_by("seed", maintain_order=True)
+    ]
+    if not each:
+        return []
+    start, end = max(x[0] for x, _ in each), min(x[-1] for x, _ in each)
+    points = np.linspace(start, end, GRID)
+    shares = np.array([share[np.searchsorted(x, points, side="right") - 1] for x, share in each])
+    shown = np.sort(np.clip(shares, LEAST, 1 / LEAST), axis=0)
+    low, middle, high = (shown[int(q * (len(shown) - 1))] for q in (0.25, 0.5, 0.75))
+    return [
+        dict(zip(("x", "low", "median", "high"), map(float, row), strict=True))
+        for row in zip(points, low, middle, high, strict=True)
+    ]
+
+
+def constants(paper: Paper, problem: str, steps: pl.DataFrame) -> page.Panel:
+    """Draw delta and L_1 of each step of a run."""
+    rows = [
+        {"iteration": row["iteration"], "value": row[name], "label": label}
+        for row in steps.iter_rows(named=True)
+        for name, label in (("delta", "δ"), ("smooth_one", "L₁"))
+        if row[name] > 0
+    ]
+    points, labels = [compact(row) for row in rows], ["δ", "L₁"]
+    chart = alt.Chart(alt.Data(values=points)).encode(x=alt.X("iteration:Q", title="iteration"), color=colored(labels))
+    line = chart.mark_line(strokeWidth=2).encode(y=log_axis([row["value"] for row in points], "value:Q"))
+    return finished([line], f"{paper.settings[problem].title}: constants along the run")

@@ -1,0 +1,57 @@
+"""What the page of a comparison by selections shows: its verdict and its tables in words."""
+
+import json
+import math
+from pathlib import Path
+
+import polars as pl
+
+from turnout.experiment.files import write
+from turnout.report.words import human_bytes
+from turnout.reproduce.page import PART, Drawn, write_page
+from turnout.reproduce.selection import words
+from turnout.reproduce.selection.run import Plan
+from turnout.reproduce.selection.tables import Numbers
+from turnout.reproduce.store import parquet
+
+
+def write_all(
+    folder: Path, plan: Plan, figures: list[Drawn], hits: pl.DataFrame, curves: pl.DataFrame, numbers: Numbers, facts: dict
+) -> Path:
+    """Write everything to `folder` and return the path of the page; its tables only where all contenders were played."""
+    paper, whole = plan.paper, plan.whole
+    write(folder / "results.parquet", parquet(hits))
+    write(folder / "curves.parquet", parquet(curves))
+    write(folder / "summary.json", json.dumps(facts | {"tables": numbers.rows() if whole else []}, indent=2) + "\n")
+    sizes = {name: entry["n"] / entry["m"] for name, entry in facts["problems"].items()}
+    return write_page(
+        folder,
+        "selection.html",
+        figures,
+        facts,
+        title=paper.title,
+        authors=paper.authors,
+        verdict=words.verdict(paper, numbers, plan.problems, sizes) if whole else [PART],
+        tables=[table(plan, numbers, name, facts["problems"][name]) for name in plan.problems] if whole else [],
+        ratios=paper.ratios,
+        below=paper.below,
+        seeds=plan.seeds,
+    )
+
+
+def table(plan: Plan, numbers: Numbers, problem: str, constants: dict) -> dict:
+    """Return the best settings on one problem in words: a row for each contender, a cell for each price."""
+    paper = plan.paper
+    names = words.rivals(paper, problem, "paper", "baseline", "beyond")
+    names = sorted(names, key=lambda name: words.cost(numbers, problem, name))
+    rows = [(paper.contenders[name].title, [cell(numbers, problem, name, ratio) for ratio in paper.ratios]) for name in names]
+    return {"title": paper.settings[problem].title, "constants": constants, "rows": rows}
+
+
+def cell(numbers: Numbers, problem: str, name: str, ratio: float) -> dict:
+    """Return one cell: cost, queries and bytes, and the setting."""
+    best = numbers.best(problem, name, ratio)
+    if not math.isfinite(best.cost):
+        return {"cost": words.count(best.cost), "spent": "", "setting": ""}
+    spent = f"{words.count(best.queries)} queries, {human_bytes(best.bytes)}"
+    return {"cost": words.count(best.cost), "spent": spent, "setting": best.setting}

@@ -1,0 +1,93 @@
+"""What a comparison by selections found, in sentences made from its numbers."""
+
+import math
+
+from turnout.report.words import listed, number
+from turnout.reproduce.selection.paper import Paper
+from turnout.reproduce.selection.tables import Best, Numbers, exponent
+
+
+def verdict(paper: Paper, numbers: Numbers, problems: list[str], sizes: dict[str, float]) -> list[str]:
+    """Say what of the paper's claims was found on `problems`; `sizes` are their n_m."""
+    claims = paper.claims
+    compared = [name for name in claims.compared if name in problems]
+    grown = [growth(paper, numbers, sizes)] if set(claims.growth) <= set(problems) else []
+    better = [beyond(paper, numbers, problem, name) for problem in compared for name in rivals(paper, problem, "beyond")]
+    return [
+        *(least(paper, numbers, name) for name in compared),
+        *(prices(paper, numbers, name) for name in compared),
+        *grown,
+        *better,
+    ]
+
+
+def rivals(paper: Paper, problem: str, *roles: str) -> list[str]:
+    """Return who plays on `problem` with one of the `roles`."""
+    return [name for name in paper.settings[problem].contenders if paper.contenders[name].role in roles]
+
+
+def least(paper: Paper, numbers: Numbers, problem: str) -> str:
+    """Say who needs the least communication where all selections cost the same."""
+    best = paper.claims.best
+    order = sorted(rivals(paper, problem, "paper", "baseline"), key=lambda name: cost(numbers, problem, name))
+    first, second = (name for name in order[:2])
+    mine = numbers.best(problem, best)
+    holds = "holds" if first == best else "does not hold"
+    others = second if first == best else first
+    return (
+        f"On {paper.settings[problem].title}, at C_A = C_R = 1 and each at the best of its grid, {paper.contenders[best].title} "
+        f"needs {spent(mine)}, and {paper.contenders[others].title}, the cheapest of the others, "
+        f"{spent(numbers.best(problem, others))}: the claim that it needs the least communication of all {holds}."
+    )
+
+
+def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
+    """Say how the costs of two methods grow with the price of arbitrary selections."""
+    low, high = min(paper.ratios), max(paper.ratios)
+    grown = []
+    for name in (paper.claims.best, paper.claims.renewing):
+        cheap, dear = (cost(numbers, problem, name, ratio) for ratio in (low, high))
+        grown.append(
+            f"that of {paper.contenders[name].title} is {number(dear / cheap)} times as high" if math.isfinite(dear) else "–"
+        )
+    return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, the cost {listed(grown)}."
+
+
+def growth(paper: Paper, numbers: Numbers, sizes: dict[str, float]) -> str:
+    """Say with which power of n_m the cost grows."""
+    claims = paper.claims
+    costs = [cost(numbers, name, claims.best) for name in claims.growth]
+    found = exponent([sizes[name] for name in claims.growth], costs)
+    met = "met" if abs(found - claims.exponent) <= claims.within else "not met"
+    return (
+        f"For n_m = {listed([f'{sizes[name]:g}' for name in claims.growth])}, {paper.contenders[claims.best].title} costs "
+        f"{listed([count(value) for value in costs])}, which grows as n_m to the power {number(found)}: the bar of "
+        f"{claims.exponent:g} ± {claims.within:g} is {met}."
+    )
+
+
+def beyond(paper: Paper, numbers: Numbers, problem: str, name: str) -> str:
+    """Say how near a method that knows no constants comes to the best of the grid."""
+    mine, best = cost(numbers, problem, name), cost(numbers, problem, paper.claims.best)
+    met = "met" if mine <= paper.claims.factor * best else "not met"
+    return (
+        f"On {paper.settings[problem].title}, {paper.contenders[name].title} costs {count(mine)}, {number(mine / best)} times the "
+        f"best of the grid: the bar of {paper.claims.factor:g} is {met}."
+    )
+
+
+def cost(numbers: Numbers, problem: str, name: str, ratio: float = 1.0) -> float:
+    """Return the median cost of the best setting."""
+    return numbers.best(problem, name, ratio).cost
+
+
+def spent(best: Best) -> str:
+    """Write a cost with its queries, such as "107 (1,219 queries)"."""
+    return f"{count(best.cost)} ({count(best.queries)} queries)" if math.isfinite(best.cost) else "more than was played"
+
+
+def count(value: float) -> str:
+    """Write a median count: infinity is one that was not reached, NaN one that was not played."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if math.isfinite(value) else "not reached"

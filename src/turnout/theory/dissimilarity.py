@@ -1,0 +1,201 @@
+"""How much the clients' functions differ, and how smooth they are, measured: exactly, at a point, or along a run."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from turnout.errors import UserError
+from turnout.problem import Problem
+from turnout.problems.quadratic import Extremes, Quadratic, extremes
+from turnout.theory.constants import each_client
+from turnout.theory.shares import client_weights
+
+MATRICES = 256 * 2**20
+"""Bytes up to which all clients' Hessians are kept, as matrices."""
+
+TOLERANCE = 1e-9
+"""Relative accuracy of a norm found by Lanczos steps."""
+
+
+class Dissimilarity(NamedTuple):
+    """delta, Delta_1, Delta_max, L_1, L_max and L_f, client 1 being the delegate (Cost-aware client selection, section 2.2).
+
+    With h_i = f - f_i, for all x and y: sum_i lambda_i |grad h_i(x) - grad h_i(y)|^2 <= delta^2 |x - y|^2, grad h_i has the
+    Lipschitz constant Delta_i <= Delta_max, grad f_i has L_i <= L_max, and grad f has L_f.
+    """
+
+    delta: float
+    delta_one: float
+    delta_max: float
+    smooth_one: float
+    smooth_max: float
+    smooth_f: float
+
+
+def measured(problem: Problem, x: PyTree = None, delegate: int = 0) -> Dissimilarity:
+    """Return the constants of `problem`: `exact` ones of quadratics, else those `at` x, by default the start of seed 0."""
+    if isinstance(problem, Quadratic):
+        return exact(problem, delegate)
+    with jax.enable_x64(True):
+        return at(problem, problem.start(jax.random.key(0)) if x is None else x, delegate)
+
+
+def exact(problem: Quadratic, delegate: int = 0) -> Dissimilarity:
+    """Return the constants of quadratics: with A = sum_i lambda_i A_i, Delta_i = |A_i - A|, L_i = |A_i|, L_f = |A|, and
+    delta^2 = lambda_max(sum_i lambda_i (A_i - A)^2).
+
+    A penalty that all f_i share is in L only, as in `problem.constants()`.
+    """
+    check_delegate(problem, delegate)
+    matrices, weights = np.asarray(problem.rows[0]), client_weights(problem.population)
+    mean = np.tensordot(weights, matrices, 1)
+    square, gaps = np.zeros_like(mean), []
+    for weight, matrix in zip(weights, matrices, strict=True):
+        apart = matrix - mean
+        square += weight * (np.square(apart) if apart.ndim == 1 else apart @ apart)
+        gaps.append(_largest(extremes(apart[None])))
+    smooth = problem.constants().smoothness
+    return Dissimilarity(
+        delta=math.sqrt(_largest(extremes(square[None]))),
+        delta_one=gaps[delegate],
+        delta_max=max(gaps),
+        smooth_one=float(smooth[delegate]),
+        smooth_max=float(smooth.max()),
+        smooth_f=_largest(problem.curvatures(mean[None])),
+    )
+
+
+def at(problem: Problem, x: PyTree, delegate: int = 0) -> Dissimilarity:
+    """Return the constants of the quadratics that have the clients' Hessians H_i at x: those near x.
+
+    Hessians that take more than MATRICES bytes are not kept. Then the norms are found by Lanczos steps on products H_i v, some
+    50 n evaluations of f for n clients, and a delta below some 1e-8 L_max is lost in rounding.
+    """
+    check_delegate(problem, delegate)
+    with jax.enable_x64(True):
+        products, width = _products(problem, x)
+        if 8 * problem.clients * width**2 > MATRICES:
+            return _by_products(products, width, client_weights(problem.population), delegate)
+        hessians = np.stack([products(direction) for direction in np.eye(width)], axis=-1)
+    symmetric = (hessians + np.swapaxes(hessians, 1, 2)) / 2
+    return exact(Quadratic.of(symmetric, np.zeros((problem.clients, width)), problem.population.weights), delegate)
+
+
+def along(problem: Problem, points: Sequence[PyTree], delegate: int = 0) -> list[Dissimilarity]:
+    """Return the constants that each step from one of T + 1 `points` to the next shows: ratios of differences, NaN where x stays.
+
+    delta^2 = sum_i lambda_i |grad h_i(x^t) - grad h_i(x^{t+1})|^2 / |x^t - x^{t+1}|^2, and so on; none is above that of the whole
+    space (Cost-aware client selection, figure 3).
+    """
+    check_delegate(problem, delegate)
+    if len(points) < 2:
+        raise UserError(f"constants along a run need two points or more, but got {len(points)}")
+    weights = client_weights(problem.population)
+    with jax.enable_x64(True):
+        return [_step(*ends, weights, delegate) for ends in pairwise(_gradients(problem, points))]
+
+
+def check_delegate(problem: Problem, delegate: int) -> None:
+    """Raise `UserError` if there is no client `delegate`."""
+    if not 0 <= delegate < problem.clients:
+        raise UserError(f"delegate must be from 0 to {problem.clients - 1}, the clients there are, but it is {delegate}")
+
+
+class Known(NamedTuple):
+    """x and grad f_i(x) of every client."""
+
+    x: Float[np.ndarray, " d"]
+    gradients: Float[np.ndarray, "n d"]
+
+
+def _step(a: Known, b: Known, weights: Float[np.ndarray, " n"], delegate: int) -> Dissimilarity:
+    """The ratios of differences between two points."""
+    moved = float(np.linalg.norm(b.x - a.x)) or np.nan
+    changes = (b.gradients - a.gradients) / moved
+    mean = weights @ changes
+    smooth, gaps = np.linalg.norm(changes, axis=1), np.linalg.norm(changes - mean, axis=1)
+    delta = np.sqrt(weights @ np.square(gaps))
+    found = delta, gaps[delegate], gaps.max(), smooth[delegate], smooth.max(), np.linalg.norm(mean)
+    return Dissimilarity(*map(float, found))
+
+
+def _gradients(problem: Problem, points: Iterable[PyTree]) -> Iterator[Known]:
+    """Every client's gradient at one point after the other."""
+    storage, unravel = _stored(problem)
+
+    @jax.jit
+    def gradients(storage, x):
+        return each_client(storage, lambda oracle, x: oracle("value_and_grad", unravel(x))[1], x)
+
+    for point in points:
+        x = _vector(problem, point)
+        yield Known(np.asarray(x), np.asarray(gradients(storage, x)))
+
+
+def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
+    """H_i v_i [n, d] of every client at `point` as a function of v [n, d], or [d] for all alike; and d."""
+    storage, unravel = _stored(problem)
+    x = _vector(problem, point)
+
+    @jax.jit
+    def products(storage, v):
+        return each_client(storage, lambda oracle, x, v: oracle("hvp", unravel(x), unravel(v)), x, v)
+
+    return lambda v: np.asarray(products(storage, np.broadcast_to(v, (problem.clients, x.size)))), x.size
+
+
+def _stored(problem: Problem):
+    """The rows where they are computed with, and how a vector becomes parameters."""
+    # The engines stand above the theory, whose bounds algorithms use, so that they are imported late.
+    from turnout.engines.storage import store
+
+    return jax.tree.map(jnp.asarray, store(problem)), ravel_pytree(problem.start(jax.random.key(0)))[1]
+
+
+def _vector(problem: Problem, point: PyTree) -> Float[Array, " d"]:
+    """The parameters `point` as one vector, in double precision."""
+    shapes = jax.tree.map(np.shape, jax.eval_shape(problem.start, jax.random.key(0)))
+    if jax.tree.map(np.shape, point) != shapes:
+        raise UserError(f"the parameters of {type(problem).__name__} have the shapes {shapes}: give such a point")
+    return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), point))[0]
+
+
+def _by_products(products: Callable, width: int, weights: Float[np.ndarray, " n"], delegate: int) -> Dissimilarity:
+    """The constants, given v -> H_i v_i of every client i."""
+
+    def norm(coefficients):
+        """|sum_i c_i H_i|."""
+        return _norm(lambda v: coefficients @ products(v), width)
+
+    def square(v):
+        """sum_i lambda_i (H_i - H)^2 v = sum_i lambda_i H_i w_i for w_i = (H_i - H) v, since sum_i lambda_i w_i = 0."""
+        each = products(v)
+        return weights @ products(each - weights @ each)
+
+    clients = np.eye(len(weights))
+    gaps, smooth = [norm(e - weights) for e in clients], [norm(e) for e in clients]
+    delta = math.sqrt(_norm(square, width))
+    return Dissimilarity(delta, gaps[delegate], max(gaps), smooth[delegate], max(smooth), norm(weights))
+
+
+def _norm(product: Callable, width: int) -> float:
+    """|A| of a symmetric A, given v -> A v."""
+    start = np.random.default_rng(0).normal(size=width)
+    first = product(start)
+    if width == 1 or not first.any():
+        return float(np.linalg.norm(first) / np.linalg.norm(start))
+    operator = LinearOperator((width, width), matvec=product, dtype=float)
+    return float(abs(eigsh(operator, k=1, which="LM", v0=start, tol=TOLERANCE, return_eigenvectors=False)[0]))
+
+
+def _largest(ends: Extremes) -> float:
+    """|A| of one symmetric matrix, from its least and its largest eigenvalue."""
+    return float(np.abs(ends).max())

@@ -1,0 +1,220 @@
+"""What cost-aware client selection promises of I-CGM with RG-SAGA and RG-SVRG, as functions of constants.
+
+n clients of equal weight, m in a cohort, client 1 the delegate; h_i = f - f_i. `Dissimilarity` defines delta, Delta_1 and L_1;
+n_m = n / m, q_m = (n - m) / (n - 1) and delta_m^2 = q_m delta^2 / m = `deviation`^2. In the bounds on estimators, the entries
+t = 0, 1, ..., T of `steps2` are E|x^t - x^{t-1}|^2, the first of which counts for nothing, and those of `gradients2`
+E|grad f(x^t)|^2.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from turnout.errors import UserError
+from turnout.prices import Selection
+from turnout.records import Count, Positive, config
+from turnout.theory.dissimilarity import Dissimilarity
+
+LARGEST = 1e30
+"""No constant may be as large, nor its inverse, so that no formula overflows."""
+
+
+@config
+class Case:
+    """A problem and a wish: its constants, n = `clients`, m = `size`, F^0 = f(x^0) - f* = `gap`, and E|grad f|^2 <= `epsilon`^2.
+
+    `price` has C_A and C_R. `heterogeneity` is zeta, (1/n) sum_i |grad h_i(x)|^2 <= zeta^2 for all x; None where it is not known.
+    Any upper bounds on the constants serve.
+    """
+
+    known: Dissimilarity
+    clients: Count
+    size: Count
+    gap: Positive
+    epsilon: Positive
+    price: Selection = Selection()
+    heterogeneity: Positive | None = None
+
+    def __post_init__(self):
+        if self.size > self.clients:
+            raise UserError(f"a cohort has 1 to {self.clients} clients, but size is {self.size}")
+        given = {**self.known._asdict(), "gap": self.gap, "epsilon": self.epsilon, "arbitrary": self.price.arbitrary}
+        for name, value in {**given, "heterogeneity": self.heterogeneity}.items():
+            if value is not None and not 1 / LARGEST < value < LARGEST:
+                bounds = f"from {1 / LARGEST:g} to {LARGEST:g}"
+                raise UserError(
+                    f"the theory needs constants {bounds}, but {name} is {value:g}: give an upper bound, or rescale f"
+                )
+
+    @property
+    def ratio(self) -> float:
+        """n_m = n / m."""
+        return self.clients / self.size
+
+    @property
+    def selections(self) -> int:
+        """ceil(n_m), the arbitrary selections of a full pass."""
+        return -(-self.clients // self.size)
+
+    @property
+    def deviation(self) -> float:
+        """delta_m."""
+        return cohort_delta(self.known.delta, self.clients, self.size)
+
+    @property
+    def zeta(self) -> float:
+        """zeta, where it is known."""
+        if self.heterogeneity is None:
+            raise UserError("this is about clients whose gradients differ by at most zeta: give heterogeneity")
+        return self.heterogeneity
+
+    @property
+    def stretch(self) -> float:
+        """F^0 / epsilon^2, the rounds for each unit of a Lipschitz constant."""
+        return self.gap / self.epsilon**2
+
+
+class Parameters(NamedTuple):
+    """lambda of the subproblems, beta of the recursion, p of the delegate's K = 1 + Geom(p) steps, and RG-SVRG's p_B."""
+
+    lam: float
+    beta: float
+    probability: float
+    refresh: float | None
+
+
+class Promise(NamedTuple):
+    """E|grad f|^2 <= epsilon^2 for an iterate drawn from x^1, ..., x^T, T = `rounds`, with these `parameters`.
+
+    The expected price is at most `cost`, and the expected queries of the slowest clients sum to at most `queries`.
+    """
+
+    parameters: Parameters
+    rounds: int
+    cost: float
+    queries: float
+
+
+class Choice(NamedTuple):
+    """lambda = 3 Delta_1 + prox s, beta = r / memory and T = 256 (Delta_1 + rounds s) F^0 / epsilon^2, s = delta_m / sqrt(r).
+
+    An estimator renews the share r of what it remembers in a round: 1 / n_m for RG-SAGA, p_B for RG-SVRG.
+    """
+
+    prox: int
+    memory: int
+    rounds: int
+
+
+SAGA = Choice(prox=113, memory=112, rounds=38)
+"""Of Theorem 6.1 (condition (C.1))."""
+
+SVRG = Choice(prox=22, memory=2, rounds=8)
+"""Of Theorem C.7 (condition (C.2))."""
+
+
+def rg_saga(case: Case) -> Promise:
+    """lambda = 3 Delta_1 + 113 sqrt(n_m) delta_m, beta = 1 / (112 n_m),
+    T = ceil(256 (Delta_1 + 38 sqrt(n_m) delta_m) F^0 / epsilon^2).
+
+    N <= 2 C_A ceil(n_m) + (C_R + 1) T and K <= 2 ceil(n_m) + (2 + 1/p) T (cost-aware client selection, Theorem 6.1).
+    """
+    parameters, rounds = _chosen(case, SAGA, 1 / case.ratio)
+    return _charged(case, parameters, rounds, passes=2, queries=2)
+
+
+def rg_svrg(case: Case) -> Promise:
+    """p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 22 delta_m / sqrt(p_B), beta = p_B / 2,
+    T = ceil(256 (Delta_1 + 8 delta_m / sqrt(p_B)) F^0 / epsilon^2).
+
+    N <= C_A ceil(n_m) + (2 C_R + 1) T and K <= ceil(n_m) + (p_B ceil(n_m) + 3 + 1/p) T (Theorem C.7).
+    """
+    refresh = _refresh(case)
+    parameters, rounds = _chosen(case, SVRG, refresh)
+    return _charged(case, parameters._replace(refresh=refresh), rounds, passes=1 + refresh * rounds, queries=3)
+
+
+def practical(case: Case) -> Parameters:
+    """lambda = (sqrt(n) / m) delta + Delta_1, beta = m / n, p = min(1, delta / L_1) and p_B as in theory: what serves in practice
+    and promises nothing (section 7, which leaves open whose smoothness is meant in p)."""
+    lam = math.sqrt(case.clients) / case.size * case.known.delta + case.known.delta_one
+    return Parameters(lam, 1 / case.ratio, min(1.0, case.known.delta / case.known.smooth_one), _refresh(case))
+
+
+def probability(lam: float, delta_one: float, smooth_one: float) -> float:
+    """p = (lambda - Delta_1) / (8 (L_1 + lambda)), with which K = 1 + Geom(p) steps solve subproblems well enough (Lemma 3.4)."""
+    found = doubt(lam, delta_one)
+    if found is not None:
+        raise UserError(found)
+    return (lam - delta_one) / (8 * (smooth_one + lam))
+
+
+def doubt(lam: float, delta_one: float) -> str | None:
+    """Return why the theory says nothing of this lambda; None for lambda > Delta_1."""
+    if lam > delta_one:
+        return None
+    return f"the theorems of I-CGM need lam > Delta_1, but lam is {lam:.4g} and Delta_1 {delta_one:.4g}: raise lam"
+
+
+def cohort_delta(delta: float, clients: int, size: int) -> float:
+    """delta_m = delta sqrt(q_m / m): of uniform cohorts, E|grad h_S(x) - grad h_S(y)|^2 <= delta_m^2 |x - y|^2 (equation (9))."""
+    return delta * math.sqrt((clients - size) / max(1, clients - 1) / size)
+
+
+def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation, clients: int, size: int) -> float:
+    """sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SAGA <= (2 n_m q_m / m) |grad f(x^1)|^2
+    + (n_m - 1 + sqrt(n_m^2 - n_m)) / (n - 1) sum_{t=2}^{T-1} gradients2_t + 4 n_m^2 delta_m^2 sum_{t=2}^T steps2_t.
+
+    For G^0 = grad f(x^0) and G^1 = grad f(x^1), two full passes (Lemma 4.1).
+    """
+    ratio, others = clients / size, max(1, clients - 1)
+    first = 2 * ratio * (clients - size) / others / size
+    later = (ratio - 1 + math.sqrt(ratio**2 - ratio)) / others
+    return float(first * gradients2[1:2].sum() + later * gradients2[2:-1].sum() + (2 * ratio * deviation) ** 2 * steps2[2:].sum())
+
+
+def lemma_4_3(steps2: Float[np.ndarray, " t"], deviation: float, refresh: float) -> float:
+    """sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG <= 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t (Lemma 4.3)."""
+    return float((2 * deviation / refresh) ** 2 * steps2[1:].sum())
+
+
+def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float, beta: float) -> float:
+    """sum_{t=0}^T E|g^t - grad f(x^t)|^2 <= (2 beta errors2 + (2 delta_m^2 / beta) sum_{t=1}^T steps2_t) / (2 - beta).
+
+    For RG on any conditionally unbiased G^t; `errors2` is sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2, or a bound on it (Lemma 5.2).
+    """
+    return float((2 * beta * errors2 + 2 * deviation**2 / beta * steps2[1:].sum()) / (2 - beta))
+
+
+def corollary_5_3(
+    gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation: float, beta: float, clients: int, size: int
+) -> float:
+    """The same for RG-SAGA, by `lemma_4_1` (Corollary 5.3)."""
+    return lemma_5_2(lemma_4_1(gradients2, steps2, deviation, clients, size), steps2, deviation, beta)
+
+
+def corollary_5_4(steps2: Float[np.ndarray, " t"], deviation: float, beta: float, refresh: float) -> float:
+    """The same for RG-SVRG, by `lemma_4_3` (Corollary 5.4)."""
+    return lemma_5_2(lemma_4_3(steps2, deviation, refresh), steps2, deviation, beta)
+
+
+def _refresh(case: Case) -> float:
+    """p_B = C_R / (C_A ceil(n_m)): a round then pays as much for full passes as for its cohort."""
+    return case.price.random / (case.price.arbitrary * case.selections)
+
+
+def _chosen(case: Case, choice: Choice, share: float) -> tuple[Parameters, int]:
+    """Return the parameters and T for an estimator that renews `share` of its memory a round."""
+    known, spread = case.known, case.deviation / math.sqrt(share)
+    lam = 3 * known.delta_one + choice.prox * spread
+    rounds = math.ceil(256 * (known.delta_one + choice.rounds * spread) * case.stretch)
+    return Parameters(lam, share / choice.memory, probability(lam, known.delta_one, known.smooth_one), None), rounds
+
+
+def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Promise:
+    """Charge `passes` over all clients, and a cohort's exchange, with its `queries`, and the delegate's in each round."""
+    selections, price = case.selections * passes, case.price
+    cost = price.arbitrary * selections + (price.random + 1) * rounds
+    return Promise(parameters, rounds, cost, selections + (queries + 1 / parameters.probability) * rounds)
