@@ -18,6 +18,7 @@ from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.files import make_folder, write
+from turnout.experiment.problems import DataSpec
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
 from turnout.problem import Problem
@@ -45,7 +46,10 @@ class Built:
 
 
 def build(experiment: Experiment, data: Path | None) -> Built:
-    """Load the data, split them and build the problem."""
+    """Load the data, split them and build the problem; one that needs no data is only built."""
+    if not isinstance(experiment.problem, DataSpec):
+        mark = sha256(experiment.to_toml().encode()).hexdigest()
+        return Built(experiment.problem.build(), experiment.problem.split(), mark)
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
     split = experiment.split.split(dataset)
     mark, test = digest(dataset), None

@@ -11,7 +11,7 @@ from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.problem import Problem
-from turnout.records import Count, NonNegative, config
+from turnout.records import Count, NonNegative, Positive, config
 
 
 @config
@@ -89,6 +89,25 @@ class NetworkSpec(DataSpec):
     def build(self, dataset: Dataset, split: Split) -> Problem:
         weights = self.client_weights(split)
         return problems.Network.of(dataset, split, self.hidden, self.mu, weights, self.activation, self.intercept)
+
+
+@config
+class ChainSpec:
+    """The worst-case chain, made without data and dealt out by itself: see `problems.Chain.of`."""
+
+    clients: Count
+    length: Count
+    mu: Positive
+    smoothness: Positive
+
+    def build(self) -> Problem:
+        """Return the problem."""
+        return problems.Chain.of(self.clients, self.length, self.mu, self.smoothness)
+
+    def split(self) -> Split:
+        """Return who holds which link, the links 0, ..., length being the rows."""
+        links = np.arange(self.length + 1)
+        return Split.of([links[i :: self.clients] for i in range(self.clients)], links.size)
 
 
 def same_labels(held: Dataset, trained: Dataset) -> None:

@@ -12,6 +12,7 @@ TABLES = {
         "multinomial": problems.MultinomialSpec,
         "ridge": problems.RidgeSpec,
         "network": problems.NetworkSpec,
+        "chain": problems.ChainSpec,
     },
     "split": {
         "kmeans": splits.KMeansSplit,
@@ -90,6 +91,7 @@ TABLES = {
         "gradient": own.Gradient,
         "lbfgs": own.Lbfgs,
         "newton-cg": own.NewtonCg,
+        "per-class": own.PerClass,
         "sgd": own.Sgd,
         "svrg": own.Svrg,
     },
