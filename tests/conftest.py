@@ -7,6 +7,12 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+"""Tests compile far more than they compute, so programs are compiled quickly rather than well."""
+
+# XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
+os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

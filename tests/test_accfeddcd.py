@@ -1,5 +1,7 @@
 """AccFedDCD: against Algorithm 2 in NumPy, its theorem, and what no lost reply may break."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from duals import (
@@ -86,8 +88,24 @@ def test_nodes_that_lose_replies_give_the_compiled_run():
         (t.AccFedDcd(t.Nice(1), Exact()), quadratic(), "fewer than two clients a round"),
         (t.AccFedDcd(t.Nice(2), Exact()), FLAT, "client 1 has mu_i = 0"),
         (t.AccFedDcd(t.Independent(size=3.0), Exact()), quadratic(), "needs uniform cohorts of one size"),
+        (acc(convexity=[1.0] * CLIENTS), quadratic(), "must be one number, since only with equal steps"),
     ],
 )
 def test_what_makes_no_step_is_one_sentence(algorithm, problem, words):
     with pytest.raises(t.UserError, match=words):
         bind(algorithm, problem)
+
+
+@pytest.mark.parametrize("convexity", [np.ones(CLIENTS), np.linspace(1, 3, CLIENTS)], ids=["equal", "unequal"])
+def test_only_equal_steps_make_the_mean_projection_a_multiple_of_the_whole(convexity):
+    """E[P_S] = r P for uniform cohorts, P_S = D_S - a_S a_S^T / |a_S|^2 with a_i^2 = alpha_i, is what Theorem 6.1 rests on."""
+
+    def projection(members):
+        inside = np.isin(np.arange(CLIENTS), members)
+        along = np.where(inside, np.sqrt(convexity), 0)
+        return np.diag(inside.astype(float)) - np.outer(along, along) / (along @ along)
+
+    mean = np.mean([projection(members) for members in combinations(range(CLIENTS), SIZE)], axis=0)
+    multiple = (SIZE - 1) / (CLIENTS - 1) * projection(range(CLIENTS))
+    assert np.allclose(mean, multiple, atol=1e-12) == np.all(convexity == 1)
+    assert np.allclose(mean, multiple, atol=1e-3) == np.all(convexity == 1)

@@ -3,10 +3,15 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tomli_w
 
 import turnout as t
+from turnout.experiment import folder
+from turnout.experiment.config import Reader, read
 from turnout.optimum import solve
 from turnout.problems import Chain
+from turnout.report.points import points
+from turnout.report.result import Result
 from turnout.theory import dual
 
 CLIENTS, LENGTH, MU, SMOOTHNESS, SIZE = 5, 40, 0.02, 4.0, 2
@@ -130,3 +135,72 @@ def test_wrong_chains_are_one_sentence():
         dual.lower_rate(6, 5, 0.1, 4.0)
     with pytest.raises(t.UserError, match="Theorem 7.1 is about"):
         dual.lower_rate(2, 5, 1.0, 4.0)
+
+
+CONFIGURED = {
+    "problem": {"kind": "chain", "clients": CLIENTS, "length": LENGTH, "mu": MU, "smoothness": SMOOTHNESS},
+    "sampler": {"kind": "nice", "size": SIZE},
+    "algorithm": {"kind": "feddcd", "solver": "newton-cg"},
+    "run": {"rounds": 60, "metrics": ["gap", "distance"]},
+}
+
+
+def played(place, **tables) -> Result:
+    """The run of the configured chain, with some tables replaced, as its folder holds it."""
+    path = place / "made.toml"
+    path.write_text(tomli_w.dumps({**CONFIGURED, **tables}))
+    folder.start(read(path), place / "out", None, lambda session: None, "turnout run")
+    return Result.read(place / "out")
+
+
+def test_a_configured_chain_is_drawn_between_its_bounds(tmp_path, chain):
+    result = played(tmp_path)
+    lower = {"distance": 2 / MU, "gap": 1.0}
+    drawn = {metric: points([result], metric, result.prices, log=True) for metric in lower}
+    for metric, factor in lower.items():
+        rows = [row for row in drawn[metric].rows if "lower" in row]
+        expected = factor * dual.lower_bound(np.array([row["round"] for row in rows]), SIZE, CLIENTS, MU, chain.minimiser())
+        np.testing.assert_allclose([row["lower"] for row in rows], expected, rtol=1e-6)
+        assert 1 < len(rows) < 61 and min(expected) >= min(result.trace[metric]) / 100
+        assert any("Theorem 7.1" in note for note in drawn[metric].notes)
+    rows = drawn["distance"].rows
+    assert all(row.get("lower", 0) <= row["bound"] and row["metric"] <= row["bound"] for row in rows)
+    np.testing.assert_allclose(result.trace["distance"][0], np.sum(chain.minimiser() ** 2), rtol=1e-9)
+
+
+def test_links_are_dealt_out_and_a_configuration_reads_back(tmp_path):
+    played(tmp_path, run={"rounds": 1})
+    split = np.load(tmp_path / "out" / "split.npz")
+    for i in range(CLIENTS):
+        links = split["indices"][split["offsets"][i] : split["offsets"][i + 1]]
+        assert links.tolist() == list(range(i, LENGTH + 1, CLIENTS))
+    again = read(tmp_path / "out" / "config.toml")
+    assert again.split is None and again.to_toml() == (tmp_path / "out" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "exchanges"),
+    [
+        ({"kind": "mbgd", "lr": 0.4}, 1),
+        ({"kind": "accfeddcd", "solver": "newton-cg"}, 2),
+        ({"kind": "sppm", "gamma": 1.0, "solver": "bfgs"}, None),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+def test_the_bound_counts_fresh_cohorts(tmp_path, chain, algorithm, exchanges):
+    """Several exchanges with one cohort may find several coordinates, of which the theorem knows nothing."""
+    result = played(tmp_path, algorithm=algorithm, run={"rounds": 2, "metrics": ["distance"]})
+    if exchanges is None:
+        assert result.lower is None
+    else:
+        expected = dual.lower_distance(np.arange(3) * exchanges, SIZE, CLIENTS, chain.minimiser())
+        np.testing.assert_allclose(result.lower.at(np.arange(3)), expected)
+
+
+def test_what_has_no_rows_has_no_split():
+    for tables, words in (
+        ({**CONFIGURED, "split": {"kind": "iid", "clients": 5}}, "split: problem kind 'chain' has no rows to split: leave"),
+        ({**CONFIGURED, "problem": {"kind": "ridge", "data": "a9a"}}, r"table \[split\] is missing"),
+    ):
+        with pytest.raises(t.UserError, match=words):
+            Reader("made.toml", tomli_w.dumps(tables), tables).experiment("made")

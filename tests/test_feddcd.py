@@ -20,6 +20,7 @@ from duals import (
     cohorts,
     differences,
     owed,
+    play,
     quadratic,
     solution,
 )
@@ -69,6 +70,40 @@ def test_no_lost_reply_breaks_the_constraint(delivery, missing):
     check_constraint(feddcd(delivery=delivery), missing, virtual)
 
 
+SETS = [[0, 1, 2, 3], [3, 4], [4, 5, 6, 7, 0]]
+LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
+"""Probabilities of the clients, of sum 3."""
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        t.Pivotal(SIZE, LIKELY),
+        t.WithReplacement(4, [p / 3 for p in LIKELY]),
+        t.Subsets(SETS, [0.5, 0.2, 0.3]),
+        t.Available(t.Independent(size=4.0, probability=t.LastNorm()), probability=0.7),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_any_sampler_goes_that_connects_the_clients(sampler):
+    """Unequal chances, overlapping cohorts, clients that come and go, chances that are learnt; clients of unequal weight."""
+    check_constraint(t.FedDcd(sampler, Exact()), "skip", virtual)
+
+
+@pytest.mark.parametrize("delivery", ["lazy", "eager"])
+def test_a_sampler_learns_how_long_the_steps_are(delivery):
+    """lambda_i alpha_i |w_i - mean| of those drawn in round 1, where y = 0, and nothing of the others."""
+    problem, alpha = quadratic(SHARES), np.linspace(0.5, 2.0, CLIENTS)
+    sampler = t.Independent(size=4.0, probability=t.LastNorm())
+    session = play(t.FedDcd(sampler, Exact(), convexity=list(alpha), delivery=delivery), problem, 1)
+    last = np.asarray(session.progress.samplers[0].last)
+    drawn = np.flatnonzero(last >= 0)
+    assert 1 < drawn.size < CLIENTS
+    w = np.array([solution(problem, i, np.zeros(3)) for i in range(CLIENTS)])
+    steps, _ = differences(w, drawn, alpha, SHARES)
+    np.testing.assert_allclose(last[drawn], (SHARES * np.linalg.norm(steps, axis=1))[drawn], rtol=1e-12)
+
+
 def test_nodes_that_lose_replies_give_the_compiled_run():
     check_nodes(feddcd(delivery="eager"), virtual)
 
@@ -89,6 +124,8 @@ def test_inexact_solutions_suffice_and_a_missed_one_is_an_error():
     [
         (t.FedDcd(t.Nice(1), Exact()), quadratic(), "fewer than two clients a round"),
         (t.FedDcd(t.Delegate(2), Exact()), quadratic(), "fewer than two clients a round"),
+        (t.FedDcd(t.Importance(), Exact()), quadratic(), "fewer than two clients a round"),
+        (t.FedDcd(t.Stratified(strata=[0] * CLIENTS), Exact()), quadratic(), "fewer than two clients a round"),
         (t.FedDcd(t.Nice(2), Exact()), FLAT, "client 1 has mu_i = 0"),
         (feddcd(convexity=[1.0, 2.0]), quadratic(), "one number or 8, one for each client, but has 2"),
         (t.FedDcd(t.PowerOfChoice(3, candidates=5), Exact()), quadratic(), "take another sampler"),

@@ -86,6 +86,8 @@ def test_all_missing_data_sets_are_named_at_once(tmp_path, monkeypatch, folder):
     monkeypatch.delenv("TURNOUT_DATA", raising=False)
     with pytest.raises(UserError, match="data sets a6a, ijcnn1 are not here: run turnout data fetch"):
         resolve(["a6a", "breast_cancer", "ijcnn1"], tmp_path)
+    with pytest.raises(UserError, match="a6a, mnist are not here: .* fetch a6a and put train-images.* from http"):
+        resolve(["a6a", "mnist"], tmp_path)
     assert resolve(["tiny", "breast_cancer"], folder) == [str(folder / "tiny"), "breast_cancer"]
 
 

@@ -157,6 +157,10 @@ class Client(ABC):
         """Return f(), which loops until it is done: an engine that works on a cohort at once may do so for one after another."""
         return f()
 
+    def choose(self, number, branches: list[Callable[[], PyTree]]) -> PyTree:
+        """Return branches[number](): an engine that works on a cohort at once may compute all of them."""
+        return jax.tree.map(lambda *found: jnp.stack(found)[number], *(branch() for branch in branches))
+
     @abstractmethod
     def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
         """Apply `carry = body(carry)` `count` times, in whatever the oracle is written in."""

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.algorithms.dual import DualMethod, check_cohorts, steps_from, strong_convexity
@@ -47,16 +48,21 @@ class AccFedDcd(DualMethod):
     sampler: Sampler
     solver: LocalSolver
     lr: Positive = 1.0
-    convexity: Positive | None = None
+    convexity: Positive | list[Positive] | None = None
     smoothness: Positive | None = None
     fraction: Fraction | None = None
     delivery: Literal["lazy", "eager"] = static(default="lazy")
     clients: Count | None = static(default=None, repr=False)
 
     def bind(self, problem):
-        check_cohorts("AccFedDcd", self.sampler)
+        check_cohorts("AccFedDcd", self.sampler, problem.population)
         if not isinstance(self.sampler, (Nice, Full)):
             raise UserError("AccFedDcd needs uniform cohorts of one size: take the sampler nice or full")
+        if np.ndim(0 if self.convexity is None else self.convexity):
+            raise UserError(
+                "AccFedDcd.convexity must be one number, since only with equal steps is the mean of the cohorts' projections a "
+                "multiple of that on all clients, as acceleration needs: give the least of the list"
+            )
         n = problem.clients
         size = self.sampler.size if isinstance(self.sampler, Nice) else n
         return replace(

@@ -12,7 +12,7 @@ from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.exchange import Algorithm, Ask, Client, Done, Each, Replies, on_client
-from turnout.problem import Problem
+from turnout.problem import Population, Problem
 from turnout.samplers import Delegate, Full, Sampler
 from turnout.samplers.base import samplers_in
 from turnout.solvers.own.base import own
@@ -126,17 +126,21 @@ def strong_convexity(method: str, given: Any, problem: Problem) -> Float[np.ndar
     return alpha
 
 
-def check_cohorts(method: str, sampler: Sampler) -> None:
+def check_cohorts(method: str, sampler: Sampler, population: Population) -> None:
     """Raise `UserError` where the sampler draws fewer than two clients, or has to know replies before it draws."""
+    few = UserError(f"{method} makes no step with fewer than two clients a round: let the sampler draw at least 2")
     for part in samplers_in(sampler):
         size = None if isinstance(part, Full) else getattr(part, "size", None)
         if isinstance(part, Delegate) or (size is not None and size < 2):
-            raise UserError(f"{method} makes no step with fewer than two clients a round: let the sampler draw at least 2")
+            raise few
     if sampler.previews or (sampler.learns and sampler.measures == "loss"):
         raise UserError(
             f"{method} has a message of its own for each client, by which none can be consulted before a draw or for its loss: "
             "take another sampler"
         )
+    cohort = jax.eval_shape(lambda key: sampler.draw(sampler.start(population), key, population), jax.random.key(0))
+    if cohort.places < 2 <= population.count:
+        raise few
 
 
 def _at(stacked: PyTree, ids: Int[Array, " m"]) -> PyTree:

@@ -1,12 +1,13 @@
 """Federated dual coordinate descent."""
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import annotated_types as at
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+import numpy as np
+from jaxtyping import Float, PyTree
 
 from turnout.algorithms.dual import DualMethod, check_cohorts, if_any, steps_from, strong_convexity
 from turnout.exchange import Done, on_client
@@ -41,14 +42,14 @@ class FedDcd(DualMethod):
     sampler: Sampler
     solver: LocalSolver
     lr: Positive = 1.0
-    convexity: Any | Positive | list[Positive] | None = None
+    convexity: Positive | list[Positive] | Float[np.ndarray, "..."] | None = None
     delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = None
     delivery: Literal["lazy", "eager"] = static(default="lazy")
     answer: Literal["mean", "client"] = static(default="mean")
     clients: Count | None = static(default=None, repr=False)
 
     def bind(self, problem):
-        check_cohorts("FedDcd", self.sampler)
+        check_cohorts("FedDcd", self.sampler, problem.population)
         return replace(self, convexity=strong_convexity("FedDcd", self.convexity, problem), clients=problem.clients)
 
     def client_state(self, x):

@@ -71,5 +71,5 @@ def _state(session: Session) -> str:
     trace = session.trace
     if not len(trace):
         return "compiling"
-    metric = trace.target.metric if trace.target else "value"
+    metric = trace.target.metric if trace.target else next(iter(trace.metrics))
     return f"{metric} {trace.metrics[metric]:.3g} after {trace.ledger.totals()['exchanges']:,} exchanges"

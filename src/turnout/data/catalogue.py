@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.libsvm import OPENERS, read_libsvm
-from turnout.data.mnist import PARTS, mnist_files, read_mnist
+from turnout.data.mnist import MIRROR, PARTS, mnist_files, read_mnist
 from turnout.data.synthetic import synthetic
 from turnout.errors import UserError, unknown
 
@@ -89,9 +89,17 @@ def load(name: str | Path, folder: str | Path | None = None) -> Dataset:
         return read_libsvm(path)
     if entry is None:
         raise unknown("data set", str(name), CATALOGUE)
-    if entry.remote is None:
-        raise UserError(f"data set {name} is not here: put {' and '.join(mnist_files(entry.name))} into $TURNOUT_DATA")
-    raise UserError(f"data set {name} is not here: run turnout data fetch {name}, or set TURNOUT_DATA to its folder")
+    raise UserError(f"data set {name} is not here: {remedy([entry.name])}, or set TURNOUT_DATA to its folder")
+
+
+def remedy(names: list[str]) -> str:
+    """Say how to get the known data sets `names`, none of which comes with a package or is generated."""
+    fetched = [name for name in names if CATALOGUE[name].remote is not None]
+    files = [file for name in names if name not in fetched for file in mnist_files(name)]
+    ways = [f"run turnout data fetch {name}" for name in fetched]
+    if files:
+        ways.append(f"put {', '.join(files[:-1])} and {files[-1]} from {MIRROR} into $TURNOUT_DATA")
+    return " and ".join(ways)
 
 
 def present(name: str, folder: str | Path | None = None) -> Path | None:
@@ -124,7 +132,7 @@ def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
         raise UserError(f"data set {name} is generated when used: there is nothing to fetch, use its name")
     if entry.remote is None:
         files = " and ".join(mnist_files(name))
-        raise UserError(f"data set {name} is not on the LIBSVM site: put {files} into {folder}")
+        raise UserError(f"data set {name} is not on the LIBSVM site: put {files} from {MIRROR} into {folder}")
     url = f"{base_url.rstrip('/')}/{entry.remote}"
     content = _download(name, url)
     folder, file = Path(folder), Path(entry.remote).name

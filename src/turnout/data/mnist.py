@@ -12,6 +12,7 @@ from turnout.data.libsvm import UNREADABLE, unreadable
 from turnout.errors import UserError
 
 PARTS = {"mnist": "train", "mnist.t": "t10k"}
+MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 WRITERS = "mnist_writers.npz"
 
 

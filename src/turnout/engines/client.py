@@ -72,6 +72,12 @@ class JaxClient(Client):
 
         return one_by_one(lambda: lax.cond(self._active, f, nothing))
 
+    def choose(self, number, branches):
+        # In a cohort served at once a switch would copy everybody's rows for each place.
+        if not isinstance(self._oracle, RowsOracle):
+            return super().choose(number, branches)
+        return self.alone(lambda: lax.switch(number, branches))
+
     def _of(self, numbers, weights):
         """This client with the weighted sum over the rows `numbers` in the place of f_i."""
         return JaxClient(self.id, self.key, self.state, self._oracle.at(numbers, weights))

@@ -50,7 +50,7 @@ class RunSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One run as configured."""
+    """One run as configured; only what has data has a `split`."""
 
     name: str
     problem: Any
@@ -113,7 +113,7 @@ class Reader:
                 raise self.error((key,), str(unknown("table", key, KNOWN)))
         for key in NEEDED:
             if key not in self.tables:
-                raise self.error((), f"table [{key}] is missing: add it with a kind")
+                raise self.missing(key)
         name = self.tables.get("name", name)
         if not isinstance(name, str) or not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
             raise self.error(("name",), f"a name is also that of a folder, so it cannot be {name!r}")
@@ -134,13 +134,13 @@ class Reader:
         )
 
     def split(self, problem):
-        """Build the split of a problem on data; None for a generated one, whose clients are made with it."""
+        """Build how the rows of `problem` are split, or None where it has no rows to split."""
         if isinstance(problem, DataSpec):
             if "split" not in self.tables:
-                raise self.error((), "table [split] is missing: add it with a kind")
+                raise self.missing("split")
             return self.kind("split", ("split",))
         if "split" in self.tables:
-            raise self.error(("split",), "this problem is generated with its clients: leave the table out")
+            raise self.error(("split",), f"problem kind {kind_of(problem)!r} has no rows to split: leave this table out")
         return None
 
     def optional(self, cls, key: str):
@@ -159,10 +159,16 @@ class Reader:
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]
-        for name, (part, optional) in _records(cls).items():
-            if name not in parts and (not optional or isinstance(rest.get(name), (str, dict))):
+        for name, (part, optional, several) in _records(cls).items():
+            if name in parts or (optional and not isinstance(rest.get(name), (str, dict))):
+                continue
+            given = rest.pop(name, None)
+            if not several:
                 parts[name] = self.kind(part, (*path, name))
-                rest.pop(name, None)
+            elif isinstance(given, list) and given:
+                parts[name] = [self.kind(part, (*path, name, k)) for k in range(len(given))]
+            else:
+                raise self.error((*path, name), f"{name} is a list: give each {part} by its name or as a table with a kind")
         return self.plain(cls, path, rest, **parts)
 
     def plain(self, cls, path: tuple, content, **parts):
@@ -206,6 +212,10 @@ class Reader:
                 return None
         return content
 
+    def missing(self, key: str) -> UserError:
+        """Return the error of a table that is not there."""
+        return self.error((), f"table [{key}] is missing: add it with a kind")
+
     def error(self, path: tuple, sentence: str) -> UserError:
         """Return `sentence` as an error that says where in the file it arose."""
         line = line_of(self.text, path)
@@ -215,9 +225,9 @@ class Reader:
 
 
 def line_of(text: str, path: tuple) -> int | None:
-    """Return the line of the key at `path` (names, and a number after the name of a list of tables), or of its table."""
+    """Return the line of the key at `path` (names, and a number after that of a list of tables [[name]]), or of its table."""
     names = [part for part in path if isinstance(part, str)]
-    number = next((part for part in path if isinstance(part, int)), 0)
+    number = path[1] if len(path) > 1 and isinstance(path[1], int) else 0
     table, seen, found = [], -1, None
     for line, content in enumerate(text.splitlines(), start=1):
         header = re.match(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]?\]", content)
@@ -237,15 +247,17 @@ def line_of(text: str, path: tuple) -> int | None:
 
 
 @functools.cache
-def _records(cls) -> dict[str, tuple[str, bool]]:
-    """Return the fields of `cls` that a table with a kind may fill, which table, and whether something else may fill them too."""
+def _records(cls) -> dict[str, tuple[str, bool, bool]]:
+    """Return the fields of `cls` that tables with a kind fill: which table, whether something else may too, if it is a list."""
     hints, found = typing.get_type_hints(cls), {}
     for field in dataclasses.fields(cls):
         choices = typing.get_args(hints[field.name]) or (hints[field.name],)
         classes = tuple(choice for choice in choices if isinstance(choice, type))
+        several = typing.get_origin(hints[field.name]) is list
         for table, kinds in TABLES.items():
-            if table.split()[-1] == field.name and any(issubclass(kind, classes) for kind in kinds.values()):
-                found[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING
+            named = table.split()[-1] + several * "s" == field.name
+            if named and any(issubclass(kind, classes) for kind in kinds.values()):
+                found[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several
     return found
 
 
@@ -282,8 +294,11 @@ def _given(values: dict) -> dict:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _table(value) -> dict:
-    """Return the record `value` and those it holds as tables with their kinds, unshown fields left out."""
+def _table(value) -> Any:
+    """Return the record `value` and those it holds as tables with their kinds, unshown fields left out; what is none as it is."""
+    if isinstance(value, list):
+        return [_table(part) for part in value]
+    if not dataclasses.is_dataclass(value):
+        return value
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-    content = {key: _table(part) if dataclasses.is_dataclass(part) else part for key, part in _given(fields).items()}
-    return {"kind": kind_of(value), **content}
+    return {"kind": kind_of(value), **{key: _table(part) for key, part in _given(fields).items()}}

@@ -1,13 +1,14 @@
-"""The bounds of FedDCD's theorems for a configured run: its constants, or one sentence on why no theorem is about it."""
+"""The bounds of FedDCD's theorems for a configured run: their constants, or one sentence on why none is about it."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from turnout.algorithms import AccFedDcd, FedDcd
+from turnout.algorithms import AccFedDcd, FedAvgSppm, FedDcd, FedProxSppm, Sppm
 from turnout.algorithms.dual import DualMethod
 from turnout.errors import UserError
 from turnout.problem import Problem
+from turnout.problems import Chain
 from turnout.samplers import Full, Nice
 from turnout.theory import dual
 from turnout.theory.constants import DesignConstants
@@ -22,6 +23,20 @@ class Decay(NamedTuple):
     theorem: str
     rate: float
     first: float
+
+
+def lower_of(algorithm, problem: Problem) -> dual.LowerBound | None:
+    """Return what Theorem 7.1 leaves to a bound algorithm on a chain; None where another problem or draw is played.
+
+    Nor is it about algorithms that ask a cohort again, by which more coordinates are found than one an exchange.
+    """
+    sampler = algorithm.sampler
+    asks_again = isinstance(algorithm, (Sppm, FedAvgSppm, FedProxSppm))
+    if not isinstance(problem, Chain) or not isinstance(sampler, (Nice, Full)) or asks_again:
+        return None
+    n = problem.clients
+    size, cohorts = sampler.size if isinstance(sampler, Nice) else n, 2 if isinstance(algorithm, AccFedDcd) else 1
+    return dual.LowerBound(n, problem.length, problem.ratio, float(problem.mu), size, cohorts)
 
 
 def decay_of(algorithm: DualMethod, problem: Problem, constants: DesignConstants) -> Decay:

@@ -48,11 +48,10 @@ class Built:
 
 
 def build(experiment: Experiment, data: Path | None) -> Built:
-    """Load the data, split them and build the problem; or generate it, its rows being split already."""
+    """Load the data, split them and build the problem; one that needs no data is only built."""
     if not isinstance(experiment.problem, DataSpec):
-        problem = experiment.problem.build()
-        split = Split(np.arange(problem.offsets[-1]), problem.offsets)
-        return Built(problem, split, sha256(experiment.to_toml().encode()).hexdigest())
+        mark = sha256(experiment.to_toml().encode()).hexdigest()
+        return Built(experiment.problem.build(), experiment.problem.split(), mark)
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
     split = experiment.split.split(dataset)
     mark, test = digest(dataset), None

@@ -113,6 +113,29 @@ class LogSumSpec:
         forms = quadratics(self.clients, self.dimension, self.parts, self.similarity, self.flat, self.seed)
         return problems.LogSum.of(*forms, alpha=self.alpha)
 
+    def split(self) -> Split:
+        """Return who holds which row: each client its own."""
+        return Split.of(list(np.arange(self.clients)[:, None]), self.clients)
+
+
+@config
+class ChainSpec:
+    """The worst-case chain, made without data and dealt out by itself: see `problems.Chain.of`."""
+
+    clients: Count
+    length: Count
+    mu: Positive
+    smoothness: Positive
+
+    def build(self) -> Problem:
+        """Return the problem."""
+        return problems.Chain.of(self.clients, self.length, self.mu, self.smoothness)
+
+    def split(self) -> Split:
+        """Return who holds which link, the links 0, ..., length being the rows."""
+        links = np.arange(self.length + 1)
+        return Split.of([links[i :: self.clients] for i in range(self.clients)], links.size)
+
 
 def same_labels(held: Dataset, trained: Dataset) -> None:
     """Raise `UserError` where one of the two data sets has a label that the other lacks."""

@@ -13,6 +13,7 @@ TABLES = {
         "ridge": problems.RidgeSpec,
         "network": problems.NetworkSpec,
         "log-sum": problems.LogSumSpec,
+        "chain": problems.ChainSpec,
     },
     "split": {
         "kmeans": splits.KMeansSplit,
@@ -117,6 +118,7 @@ TABLES = {
         "gradient": own.Gradient,
         "lbfgs": own.Lbfgs,
         "newton-cg": own.NewtonCg,
+        "per-class": own.PerClass,
         "sgd": own.Sgd,
         "svrg": own.Svrg,
     },

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import platform
 from importlib.metadata import version
+from typing import Any
 
 import jax
 import numpy as np
@@ -75,10 +76,14 @@ def target_costs(experiment: Experiment, trace) -> dict | None:
     }
 
 
-def shown(value) -> dict:
-    """Return the fields of a configured record and of those it holds, their kinds first."""
+def shown(value) -> Any:
+    """Return the fields of a configured record and of those it holds, their kinds first; what is none as it is."""
+    if isinstance(value, list):
+        return [shown(part) for part in value]
+    if not dataclasses.is_dataclass(value):
+        return value
     fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
-    return {"kind": kind_of(value), **{k: shown(v) if dataclasses.is_dataclass(v) else v for k, v in fields.items()}}
+    return {"kind": kind_of(value), **{name: shown(part) for name, part in fields.items()}}
 
 
 def _sizes(problem: Problem, x) -> dict:

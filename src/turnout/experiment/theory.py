@@ -11,16 +11,18 @@ from turnout.algorithms.dual import DualMethod
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.experiment.costs import Costs
-from turnout.experiment.dual import decay_of
+from turnout.experiment.dual import decay_of, lower_of
 from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import to_json
 from turnout.problem import Problem
+from turnout.problems import Chain
 from turnout.samplers.base import samplers_in
 from turnout.samplers.shuffled import Shuffled
 from turnout.session import Session, bind, scope
 from turnout.theory.advice import Advice, Memory, advise, expected_size
 from turnout.theory.bounds import averaged_prox, complexity, contraction, neighbourhood, theorem_1, tolerance
 from turnout.theory.constants import DesignConstants, at_optimum, constants_of
+from turnout.theory.dual import LowerBound
 from turnout.theory.floors import sampling_floor
 from turnout.theory.shares import shares
 
@@ -47,11 +49,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class Theory:
-    """The constants; E|x - x*|^2 of cohorts solved exactly, for each of COHORTS; and a bound, or why there is none."""
+    """The constants; E|x - x*|^2 of cohorts solved exactly, for each of COHORTS; a bound, or why there is none; a lower one."""
 
     constants: DesignConstants
     floors: list[float] | None
     bound: Bound | str
+    lower: LowerBound | None = None
 
     def facts(self) -> dict:
         """Return all of it for a summary."""
@@ -66,6 +69,8 @@ class Theory:
         }
         if self.floors is not None:
             facts["floors"] = {str(m): floor for m, floor in zip(COHORTS, self.floors, strict=True)}
+        if self.lower is not None:
+            facts["lower"] = vars(self.lower)
         return {**facts, **({"no_bound": self.bound} if isinstance(self.bound, str) else {"bound": vars(self.bound)})}
 
 
@@ -80,7 +85,7 @@ def theory_of(algorithm, problem: Problem, faults=None, seed: int = 0, optimum=N
         bound = bound_of(algorithm, problem, constants, faults)
     except UserError as error:
         bound = str(error)
-    return Theory(constants, floors, bound)
+    return Theory(constants, floors, bound, lower_of(algorithm, problem))
 
 
 def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=None) -> Bound:
@@ -128,7 +133,7 @@ class Promise:
     tolerance: float | None
 
     def curves(self, t: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the bound after `t` rounds, at the configured and at the recommended gamma."""
+        """Return the bound after `t` rounds, at the configured and at the recommended gamma, and the lower one."""
         known, found = self.theory.constants, {}
         if isinstance(self.theory.bound, Bound):
             label = f"Theorem {self.theory.bound.theorem}" if self.gamma is None else f"gamma = {self.gamma:g}"
@@ -136,6 +141,8 @@ class Promise:
         if self.recommended is not None:
             gamma = self.recommended[0]
             found[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, known.mu, known.sigma2, known.distance2)
+        if self.theory.lower is not None:
+            found["lower bound, Theorem 7.1 of FedDCD"] = self.theory.lower.at(t)
         return found
 
     def facts(self) -> dict:
@@ -193,7 +200,8 @@ def write_promise(found: Promise | None, costs: Costs | None, folder: Path, comm
 
 def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:
     """Return what the summary of a run keeps as "theory": nothing where no theorem is about its algorithm or its metrics."""
-    if not isinstance(experiment.algorithm, (Sppm, FedProxSppm, DualMethod)) or "distance" not in session.metrics:
+    about = isinstance(experiment.algorithm, (Sppm, FedProxSppm, DualMethod)) and "distance" in session.metrics
+    if not about and not (isinstance(problem, Chain) and {"distance", "gap"} & {*session.metrics}):
         return {}
     engine: Any = session.engine
     try:

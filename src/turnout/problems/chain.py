@@ -56,12 +56,23 @@ class Chain(Problem):
         eigenvalues = 2 * self.stiffness * np.array(forms) + self.mu
         return Constants(eigenvalues[:, 0], eigenvalues[:, -1])
 
-    def minimiser(self) -> Float[np.ndarray, " length"]:
-        """x*_k = (q^k - q^(2 length + 2 - k)) / (1 - q^(2 length + 2)), q = (sqrt K - 1) / (sqrt K + 1), K = 1 + 8c / (n mu).
+    @property
+    def length(self) -> int:
+        """The number of coordinates."""
+        return self.rows.shape[-1] - 1
 
-        This solves -x_{k-1} + (2 + n mu / 2c) x_k - x_{k+1} = 0, x_0 = 1, x_{length+1} = 0; with c as in `of`, K = L / (n mu).
-        """
-        length = self.rows.shape[-1] - 1
+    @property
+    def ratio(self) -> float:
+        """q = (sqrt K - 1) / (sqrt K + 1), K = 1 + 8c / (n mu); with c as in `of`, K = L / (n mu)."""
         root = np.sqrt(1 + 8 * self.stiffness / (self.clients * self.mu))
-        q, k = (root - 1) / (root + 1), np.arange(1, length + 1)
-        return (q**k - q ** (2 * length + 2 - k)) / (1 - q ** (2 * length + 2))
+        return float((root - 1) / (root + 1))
+
+    def minimiser(self) -> Float[np.ndarray, " length"]:
+        """x*, which solves -x_{k-1} + (2 + n mu / 2c) x_k - x_{k+1} = 0, x_0 = 1, x_{length+1} = 0."""
+        return chain_minimiser(self.ratio, self.length)
+
+
+def chain_minimiser(ratio: float, length: int) -> Float[np.ndarray, " length"]:
+    """x*_k = (q^k - q^(2 length + 2 - k)) / (1 - q^(2 length + 2)) for k = 1, ..., length, q = `ratio` being `Chain.ratio`."""
+    k = np.arange(1, length + 1)
+    return (ratio**k - ratio ** (2 * length + 2 - k)) / (1 - ratio ** (2 * length + 2))

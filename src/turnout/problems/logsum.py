@@ -29,6 +29,10 @@ class LogSum(Quadratic):
         """Build the problem as `Quadratic.of` does."""
         return cls(**vars(Quadratic.of(matrices, vectors, weights)), alpha=alpha)
 
+    def start(self, key):
+        """10 in all coordinates, where those of `data.quadratics` have their largest centres: from 0 some x_k never leave the kink."""
+        return jnp.full_like(super().start(key), 10.0)
+
     def regulariser(self, x):
         # JAX takes 1 for the derivative of abs at 0.
         return jnp.sum(jnp.log1p(self.alpha * x * jnp.sign(x)))

@@ -85,9 +85,10 @@ def _lines(drawn: Points, metric: str, labels: list[str], levels: list[float]) -
         opacity=faded,
     )
     marks = [line.add_params(picked)]
-    if any("bound" in row for row in drawn.rows):
-        bound = common.mark_line(style="bound").transform_filter("isValid(datum.bound)")
-        marks.append(bound.encode(y=alt.Y("bound:Q"), order=alt.Order("round:Q"), opacity=faded))
+    for name in ("bound", "lower"):
+        if any(name in row for row in drawn.rows):
+            bound = common.mark_line(style=name).transform_filter(f"isValid(datum.{name})")
+            marks.append(bound.encode(y=alt.Y(f"{name}:Q"), order=alt.Order("round:Q"), opacity=faded))
     if any(row["hit"] for row in drawn.rows):
         marks.append(common.mark_point(style="hit").transform_filter("datum.hit").encode(opacity=faded))
     return [*marks, _hover(common, metric)]

@@ -15,13 +15,16 @@ PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
 LARGEST = 1e250
 """What is larger counts as infinite and what is smaller than its inverse as zero: an axis needs some room at its ends."""
 
+ROOM = 100
+"""How far below a run's least value its lower bound is drawn."""
+
 TICKS = 8
 """The most powers of ten that a log axis names."""
 
 
 @dataclass(frozen=True)
 class Points:
-    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price), and a bound where theory gives one.
+    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price), and the bounds that theory gives.
 
     `floors` are the sampling errors of one cohort, with whose they are; `notes` say what is not drawn, and what is theory.
     """
@@ -32,7 +35,7 @@ class Points:
 
     def heights(self) -> list[float]:
         """Return all that must find room on the upright axis."""
-        return [row[key] for row in (*self.rows, *self.floors) for key in ("metric", "bound", "floor") if key in row]
+        return [row[key] for row in (*self.rows, *self.floors) for key in ("metric", "bound", "lower", "floor") if key in row]
 
 
 def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
@@ -54,6 +57,8 @@ def points(results: list[Result], metric: str, prices: list[Price], log: bool) -
         notes.append(f"drawn: at most {limit:,} evaluations of each run, evenly spaced")
     if any("bound" in row for row in rows):
         notes.append("thin dashes: the theorem’s bound on the mean over seeds, for exact proximal steps")
+    if any("lower" in row for row in rows):
+        notes.append("thin dots: the least that any method leaves, in the mean over seeds (Theorem 7.1 of FedDCD)")
     return Points(rows, _floors(results) if metric == "distance" else [], notes)
 
 
@@ -92,6 +97,7 @@ def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], 
     costs = [np.asarray(price.cost(result.trace), float)[chosen] for price in prices]
     hit = result.hit if result.target and result.target.metric == metric else None
     bound = result.bound if metric == "distance" else None
+    lower = _lower(result, metric, rounds, values[chosen])
     return [
         {
             "label": result.label,
@@ -100,9 +106,18 @@ def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], 
             "hit": bool(row == hit),
             **{f"cost{k}": _compact(cost[j]) for k, cost in enumerate(costs)},
             **({} if bound is None else {"bound": _compact(bound[row])}),
+            **({"lower": _compact(lower[j])} if lower[j] > 0 else {}),
         }
         for j, row in enumerate(chosen)
     ]
+
+
+def _lower(result: Result, metric: str, rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the lower bound after `rounds`, and 0 where there is none or it would stretch the axis far below `values`."""
+    if result.lower is None or metric not in ("distance", "gap") or not values.size:
+        return np.zeros(len(rounds))
+    lower = result.lower.at(rounds, metric)
+    return np.where(lower >= values.min() / ROOM, lower, 0)
 
 
 def _compact(value: float) -> float:

@@ -14,12 +14,14 @@ from turnout.errors import UserError
 from turnout.ledger import EVENTS
 from turnout.prices import Price
 from turnout.target import Target
+from turnout.theory.dual import LowerBound
 
 if TYPE_CHECKING:
     from turnout.trace import Trace
 
 PRICES = pydantic.TypeAdapter(list[Price])
 TARGET = pydantic.TypeAdapter(Target)
+LOWER = pydantic.TypeAdapter(LowerBound)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ class Result:
         return rate ** self.trace["round"].to_numpy().astype(float) * start + neighbourhood
 
     @property
+    def lower(self) -> LowerBound | None:
+        """What no method falls below; None where that is not known."""
+        lower = (self.summary.get("theory") or {}).get("lower")
+        return lower and LOWER.validate_python(lower)
+
+    @property
     def floor(self) -> float | None:
         """E|x - x*|^2 of one cohort solved exactly; None where it is not known."""
         floor = (self.summary.get("theory") or {}).get("floors", {}).get("1")
@@ -94,7 +102,7 @@ class Result:
     def check(self, folder: Path) -> None:
         """Raise `UserError` where the summary and the trace do not fit together."""
         try:
-            target, _ = self.target, (self.prices, self.bound, self.floor)
+            target, _ = self.target, (self.prices, self.bound, self.floor, self.lower)
         except (pydantic.ValidationError, AttributeError, KeyError, TypeError, ValueError):
             raise UserError(f"{folder / 'summary.json'}: its prices, target or theory are not valid: run again") from None
         needed = ["round", *EVENTS, *([target.metric] if target else [])]

@@ -48,6 +48,7 @@ def config(palette: dict) -> dict:
         "style": {
             "target": {"color": palette["soft"], "strokeDash": [5, 4], "strokeWidth": 1.2},
             "bound": {"strokeDash": [4, 3], "strokeWidth": 1.1},
+            "lower": {"strokeDash": [1, 3], "strokeWidth": 1.4},
             "floor": {"color": palette["soft"], "strokeDash": [1, 3], "strokeWidth": 1.2},
             "note": {"fontSize": 12, "dy": -8},
             "halo": {"color": palette["paper"], "stroke": palette["paper"], "strokeWidth": 3, "opacity": 0.75},

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from turnout.data.catalogue import CATALOGUE, present
+from turnout.data.catalogue import CATALOGUE, present, remedy
 from turnout.errors import UserError, unknown
 from turnout.experiment.config import Reader
 
@@ -51,7 +51,7 @@ def resolve(names: list[str], data: Path | None) -> list[str]:
     known = {name for name in names if name in CATALOGUE and (CATALOGUE[name].bundled or present(name, data))}
     missing = [name for name in names if name not in files and name not in known]
     if missing:
-        hint = "run turnout data fetch for each" if all(name in CATALOGUE for name in missing) else "check the names"
+        hint = remedy(missing) if all(name in CATALOGUE for name in missing) else "check the names"
         raise UserError(f"data sets {', '.join(missing)} are not here: {hint}, or give their folder with --data DIR")
     return [files.get(name, name) for name in names]
 

@@ -12,6 +12,8 @@ from jaxtyping import Float
 from scipy.stats import binom
 
 from turnout.errors import UserError
+from turnout.problems.chain import chain_minimiser
+from turnout.records import Count, Fraction, Positive, config
 
 INEXACT_LR = 1 / 4
 """The learning rate of Theorem 5.2."""
@@ -97,16 +99,39 @@ def lower_rate(size: int, clients: int, convexity: float, smoothness: float) -> 
 
 
 def lower_bound(t, size: int, clients: int, convexity: float, minimiser: Float[np.ndarray, " length"]):
-    """E[f(x_t) - f(x*)] >= (alpha / 2) sum_k P(K_t = k) sum_{j > k} (x*_j)^2 after t exchanges with uniform cohorts of tau.
+    """E[f(x_t) - f(x*)] >= (alpha / 2) E|x_t - x*|^2, of which `lower_distance` is the least (Theorem 7.1, equation (43))."""
+    return convexity / 2 * lower_distance(t, size, clients, minimiser)
 
-    x* = `minimiser` is that of a `problems.Chain`. At most K_t ~ Binomial(t, tau / n) coordinates are found, whatever the method
-    (Theorem 7.1, equation (43)). On a long chain this falls by `lower_rate` an exchange.
+
+def lower_distance(t, size: int, clients: int, minimiser: Float[np.ndarray, " length"]):
+    """E|x_t - x*|^2 >= sum_k P(K_t = k) sum_{j > k} (x*_j)^2 after t exchanges with uniform cohorts of tau.
+
+    x* = `minimiser` is that of a `problems.Chain`. At most K_t ~ Binomial(t, tau / n) coordinates are found, whatever the method,
+    as the proof of Theorem 7.1 shows. On a long chain this falls by `lower_rate` an exchange.
     """
     _check_lower(size, clients)
     missing = np.append(np.cumsum(minimiser[::-1] ** 2)[::-1], 0)
     found = np.arange(missing.size)
     chances = binom.pmf(found, np.asarray(t)[..., None], size / clients)
-    return convexity / 2 * (chances @ missing)
+    return chances @ missing
+
+
+@config
+class LowerBound:
+    """What t rounds leave of a chain at least, where each has `cohorts` exchanges, every one with a uniform cohort of its own."""
+
+    clients: Count
+    length: Count
+    ratio: Fraction
+    convexity: Positive
+    size: Count
+    cohorts: Count = 1
+
+    def at(self, t, metric: str = "distance"):
+        """The bound on E|x_t - x*|^2, or on E[f(x_t) - f(x*)] for the `metric` "gap"; t is a number or an array."""
+        known = self.size, self.clients, chain_minimiser(self.ratio, self.length)
+        least = lower_distance(self.cohorts * np.asarray(t), *known)
+        return least if metric == "distance" else self.convexity / 2 * least
 
 
 def _check(pairing: float, convexity: float, smoothness: float) -> None:

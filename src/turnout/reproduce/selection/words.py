@@ -71,8 +71,8 @@ def beyond(paper: Paper, numbers: Numbers, problem: str, name: str) -> str:
     mine, best = cost(numbers, problem, name), cost(numbers, problem, paper.claims.best)
     met = "met" if mine <= paper.claims.factor * best else "not met"
     return (
-        f"On {paper.settings[problem].title}, {paper.contenders[name].title} costs {count(mine)}, {number(mine / best)} times the "
-        f"best of the grid: the bar of {paper.claims.factor:g} is {met}."
+        f"On {paper.settings[problem].title}, {paper.contenders[name].title} costs {count(mine)}, {number(mine / best)} times "
+        f"the best of the grid: the bar of {paper.claims.factor:g} is {met}."
     )
 
 

@@ -4,6 +4,7 @@ from turnout.solvers.own.base import LocalSolver as LocalSolver
 from turnout.solvers.own.base import Solved as Solved
 from turnout.solvers.own.base import Tilt as Tilt
 from turnout.solvers.own.gradient import Gradient as Gradient
+from turnout.solvers.own.mixed import PerClass as PerClass
 from turnout.solvers.own.newton import NewtonCg as NewtonCg
 from turnout.solvers.own.quasi import Bfgs as Bfgs
 from turnout.solvers.own.quasi import Lbfgs as Lbfgs
