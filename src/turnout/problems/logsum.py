@@ -30,7 +30,7 @@ class LogSum(Quadratic):
         return cls(**vars(Quadratic.of(matrices, vectors, weights)), alpha=alpha)
 
     def start(self, key):
-        """10 in all coordinates, where those of `data.quadratics` have their largest centres: from 0 some x_k never leave the kink."""
+        """10 in all coordinates, the corner of the centres of `data.quadratics`: from 0 some x_k would never leave the kink."""
         return jnp.full_like(super().start(key), 10.0)
 
     def regulariser(self, x):
