@@ -101,4 +101,4 @@ def test_nodes_that_are_asked_twice_give_the_compiled_run():
 
 def test_no_theorem_of_other_dual_methods_is_said_to_be_about_scaffnew():
     problem = Plain().problem
-    assert theory_of(bind(EXACT["scaffnew"].algorithm, problem), problem).bound == "no theorem here is about Scaffnew"
+    assert theory_of(bind(EXACT["scaffnew"].algorithm, problem), problem).bound == "no theorem here bounds |x - x*| for Scaffnew"

@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plans import foretell
 
 import turnout as t
 from turnout.ledger import EVENTS
 from turnout.report.page import write_figures, write_report
+from turnout.report.plan import PLAN
 from turnout.report.points import LARGEST, TICKS, log_ticks, points, thin
 from turnout.report.result import Result, distinct
 from turnout.report.table import main_metric, table
@@ -57,6 +59,12 @@ def test_different_targets_and_problems_are_not_compared():
     costs = table([halving("a", 0.5), halving("b", 0.5, below=0.01, problem={"kind": "ridge"})])
     said = verdict(costs)
     assert "different targets" in said[0] and "different questions" in said[1]
+
+
+def test_what_was_foretold_of_a_run_is_on_the_page(tmp_path):
+    plan = PLAN.dump_python(foretell(t.FedAvg(t.Nice(2), lr=0.01, steps=3)), mode="json")
+    page = write_report(tmp_path, [halving("told", 0.5, plan=plan), halving("silent", 0.6)], "two runs").read_text()
+    assert page.count("told: calls") == 1 and "silent: calls" not in page and "<td>random: 1</td>" in page
 
 
 def test_a_real_comparison_becomes_a_page_and_figures(tmp_path):

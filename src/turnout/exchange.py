@@ -226,6 +226,11 @@ class Replies:
         return jax.tree.map(weigh, self.values)
 
 
+def if_any(replies: Replies, new: PyTree, old: PyTree) -> PyTree:
+    """Return `new` if anybody answered, else `old`."""
+    return jax.tree.map(lambda new, old: jnp.where(jnp.any(replies.answered), new, old), new, old)
+
+
 def opened(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyTree]]:
     """Return what the `Each` parts of `message` hold, and how to write the message of one place from its own share of that."""
     parts, structure = jax.tree.flatten(message, is_leaf=lambda part: isinstance(part, Each))

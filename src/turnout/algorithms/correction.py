@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import add, zeros
+from turnout.arithmetic import add, zeros
 from turnout.exchange import Algorithm, Ask, Client, Done, Replies, on_client
 from turnout.records import Count, Positive, record
 from turnout.samplers import Sampler

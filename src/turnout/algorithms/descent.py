@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from turnout.arithmetic import add
 from turnout.errors import UserError
 from turnout.exchange import Algorithm, Client, Done, on_client
 from turnout.records import Count, Positive, record, static
@@ -85,13 +85,3 @@ def decayed(algorithm, round):
     if algorithm.decay is None:
         return algorithm.lr
     return jnp.asarray(algorithm.lr) / (1 + (round - 1).astype(jnp.result_type(float)) / algorithm.decay)
-
-
-def add(x, step, factor=1.0):
-    """x + factor step, leaf by leaf."""
-    return jax.tree.map(lambda x, step: x + factor * step, x, step)
-
-
-def zeros(x):
-    """Return zeros like the parameters x."""
-    return jax.tree.map(jnp.zeros_like, x)

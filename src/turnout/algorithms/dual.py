@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from turnout.arithmetic import positive
 from turnout.cohort import Cohort
 from turnout.errors import UserError
-from turnout.exchange import Algorithm, Ask, Client, Done, Each, Replies, on_client
+from turnout.exchange import Algorithm, Ask, Client, Done, Each, Replies, if_any, on_client
 from turnout.problem import Population, Problem
 from turnout.samplers import Delegate, Full, Sampler
 from turnout.samplers.base import samplers_in
@@ -97,11 +97,6 @@ class DualMethod(Algorithm):
         total, weight = replies.map(scaled).mean()
         mean = jax.tree.map(lambda total: total / positive(weight), total)
         return if_any(replies, mean, otherwise)
-
-
-def if_any(replies: Replies, new: PyTree, old: PyTree) -> PyTree:
-    """Return `new` if anybody answered, else `old`."""
-    return jax.tree.map(lambda new, old: jnp.where(jnp.any(replies.answered), new, old), new, old)
 
 
 def steps_from(y: PyTree, rate: Float[Array, ""], w: PyTree, mean: PyTree) -> PyTree:

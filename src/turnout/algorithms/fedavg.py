@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from turnout.algorithms.descent import LocalDescent, add
+from turnout.algorithms.descent import LocalDescent
+from turnout.arithmetic import add
 from turnout.records import record
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from turnout.algorithms.dual import DualMethod, check_cohorts, if_any, steps_from, strong_convexity
-from turnout.exchange import Done, on_client
+from turnout.algorithms.dual import DualMethod, check_cohorts, steps_from, strong_convexity
+from turnout.exchange import Done, if_any, on_client
 from turnout.records import Count, Positive, record, static
 from turnout.samplers import Sampler
 from turnout.solvers.own import LocalSolver, Tilt

@@ -1,7 +1,7 @@
 """FedDyn: federated learning with dynamic regularisation."""
 
-from turnout.algorithms.descent import add
 from turnout.algorithms.pointsaga import PointSaga
+from turnout.arithmetic import add
 from turnout.records import record
 
 

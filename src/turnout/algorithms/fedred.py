@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import jax
 
-from turnout.algorithms.descent import add
 from turnout.algorithms.icgm import Model, last
 from turnout.algorithms.passes import Gradients, everyone
+from turnout.arithmetic import add
 from turnout.exchange import Done, on_client
 from turnout.records import Fraction, Positive, record
 from turnout.samplers import Delegate, Sampler

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import LocalDescent, add, zeros
+from turnout.algorithms.descent import LocalDescent
+from turnout.arithmetic import add, zeros
 from turnout.exchange import on_client
 from turnout.records import Count, record, static
 

@@ -2,9 +2,9 @@
 
 from dataclasses import field, replace
 
-from turnout.algorithms.descent import add
 from turnout.algorithms.icgm import Server
 from turnout.algorithms.passes import everyone
+from turnout.arithmetic import add
 from turnout.errors import UserError
 from turnout.estimators import Estimator, Storm
 from turnout.estimators.base import Kept, Reach
@@ -39,7 +39,7 @@ class Followed(Algorithm):
         return server.x
 
     def round(self, ask, server):
-        x, estimate = server
+        x, estimate = server.x, server.estimate
         new = add(x, ask(self.one, self.move, (x, estimate.gradient)).mean())
         return Server(new, self.estimator.step(ask, Reach(self.sampler, self.everyone), new, x, estimate))
 

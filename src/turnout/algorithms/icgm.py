@@ -7,23 +7,28 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
-from turnout.algorithms.dual import if_any
 from turnout.algorithms.passes import cohort_size
+from turnout.algorithms.regularisation import renewed, scale_of, sketch
+from turnout.arithmetic import add
 from turnout.errors import UserError
 from turnout.estimators.base import Estimate, Estimator, Kept, Reach
-from turnout.exchange import Algorithm, Client, Done, norm, on_client
+from turnout.exchange import Algorithm, Ask, Client, Done, if_any, norm, on_client
 from turnout.records import Count, Fraction, Positive, record, static
 from turnout.samplers import Delegate, Full, Sampler
 from turnout.solvers.own.base import own
 
+LEAST = 1e-3
+"""The least p that is chosen for a user: clients who are all alike would make K infinite."""
+
 
 class Server(NamedTuple):
-    """x^t, and g^t with the estimator's memory."""
+    """x^t, g^t with the estimator's memory, and lam where it is measured."""
 
     x: PyTree
     estimate: Estimate
+    lam: Float[Array, ""] | None = None
 
 
 @record
@@ -36,18 +41,22 @@ class Icgm(Algorithm):
 
         y_{k+1} = (eta y_k + lam x^t + q (grad f_1(x^t) - g^t) - grad f_1(y_k)) / (lam + eta),   eta = `smoothness`.
 
-    Give `probability` for CGM_rand, where K >= 1 is geometric with mean 1 / `probability` and x^{t+1} = y_K, K oracle calls; or
-    `steps` for CGM_const, where K = `steps` and x^{t+1} is that of y_1, ..., y_K with the least |grad F_t|, K + 1 calls. There is
-    no default: the paper tunes `probability` to delta / L, with delta a measure of how much the clients' Hessians differ. eta is
-    the delegate's L_i unless given. q is `damping`, and `batch` the rows of each oracle call, all unless given: both are for deep
-    networks (appendix E). g^t goes down and x^{t+1} comes up; x^t goes down too, unless `delegate` is the sampler "delegate",
-    which then kept it. Any other sampler of one client will do, and is charged as it draws. A lost reply of the delegate leaves x
-    as it is. The weights lambda_i may be unequal.
+    This is CGM_rand: K >= 1 is geometric with mean 1 / `probability` and x^{t+1} = y_K, K oracle calls. With `steps` it is
+    CGM_const: K = `steps` and x^{t+1} is that of y_1, ..., y_K with the least |grad F_t|, K + 1 calls. `probability` is
+    lam / (lam + eta) unless given, the order of Lemma 3.4, and then at least 1 / 1000. eta is the delegate's L_i unless given. q
+    is `damping`, and `batch` the rows of each oracle call, all unless given: both are for deep networks (appendix E). g^t goes
+    down and x^{t+1} comes up; x^t goes down too, unless `delegate` is the sampler "delegate", which then kept it. Any other
+    sampler of one client will do, and is charged as it draws. A lost reply of the delegate leaves x as it is. The weights
+    lambda_i may be unequal.
+
+    Without `lam` it is measured, beyond the paper: it begins with the largest eta, and is `renewed` by every step. Then lam and
+    a seed go down to the delegate too, a sketch of grad f_1(x^{t+1}) - grad f_1(x^t), 8 numbers, comes up for one more call, and
+    `estimator` has to be one that is sent differences of gradients: "exact", "sarah", "rg-saga" or "zerosarah".
     """
 
     sampler: Sampler
     estimator: Estimator
-    lam: Positive
+    lam: Positive | None = None
     probability: Fraction | None = None
     steps: Count | None = None
     smoothness: Positive | Float[np.ndarray, " n"] | None = None
@@ -55,9 +64,10 @@ class Icgm(Algorithm):
     batch: Count | None = static(default=None)
     delegate: Sampler = Delegate()
     everyone: Full | None = field(default=None, repr=False)
+    scale: float | None = field(default=None, repr=False)
 
     def __post_init__(self):
-        if (self.probability is None) == (self.steps is None):
+        if self.probability is not None and self.steps is not None:
             raise UserError(
                 "Icgm takes either steps, the delegate's number of them, or probability, with which one is the last: give one"
             )
@@ -70,22 +80,36 @@ class Icgm(Algorithm):
             smoothness = constants.smoothness
         size = cohort_size(self.sampler, problem.population)
         estimator = self.estimator.bind(size / problem.clients, self.batch)
-        return replace(self, smoothness=smoothness, estimator=estimator, everyone=Full(size=size))
+        return replace(
+            self, smoothness=smoothness, estimator=estimator, everyone=Full(size=size), scale=scale_of(problem.clients, size)
+        )
 
     def client_state(self, x):
         return Kept(self.estimator.client_state(x), x if self._stays else None)
 
     def start(self, ask, x):
-        return Server(x, self.estimator.start(ask, self._reach, x))
+        largest = jnp.max(jnp.asarray(self.smoothness, jax.tree.leaves(x)[0].dtype))
+        return Server(x, self.estimator.start(ask, self._reach, x), largest if self.lam is None else None)
 
     def output(self, server):
         return server.x
 
     def round(self, ask, server):
-        x, estimate = server
-        replies = ask(self.delegate, self.solve, estimate.gradient if self._stays else (x, estimate.gradient))
-        new = if_any(replies, replies.mean(), x)
-        return Server(new, self.estimator.step(ask, self._reach, new, x, estimate))
+        x, estimate, lam = server
+        if lam is None:
+            new, _ = self._led(ask, x, estimate, None)
+            return Server(new, self.estimator.step(ask, self._reach, new, x, estimate))
+        seed = jax.random.bits(ask.key(), (), "uint32")
+        new, sketched = self._led(ask, x, estimate, (lam, seed))
+        found, moved = self.estimator.follow(ask, self._reach, new, x, estimate)
+        apart, step = sketch(seed, moved) - sketched, norm(add(new, x, -1.0))
+        return Server(new, found, renewed(lam, self.scale, apart, step))
+
+    def _led(self, ask: Ask, x: PyTree, estimate: Estimate, measured: tuple | None) -> tuple[PyTree, Any]:
+        """Return x^{t+1}, which is x^t where the delegate's reply was lost, and the sketch that came with it."""
+        replies = ask(self.delegate, self.solve, (None if self._stays else x, estimate.gradient, measured))
+        new, sketched = replies.mean()
+        return if_any(replies, new, x), sketched
 
     @property
     def _stays(self) -> bool:
@@ -98,8 +122,11 @@ class Icgm(Algorithm):
 
     @on_client
     def solve(self, client, message):
-        """x^{t+1}."""
-        x, g = (client.state.point, message) if self._stays else message
+        """x^{t+1}, and where lam is measured a sketch of grad f_1(x^{t+1}) - grad f_1(x^t)."""
+        x, g, measured = message
+        x = client.state.point if self._stays else x
+        eta = own(self.smoothness, client.id)
+        lam, seed = (self.lam, None) if measured is None else measured
         count, batches = jax.random.split(client.key)
 
         def slope(k, y) -> PyTree:
@@ -108,15 +135,22 @@ class Icgm(Algorithm):
 
         first = slope(0, x)
         drift = jax.tree.map(lambda first, g: self.damping * (first - g), first, g)
-        model = Model(x, drift, self.lam, own(self.smoothness, client.id))
+        model = Model(x, drift, lam, eta)
         y = model.step(x, first)
         if self.steps is None:
-            queries = jax.random.geometric(count, self.probability, dtype="int32")
+            queries = jax.random.geometric(count, self._chance(lam, eta), dtype="int32")
             y = last(client, model, slope, y, queries - 1)
         else:
             queries = jnp.asarray(self.steps, "int32") + 1
             y = flattest(client, model, slope, y, queries - 1)
-        return Done(y, client.state._replace(point=y) if self._stays else None, queries)
+        state = client.state._replace(point=y) if self._stays else None
+        if seed is None:
+            return Done((y, None), state, queries)
+        return Done((y, sketch(seed, add(slope(0, y), first, -1.0))), state, queries + 1)
+
+    def _chance(self, lam, eta):
+        """p of the last step."""
+        return jnp.maximum(lam / (lam + eta), LEAST) if self.probability is None else self.probability
 
 
 class Model(NamedTuple):

@@ -1,6 +1,7 @@
 """Minibatch gradient descent, the minibatch being a cohort."""
 
-from turnout.algorithms.descent import add, decayed
+from turnout.algorithms.descent import decayed
+from turnout.arithmetic import add
 from turnout.exchange import Algorithm, Done, on_client
 from turnout.records import Count, Positive, record, static
 from turnout.samplers import Sampler

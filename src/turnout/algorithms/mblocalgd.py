@@ -1,6 +1,7 @@
 """Local gradient descent with unbiased weights."""
 
-from turnout.algorithms.descent import LocalDescent, add
+from turnout.algorithms.descent import LocalDescent
+from turnout.arithmetic import add
 from turnout.records import record
 
 

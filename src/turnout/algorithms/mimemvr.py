@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.algorithms.correction import Corrected, Known
-from turnout.algorithms.descent import add, zeros
-from turnout.algorithms.dual import if_any
-from turnout.exchange import Done, on_client
+from turnout.arithmetic import add, zeros
+from turnout.exchange import Done, if_any, on_client
 from turnout.records import Fraction, record
 
 

@@ -1,9 +1,8 @@
 """Point-SAGA: proximal points of clients who correct their own drift, one vector down and one up."""
 
-from turnout.algorithms.descent import add
-from turnout.algorithms.dual import if_any
 from turnout.algorithms.variates import ControlVariates, Server
-from turnout.exchange import Done, on_client
+from turnout.arithmetic import add
+from turnout.exchange import Done, if_any, on_client
 from turnout.records import Positive, record
 from turnout.samplers import Sampler
 from turnout.solvers.own import LocalSolver, Tilt

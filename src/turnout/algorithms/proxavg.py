@@ -2,7 +2,7 @@
 
 import jax
 
-from turnout.algorithms.descent import add
+from turnout.arithmetic import add
 from turnout.exchange import Algorithm, Done, on_client
 from turnout.records import Count, Positive, record
 from turnout.samplers import Sampler

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import add, zeros
 from turnout.algorithms.followed import Followed
 from turnout.algorithms.icgm import Server
 from turnout.algorithms.passes import Gradients, everyone
+from turnout.arithmetic import add, zeros
 from turnout.estimators import Estimator, Sarah
 from turnout.estimators.base import Estimate
 from turnout.exchange import Algorithm, Ask, Done, Replies, on_client
@@ -76,7 +76,7 @@ class SaberPartial(Shifted, Gradients):
         return server.x
 
     def round(self, ask, server):
-        x, (v, _) = server
+        x, v = server.x, server.estimate.gradient
         x = add(x, self._mean(ask, self.move, (x, v), Replies.mean, x))
         return Server(x, Estimate(self._mean(ask, self.gradient, x, Replies.average, x)))
 

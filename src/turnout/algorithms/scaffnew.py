@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import add, zeros
 from turnout.algorithms.dual import DualMethod, steps_from
 from turnout.algorithms.passes import everyone
+from turnout.arithmetic import add, zeros
 from turnout.exchange import Done, on_client
 from turnout.records import Count, Fraction, Positive, record, static
 from turnout.samplers import Sampler

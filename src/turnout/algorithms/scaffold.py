@@ -5,8 +5,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from turnout.algorithms.descent import LocalDescent, add
+from turnout.algorithms.descent import LocalDescent
 from turnout.algorithms.variates import ControlVariates, Server
+from turnout.arithmetic import add
 from turnout.exchange import Done, on_client
 from turnout.records import Positive, record, static
 

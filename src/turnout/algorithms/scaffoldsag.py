@@ -3,9 +3,9 @@
 from dataclasses import field, replace
 
 from turnout.algorithms.correction import Corrected, Known
-from turnout.algorithms.descent import add, zeros
 from turnout.algorithms.passes import everyone
 from turnout.algorithms.variates import Server
+from turnout.arithmetic import add, zeros
 from turnout.exchange import Done, on_client
 from turnout.records import record
 from turnout.samplers import Full, Sampler

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import zeros
+from turnout.arithmetic import zeros
 from turnout.exchange import Algorithm
 
 

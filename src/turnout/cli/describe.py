@@ -1,5 +1,6 @@
 """turnout describe: what configurations will send and cost, before anything is played."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -29,15 +30,19 @@ def describe(
 
 
 def show(grid) -> None:
-    """Print a `Grid`."""
+    """Print a `Grid`, whose columns share a narrow terminal by the lengths of their words."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
     from turnout.cli.tables import console
 
     shown = Table(title=escape(grid.title), title_justify="left")
-    for k, heading in enumerate(grid.headings):
-        shown.add_column(escape(heading), justify="right" if k else "left")
+    for k, cells in enumerate(zip(grid.headings, *grid.rows, strict=True)):
+        longest = max(len(word) for cell in cells for word in cell.split())
+        shown.add_column(escape(cells[0]), justify="right" if k else "left", overflow="fold", ratio=longest)
     for row in grid.rows:
         shown.add_row(*map(escape, row))
-    console.print(shown)
+    if console.measure(shown, options=console.options.update_width(sys.maxsize)).maximum > console.width:
+        shown.box, shown.show_edge, shown.padding, shown.expand = SIMPLE_HEAD, False, 0, True
+    console.print(shown, new_line_start=True)

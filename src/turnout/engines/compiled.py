@@ -88,7 +88,8 @@ class CompiledAsk(EngineAsk):
         key = self.job.seeds.exchange(self.round, self.state.exchanges)
         run = local_method(self.algorithm, method, self.job.start)
         own, write = opened(message)
-        kept = jax.tree.map(lambda leaf: leaf[cohort.ids], self.state.clients)
+        kept, ids = look_up(self.state.clients, cohort)
+        self._looked_up = cohort, ids
 
         def local(place):
             i, active, state, own = place
@@ -101,11 +102,32 @@ class CompiledAsk(EngineAsk):
         return lax.map(local, places, batch_size=self.job.chunk)
 
     def _commit(self, cohort, answered, states):
-        target = jnp.where(answered, cohort.ids, self.job.population.count)
+        asked, ids = self._looked_up
+        # New states are kept once the old ones were looked up, and not at the same time: see `look_up`.
+        target = jnp.where(answered, ids if asked is cohort else cohort.ids, self.job.population.count)
         clients = jax.tree.map(
             lambda old, new: old.at[target].set(new.astype(old.dtype), mode="drop"), self.state.clients, states
         )
         self.state = self.state._replace(clients=clients)
+
+
+def look_up(clients, cohort):
+    """Return the states of a cohort's clients, [m, ...], and the cohort's ids as known after that.
+
+    What a branch does is not fused with what is around it. Else XLA would look the states up again after the cohort's new ones
+    are kept, or before the last ones are, and for that copy the states of all clients, each round.
+    """
+    if not jax.tree.leaves(clients):
+        return clients, cohort.ids
+
+    def there(clients):
+        return jax.tree.map(lambda leaf: leaf[cohort.ids], clients), cohort.ids
+
+    def nothing(clients):
+        return jax.tree.map(jnp.zeros_like, jax.eval_shape(there, clients))
+
+    # Nor may the choice be known when this is compiled, or be no choice.
+    return lax.cond(jnp.any(cohort.active & (cohort.ids >= 0)), there, nothing, clients)
 
 
 class Compiled:
@@ -118,7 +140,7 @@ class Compiled:
 
     def begin(self) -> Progress:
         """Return the state before the first round."""
-        return begin(CompiledAsk, self.job, self.algorithm, self.sites)
+        return _begin(self.job, self.algorithm, sites=self.sites)
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows are written or the round `limit` is reached; `progress` is used up."""
@@ -142,6 +164,12 @@ def discover(job: Job, algorithm) -> tuple[Site, ...]:
 
     jax.eval_shape(trace)
     return tuple(found.values())
+
+
+@partial(jax.jit, static_argnames=("sites",))
+def _begin(job: Job, algorithm, *, sites) -> Progress:
+    # Compiled whole, since its operations one by one take longer to compile.
+    return begin(CompiledAsk, job, algorithm, sites)
 
 
 def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, sites, metrics, places=PLACES):

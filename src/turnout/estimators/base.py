@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 from jaxtyping import Array, Bool, PyTree
 
-from turnout.algorithms.descent import add
+from turnout.arithmetic import add
 from turnout.errors import UserError
 from turnout.exchange import Ask, Client, Done, on_client
 from turnout.records import Count, record, static
@@ -64,6 +64,12 @@ class Estimator:
     def step(self, ask: Ask, reach: Reach, new: PyTree, old: PyTree, estimate: Estimate) -> Estimate:
         """Return g^{t+1}, given x^{t+1} = `new`, x^t = `old` and g^t; the round is t + 1."""
         raise UserError(f"{type(self).__name__} has no step(self, ask, reach, new, old, estimate): write one")
+
+    def follow(self, ask: Ask, reach: Reach, new: PyTree, old: PyTree, estimate: Estimate) -> tuple[Estimate, PyTree]:
+        """Return what `step` does, and with which estimate of grad f(x^{t+1}) - grad f(x^t)."""
+        raise UserError(
+            f"{type(self).__name__} is not sent how gradients move between two points, from which lam would be measured: give lam"
+        )
 
     def oracle(self, client: Client) -> Client:
         """Return the client with all its rows, or with the batch of this exchange."""

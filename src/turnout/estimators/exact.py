@@ -2,10 +2,9 @@
 
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import zeros
-from turnout.algorithms.dual import if_any
+from turnout.arithmetic import add, zeros
 from turnout.estimators.base import Estimate, Estimator, Reach
-from turnout.exchange import Ask
+from turnout.exchange import Ask, if_any
 from turnout.records import record
 
 
@@ -18,6 +17,10 @@ class Exact(Estimator):
 
     def step(self, ask, reach, new, old, estimate):
         return self.full(ask, reach, new, estimate)
+
+    def follow(self, ask, reach, new, old, estimate):
+        found = self.step(ask, reach, new, old, estimate)
+        return found, add(found.gradient, estimate.gradient, -1.0)
 
     def full(self, ask: Ask, reach: Reach, x: PyTree, estimate: Estimate) -> Estimate:
         """Return the gradient at x, or `estimate` if nobody answered."""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from turnout.algorithms.descent import add
+from turnout.arithmetic import add
 from turnout.estimators.base import Estimate, coin, leant
 from turnout.estimators.saga import Passes, Saga
 from turnout.estimators.svrg import Svrg
@@ -27,6 +27,9 @@ class RgSaga(Saga):
     """Whether b_i becomes the gradient at x^{t+1} and not the one at x^t."""
 
     def step(self, ask, reach, new, old, estimate):
+        return self.follow(ask, reach, new, old, estimate)[0]
+
+    def follow(self, ask, reach, new, old, estimate):
         g, b = estimate
         if self.passes == 2:
             b = ask.cond(ask.round == 2, lambda b: self.renewed(ask, reach.everyone, old, b).memory, lambda b: b, b)
@@ -34,7 +37,8 @@ class RgSaga(Saga):
         ask.observe(replies)
         (moved, aside), (moved_b, aside_b) = replies.average(), replies.total()
         kept = add(b, aside_b)
-        return Estimate(add(leant(g, add(b, aside), self.beta), moved), add(kept, moved_b) if self.keeps_new else kept)
+        found = Estimate(add(leant(g, add(b, aside), self.beta), moved), add(kept, moved_b) if self.keeps_new else kept)
+        return found, moved
 
     @on_client
     def change(self, client, message):

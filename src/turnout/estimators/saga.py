@@ -5,7 +5,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import add, zeros
+from turnout.arithmetic import add, zeros
 from turnout.estimators.base import Estimate, Estimator
 from turnout.exchange import Ask, Done, on_client
 from turnout.records import record, static

@@ -2,11 +2,10 @@
 
 import jax.numpy as jnp
 
-from turnout.algorithms.descent import add
-from turnout.algorithms.dual import if_any
+from turnout.arithmetic import add
 from turnout.estimators.base import Estimate, Estimator, coin
 from turnout.estimators.exact import Exact
-from turnout.exchange import Done, on_client
+from turnout.exchange import Done, if_any, on_client
 from turnout.records import Fraction, Share, record
 
 

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout.algorithms.descent import add, zeros
-from turnout.algorithms.dual import if_any
+from turnout.arithmetic import add, zeros
 from turnout.estimators.base import Estimate, Estimator, Reach, coin
-from turnout.exchange import Ask
+from turnout.exchange import Ask, if_any
 from turnout.records import Fraction, record
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from turnout.algorithms.icgm import Icgm, cohort_size
+from turnout.algorithms.icgm import Icgm
+from turnout.algorithms.passes import cohort_size
 from turnout.engines.storage import store, total
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
@@ -71,7 +72,8 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
     epsilon = math.sqrt(experiment.target.below)
     prices = [price for price in experiment.prices if isinstance(price, Selection)] or [Selection()]
     cases = tuple(Case(known, problem.clients, size, gap, epsilon, price, zeta) for price in prices)
-    return Costs(cases, doubt(float(algorithm.lam), float(known.delta_one)) if isinstance(algorithm, Icgm) else None)
+    lam = algorithm.lam if isinstance(algorithm, Icgm) else None
+    return Costs(cases, None if lam is None else doubt(float(lam), float(known.delta_one)))
 
 
 def at_start(problem: Problem, start: PyTree) -> tuple[float, float]:

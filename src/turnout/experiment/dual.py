@@ -42,7 +42,7 @@ def lower_of(algorithm, problem: Problem) -> dual.LowerBound | None:
 def decay_of(algorithm: DualMethod, problem: Problem, constants: DesignConstants) -> Decay:
     """Return what is promised of a bound dual method; its local problems are taken to be solved as the theorem wants."""
     if not isinstance(algorithm, (FedDcd, AccFedDcd)):
-        raise UserError(f"no theorem here is about {type(algorithm).__name__}")
+        raise UserError(f"no theorem here bounds |x - x*| for {type(algorithm).__name__}")
     if np.any(np.asarray(algorithm.convexity) > constants.convexity * (1 + 1e-12)):
         raise UserError("the theorems of FedDCD need a convexity of at most mu_i: leave it out")
     if isinstance(algorithm, AccFedDcd):

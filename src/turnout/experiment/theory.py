@@ -105,7 +105,7 @@ def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=Non
         # Round t hands out the models that its clients have after t - 1 rounds.
         return Bound(found.theorem, found.rate, 0.0, max(found.first / found.rate, constants.distance2))
     if not isinstance(algorithm, Sppm):
-        raise UserError(f"no theorem here is about {type(algorithm).__name__}")
+        raise UserError(f"no theorem here bounds |x - x*| for {type(algorithm).__name__}")
     for name in ("decay", "averaging"):
         if getattr(algorithm, name) is not None:
             raise UserError(f"Theorem 1 is about a constant gamma without averaging, but {name} is {getattr(algorithm, name):g}")

@@ -32,13 +32,7 @@ def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[
     b = (size + a - 1) // a
 
     def once(points: UInt[Array, " m"]) -> UInt[Array, " m"]:
-        left, right = points % a, points // a
-        for r in range(ROUNDS):
-            if r % 2:
-                right = (right + _hash(left ^ keys[r]) % b) % b
-            else:
-                left = (left + _hash(right ^ keys[r]) % a) % a
-        return right * a + left
+        return _shuffle(points, keys, jnp.asarray(a, "uint32"), jnp.asarray(b, "uint32"))
 
     points = once(positions.astype("uint32"))
     if not (isinstance(n, int) and a * b == n):
@@ -69,6 +63,18 @@ def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, 
         return x.astype("int32")
 
     return order
+
+
+@jax.jit
+def _shuffle(points: UInt[Array, " m"], keys: UInt[Array, "rounds *m"], a, b) -> UInt[Array, " m"]:
+    """Return where the rounds take each point; a program of its own, since it is long and so need be traced only once."""
+    left, right = points % a, points // a
+    for r in range(ROUNDS):
+        if r % 2:
+            right = (right + _hash(left ^ keys[r]) % b) % b
+        else:
+            left = (left + _hash(right ^ keys[r]) % a) % a
+    return right * a + left
 
 
 def _round_keys(key) -> UInt[Array, " rounds"]:

@@ -1,6 +1,6 @@
 """A paper that compares methods by the price of their selections: its problems, contenders and figures, from TOML files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnout.experiment.config import Experiment, Reader
@@ -19,7 +19,7 @@ class Contender:
 
     title: str
     algorithm: dict
-    grid: dict[str, list[float]]
+    grid: dict[str, list[int | float]]
     scale: dict[str, Literal["L", "1/L"]] | None = None
     rounds: Count = 500
     role: Literal["paper", "baseline", "detail", "beyond"] = "baseline"
@@ -60,12 +60,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Setting:
-    """A problem with a sampler: the tables of a configuration but for the algorithm, and who plays on it."""
+    """A problem with a sampler: the tables of a configuration but for the algorithm, and who plays on it.
+
+    `own` has what is not as elsewhere of some contenders, such as their rounds and grid.
+    """
 
     name: str
     title: str
     contenders: list[str]
     tables: dict
+    own: dict[str, dict]
 
     def experiment(self, name: str, contender: Contender) -> Experiment:
         """Return what `contender`, called `name`, plays here."""
@@ -111,6 +115,10 @@ class Paper:
         """The prices, C_A and C_R in selections of a delegate."""
         return [Selection(arbitrary=ratio) for ratio in self.ratios]
 
+    def contender(self, problem: str, name: str) -> Contender:
+        """Return a contender as it plays on a problem."""
+        return replace(self.contenders[name], **self.settings[problem].own.get(name, {}))
+
 
 def read_paper(name: str) -> Paper:
     """Read the paper `name`."""
@@ -131,7 +139,7 @@ def read_setting(path) -> Setting:
     """Read a problem."""
     _, tables = read_tables(path)
     own = {key: tables.pop(key) for key in ("title", "contenders")}
-    return Setting(name=path.stem, tables=tables, **own)
+    return Setting(name=path.stem, own=tables.pop("contender", {}), tables=tables, **own)
 
 
 def read_figure(path) -> Figure:

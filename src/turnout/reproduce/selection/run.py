@@ -41,7 +41,7 @@ class Plan:
 
     def task(self, problem: str, name: str) -> Task:
         """Return what `name` plays on a problem."""
-        contender = self.paper.contenders[name]
+        contender = self.paper.contender(problem, name)
         experiment = self.paper.settings[problem].experiment(name, contender)
         return Task(problem, name, contender, list(range(self.seeds)), self.paper.below, experiment)
 

@@ -47,10 +47,9 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
     grown = []
     for name in (paper.claims.best, paper.claims.renewing):
         cheap, dear = (cost(numbers, problem, name, ratio) for ratio in (low, high))
-        grown.append(
-            f"that of {paper.contenders[name].title} is {number(dear / cheap)} times as high" if math.isfinite(dear) else "–"
-        )
-    return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, the cost {listed(grown)}."
+        times = f"{number(dear / cheap)} times as much" if math.isfinite(dear) else count(dear)
+        grown.append(f"{paper.contenders[name].title} costs {times}")
+    return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
 
 
 def growth(paper: Paper, numbers: Numbers, sizes: dict[str, float]) -> str:
