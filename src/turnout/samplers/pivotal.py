@@ -17,8 +17,9 @@ class Pivotal(FixedSize):
     """In random order each client duels with the one that is still undecided, until all p_i are 0 or 1 (random pivotal).
 
     Of p and q with p + q < 1 one becomes p + q and the other 0, p surviving with probability p / (p + q); otherwise one
-    becomes p + q - 1 and the other 1, p becoming 1 with probability (1 - q) / (2 - p - q). The inclusion probabilities are exact
-    (Deville and Tille, 1998); the variance is Hajek's, which is approximate.
+    becomes p + q - 1 and the other 1, p becoming 1 with probability (1 - q) / (2 - p - q). Where p + q = 1 both end alike, so that
+    rounding has no say. The inclusion probabilities are exact (Deville and Tille, 1998); the variance is Hajek's, which is
+    approximate.
     """
 
     name: ClassVar[str] = "pivotal"
@@ -38,10 +39,11 @@ def duels(p: Float[Array, " n"], coins: Float[Array, " n"]) -> Float[Array, " n"
         (i, p), (j, q, coin) = undecided, new
         total = p + q
         low = total < 1
-        settled = coin < jnp.where(low, p / positive(total), (1 - p) / positive(2 - total))
-        # Where the new client is settled, the old one goes on.
-        left = jnp.where(settled, i, j), jnp.where(low, total, total - 1)
-        return left, (jnp.where(settled, j, i), jnp.where(low, 0, jnp.ones_like(p)))
+        first = coin < jnp.where(low, p / positive(total), (1 - q) / positive(2 - total))
+        # Who wins goes on towards 1 where p + q is low, and is there where it is high, so that the other one goes on.
+        stays = first == low
+        left = jnp.where(stays, i, j), jnp.where(low, total, total - 1)
+        return left, (jnp.where(stays, j, i), jnp.where(low, 0, jnp.ones_like(p)))
 
     (last, left), (ids, values) = lax.scan(duel, (places[0], p[0]), (places[1:], p[1:], coins[1:]))
     return jnp.zeros_like(p).at[ids].set(values).at[last].set(left)
