@@ -17,8 +17,8 @@ class Pivotal(FixedSize):
     """In random order each client duels with the one that is still undecided, until all p_i are 0 or 1 (random pivotal).
 
     Of p and q with p + q < 1 one becomes p + q and the other 0, p surviving with probability p / (p + q); otherwise one
-    becomes p + q - 1 and the other 1, p becoming 1 with probability (1 - q) / (2 - p - q). Where p + q = 1 both end alike: rounding
-    has no say. The inclusion probabilities are exact (Deville and Tille, 1998); the variance is Hajek's, which is
+    becomes p + q - 1 and the other 1, p becoming 1 with probability (1 - q) / (2 - p - q). Both end alike where p + q = 1, so
+    that rounding has no say. The inclusion probabilities are exact (Deville and Tille, 1998); the variance is Hajek's, which is
     approximate.
     """
 

@@ -53,7 +53,7 @@ def scaled(task: Task, problem: Problem, settings: dict[str, float]) -> dict[str
         return settings
     largest = float(constants.smoothness.max())
     units = {"L": largest, "1/L": 1 / largest}
-    return {key: value * units.get(scale.get(key, ""), 1.0) for key, value in settings.items()}
+    return {key: value * units[scale[key]] if key in scale else value for key, value in settings.items()}
 
 
 def session_of(task: Task, built: Built, cells: list[Cell]) -> Session:
