@@ -26,15 +26,16 @@ def paper():
 
 @pytest.fixture(scope="module")
 def tiny(paper):
-    """The paper on small quadratics with two contenders, a figure of each kind, and a target that is met soon."""
+    """The paper on small quadratics with three contenders, a figure of each kind, and a target that is met soon."""
     setting = paper.settings["quadratic"]
     tables = {
         "problem": {"kind": "log-sum", "clients": 6, "dimension": 5, "similarity": 5.0},
         "sampler": {"kind": "nice", "size": 2},
     }
-    small = replace(setting, title="small ones", tables=tables, contenders=["gd", "rg-saga"])
+    small = replace(setting, title="small ones", tables=tables, contenders=["gd", "rg-saga", "fedavg"])
     contenders = {
         "gd": replace(paper.contenders["gd"], rounds=300, grid={"lr": [0.5, 1.0]}),
+        "fedavg": replace(paper.contenders["fedavg"], rounds=20, grid={"steps": [2, 5]}, scale=None),
         "rg-saga": replace(paper.contenders["rg-saga"], rounds=60, grid={"lam": [0.05, 0.2]}),
     }
     panels = (
@@ -97,8 +98,8 @@ def test_everything_is_written_and_kept(tiny, played):
     folder, plan, _ = played
     done = reproduce(plan, folder, lambda *_: None, "turnout reproduce cost-aware", False)
     page, summary = done.page.read_text(), json.loads((folder / "summary.json").read_text())
-    assert "2 of 2 sweeps were kept" in done.sentences[0]
-    assert summary["command"] in page and summary["runs"] == 8 and len(summary["tables"]) == 4
+    assert "3 of 3 sweeps were kept" in done.sentences[0]
+    assert summary["command"] in page and summary["runs"] == 12 and len(summary["tables"]) == 6
     assert summary["problems"]["quadratic"]["delta"] == pytest.approx(5) and "I-CGM, RG-SAGA" in page
     steps = pl.read_parquet(folder / "runs" / "quadratic-rg-saga-steps.steps.parquet")
     assert steps["delta"].max() <= 5 * (1 + 1e-9) and steps["smooth_one"].max() <= 100 + 1e-9
