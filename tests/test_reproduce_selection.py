@@ -12,7 +12,7 @@ from turnout.errors import UserError
 from turnout.experiment.folder import build, session_of
 from turnout.prices import Selection
 from turnout.reproduce.selection import words
-from turnout.reproduce.selection.paper import Claims, Figure, Local, Panel, read_paper
+from turnout.reproduce.selection.paper import Claims, Figure, Local, Panel, Setup, read_paper
 from turnout.reproduce.selection.play import EVENTS, told
 from turnout.reproduce.selection.reproduction import plan_of, reproduce
 from turnout.reproduce.selection.run import Plan, Player
@@ -47,7 +47,13 @@ def tiny(paper):
         compared=["quadratic"], best="rg-saga", renewing="gd", growth=["n-10"], exponent=0.5, within=0.1, factor=1.5
     )  # fmt: skip
     return replace(
-        paper, below=1e-3, ratios=[1.0, 5.0], settings={"quadratic": small}, contenders=contenders, figures=figures, claims=claims
+        paper,
+        below=[1e-3, 1e-4],
+        ratios=[1.0, 5.0],
+        settings={"quadratic": small},
+        contenders=contenders,
+        figures=figures,
+        claims=claims,
     )
 
 
@@ -69,9 +75,10 @@ def test_every_contender_is_a_configuration_and_figures_and_claims_are_of_those_
             assert {key.partition(".")[2] for key in experiment.sweep} == set(contender.grid)
             assert contender.rounds == setting.own.get(name, {}).get("rounds", paper.contenders[name].rounds)
     for figure in paper.figures.values():
-        shown = [(problem, name) for panel in figure.panels for problem in panel.problems for name in panel.contenders]
-        shown += [(local.problem, local.contender) for local in figure.local]
-        assert shown and all(name in paper.settings[problem].contenders for problem, name in shown)
+        shown = [pair for chart in figure.shown(list(paper.settings)) for pair in chart.pairs]
+        assert 0 < len(figure.panels) + len(figure.local) <= len(shown) and all(
+            name in paper.settings[problem].contenders for problem, name in shown
+        )
         assert {panel.arbitrary for panel in figure.panels} <= set(paper.ratios)
     assert {*paper.claims.compared, *paper.claims.growth} <= set(paper.settings)
     assert list(paper.figures) == ["2", "3", "E.1", "E.2", "E.3", "E.4", "E.5", "E.6", "E.7"]
@@ -85,9 +92,12 @@ def test_hits_are_what_the_same_run_alone_has_spent_when_it_arrives(tiny, played
         algorithm = replace(task.experiment.algorithm, lam=cell.settings["lam"] * smoothness)
         alone = replace(task.experiment, algorithm=algorithm, run=replace(task.experiment.run, seed=cell.seed), sweep={})
         frame = session_of(alone, build(alone, None)).run().trace.frame
-        first = frame.filter(pl.col("gradient") <= tiny.below * frame["gradient"][0])[0]
+        first = frame.filter(pl.col("gradient") <= 1e-3 * frame["gradient"][0])[0]
         mine = player.results.hits.filter(
-            pl.col("contender") == "rg-saga", pl.col("setting") == told(cell), pl.col("seed") == cell.seed
+            pl.col("contender") == "rg-saga",
+            pl.col("setting") == told(cell),
+            pl.col("seed") == cell.seed,
+            pl.col("below") == 1e-3,
         )
         assert mine.select(EVENTS).rows() == first.select(EVENTS).rows()
         cost = Selection(arbitrary=5.0).cost(mine.row(0, named=True))
@@ -99,7 +109,7 @@ def test_everything_is_written_and_kept(tiny, played):
     done = reproduce(plan, folder, lambda *_: None, "turnout reproduce cost-aware", False)
     page, summary = done.page.read_text(), json.loads((folder / "summary.json").read_text())
     assert "3 of 3 sweeps were kept" in done.sentences[0]
-    assert summary["command"] in page and summary["runs"] == 12 and len(summary["tables"]) == 6
+    assert summary["command"] in page and summary["runs"] == 24 and len(summary["tables"]) == 9
     assert summary["problems"]["quadratic"]["delta"] == pytest.approx(5) and "I-CGM, RG-SAGA" in page
     steps = pl.read_parquet(folder / "runs" / "quadratic-rg-saga-steps.steps.parquet")
     assert steps["delta"].max() <= 5 * (1 + 1e-9) and steps["smooth_one"].max() <= 100 + 1e-9
@@ -112,7 +122,14 @@ def made(**costs) -> pl.DataFrame:
     """Hand-made hits on one problem: for each contender a list of each seed's random selections, None if it did not arrive."""
     return pl.DataFrame(
         [
-            {"problem": "quadratic", "contender": name.replace("_", "-"), "setting": setting, "seed": seed, "share": 0.0}
+            {
+                "problem": "quadratic",
+                "contender": name.replace("_", "-"),
+                "setting": setting,
+                "seed": seed,
+                "below": 1e-6,
+                "share": 0.0,
+            }
             | {event: cost if cost is None or event == "draws_random" else 0 for event in EVENTS}
             for name, settings in costs.items()
             for setting, seeds in settings.items()
@@ -124,9 +141,9 @@ def made(**costs) -> pl.DataFrame:
 
 def test_the_best_setting_has_the_least_median_and_runs_that_do_not_arrive_are_infinitely_dear():
     hits = made(a={"x": [10, 30, 20], "y": [5, None, None]}, b={"z": [None, None, 3]})
-    best = cheapest(hits, Selection())
+    best = cheapest(hits, Setup(1e-6))
     assert best["quadratic", "a"] == Best("x", 20, 0, 0) and best["quadratic", "b"].cost == math.inf
-    assert Numbers(hits, [Selection()]).best("quadratic", "c").setting == ""
+    assert Numbers(hits, [Setup(1e-6)]).best("quadratic", "c", Setup(1e-6)).setting == ""
 
 
 def test_the_exponent_is_that_of_a_power(paper):
@@ -137,9 +154,9 @@ def test_the_exponent_is_that_of_a_power(paper):
 
 @pytest.mark.parametrize(("rival", "holds"), [(101, "holds"), (99, "does not hold")])
 def test_the_verdict_names_who_is_cheapest(paper, rival, holds):
-    numbers = Numbers(made(rg_saga={"lam = 1": [100] * 3}, gd={"lr = 1": [rival] * 3}), paper.prices)
+    numbers = Numbers(made(rg_saga={"lam = 1": [100] * 3}, gd={"lr = 1": [rival] * 3}), paper.setups)
     one = replace(paper, settings={"quadratic": replace(paper.settings["quadratic"], contenders=["rg-saga", "gd"])})
-    sentence = words.least(one, numbers, "quadratic")
+    sentence = words.least(one, numbers, "quadratic", paper.setups[0])
     assert sentence.endswith(f"of all {holds}.") and f"GD, the cheapest of the others, {rival}" in sentence
 
 
@@ -148,14 +165,14 @@ def test_the_verdict_fits_the_growth_and_compares_prices(paper):
         made(rg_saga={"": [round(10 * n**power)] * 3}).with_columns(problem=pl.lit(f"n-{n}"))
         for n, power in ((10, 0.5), (100, 0.5), (1000, 0.5))
     ]
-    numbers = Numbers(pl.concat(frames), paper.prices)
+    numbers = Numbers(pl.concat(frames), paper.setups)
     sizes = {f"n-{n}": float(n) for n in (10, 100, 1000)}
     assert words.growth(paper, numbers, sizes).endswith("the bar of 0.5 ± 0.1 is met.")
-    slow = Numbers(pl.concat([frames[0], frames[0].with_columns(problem=pl.lit("n-100")), frames[2]]), paper.prices)
+    slow = Numbers(pl.concat([frames[0], frames[0].with_columns(problem=pl.lit("n-100")), frames[2]]), paper.setups)
     assert words.growth(paper, slow, sizes).endswith("is met.") == (abs(exponent([10, 100, 1000], [32, 32, 316]) - 0.5) <= 0.1)
     flat = Numbers(
         made(rg_saga={"": [100] * 3}, rg_svrg={"": [100] * 3}).with_columns(draws_arbitrary=pl.Series([0] * 3 + [10] * 3)),
-        paper.prices,
+        paper.setups,
     )
     assert "I-CGM, RG-SAGA costs 1 times as much" in words.prices(paper, flat, "quadratic")
     assert f"RG-SVRG costs {300 / 110:.4g} times" in words.prices(paper, flat, "quadratic")
@@ -165,6 +182,8 @@ def test_what_cannot_be_played_is_told_in_one_sentence(paper, monkeypatch):
     monkeypatch.delenv("TURNOUT_DATA", raising=False)
     with pytest.raises(UserError, match="cost-aware has no set 'a6a': it has quadratic, mushrooms"):
         plan_of(paper, [], ["a6a"], 3, None)
+    with pytest.raises(UserError, match="no figure asked for shows mushrooms"):
+        plan_of(paper, ["2"], ["mushrooms"], 3, None)
     with pytest.raises(UserError, match="data sets duke are not here"):
         plan_of(paper, [], ["duke"], 3, None)
     assert np.all([task.problem == "quadratic" for task in plan_of(paper, ["2"], ["quadratic"], 3, None).tasks()])

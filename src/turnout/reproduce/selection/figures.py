@@ -4,10 +4,9 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from turnout.prices import Selection
 from turnout.reproduce import page
 from turnout.reproduce.charts import colored, compact, dashed, finished, log_axis
-from turnout.reproduce.selection.paper import Figure, Panel, Paper
+from turnout.reproduce.selection.paper import Figure, Panel, Paper, Setup
 from turnout.reproduce.selection.tables import Numbers, spending
 
 GRID = 120
@@ -18,19 +17,17 @@ LEAST = 1e-30
 
 
 def draw(figure: Figure, paper: Paper, curves: pl.DataFrame, numbers: Numbers, problems: list[str], local: dict) -> page.Drawn:
-    """Draw the panels of `figure` that are of `problems` only; `local` has the constants along runs by problem and contender."""
-    wanted = [panel for panel in figure.panels if set(panel.problems) <= set(problems)]
-    panels = [drawn(panel, paper, curves, numbers) for panel in wanted]
-    steps = [
-        constants(paper, each.problem, local[each.problem, each.contender]) for each in figure.local if each.problem in problems
+    """Draw the panels of `figure` that are of `problems` only; `local` has the constants along its runs."""
+    charts = [
+        drawn(each, paper, curves, numbers) if isinstance(each, Panel) else constants(paper, each.problem, local[each])
+        for each in figure.shown(problems)
     ]
-    return page.Drawn(figure.name, figure.title, figure.caption, [*panels, *steps])
+    return page.Drawn(figure.name, figure.title, figure.caption, charts)
 
 
 def drawn(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers) -> page.Panel:
     """Draw one panel: for each line the median over the seeds, with a band between the quartiles."""
-    price = Selection(arbitrary=panel.arbitrary)
-    x = pl.col("queries_slowest") if panel.against == "queries" else spending(price)
+    x = pl.col("queries_slowest") if panel.against == "queries" else spending(panel.arbitrary)
     rows = [
         {"label": label, **row}
         for label, runs in lines(panel, paper, curves.with_columns(x=x.cast(pl.Float64)), numbers)
@@ -59,7 +56,7 @@ def lines(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers):
                 for setting in mine["setting"].unique(maintain_order=True):
                     yield f"{title}, {setting}" if setting else title, mine.filter(pl.col("setting") == setting)
             else:
-                best = numbers.best(problem, name, panel.arbitrary).setting
+                best = numbers.best(problem, name, Setup(paper.below[0], panel.arbitrary)).setting
                 yield title, mine.filter(pl.col("setting") == best)
 
 

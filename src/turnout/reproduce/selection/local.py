@@ -24,7 +24,7 @@ def steps(task: Task, built: Built, setting: str) -> pl.DataFrame:
             session.progress, row = session.engine.advance(session.progress, limit, 1)
             points.append(jax.tree.map(np.array, session.progress.good))
             gradients.append(float(row["gradient"][0]))
-            if gradients[-1] <= task.below * gradients[0]:
+            if gradients[-1] <= min(task.below) * gradients[0]:
                 break
     found = along(built.problem, points)
     return pl.DataFrame(

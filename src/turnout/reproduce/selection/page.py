@@ -11,7 +11,7 @@ from turnout.report.words import human_bytes
 from turnout.reproduce.page import PART, Drawn, write_page
 from turnout.reproduce.selection import words
 from turnout.reproduce.selection.run import Plan
-from turnout.reproduce.selection.tables import Numbers
+from turnout.reproduce.selection.tables import Best, Numbers
 from turnout.reproduce.store import parquet
 
 
@@ -33,24 +33,24 @@ def write_all(
         authors=paper.authors,
         verdict=words.verdict(paper, numbers, plan.problems, sizes) if whole else [PART],
         tables=[table(plan, numbers, name, facts["problems"][name]) for name in plan.problems] if whole else [],
-        ratios=paper.ratios,
-        below=paper.below,
+        heads=[f"C_A = {setup.arbitrary:g}, {setup.below:g}" for setup in paper.setups],
         seeds=plan.seeds,
     )
 
 
 def table(plan: Plan, numbers: Numbers, problem: str, constants: dict) -> dict:
-    """Return the best settings on one problem in words: a row for each contender, a cell for each price."""
+    """Return the best settings on one problem in words: a row for each contender, a cell for each setup."""
     paper = plan.paper
     names = words.rivals(paper, problem, "paper", "baseline", "beyond")
-    names = sorted(names, key=lambda name: words.cost(numbers, problem, name))
-    rows = [(paper.contenders[name].title, [cell(numbers, problem, name, ratio) for ratio in paper.ratios]) for name in names]
+    names = sorted(names, key=lambda name: words.cost(numbers, problem, name, paper.setups[0]))
+    rows = [
+        (paper.contenders[name].title, [cell(numbers.best(problem, name, setup)) for setup in paper.setups]) for name in names
+    ]
     return {"title": paper.settings[problem].title, "constants": constants, "rows": rows}
 
 
-def cell(numbers: Numbers, problem: str, name: str, ratio: float) -> dict:
+def cell(best: Best) -> dict:
     """Return one cell: cost, queries and bytes, and the setting."""
-    best = numbers.best(problem, name, ratio)
     if not math.isfinite(best.cost):
         return {"cost": words.count(best.cost), "spent": "", "setting": ""}
     spent = f"{words.count(best.queries)} queries, {human_bytes(best.bytes)}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnout.experiment.config import Experiment, Reader
-from turnout.prices import AtLeastOne, Selection
+from turnout.prices import AtLeastOne
 from turnout.records import Count, Positive, config
 from turnout.reproduce.papers import figure_files, folder_of, read_tables
 
@@ -38,6 +38,11 @@ class Panel:
     every: bool = False
     arbitrary: AtLeastOne = 1.0
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Who has to play on what."""
+        return [(problem, name) for problem in self.problems for name in self.contenders]
+
 
 @config
 class Local:
@@ -45,6 +50,11 @@ class Local:
 
     problem: str
     contender: str
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Who has to play on what."""
+        return [(self.problem, self.contender)]
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,11 @@ class Figure:
     caption: str
     panels: tuple[Panel, ...]
     local: tuple[Local, ...] = ()
+
+    def shown(self, problems: list[str]) -> list[Panel | Local]:
+        """Return the charts that are of `problems` only."""
+        panels = [panel for panel in self.panels if set(panel.problems) <= set(problems)]
+        return [*panels, *(local for local in self.local if local.problem in problems)]
 
 
 @dataclass(frozen=True)
@@ -97,13 +112,21 @@ class Claims:
 
 
 @dataclass(frozen=True)
+class Setup:
+    """A column of the tables: the price, C_A = `arbitrary` and C_R = 1, of getting |grad f|^2 to a share `below` of the first."""
+
+    below: float
+    arbitrary: float = 1.0
+
+
+@dataclass(frozen=True)
 class Paper:
-    """A paper: a run arrives where |grad f|^2 is at most the share `below` of that at the start; `ratios` are the C_A / C_R."""
+    """A paper: runs arrive where |grad f|^2 is a share in `below` of that at the start; `ratios` are C_A / C_R for the first."""
 
     name: str
     title: str
     authors: str
-    below: float
+    below: list[float]
     ratios: list[float]
     claims: Claims
     settings: dict[str, Setting]
@@ -111,9 +134,10 @@ class Paper:
     figures: dict[str, Figure]
 
     @property
-    def prices(self) -> list[Selection]:
-        """The prices, C_A and C_R in selections of a delegate."""
-        return [Selection(arbitrary=ratio) for ratio in self.ratios]
+    def setups(self) -> list[Setup]:
+        """The columns of the tables."""
+        first, *others = self.below
+        return [*(Setup(first, ratio) for ratio in self.ratios), *(Setup(below) for below in others)]
 
     def contender(self, problem: str, name: str) -> Contender:
         """Return a contender as it plays on a problem."""

@@ -27,13 +27,13 @@ POINTS = 200
 
 @dataclass(frozen=True)
 class Task:
-    """One contender on one problem, with all settings of its grid and all `seeds`; it arrives at a share `below`."""
+    """One contender on one problem, with all settings of its grid and all `seeds`; it arrives at each of the shares `below`."""
 
     problem: str
     name: str
     contender: Contender
     seeds: list[int]
-    below: float
+    below: list[float]
     experiment: Experiment
 
     @property
@@ -66,22 +66,24 @@ def session_of(task: Task, built: Built, cells: list[Cell]) -> Session:
 def play(task: Task, built: Built, check: Callable[[], None]) -> Frames:
     """Play `task` and return "hits" and "curves".
 
-    Hits have a row for each run: its events up to the first model with |grad f|^2 at most `below` of that at the start, null
-    where there was none. Curves have the same events and that share at some of the models of each run.
+    Hits have a row for each run and target: its events up to the first model with |grad f|^2 at most the share `below` of that at
+    the start, null where there was none. Curves have the same events and that share at some of the models of each run.
     """
-    cells = task.cells()
+    cells, last = task.cells(), min(task.below)
     session = session_of(task, built, cells)
     for _ in session.play():
         check()
-        if all(share(trace).min() <= task.below for trace in session.traces):
+        if all(share(trace).min() <= last for trace in session.traces):
             break
     hits, curves = [], []
     for cell, trace in zip(cells, session.traces, strict=True):
         mark = {"problem": task.problem, "contender": task.name, "setting": told(cell), "seed": cell.seed}
-        frame = events(trace)
-        met = np.flatnonzero(share(trace) <= task.below)
-        hits.append({**mark, **(frame.row(int(met[0]), named=True) if met.size else dict.fromkeys(frame.columns))})
-        end = int(met[0]) + 1 if met.size else len(frame)
+        frame, shares = events(trace), share(trace)
+        for below in task.below:
+            met = np.flatnonzero(shares <= below)
+            row = frame.row(int(met[0]), named=True) if met.size else dict.fromkeys(frame.columns)
+            hits.append({**mark, "below": below, **row})
+        end = int(np.argmax(shares <= last)) + 1 if shares.min() <= last else len(frame)
         kept = np.unique(np.linspace(0, end - 1, POINTS).round().astype(int))
         curves.append(frame[kept.tolist()].select(*(pl.lit(value).alias(key) for key, value in mark.items()), "*"))
     typed = {"share": pl.Float64, **dict.fromkeys(EVENTS, pl.Int64)}

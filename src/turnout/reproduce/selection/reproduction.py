@@ -6,7 +6,7 @@ from turnout.errors import UserError
 from turnout.experiment.problems import DataSpec
 from turnout.reproduce.outcome import Outcome, provenance, told
 from turnout.reproduce.papers import among, chosen, resolve
-from turnout.reproduce.selection.paper import Paper
+from turnout.reproduce.selection.paper import Local, Paper
 from turnout.reproduce.selection.paper import read_paper as read_paper
 from turnout.reproduce.selection.run import Plan, Player
 from turnout.reproduce.selection.tables import Numbers
@@ -17,7 +17,10 @@ from turnout.theory.dissimilarity import measured
 def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
     """Return the plan: the tables are made where no figures are named; data that are missing raise `UserError`."""
     names = among(paper.name, "set", paper.settings, sets)
-    plan = Plan(paper, chosen(paper, figures), not figures, names, seeds, data)
+    wanted = [figure for figure in chosen(paper, figures) if figure.shown(names)]
+    if not wanted and figures:
+        raise UserError(f"no figure asked for shows {', '.join(names)}: leave --sets or --figure out")
+    plan = Plan(paper, wanted, not figures, names, seeds, data)
     problems = [task.experiment.problem for task in plan.tasks()]
     resolve(list(dict.fromkeys(problem.data for problem in problems if isinstance(problem, DataSpec))), data)
     return plan
@@ -34,11 +37,12 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
     paper, player = plan.paper, Player(plan, folder, watch)
     player.play(plan.tasks())
     results = player.results
-    numbers = Numbers(results.hits, paper.prices)
-    wanted = {
-        (local.problem, local.contender) for figure in plan.figures for local in figure.local if local.problem in plan.problems
+    numbers = Numbers(results.hits, paper.setups)
+    runs = [chart for figure in plan.figures for chart in figure.shown(plan.problems) if isinstance(chart, Local)]
+    local = {
+        run: player.steps(run.problem, run.contender, numbers.best(run.problem, run.contender, paper.setups[0]).setting)
+        for run in runs
     }
-    local = {key: player.steps(*key, numbers.best(*key).setting) for key in wanted}
     figures = [draw(figure, paper, results.curves, numbers, plan.problems, local) for figure in plan.figures]
     many = results.hits.height
     facts = provenance(paper.name, command) | {

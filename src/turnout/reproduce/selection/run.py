@@ -28,9 +28,8 @@ class Plan:
 
     def tasks(self) -> list[Task]:
         """Return what has to be played, problem by problem."""
-        panels = [panel for figure in self.figures for panel in figure.panels]
-        shown = {(problem, name) for panel in panels for problem in panel.problems for name in panel.contenders}
-        shown |= {(local.problem, local.contender) for figure in self.figures for local in figure.local}
+        charts = [chart for figure in self.figures for chart in figure.shown(self.problems)]
+        shown = {pair for chart in charts for pair in chart.pairs}
         settings = [self.paper.settings[name] for name in self.problems]
         return [
             self.task(setting.name, name)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from turnout.prices import Price, Selection
+from turnout.prices import Selection
+from turnout.reproduce.selection.paper import Setup
 
 CELL = ["problem", "contender", "setting"]
 
@@ -25,32 +26,32 @@ class Best:
 
 
 class Numbers:
-    """The best settings, looked up by problem, contender and price."""
+    """The best settings, looked up by problem, contender and setup."""
 
-    def __init__(self, hits: pl.DataFrame, prices: list[Selection]):
-        self._best = {(price.arbitrary, *key): best for price in prices for key, best in cheapest(hits, price).items()}
+    def __init__(self, hits: pl.DataFrame, setups: list[Setup]):
+        self._best = {(*key, setup): best for setup in setups for key, best in cheapest(hits, setup).items()}
 
-    def best(self, problem: str, contender: str, arbitrary: float = 1.0) -> Best:
-        """Return the best setting where C_A = `arbitrary` and C_R = 1."""
-        return self._best.get((arbitrary, problem, contender), Best("", math.nan, math.nan, math.nan))
+    def best(self, problem: str, contender: str, setup: Setup) -> Best:
+        """Return the best setting for a setup."""
+        return self._best.get((problem, contender, setup), Best("", math.nan, math.nan, math.nan))
 
     def rows(self) -> list[dict]:
         """Return all of them as plain data; a cost that is not finite is None."""
         return [
-            {"arbitrary": ratio, "problem": problem, "contender": contender}
+            {"problem": problem, "contender": contender, **vars(setup)}
             | {key: value if isinstance(value, str) or math.isfinite(value) else None for key, value in vars(best).items()}
-            for (ratio, problem, contender), best in self._best.items()
+            for (problem, contender, setup), best in self._best.items()
         ]
 
 
-def cheapest(hits: pl.DataFrame, price: Price) -> dict[tuple[str, str], Best]:
-    """Return the best setting of each problem and contender at `price`.
+def cheapest(hits: pl.DataFrame, setup: Setup) -> dict[tuple[str, str], Best]:
+    """Return the best setting of each problem and contender for a setup.
 
     Medians of an even number of seeds are the larger of the two in the middle, so that infinity does no harm.
     """
-    both = pl.col("bytes_down") + pl.col("bytes_up")
-    spent = {"cost": spending(price), "queries": pl.col("queries_slowest"), "bytes": both}
-    filled = hits.with_columns(value.cast(pl.Float64).fill_null(math.inf).alias(name) for name, value in spent.items())
+    mine, both = hits.filter(pl.col("below") == setup.below), pl.col("bytes_down") + pl.col("bytes_up")
+    spent = {"cost": spending(setup.arbitrary), "queries": pl.col("queries_slowest"), "bytes": both}
+    filled = mine.with_columns(value.cast(pl.Float64).fill_null(math.inf).alias(name) for name, value in spent.items())
     middle = [pl.col(name).quantile(0.5, interpolation="higher") for name in spent]
     found = filled.group_by(CELL, maintain_order=True).agg(middle).sort("cost", "queries", maintain_order=True)
     first = found.group_by("problem", "contender", maintain_order=True).first()
@@ -60,10 +61,10 @@ def cheapest(hits: pl.DataFrame, price: Price) -> dict[tuple[str, str], Best]:
     }
 
 
-def spending(price: Price) -> pl.Expr:
-    """Return the cost of a row of events under `price`."""
+def spending(arbitrary: float) -> pl.Expr:
+    """Return the cost of a row of events where C_A = `arbitrary` and C_R = 1."""
     names = ("draws_arbitrary", "draws_random", "draws_delegate", "reasks")
-    return price.cost({name: pl.col(name) for name in names})
+    return Selection(arbitrary=arbitrary).cost({name: pl.col(name) for name in names})
 
 
 def exponent(sizes: list[float], costs: list[float]) -> float:

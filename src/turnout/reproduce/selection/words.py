@@ -3,7 +3,7 @@
 import math
 
 from turnout.report.words import listed, number
-from turnout.reproduce.selection.paper import Paper
+from turnout.reproduce.selection.paper import Paper, Setup
 from turnout.reproduce.selection.tables import Best, Numbers, exponent
 
 
@@ -14,7 +14,7 @@ def verdict(paper: Paper, numbers: Numbers, problems: list[str], sizes: dict[str
     grown = [growth(paper, numbers, sizes)] if set(claims.growth) <= set(problems) else []
     better = [beyond(paper, numbers, problem, name) for problem in compared for name in rivals(paper, problem, "beyond")]
     return [
-        *(least(paper, numbers, name) for name in compared),
+        *(least(paper, numbers, name, setup) for name in compared for setup in paper.setups if setup.arbitrary == 1),
         *(prices(paper, numbers, name) for name in compared),
         *grown,
         *better,
@@ -26,18 +26,18 @@ def rivals(paper: Paper, problem: str, *roles: str) -> list[str]:
     return [name for name in paper.settings[problem].contenders if paper.contenders[name].role in roles]
 
 
-def least(paper: Paper, numbers: Numbers, problem: str) -> str:
+def least(paper: Paper, numbers: Numbers, problem: str, setup: Setup) -> str:
     """Say who needs the least communication where all selections cost the same."""
     best = paper.claims.best
-    order = sorted(rivals(paper, problem, "paper", "baseline"), key=lambda name: cost(numbers, problem, name))
+    order = sorted(rivals(paper, problem, "paper", "baseline"), key=lambda name: cost(numbers, problem, name, setup))
     first, second = (name for name in order[:2])
-    mine = numbers.best(problem, best)
+    mine = numbers.best(problem, best, setup)
     holds = "holds" if first == best else "does not hold"
     others = second if first == best else first
     return (
-        f"On {paper.settings[problem].title}, at C_A = C_R = 1 and each at the best of its grid, {paper.contenders[best].title} "
-        f"needs {spent(mine)}, and {paper.contenders[others].title}, the cheapest of the others, "
-        f"{spent(numbers.best(problem, others))}: the claim that it needs the least communication of all {holds}."
+        f"On {paper.settings[problem].title}, down to {setup.below:g} at C_A = C_R = 1 and each at the best of its grid, "
+        f"{paper.contenders[best].title} needs {spent(mine)}, and {paper.contenders[others].title}, the cheapest of the others, "
+        f"{spent(numbers.best(problem, others, setup))}: the claim that it needs the least communication of all {holds}."
     )
 
 
@@ -46,7 +46,7 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
     low, high = min(paper.ratios), max(paper.ratios)
     grown = []
     for name in (paper.claims.best, paper.claims.renewing):
-        cheap, dear = (cost(numbers, problem, name, ratio) for ratio in (low, high))
+        cheap, dear = (cost(numbers, problem, name, Setup(paper.below[0], ratio)) for ratio in (low, high))
         times = f"{number(dear / cheap)} times as much" if math.isfinite(dear) else count(dear)
         grown.append(f"{paper.contenders[name].title} costs {times}")
     return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
@@ -55,7 +55,7 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
 def growth(paper: Paper, numbers: Numbers, sizes: dict[str, float]) -> str:
     """Say with which power of n_m the cost grows."""
     claims = paper.claims
-    costs = [cost(numbers, name, claims.best) for name in claims.growth]
+    costs = [cost(numbers, name, claims.best, paper.setups[0]) for name in claims.growth]
     found = exponent([sizes[name] for name in claims.growth], costs)
     met = "met" if abs(found - claims.exponent) <= claims.within else "not met"
     return (
@@ -67,7 +67,7 @@ def growth(paper: Paper, numbers: Numbers, sizes: dict[str, float]) -> str:
 
 def beyond(paper: Paper, numbers: Numbers, problem: str, name: str) -> str:
     """Say how near a method that knows no constants comes to the best of the grid."""
-    mine, best = cost(numbers, problem, name), cost(numbers, problem, paper.claims.best)
+    mine, best = (cost(numbers, problem, each, paper.setups[0]) for each in (name, paper.claims.best))
     met = "met" if mine <= paper.claims.factor * best else "not met"
     return (
         f"On {paper.settings[problem].title}, {paper.contenders[name].title} costs {count(mine)}, {number(mine / best)} times "
@@ -75,9 +75,9 @@ def beyond(paper: Paper, numbers: Numbers, problem: str, name: str) -> str:
     )
 
 
-def cost(numbers: Numbers, problem: str, name: str, ratio: float = 1.0) -> float:
+def cost(numbers: Numbers, problem: str, name: str, setup: Setup) -> float:
     """Return the median cost of the best setting."""
-    return numbers.best(problem, name, ratio).cost
+    return numbers.best(problem, name, setup).cost
 
 
 def spent(best: Best) -> str:
