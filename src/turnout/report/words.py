@@ -39,6 +39,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
 
 
+def count(value: float | None) -> str:
+    """Write a median count: infinity is one that was not reached, NaN or None one that was not played."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if math.isfinite(value) else "not reached"
+
+
 def human_bytes(count: float) -> str:
     """Write a number of bytes in decimal units: 1 kB is 1,000 bytes."""
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -36,11 +36,15 @@ def quartiles(rows: pl.DataFrame, names: dict[str, str], key: str, x: str, y: st
         .sort(key, x)
     )
     points = [{**row, "label": names[row.pop(key)]} for row in map(compact, found.iter_rows(named=True))]
-    labels = list(names.values())
-    common = alt.Chart(alt.Data(values=points)).encode(x=alt.X(f"{x}:Q", title=x), color=colored(labels))
+    return banded(points, list(names.values()), alt.X(f"{x}:Q", title=x), title)
+
+
+def banded(points: list[dict], labels: list[str], x: alt.X, title: str, columns: int = 3) -> Panel:
+    """Draw a line through the "median" of the points of each label, with a band from "low" to "high", on a log axis."""
+    common = alt.Chart(alt.Data(values=points)).encode(x=x, color=colored(labels, columns))
     band = common.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
     line = common.mark_line(strokeWidth=2).encode(
-        y=log_axis([row["median"] for row in points], "median:Q"), strokeDash=dashed(labels)
+        y=log_axis([row["median"] for row in points], "median:Q"), strokeDash=dashed(labels, columns)
     )
     return finished([band, line], title)
 

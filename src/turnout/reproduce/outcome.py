@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from turnout.errors import UserError
 from turnout.experiment.summary import PACKAGES
 
 
@@ -20,6 +21,12 @@ def provenance(paper: str, command: str) -> dict:
     """Return the facts that every summary has."""
     versions = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
     return {"paper": paper, "command": command, "turnout": version("turnout"), "versions": versions}
+
+
+def untimed(paper: str, every_run: bool) -> None:
+    """Raise `UserError` where every run is to be timed, which is not done for `paper`."""
+    if every_run:
+        raise UserError(f"{paper} is not timed run by run: leave --one-by-one out")
 
 
 def told(runs: int, tasks: int, seconds: float, reused: int) -> str:

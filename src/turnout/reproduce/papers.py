@@ -45,6 +45,14 @@ def among(paper: str, what: str, known: Iterable[str], names: list[str] | None) 
     return names or list(known)
 
 
+def charted(paper, figures: list[str], names: list[str]) -> list:
+    """Return those of `figures`, or of all where there are none, that have charts of `names`; some have to, where asked for."""
+    found = [figure for figure in chosen(paper, figures) if figure.shown(names)]
+    if figures and not found:
+        raise UserError(f"no figure asked for shows {', '.join(names)}: leave --sets or --figure out")
+    return found
+
+
 def resolve(names: list[str], data: Path | None) -> list[str]:
     """Return the data sets `names`, known ones or files in `data`, as `load` finds them; those missing are named at once."""
     files = {name: str(data / name) for name in names if data is not None and name not in CATALOGUE and (data / name).is_file()}

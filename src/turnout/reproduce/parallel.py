@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from typing import Any
 
 SIDE_BY_SIDE = 2
@@ -18,3 +19,12 @@ def side_by_side(tasks: Sequence, play: Callable[[Any, int], Any], keep: Callabl
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def group_by_group(tasks: Sequence, key: Callable[[Any], str], play: Callable[[str, list, int], None]) -> None:
+    """Call play(name, group, done) for each run of `tasks` with the same name `key(task)`, `done` being how many came before."""
+    done = 0
+    for name, group in groupby(tasks, key=key):
+        mine = list(group)
+        play(name, mine, done)
+        done += len(mine)

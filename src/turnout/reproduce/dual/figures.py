@@ -9,7 +9,7 @@ from turnout.reproduce.dual.paper import Figure, Panel, Paper
 
 def draw(figure: Figure, paper: Paper, rounds: pl.DataFrame, sets: list[str]) -> page.Drawn:
     """Draw the panels of `figure` that are of one of `sets`."""
-    panels = [drawn(panel, paper, rounds) for panel in figure.panels if panel.set in sets]
+    panels = [drawn(panel, paper, rounds) for panel in figure.shown(sets)]
     return page.Drawn(figure.name, figure.title, figure.caption, panels)
 
 

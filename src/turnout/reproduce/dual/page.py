@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from turnout.experiment.files import write
+from turnout.report.words import count
 from turnout.reproduce.dual import words
 from turnout.reproduce.dual.paper import Paper, Setting, Setup
 from turnout.reproduce.dual.run import Plan
@@ -59,17 +60,13 @@ def counts(paper: Paper, numbers: Numbers, setting: Setting) -> dict:
     }
 
 
-def cell(paper: Paper, numbers: Numbers, setting: Setting, name: str, setup: Setup) -> dict:
-    """Return one cell: rounds, exchanges and bytes, and what others found."""
+def cell(paper: Paper, numbers: Numbers, setting: Setting, name: str, setup: Setup) -> list[str]:
+    """Return the lines of one cell: rounds, exchanges and bytes, and what others found."""
     rounds, exchanges, sent = (numbers.cost(setting.name, name, setup, what) for what in COSTS)
-    reached = f"{words.count(exchanges)} exchanges, {words.size(sent)}" if math.isfinite(rounds) else ""
+    reached = f"{count(exchanges)} exchanges, {words.size(sent)}" if math.isfinite(rounds) else ""
     others = {source: found.counts.get((setting.name, name, setup)) for source, found in published(paper).items()}
-    most = setting.rounds[setup.tau]
-    return {
-        "rounds": f">{most}" if rounds == math.inf else words.count(rounds),
-        "spent": reached,
-        "others": ", ".join(f"{source} {value}" for source, value in others.items() if value is not None),
-    }
+    said = ", ".join(f"{source} {value}" for source, value in others.items() if value is not None)
+    return [f">{setting.rounds[setup.tau]}" if rounds == math.inf else count(rounds), reached, said]
 
 
 def accuracies(paper: Paper, numbers: Numbers, setting: Setting) -> dict:

@@ -49,6 +49,10 @@ class Figure:
     caption: str
     panels: tuple[Panel, ...]
 
+    def shown(self, sets: list[str]) -> list[Panel]:
+        """Return the charts that are of one of `sets`."""
+        return [panel for panel in self.panels if panel.set in sets]
+
 
 @config
 class Contender:

@@ -2,23 +2,19 @@
 
 from pathlib import Path
 
-from turnout.errors import UserError
 from turnout.reproduce.dual.paper import Paper
 from turnout.reproduce.dual.paper import read_paper as read_paper
 from turnout.reproduce.dual.run import Plan, Player
 from turnout.reproduce.dual.tables import Numbers, accuracies, hits, medians
-from turnout.reproduce.outcome import Outcome, provenance, told
-from turnout.reproduce.papers import among, chosen, resolve
+from turnout.reproduce.outcome import Outcome, provenance, told, untimed
+from turnout.reproduce.papers import among, charted, resolve
 from turnout.reproduce.store import Watch
 
 
 def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
     """Return the plan: the tables are made where no figures are named; data that are missing raise `UserError`."""
     names = among(paper.name, "set", paper.settings, sets)
-    wanted = [figure for figure in chosen(paper, figures) if any(panel.set in names for panel in figure.panels)]
-    if not wanted and figures:
-        raise UserError(f"no figure asked for shows {', '.join(names)}: leave --sets or --figure out")
-    plan = Plan(paper, wanted, not figures, names, seeds, data)
+    plan = Plan(paper, charted(paper, figures, names), not figures, names, seeds, data)
     problems = [task.experiment.problem for task in plan.tasks()]
     files = [name for problem in problems for name in (problem.data, problem.test) if name is not None]
     resolve(list(dict.fromkeys(files)), data)
@@ -31,8 +27,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
     from turnout.reproduce.dual.figures import draw
     from turnout.reproduce.dual.page import write_all
 
-    if every_run:
-        raise UserError(f"{plan.paper.name} is not timed run by run: leave --one-by-one out")
+    untimed(plan.paper.name, every_run)
     paper, player = plan.paper, Player(plan, folder, watch)
     player.play(plan.tasks())
     results = player.results

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +11,7 @@ from turnout.experiment.folder import Built, build
 from turnout.optimum import solve
 from turnout.reproduce.dual.paper import Figure, Paper, Setting
 from turnout.reproduce.dual.play import Task, play
-from turnout.reproduce.parallel import side_by_side
+from turnout.reproduce.parallel import group_by_group, side_by_side
 from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
 
 
@@ -72,11 +71,7 @@ class Player:
 
     def play(self, tasks: list[Task]) -> None:
         """Play those of `tasks` that are not kept; one set after another, so that only one is in memory."""
-        done = 0
-        for name, group in groupby(tasks, key=lambda task: task.set):
-            mine = list(group)
-            self._play_set(name, mine, done, len(tasks))
-            done += len(mine)
+        group_by_group(tasks, lambda task: task.set, partial(self._play_set, many=len(tasks)))
 
     def _play_set(self, name: str, tasks: list[Task], done: int, many: int) -> None:
         self.watch(f"{name}, least value", done, many)

@@ -2,7 +2,7 @@
 
 import math
 
-from turnout.report.words import human_bytes, listed, number
+from turnout.report.words import count, human_bytes, listed
 from turnout.reproduce.dual.paper import Paper, Setting, Setup
 from turnout.reproduce.dual.tables import COSTS, Numbers
 
@@ -154,13 +154,6 @@ def both(numbers: Numbers, name: str, contender: str, setup: Setup) -> str:
     """Write rounds and bytes, such as "28 rounds and 52.7 MB"."""
     rounds, sent = (numbers.cost(name, contender, setup, what) for what in ("rounds", "bytes"))
     return "more rounds than were played" if rounds == math.inf else f"{count(rounds)} rounds and {size(sent)}"
-
-
-def count(value: float | None) -> str:
-    """Write a median count: infinity is one that was not reached, NaN one that was not played."""
-    if value is None or math.isnan(value):
-        return "–"
-    return number(value) if math.isfinite(value) else "not reached"
 
 
 def size(value: float) -> str:

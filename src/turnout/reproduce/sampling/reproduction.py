@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from turnout.errors import UserError
-from turnout.reproduce.outcome import Outcome, provenance, told
+from turnout.reproduce.outcome import Outcome, provenance, told, untimed
 from turnout.reproduce.papers import chosen
 from turnout.reproduce.sampling.paper import Paper
 from turnout.reproduce.sampling.paper import read_paper as read_paper
@@ -25,8 +25,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
     from turnout.reproduce.sampling.figures import draw
     from turnout.reproduce.sampling.page import write_all
 
-    if every_run:
-        raise UserError(f"{plan.paper.name} is not timed run by run: leave --one-by-one out")
+    untimed(plan.paper.name, every_run)
     paper, player = plan.paper, Player(plan, folder, watch)
     player.play(plan.tasks())
     results = player.results

@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 
 from turnout.reproduce import page
-from turnout.reproduce.charts import colored, compact, dashed, finished, log_axis
+from turnout.reproduce.charts import banded, colored, compact, finished, log_axis
 from turnout.reproduce.selection.paper import Figure, Panel, Paper, Setup
 from turnout.reproduce.selection.tables import Numbers, spending
 
@@ -31,19 +31,13 @@ def drawn(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers) ->
     rows = [
         {"label": label, **row}
         for label, runs in lines(panel, paper, curves.with_columns(x=x.cast(pl.Float64)), numbers)
-        for row in quartiles(runs)
+        for row in compared(runs)
     ]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     named = "queries of the slowest clients" if panel.against == "queries" else "cost"
     at = f", C_A = {panel.arbitrary:g}" if panel.arbitrary > 1 else ""
     title = f"{', '.join(paper.settings[name].title for name in panel.problems)}{at}: |∇f|², share of the start"
-    points = [compact(row) for row in rows]
-    common = alt.Chart(alt.Data(values=points)).encode(x=alt.X("x:Q", title=named), color=colored(labels, 2))
-    band = common.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
-    line = common.mark_line(strokeWidth=2).encode(
-        y=log_axis([row["median"] for row in points], "median:Q"), strokeDash=dashed(labels, 2)
-    )
-    return finished([band, line], title)
+    return banded([compact(row) for row in rows], labels, alt.X("x:Q", title=named), title, columns=2)
 
 
 def lines(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers):
@@ -60,7 +54,7 @@ def lines(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers):
                 yield title, mine.filter(pl.col("setting") == best)
 
 
-def quartiles(runs: pl.DataFrame) -> list[dict]:
+def compared(runs: pl.DataFrame) -> list[dict]:
     """Return the quartiles over the seeds of the last share that each run had seen at some x, up to where the first one ends."""
     each = [
         (frame["x"].to_numpy(), frame["share"].to_numpy()) for _, frame in runs.sort("x").group_by("seed", maintain_order=True)

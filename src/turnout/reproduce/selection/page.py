@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from turnout.experiment.files import write
-from turnout.report.words import human_bytes
+from turnout.report.words import count, human_bytes
 from turnout.reproduce.page import PART, Drawn, write_page
 from turnout.reproduce.selection import words
 from turnout.reproduce.selection.run import Plan
@@ -49,9 +49,8 @@ def table(plan: Plan, numbers: Numbers, problem: str, constants: dict) -> dict:
     return {"title": paper.settings[problem].title, "constants": constants, "rows": rows}
 
 
-def cell(best: Best) -> dict:
-    """Return one cell: cost, queries and bytes, and the setting."""
+def cell(best: Best) -> list[str]:
+    """Return the lines of one cell: cost, queries and bytes, and the setting."""
     if not math.isfinite(best.cost):
-        return {"cost": words.count(best.cost), "spent": "", "setting": ""}
-    spent = f"{words.count(best.queries)} queries, {human_bytes(best.bytes)}"
-    return {"cost": words.count(best.cost), "spent": spent, "setting": best.setting}
+        return [count(best.cost)]
+    return [count(best.cost), f"{count(best.queries)} queries, {human_bytes(best.bytes)}", best.setting]

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from turnout.errors import UserError
 from turnout.experiment.problems import DataSpec
-from turnout.reproduce.outcome import Outcome, provenance, told
-from turnout.reproduce.papers import among, chosen, resolve
+from turnout.reproduce.outcome import Outcome, provenance, told, untimed
+from turnout.reproduce.papers import among, charted, resolve
 from turnout.reproduce.selection.paper import Local, Paper
 from turnout.reproduce.selection.paper import read_paper as read_paper
 from turnout.reproduce.selection.run import Plan, Player
@@ -17,10 +16,7 @@ from turnout.theory.dissimilarity import measured
 def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
     """Return the plan: the tables are made where no figures are named; data that are missing raise `UserError`."""
     names = among(paper.name, "set", paper.settings, sets)
-    wanted = [figure for figure in chosen(paper, figures) if figure.shown(names)]
-    if not wanted and figures:
-        raise UserError(f"no figure asked for shows {', '.join(names)}: leave --sets or --figure out")
-    plan = Plan(paper, wanted, not figures, names, seeds, data)
+    plan = Plan(paper, charted(paper, figures, names), not figures, names, seeds, data)
     problems = [task.experiment.problem for task in plan.tasks()]
     resolve(list(dict.fromkeys(problem.data for problem in problems if isinstance(problem, DataSpec))), data)
     return plan
@@ -32,8 +28,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
     from turnout.reproduce.selection.figures import draw
     from turnout.reproduce.selection.page import write_all
 
-    if every_run:
-        raise UserError(f"{plan.paper.name} is not timed run by run: leave --one-by-one out")
+    untimed(plan.paper.name, every_run)
     paper, player = plan.paper, Player(plan, folder, watch)
     player.play(plan.tasks())
     results = player.results

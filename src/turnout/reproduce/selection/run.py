@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import polars as pl
 
 from turnout.experiment.folder import Built, build
-from turnout.reproduce.parallel import side_by_side
+from turnout.reproduce.parallel import group_by_group, side_by_side
 from turnout.reproduce.selection.local import steps
 from turnout.reproduce.selection.paper import Figure, Paper
 from turnout.reproduce.selection.play import Task, play
@@ -69,11 +68,7 @@ class Player:
 
     def play(self, tasks: list[Task]) -> None:
         """Play those of `tasks` that are not kept, one problem after another."""
-        done = 0
-        for name, group in groupby(tasks, key=lambda task: task.problem):
-            mine = list(group)
-            self._play_problem(name, mine, done, len(tasks))
-            done += len(mine)
+        group_by_group(tasks, lambda task: task.problem, partial(self._play_problem, many=len(tasks)))
 
     def _play_problem(self, name: str, tasks: list[Task], done: int, many: int) -> None:
         built = self.built[name] = build(tasks[0].experiment, self.plan.data)

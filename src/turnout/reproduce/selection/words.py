@@ -2,7 +2,7 @@
 
 import math
 
-from turnout.report.words import listed, number
+from turnout.report.words import count, listed, number
 from turnout.reproduce.selection.paper import Paper, Setup
 from turnout.reproduce.selection.tables import Best, Numbers, exponent
 
@@ -83,10 +83,3 @@ def cost(numbers: Numbers, problem: str, name: str, setup: Setup) -> float:
 def spent(best: Best) -> str:
     """Write a cost with its queries, such as "107 (1,219 queries)"."""
     return f"{count(best.cost)} ({count(best.queries)} queries)" if math.isfinite(best.cost) else "more than was played"
-
-
-def count(value: float) -> str:
-    """Write a median count: infinity is one that was not reached, NaN one that was not played."""
-    if math.isnan(value):
-        return "–"
-    return f"{value:,.0f}" if math.isfinite(value) else "not reached"
