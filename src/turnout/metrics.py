@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.engines.quality import NAMES as SAMPLING
-from turnout.engines.storage import over_rows, total
+from turnout.engines.storage import objective, over_rows, total
 from turnout.optimum import Optimum
 
 TEST = ("test_value", "test_accuracy")
@@ -20,12 +20,11 @@ DIVERGED = 1e12
 
 def evaluate(names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree, test=None) -> dict[str, Float[Array, ""]]:
     """Return the metrics `names` at x, `storage` and `test` holding the rows to train and to test with."""
-    problem = storage.problem
     found, value = {}, jnp.zeros(())
     if "gradient" in names:
-        value, gradient = jax.tree.map(jnp.add, total(storage, "value_and_grad", x), jax.value_and_grad(problem.regulariser)(x))
+        value, gradient = objective(storage, "value_and_grad", x)
     elif {"value", "gap"} & set(names):
-        value = total(storage, "value", x) + problem.regulariser(x)
+        value = objective(storage, "value", x)
     if "value" in names:
         found["value"] = value
     if "gap" in names:

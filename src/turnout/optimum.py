@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
@@ -27,7 +26,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
     from scipy.optimize import minimize
     from scipy.sparse.linalg import LinearOperator, cg
 
-    from turnout.engines.storage import store, total
+    from turnout.engines.storage import objective, store
 
     if not problem.strongly_convex:
         raise UserError(f"the optimum of {type(problem).__name__} is not known: take the metric 'value' or 'gradient'")
@@ -37,9 +36,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
 
         @jax.jit
         def value_and_grad(storage, x):
-            x = unravel(x)
-            parts = total(storage, "value_and_grad", x), jax.value_and_grad(storage.problem.regulariser)(x)
-            value, gradient = jax.tree.map(jnp.add, *parts)
+            value, gradient = objective(storage, "value_and_grad", unravel(x))
             return value, ravel_pytree(gradient)[0]
 
         @jax.jit

@@ -134,6 +134,11 @@ def total(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
     return over_rows(storage, lambda rows, share: derivative(order, lambda y: row_sum(problem, y, rows, share))(x))
 
 
+def objective(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
+    """The oracle `order` ("value", "value_and_grad") of f."""
+    return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
+
+
 def over_rows(storage: Blocks | Tiles, part) -> Any:
     """Sum `part(rows, share)` over all rows, at most WHOLE of them at a time."""
     rows, share = storage.flat(), jnp.asarray(storage.row_share)

@@ -4,14 +4,13 @@ import math
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from turnout.algorithms.icgm import Icgm
 from turnout.algorithms.passes import cohort_size
-from turnout.engines.storage import store, total
+from turnout.engines.storage import objective, store
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.prices import Selection
@@ -20,8 +19,7 @@ from turnout.samplers import Delegate
 from turnout.samplers.base import samplers_in
 from turnout.session import bind, scope
 from turnout.theory.complexities import TABLE
-from turnout.theory.constants import each_client
-from turnout.theory.dissimilarity import measured
+from turnout.theory.dissimilarity import gradients_at, measured
 from turnout.theory.selection import Case, doubt, practical, rg_saga, rg_svrg
 from turnout.theory.shares import client_weights
 
@@ -86,22 +84,18 @@ def at_start(problem: Problem, start: PyTree) -> tuple[float, float]:
 
     with jax.enable_x64(True):
         storage = store(problem)
-        x, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), start))
+        (known,) = gradients_at(problem, [start])
+        unravel = ravel_pytree(start)[1]
 
         @jax.jit
         def value_and_grad(storage, x):
-            parts = total(storage, "value_and_grad", unravel(x)), jax.value_and_grad(storage.problem.regulariser)(unravel(x))
-            value, gradient = jax.tree.map(jnp.add, *parts)
+            value, gradient = objective(storage, "value_and_grad", unravel(x))
             return value, ravel_pytree(gradient)[0]
-
-        @jax.jit
-        def gradients(storage, x):
-            return each_client(storage, lambda oracle, x: oracle("value_and_grad", unravel(x))[1], x)
 
         def oracle(x):
             value, gradient = value_and_grad(storage, x)
             return float(value), np.asarray(gradient)
 
-        lowest = minimize(oracle, np.asarray(x), jac=True, method="L-BFGS-B", options={"maxiter": 2000}).fun
-        each = np.asarray(gradients(storage, x))
-        return oracle(x)[0] - float(lowest), float(np.sqrt(np.mean(np.sum((each - each.mean(0)) ** 2, axis=1))))
+        lowest = minimize(oracle, known.x, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).fun
+        apart = known.gradients - known.gradients.mean(0)
+        return oracle(known.x)[0] - float(lowest), float(np.sqrt(np.mean(np.sum(apart**2, axis=1))))

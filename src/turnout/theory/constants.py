@@ -50,7 +50,7 @@ class DesignConstants(NamedTuple):
 def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
     """Compute the derivatives at the minimiser of f: `optimum`, as `optimum.solve` returns it, or else found here."""
     # The engines stand above the theory, whose bounds algorithms use, so that they are imported late.
-    from turnout.engines.storage import store, total
+    from turnout.engines.storage import objective, store
     from turnout.optimum import solve
 
     found = solve(problem) if optimum is None else optimum
@@ -65,8 +65,7 @@ def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
         @jax.jit
         def hessian(storage, x):
             def gradient(x):
-                parts = total(storage, "value_and_grad", unravel(x))[1], jax.grad(storage.problem.regulariser)(unravel(x))
-                return ravel_pytree(jax.tree.map(jnp.add, *parts))[0]
+                return ravel_pytree(objective(storage, "value_and_grad", unravel(x))[1])[0]
 
             directions = jnp.eye(x.size, dtype=x.dtype)
             return jax.lax.map(lambda v: jax.jvp(gradient, (x,), (v,))[1], directions, batch_size=min(TOGETHER, x.size))

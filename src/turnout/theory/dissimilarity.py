@@ -100,7 +100,7 @@ def along(problem: Problem, points: Sequence[PyTree], delegate: int = 0) -> list
         raise UserError(f"constants along a run need two points or more, but got {len(points)}")
     weights = client_weights(problem.population)
     with jax.enable_x64(True):
-        return [_step(*ends, weights, delegate) for ends in pairwise(_gradients(problem, points))]
+        return [_step(*ends, weights, delegate) for ends in pairwise(gradients_at(problem, points))]
 
 
 def check_delegate(problem: Problem, delegate: int) -> None:
@@ -127,8 +127,8 @@ def _step(a: Known, b: Known, weights: Float[np.ndarray, " n"], delegate: int) -
     return Dissimilarity(*map(float, found))
 
 
-def _gradients(problem: Problem, points: Iterable[PyTree]) -> Iterator[Known]:
-    """Every client's gradient at one point after the other."""
+def gradients_at(problem: Problem, points: Iterable[PyTree]) -> Iterator[Known]:
+    """Yield every client's gradient at one of `points` after the other, in double precision."""
     storage, unravel = _stored(problem)
 
     @jax.jit
