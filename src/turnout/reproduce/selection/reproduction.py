@@ -10,7 +10,6 @@ from turnout.reproduce.selection.paper import read_paper as read_paper
 from turnout.reproduce.selection.run import Plan, Player
 from turnout.reproduce.selection.tables import Numbers
 from turnout.reproduce.store import Watch
-from turnout.theory.dissimilarity import measured
 
 
 def plan_of(paper: Paper, figures: list[str], sets: list[str] | None, seeds: int, data: Path | None) -> Plan:
@@ -51,8 +50,7 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
 
 
 def facts_of(player: Player, name: str) -> dict:
-    """Return n, m and the constants at the start of a problem."""
-    problem = player.built[name].problem
+    """Return n, m and the constants of a problem."""
     task = next(task for task in player.results.tasks if task.problem == name)
-    constants = {key: round(value, 6) for key, value in measured(problem)._asdict().items()}
-    return {"n": problem.clients, "m": task.experiment.algorithm.sampler.size, **constants}
+    constants = {key: round(value, 6) for key, value in player.constants(name).items()}
+    return {"n": player.built[name].problem.clients, "m": task.experiment.algorithm.sampler.size, **constants}

@@ -12,6 +12,7 @@ from turnout.reproduce.selection.local import steps
 from turnout.reproduce.selection.paper import Figure, Paper
 from turnout.reproduce.selection.play import Task, play
 from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
+from turnout.theory.dissimilarity import measured
 
 
 @dataclass(frozen=True)
@@ -85,3 +86,13 @@ class Player:
         mark = mark_of(built.digest, repr(task), setting)
         kept = self.store.played(f"{task.stem}-steps", mark, lambda: {"steps": steps(task, built, setting)})
         return kept.frames["steps"]
+
+    def constants(self, problem: str) -> dict[str, float]:
+        """Return the measured constants of a problem by name."""
+        built = self.built[problem]
+        kept = self.store.played(
+            f"{problem}-constants",
+            mark_of(built.digest),
+            lambda: {"constants": pl.DataFrame([measured(built.problem)._asdict()])},
+        )
+        return kept.frames["constants"].row(0, named=True)
