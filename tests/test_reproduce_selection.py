@@ -44,8 +44,15 @@ def tiny(paper):
     )
     figures = {"1": Figure("1", "both", "a caption", panels, (Local(problem="quadratic", contender="rg-saga"),))}
     claims = Claims(
-        compared=["quadratic"], best="rg-saga", renewing="gd", growth=["n-10"], exponent=0.5, within=0.1, factor=1.5
-    )  # fmt: skip
+        compared=["quadratic"],
+        best="rg-saga",
+        passes=["passes-1", "passes-2"],
+        renewing="gd",
+        growth=["n-10"],
+        exponent=0.5,
+        within=0.1,
+        factor=1.5,
+    )
     return replace(
         paper,
         below=[1e-3, 1e-4],
@@ -176,6 +183,16 @@ def test_the_verdict_fits_the_growth_and_compares_prices(paper):
     )
     assert "I-CGM, RG-SAGA costs 1 times as much" in words.prices(paper, flat, "quadratic")
     assert f"RG-SVRG costs {300 / 110:.4g} times" in words.prices(paper, flat, "quadratic")
+
+
+def test_the_verdict_compares_the_rule_for_initial_passes_with_the_best_number_of_them(paper):
+    frame = made(rg_saga={"": [110] * 3}, passes_1={"": [130] * 3}, passes_2={"": [60] * 3})
+    hits = frame.with_columns(draws_arbitrary=pl.Series([0] * 3 + [10] * 3 + [20] * 3))
+    sentence = words.passes(paper, Numbers(hits, paper.setups), "quadratic")
+    assert "2, 0, 0 and 0 initial passes at C_A = 1, 5, 10 and 20" in sentence and "cost 1, 1, 1 and 1 times the best" in sentence
+    hits = hits.with_columns(draws_arbitrary=pl.Series([0] * 3 + [10] * 3 + [5] * 3))
+    sentence = words.passes(paper, Numbers(hits, paper.setups), "quadratic")
+    assert f"cost 1, {110 / 85:.4g}, 1 and 1 times" in sentence
 
 
 def test_what_cannot_be_played_is_told_in_one_sentence(paper, monkeypatch):

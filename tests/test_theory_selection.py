@@ -50,7 +50,7 @@ def test_the_constants_of_the_proofs_satisfy_their_conditions():
 @given(case=cases())
 def test_the_parameters_meet_what_corollary_3_2_asks(method, case):
     """The estimator's error is within condition (7), term by term, and T rounds are then enough for epsilon."""
-    (lam, beta, probability, refresh), rounds, *_ = PROMISES[method](case)
+    (lam, beta, probability, refresh, _), rounds, *_ = PROMISES[method](case)
     one, deviation = case.known.delta_one, case.deviation
     error = 12 * (lam + one) ** 2 / (lam - one) ** 2 + 8
     nothing = np.zeros(6)
@@ -67,6 +67,12 @@ def test_the_parameters_meet_what_corollary_3_2_asks(method, case):
         assert error * given_steps <= (lam + one) ** 2 * (1 + 1e-9)
     assert 32 * (lam + one) ** 2 / (lam - one) * case.gap / rounds <= case.epsilon**2 * (1 + 1e-9)
     assert 0 < beta <= 1 and 8 * probability == pytest.approx((lam - one) / (lam + case.known.smooth_one))
+
+
+@given(cases())
+def test_two_passes_are_advised_where_they_are_not_dearer_than_the_rounds_they_save(case):
+    saved = 2 * case.ratio * (case.price.random + 1)
+    assert selection.practical(case).passes == (2 if 2 * case.ratio * case.price.arbitrary <= saved * (1 + 1e-12) else 0)
 
 
 @given(cases())
@@ -88,7 +94,7 @@ def test_practical_parameters_are_those_of_section_7():
     """n = 100, m = 10 and delta = Delta_1 = 5, L = 100: lambda = 10, beta = 1/10, p = 1/20."""
     known = Dissimilarity(5.0, 5.0, 8.0, 100.0, 100.0, 100.0)
     found = selection.practical(Case(known, 100, 10, 1.0, 1.0))
-    assert found == pytest.approx((10.0, 0.1, 0.05, 0.1))
+    assert found == pytest.approx((10.0, 0.1, 0.05, 0.1, 2))
     assert selection.practical(Case(known._replace(smooth_one=2.0), 100, 10, 1.0, 1.0)).probability == 1
 
 

@@ -77,12 +77,14 @@ class Case:
 
 
 class Parameters(NamedTuple):
-    """lambda of the subproblems, beta of the recursion, p of the delegate's K = 1 + Geom(p) steps, and RG-SVRG's p_B."""
+    """lambda of the subproblems, beta of the recursion, p of the delegate's K = 1 + Geom(p) steps, RG-SVRG's p_B, and how many
+    of x^0, x^1 RG-SAGA asks everyone for."""
 
     lam: float
     beta: float
     probability: float
-    refresh: float | None
+    refresh: float | None = None
+    passes: int | None = None
 
 
 class Promise(NamedTuple):
@@ -122,7 +124,7 @@ def rg_saga(case: Case) -> Promise:
     N <= 2 C_A ceil(n_m) + (C_R + 1) T and K <= 2 ceil(n_m) + (2 + 1/p) T (cost-aware client selection, Theorem 6.1).
     """
     parameters, rounds = _chosen(case, SAGA, 1 / case.ratio)
-    return _charged(case, parameters, rounds, passes=2, queries=2)
+    return _charged(case, parameters._replace(passes=2), rounds, passes=2, queries=2)
 
 
 def rg_svrg(case: Case) -> Promise:
@@ -137,10 +139,19 @@ def rg_svrg(case: Case) -> Promise:
 
 
 def practical(case: Case) -> Parameters:
-    """lambda = (sqrt(n) / m) delta + Delta_1, beta = m / n, p = min(1, delta / L_1) and p_B as in theory: what serves in practice
-    and promises nothing (section 7, which leaves open whose smoothness is meant in p)."""
+    """lambda = (sqrt(n) / m) delta + Delta_1, beta = m / n, p = min(1, delta / L_1), p_B as in theory and `initial_passes`: what
+    serves in practice and promises nothing (section 7, which leaves open whose smoothness is meant in p)."""
     lam = math.sqrt(case.clients) / case.size * case.known.delta + case.known.delta_one
-    return Parameters(lam, 1 / case.ratio, min(1.0, case.known.delta / case.known.smooth_one), _refresh(case))
+    chance = min(1.0, case.known.delta / case.known.smooth_one)
+    return Parameters(lam, 1 / case.ratio, chance, _refresh(case), initial_passes(case.price))
+
+
+def initial_passes(price: Selection) -> int:
+    """t_0 = 2 passes for RG-SAGA where C_A <= C_R + 1, and none where C_A is more: a rule of thumb, beyond the paper.
+
+    Two passes cost 2 C_A n_m. Without them everyone's gradient is known as well after some 2 n_m rounds, of C_R + 1 each.
+    """
+    return 2 if price.arbitrary <= price.random + 1 else 0
 
 
 def probability(lam: float, delta_one: float, smooth_one: float) -> float:
@@ -210,7 +221,7 @@ def _chosen(case: Case, choice: Choice, share: float) -> tuple[Parameters, int]:
     known, spread = case.known, case.deviation / math.sqrt(share)
     lam = 3 * known.delta_one + choice.prox * spread
     rounds = math.ceil(256 * (known.delta_one + choice.rounds * spread) * case.stretch)
-    return Parameters(lam, share / choice.memory, probability(lam, known.delta_one, known.smooth_one), None), rounds
+    return Parameters(lam, share / choice.memory, probability(lam, known.delta_one, known.smooth_one)), rounds
 
 
 def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Promise:

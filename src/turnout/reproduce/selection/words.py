@@ -2,9 +2,11 @@
 
 import math
 
+from turnout.prices import Selection
 from turnout.report.words import count, listed, number
 from turnout.reproduce.selection.paper import Paper, Setup
 from turnout.reproduce.selection.tables import Best, Numbers, exponent
+from turnout.theory.selection import initial_passes
 
 
 def verdict(paper: Paper, numbers: Numbers, problems: list[str], sizes: dict[str, float]) -> list[str]:
@@ -12,10 +14,11 @@ def verdict(paper: Paper, numbers: Numbers, problems: list[str], sizes: dict[str
     claims = paper.claims
     compared = [name for name in claims.compared if name in problems]
     grown = [growth(paper, numbers, sizes)] if set(claims.growth) <= set(problems) else []
-    better = [beyond(paper, numbers, problem, name) for problem in compared for name in rivals(paper, problem, "beyond")]
+    better = [beyond(paper, numbers, problem, name) for problem in problems for name in rivals(paper, problem, "beyond")]
     return [
         *(least(paper, numbers, name, setup) for name in compared for setup in paper.setups if setup.arbitrary == 1),
         *(prices(paper, numbers, name) for name in compared),
+        *(passes(paper, numbers, name) for name in problems if set(claims.passes) <= set(paper.settings[name].contenders)),
         *grown,
         *better,
     ]
@@ -28,16 +31,20 @@ def rivals(paper: Paper, problem: str, *roles: str) -> list[str]:
 
 def least(paper: Paper, numbers: Numbers, problem: str, setup: Setup) -> str:
     """Say who needs the least communication where all selections cost the same."""
-    best = paper.claims.best
-    order = sorted(rivals(paper, problem, "paper", "baseline"), key=lambda name: cost(numbers, problem, name, setup))
-    first, second = (name for name in order[:2])
-    mine = numbers.best(problem, best, setup)
-    holds = "holds" if first == best else "does not hold"
-    others = second if first == best else first
+    claims = paper.claims
+
+    def cheapest(names: list[str]) -> str:
+        return min(names, key=lambda name: cost(numbers, problem, name, setup))
+
+    names = rivals(paper, problem, "paper", "baseline")
+    ways = {claims.best, *claims.passes}
+    mine, other = cheapest([name for name in names if name in ways]), cheapest([name for name in names if name not in ways])
+    holds = "holds" if cheapest([other, mine]) == mine else "does not hold"
     return (
         f"On {paper.settings[problem].title}, down to {setup.below:g} at C_A = C_R = 1 and each at the best of its grid, "
-        f"{paper.contenders[best].title} needs {spent(mine)}, and {paper.contenders[others].title}, the cheapest of the others, "
-        f"{spent(numbers.best(problem, others, setup))}: the claim that it needs the least communication of all {holds}."
+        f"{paper.contenders[mine].title} needs {spent(numbers.best(problem, mine, setup))}, and "
+        f"{paper.contenders[other].title}, the cheapest of the others, {spent(numbers.best(problem, other, setup))}: the claim "
+        f"that it needs the least communication of all {holds}."
     )
 
 
@@ -50,6 +57,20 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
         times = f"{number(dear / cheap)} times as much" if math.isfinite(dear) else count(dear)
         grown.append(f"{paper.contenders[name].title} costs {times}")
     return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
+
+
+def passes(paper: Paper, numbers: Numbers, problem: str) -> str:
+    """Say how near the rule for the initial passes comes to the best number of them."""
+    ways, rule, found = (paper.claims.best, *paper.claims.passes), [], []
+    for ratio in paper.ratios:
+        costs = [cost(numbers, problem, name, Setup(paper.below[0], ratio)) for name in ways]
+        rule.append(initial_passes(Selection(ratio)))
+        found.append(costs[rule[-1]] / min(costs))
+    return (
+        f"On {paper.settings[problem].title}, {listed([str(passes) for passes in rule])} initial passes at C_A = "
+        f"{listed([f'{ratio:g}' for ratio in paper.ratios])}, as `turnout theory` chooses, cost "
+        f"{listed([number(times) for times in found])} times the best of 0, 1 and 2."
+    )
 
 
 def growth(paper: Paper, numbers: Numbers, sizes: dict[str, float]) -> str:
