@@ -118,7 +118,7 @@ def test_one_part_holds_its_matrix_and_its_centre():
 )
 def test_calibrated_quadratics_have_the_similarity_or_a_sentence_says_why_not(clients, dimension, parts, similarity, flat, seed):
     try:
-        diagonals, vectors = quadratics(clients, dimension + flat, parts, similarity, flat, seed)
+        diagonals, vectors = quadratics(clients, dimension + flat, parts, similarity, flat=flat, seed=seed)
     except t.UserError as error:
         assert "spreads eigenvalues beyond [1, 100]" in str(error)
         return
@@ -129,6 +129,26 @@ def test_calibrated_quadratics_have_the_similarity_or_a_sentence_says_why_not(cl
     steep = diagonals[:, :dimension]
     assert steep.min() >= 1 - 1e-9 and steep.max() <= 100 + 1e-9
     assert np.all(np.isfinite(vectors))
+
+
+@settings(max_examples=40)
+@given(
+    clients=st.integers(3, 12),
+    dimension=st.integers(1, 20),
+    similarity=st.floats(1e-3, 300.0),
+    curvature=st.floats(1e-4, 10.0),
+    seed=st.integers(0, 2**32),
+)
+def test_quadratics_with_a_curvature_have_it_in_the_mean_and_the_similarity_about_it(
+    clients, dimension, similarity, curvature, seed
+):
+    diagonals, _ = quadratics(clients, dimension, similarity=similarity, curvature=curvature, seed=seed)
+    scale = similarity + curvature
+    expected = curvature + 9 * curvature * np.arange(dimension) / max(1, dimension - 1)
+    np.testing.assert_allclose(diagonals.mean(axis=0), expected, atol=1e-9 * scale)
+    apart = diagonals - expected
+    assert np.sqrt(np.max(np.mean(apart**2, axis=0))) == pytest.approx(similarity, rel=1e-6, abs=1e-9 * scale)
+    assert np.max(np.abs(apart[0])) == pytest.approx(similarity, rel=1e-6, abs=1e-9 * scale)
 
 
 def test_the_papers_size_is_held_in_two_numbers_a_client_and_coordinate():
@@ -214,6 +234,7 @@ def test_a_wrong_configuration_is_one_sentence(text, sentence):
         ({"clients": 2, "similarity": 1.0}, "need 3 clients"),
         ({"similarity": 0.0}, "a similarity above 0"),
         ({"similarity": 90.0}, "lower it"),
+        ({"curvature": 1.0}, "need a similarity too"),
     ],
 )
 def test_impossible_quadratics_are_one_sentence(options, sentence):

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -48,7 +49,7 @@ def tiny(paper):
         best="rg-saga",
         passes=["passes-1", "passes-2"],
         renewing="gd",
-        growth=["n-10"],
+        growth=[["n-10"]],
         exponent=0.5,
         within=0.1,
         factor=1.5,
@@ -87,7 +88,7 @@ def test_every_contender_is_a_configuration_and_figures_and_claims_are_of_those_
             name in paper.settings[problem].contenders for problem, name in shown
         )
         assert {panel.arbitrary for panel in figure.panels} <= set(paper.ratios)
-    assert {*paper.claims.compared, *paper.claims.growth} <= set(paper.settings)
+    assert {*paper.claims.compared, *chain.from_iterable(paper.claims.growth)} <= set(paper.settings)
     assert list(paper.figures) == ["2", "3", "E.1", "E.2", "E.3", "E.4", "E.5", "E.6", "E.7"]
 
 
@@ -174,9 +175,11 @@ def test_the_verdict_fits_the_growth_and_compares_prices(paper):
     ]
     numbers = Numbers(pl.concat(frames), paper.setups)
     sizes = {f"n-{n}": float(n) for n in (10, 100, 1000)}
-    assert words.growth(paper, numbers, sizes).endswith("the bar of 0.5 ± 0.1 is met.")
+    assert words.growth(paper, numbers, list(sizes), sizes).endswith("the bar of 0.5 ± 0.1 is met.")
     slow = Numbers(pl.concat([frames[0], frames[0].with_columns(problem=pl.lit("n-100")), frames[2]]), paper.setups)
-    assert words.growth(paper, slow, sizes).endswith("is met.") == (abs(exponent([10, 100, 1000], [32, 32, 316]) - 0.5) <= 0.1)
+    assert words.growth(paper, slow, list(sizes), sizes).endswith("is met.") == (
+        abs(exponent([10, 100, 1000], [32, 32, 316]) - 0.5) <= 0.1
+    )
     flat = Numbers(
         made(rg_saga={"": [100] * 3}, rg_svrg={"": [100] * 3}).with_columns(draws_arbitrary=pl.Series([0] * 3 + [10] * 3)),
         paper.setups,

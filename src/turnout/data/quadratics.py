@@ -15,14 +15,21 @@ Forms = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]
 
 
 def quadratics(
-    clients: int = 100, dimension: int = 1000, parts: int = 5, similarity: float | None = None, flat: int = 0, seed: int = 0
+    clients: int = 100,
+    dimension: int = 1000,
+    parts: int = 5,
+    similarity: float | None = None,
+    curvature: float | None = None,
+    flat: int = 0,
+    seed: int = 0,
 ) -> Forms:
     """Draw f_i(x) = (1/b) sum_j <A_ij (x - b_ij), x - b_ij> / 2 of n clients with b = `parts` and diagonal A_ij.
 
     Returned are the diagonals of A_i = (1/b) sum_j A_ij and v_i = (1/b) sum_j A_ij b_ij, both [n, d], which are all of
     f_i(x) = x^T A_i x / 2 - <v_i, x> + constant. A_ij = clip(A + E_ij, 1, 100) with A ~ U[0, 110] and E_ij ~ U[0, 18] on the
     diagonal, and b_ij ~ U[0, 10] (Cost-aware client selection, section 7). This leaves delta and Delta_1 to chance and to b:
-    with a `similarity` the A_ij are, instead of clipped, moved such that delta = Delta_1 = `similarity` (see `calibrated`).
+    with a `similarity` the A_ij are, instead of clipped, moved such that delta = Delta_1 = `similarity` (see `calibrated`). With
+    a `curvature` c beside it the mean of the A_i has eigenvalues evenly spaced from c to 10 c, and not every f_i is convex.
     The last `flat` coordinates have the eigenvalue 0.001 for everyone, set after the clip.
     """
     if clients < 1 or parts < 1 or not 0 <= flat < dimension:
@@ -30,6 +37,8 @@ def quadratics(
             f"quadratics need a client, a part and 0 <= flat < dimension, but got {clients} clients, {parts} parts, "
             f"flat = {flat} and dimension {dimension}"
         )
+    if curvature is not None and similarity is None:
+        raise UserError("quadratics with a curvature of their mean need a similarity too")
     generator = np.random.default_rng(seed)
     base = generator.uniform(0, 110, dimension - flat)
     matrices = base + generator.uniform(0, 18, (clients, parts, dimension - flat))
@@ -38,13 +47,17 @@ def quadratics(
         matrices = np.clip(matrices, LEAST, MOST)
     else:
         means = matrices.mean(axis=1)
-        matrices += (calibrated(means, similarity) - means)[:, None]
+        middle = None if curvature is None else np.linspace(curvature, 10 * curvature, means.shape[1])
+        matrices += (calibrated(means, similarity, middle) - means)[:, None]
     matrices = np.pad(matrices, ((0, 0), (0, 0), (0, flat)), constant_values=FLAT)
     return matrices.mean(axis=1), (matrices * centres).mean(axis=1)
 
 
-def calibrated(diagonals: Float[np.ndarray, "n d"], similarity: float) -> Float[np.ndarray, "n d"]:
-    """Move the diagonals a_i of n >= 3 clients such that delta = Delta_1 = `similarity` and all entries are within [1, 100].
+def calibrated(
+    diagonals: Float[np.ndarray, "n d"], similarity: float, middle: Float[np.ndarray, " d"] | None = None
+) -> Float[np.ndarray, "n d"]:
+    """Move the diagonals a_i of n >= 3 clients such that delta = Delta_1 = `similarity` and all entries are within [1, 100], or
+    such that their mean is `middle`, where that is given.
 
     h_1 = a_1 - mean a is scaled to max_k |h_1k| = Delta_1. For the others h_i = s e_i - h_1 / (n - 1), e_i = a_i less the mean of
     these, so that sum_i h_i = 0; s solves delta^2 = max_k (1/n) sum_i h_ik^2 = max_k (h_1k^2 / (n - 1) + (s^2 / n) sum_i e_ik^2).
@@ -52,15 +65,17 @@ def calibrated(diagonals: Float[np.ndarray, "n d"], similarity: float) -> Float[
     n = len(diagonals)
     if n < 3 or not similarity > 0:
         raise UserError(f"calibrated quadratics need 3 clients and a similarity above 0, but got {n} and {similarity:g}")
-    middle = diagonals.mean(axis=0)
-    first = diagonals[0] - middle
+    mean = diagonals.mean(axis=0)
+    first = diagonals[0] - mean
     first *= similarity / np.abs(first).max()
     others = diagonals[1:] - diagonals[1:].mean(axis=0)
     scale = np.sqrt(np.min((similarity**2 - first**2 / (n - 1)) / (np.sum(others**2, axis=0) / n)))
     deviations = np.vstack([first, scale * others - first / (n - 1)])
+    if middle is not None:
+        return middle + deviations
     lower, upper = LEAST - deviations.min(axis=0), MOST - deviations.max(axis=0)
     if np.any(lower > upper):
         raise UserError(
             f"a similarity of {similarity:g} spreads eigenvalues beyond [{LEAST:g}, {MOST:g}]: lower it, or take fewer parts"
         )
-    return np.clip(middle, lower, upper) + deviations
+    return np.clip(mean, lower, upper) + deviations

@@ -105,12 +105,13 @@ class LogSumSpec:
     parts: Count = 5
     alpha: NonNegative = 10.0
     similarity: Positive | None = None
+    curvature: Positive | None = None
     flat: Index = 0
     seed: Index = 0
 
     def build(self) -> Problem:
         """Return the problem."""
-        forms = quadratics(self.clients, self.dimension, self.parts, self.similarity, self.flat, self.seed)
+        forms = quadratics(self.clients, self.dimension, self.parts, self.similarity, self.curvature, self.flat, self.seed)
         return problems.LogSum.of(*forms, alpha=self.alpha)
 
     def split(self) -> Split:

@@ -99,15 +99,15 @@ class Claims:
     """What is looked at in words: `best` is the contender that should be cheapest on each problem of `compared`.
 
     `passes` are those like it that begin with 1 and 2 passes over all clients. Its cost should grow as n_m^`exponent` up to
-    `within` over the problems `growth`, n_m being n over the cohorts' size, and be flat in C_A while that of `renewing` grows.
-    One that goes `beyond` should be within a factor `factor` of the best of the grid, wherever both play.
+    `within` over the problems of each list in `growth`, n_m being n over the cohorts' size, and be flat in C_A while that of
+    `renewing` grows. One that goes `beyond` should be within a factor `factor` of the best of the grid, wherever both play.
     """
 
     compared: list[str]
     best: str
     passes: list[str]
     renewing: str
-    growth: list[str]
+    growth: list[list[str]]
     exponent: Positive
     within: Positive
     factor: Positive

@@ -13,7 +13,7 @@ def verdict(paper: Paper, numbers: Numbers, problems: list[str], sizes: dict[str
     """Say what of the paper's claims was found on `problems`; `sizes` are their n_m."""
     claims = paper.claims
     compared = [name for name in claims.compared if name in problems]
-    grown = [growth(paper, numbers, sizes)] if set(claims.growth) <= set(problems) else []
+    grown = [growth(paper, numbers, names, sizes) for names in claims.growth if set(names) <= set(problems)]
     better = [beyond(paper, numbers, problem, name) for problem in problems for name in rivals(paper, problem, "beyond")]
     return [
         *(least(paper, numbers, name, setup) for name in compared for setup in paper.setups if setup.arbitrary == 1),
@@ -73,14 +73,14 @@ def passes(paper: Paper, numbers: Numbers, problem: str) -> str:
     )
 
 
-def growth(paper: Paper, numbers: Numbers, sizes: dict[str, float]) -> str:
-    """Say with which power of n_m the cost grows."""
+def growth(paper: Paper, numbers: Numbers, names: list[str], sizes: dict[str, float]) -> str:
+    """Say with which power of n_m the cost grows over some problems."""
     claims = paper.claims
-    costs = [cost(numbers, name, claims.best, paper.setups[0]) for name in claims.growth]
-    found = exponent([sizes[name] for name in claims.growth], costs)
+    costs = [cost(numbers, name, claims.best, paper.setups[0]) for name in names]
+    found = exponent([sizes[name] for name in names], costs)
     met = "met" if abs(found - claims.exponent) <= claims.within else "not met"
     return (
-        f"For n_m = {listed([f'{sizes[name]:g}' for name in claims.growth])}, {paper.contenders[claims.best].title} costs "
+        f"With {listed([paper.settings[name].title for name in names])}, {paper.contenders[claims.best].title} costs "
         f"{listed([count(value) for value in costs])}, which grows as n_m to the power {number(found)}: the bar of "
         f"{claims.exponent:g} ± {claims.within:g} is {met}."
     )
