@@ -188,6 +188,17 @@ def test_the_verdict_fits_the_growth_and_compares_prices(paper):
     assert f"RG-SVRG costs {300 / 110:.4g} times" in words.prices(paper, flat, "quadratic")
 
 
+def test_what_did_not_arrive_is_not_compared(paper):
+    late = {"": [None] * 3}
+    numbers = Numbers(made(rg_saga={"": [10] * 3}, adaptive=late, rg_svrg=late), paper.setups)
+    assert words.beyond(paper, numbers, "quadratic", "adaptive").endswith("the bar of 1.5 is not met.")
+    assert "RG-SVRG costs (not known) times" in words.prices(paper, numbers, "quadratic")
+    reached = Numbers(made(rg_saga=late, adaptive={"": [10] * 3}), paper.setups)
+    assert words.beyond(paper, reached, "quadratic", "adaptive").endswith(
+        "(not known) times the best of the grid: the bar of 1.5 is met."
+    )
+
+
 def test_the_verdict_compares_the_rule_for_initial_passes_with_the_best_number_of_them(paper):
     frame = made(rg_saga={"": [110] * 3}, passes_1={"": [130] * 3}, passes_2={"": [60] * 3})
     hits = frame.with_columns(draws_arbitrary=pl.Series([0] * 3 + [10] * 3 + [20] * 3))

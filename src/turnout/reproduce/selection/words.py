@@ -54,7 +54,7 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
     grown = []
     for name in (paper.claims.best, paper.claims.renewing):
         cheap, dear = (cost(numbers, problem, name, Setup(paper.below[0], ratio)) for ratio in (low, high))
-        times = f"{number(dear / cheap)} times as much" if math.isfinite(dear) else count(dear)
+        times = f"{quotient(dear, cheap)} times as much"
         grown.append(f"{paper.contenders[name].title} costs {times}")
     return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
 
@@ -65,11 +65,11 @@ def passes(paper: Paper, numbers: Numbers, problem: str) -> str:
     for ratio in paper.ratios:
         costs = [cost(numbers, problem, name, Setup(paper.below[0], ratio)) for name in ways]
         rule.append(initial_passes(Selection(ratio)))
-        found.append(costs[rule[-1]] / min(costs))
+        found.append(quotient(costs[rule[-1]], min(costs)))
     return (
         f"On {paper.settings[problem].title}, {listed([str(passes) for passes in rule])} initial passes at C_A = "
         f"{listed([f'{ratio:g}' for ratio in paper.ratios])}, as `turnout theory` chooses, cost "
-        f"{listed([number(times) for times in found])} times the best of 0, 1 and 2."
+        f"{listed(found)} times the best of 0, 1 and 2."
     )
 
 
@@ -81,7 +81,7 @@ def growth(paper: Paper, numbers: Numbers, names: list[str], sizes: dict[str, fl
     met = "met" if abs(found - claims.exponent) <= claims.within else "not met"
     return (
         f"With {listed([paper.settings[name].title for name in names])}, {paper.contenders[claims.best].title} costs "
-        f"{listed([count(value) for value in costs])}, which grows as n_m to the power {number(found)}: the bar of "
+        f"{listed([count(value) for value in costs])}, which grows as n_m to the power {quotient(found)}: the bar of "
         f"{claims.exponent:g} ± {claims.within:g} is {met}."
     )
 
@@ -89,11 +89,16 @@ def growth(paper: Paper, numbers: Numbers, names: list[str], sizes: dict[str, fl
 def beyond(paper: Paper, numbers: Numbers, problem: str, name: str) -> str:
     """Say how near a method that knows no constants comes to the best of the grid."""
     mine, best = (cost(numbers, problem, each, paper.setups[0]) for each in (name, paper.claims.best))
-    met = "met" if mine <= paper.claims.factor * best else "not met"
+    met = "met" if mine <= paper.claims.factor * best and math.isfinite(mine) else "not met"
     return (
-        f"On {paper.settings[problem].title}, {paper.contenders[name].title} costs {count(mine)}, {number(mine / best)} times "
-        f"the best of the grid: the bar of {paper.claims.factor:g} is {met}."
+        f"On {paper.settings[problem].title}, {paper.contenders[name].title} costs {count(mine)}, {quotient(mine, best)} "
+        f"times the best of the grid: the bar of {paper.claims.factor:g} is {met}."
     )
+
+
+def quotient(above: float, below: float = 1.0) -> str:
+    """Write above / below in words, where both are known."""
+    return number(above / below) if math.isfinite(above) and math.isfinite(below) else "(not known)"
 
 
 def cost(numbers: Numbers, problem: str, name: str, setup: Setup) -> float:
