@@ -55,6 +55,25 @@ def test_both_deliveries_are_algorithm_1(shares, lr, alpha):
     check_deliveries(lambda delivery: feddcd(delivery=delivery, lr=lr, convexity=list(alpha)), means, shares)
 
 
+@pytest.mark.parametrize("delivery", ["lazy", "eager"])
+@pytest.mark.parametrize(("method", "sets"), [(t.FedDcd, 1), (t.AccFedDcd, 2)])
+def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, sets, delivery):
+    """Only crude ones do; to start from the server's parameters costs one more vector down in each exchange for solutions."""
+
+    def both(solver):
+        starts = ("client", "server")
+        return (
+            play(method(t.Nice(SIZE), solver, delivery=delivery, warm_start=start), quadratic(), 12).trace for start in starts
+        )
+
+    own, handed = both(Exact())
+    np.testing.assert_allclose(own.columns["value"], handed.columns["value"], rtol=1e-10)
+    more, less = (trace.ledger.totals()["vectors_down"] for trace in (handed, own))
+    assert more - less == 12 * sets * SIZE
+    own, handed = both(t.own.Gradient(lr=0.05, steps=1))
+    assert np.max(np.abs(own.columns["value"] - handed.columns["value"])) > 1e-3
+
+
 def test_theorem_4_1_holds():
     check_theorem(feddcd(answer="client"), 1 - (SIZE - 1) / (CLIENTS - 1) * ALPHA / BETA)
 

@@ -37,9 +37,9 @@ class AccFedDcd(DualMethod):
     y_i <- v_i, less lr alpha (w_i - mean_S) for i in S; z_i <- u_i, less lr alpha a r / (a^2 + b) (w_i - mean_S') for i in S'.
     AccFedDCD, Algorithm 2: S and S' are drawn apart in each round, which is thus two exchanges ("eager": four) where `FedDcd`
     makes one. a = s / (1 / r + s) and b = a r^2 s^2, s^2 = alpha / beta; alpha = `convexity` and beta = `smoothness` are the
-    least mu_i and the largest L_i unless given, r = `fraction` is (tau - 1) / (n - 1). Means, `solver` and `delivery` are as in
-    `FedDcd`. The parameters handed out are the mean over the last set in which anybody answered. A client makes up for the rounds
-    that it missed when it is next drawn.
+    least mu_i and the largest L_i unless given, r = `fraction` is (tau - 1) / (n - 1). Means, `solver`, `delivery` and
+    `warm_start` are as in `FedDcd`. The parameters handed out are the mean over the last set in which anybody answered. A client
+    makes up for the rounds that it missed when it is next drawn.
 
     For equal lambda_i and lr = 1, E|w_i - w*|^2 <= rho^t |y*|^2 / (n alpha^2) for solutions after t rounds, in the mean over all
     i, with rho = 1 - a (Theorem 6.1); y*_i = grad f_i(w*).
@@ -52,6 +52,7 @@ class AccFedDcd(DualMethod):
     smoothness: Positive | None = None
     fraction: Fraction | None = None
     delivery: Literal["lazy", "eager"] = static(default="lazy")
+    warm_start: Literal["client", "server"] = static(default="client")
     clients: Count | None = static(default=None, repr=False)
 
     def bind(self, problem):
@@ -80,28 +81,29 @@ class AccFedDcd(DualMethod):
     def round(self, ask, server):
         def one_set(carry):
             server, number = carry
-            return self.visit(ask, ask.draw(self.sampler), server, self.solve, number)[0], number + 1
+            start = server.x if self.warm_start == "server" else None
+            return self.visit(ask, ask.draw(self.sampler), server, self.solve, number, start)[0], number + 1
 
         return ask.loop(2, one_set, (server, 2 * ask.round - 2))[0]
 
     @on_client
     def solve(self, client, message):
         """w_i at this round's v_i, which a client of the round's first set has at hand in the second."""
-        mean, number = message
+        mean, number, start = message
         state = client.state if mean is None else self.corrected(client, mean)
         missed = number // 2 - state.met // 2 - 1
         zero = jnp.zeros((), "int32")
         kept = Done(state.w, state._replace(met=number), zero, zero)
-        new = self._anew(client, state, jnp.maximum(missed, 0), number)
+        new = self._anew(client, state, jnp.maximum(missed, 0), number, state.w if start is None else start)
         # In a cohort a branch would compute both all the same, on a copy of everybody's rows for each place.
         return jax.tree.map(lambda kept, new: jnp.where(missed < 0, kept, new), kept, new)
 
-    def _anew(self, client, state: Momentum, missed: Int[Array, ""], number: Int[Array, ""]) -> Done:
+    def _anew(self, client, state: Momentum, missed: Int[Array, ""], number: Int[Array, ""], start: PyTree) -> Done:
         """w_i at v_i, after `missed` rounds without this client; y_i = v_i and z_i = u_i are its new state."""
         a, c, _ = self._weights()
         y, z = after(state.y, state.z, missed, a, c * (1 - a))
         v = mixed(y, z, a)
-        found = self.solver.minimise(client, Tilt(linear=v), state.w, convexity=self.convexity)
+        found = self.solver.minimise(client, Tilt(linear=v), start, convexity=self.convexity)
         new = Momentum(v, mixed(z, v, c), found.point, number)
         return Done(found.point, new, jnp.asarray(found.queries, "int32"), jnp.asarray(found.missed, "int32"))
 

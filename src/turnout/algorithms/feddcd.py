@@ -30,9 +30,10 @@ class FedDcd(DualMethod):
 
     mean = sum_S lambda_i alpha_i w_i / sum_S lambda_i alpha_i, so that sum_i lambda_i y_i stays 0 (FedDCD, Algorithm 1); S are
     those who answered, and alpha_i = `convexity`, one number or n, None meaning mu_i. A client warm-starts `solver` at its last
-    w_i. With `delta` it has to find its w_i up to |w - w_i|^2 <= delta |last w_i - w_i|^2, where theory wants lr = 1/4
-    (inexact FedDCD, equation 7). `delivery` is as in `DualMethod`. The parameters handed out are the mean of the last round, or
-    with `answer` = "client" the w_i of one random client that answered in it.
+    w_i, or with `warm_start` = "server" at the parameters handed out, one more vector down, as the released program does for
+    networks. With `delta` it has to find its w_i up to |w - w_i|^2 <= delta |w_0 - w_i|^2 from that start w_0, where theory wants
+    lr = 1/4 (inexact FedDCD, equation 7) and w_0 its last w_i. `delivery` is as in `DualMethod`. The parameters handed out are
+    the mean of the last round, or with `answer` = "client" the w_i of one random client that answered in it.
 
     Any sampler goes: a round is a projected gradient step of the dual over S. For uniform cohorts of tau, equal lambda_i, equal
     alpha_i and lr = 1, E|w_i - w*|^2 <= rho^t |y*|^2 / (n alpha^2) for solutions after t rounds, in the mean over all i, with
@@ -46,6 +47,7 @@ class FedDcd(DualMethod):
     delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = None
     delivery: Literal["lazy", "eager"] = static(default="lazy")
     answer: Literal["mean", "client"] = static(default="mean")
+    warm_start: Literal["client", "server"] = static(default="client")
     clients: Count | None = static(default=None, repr=False)
 
     def bind(self, problem):
@@ -57,7 +59,8 @@ class FedDcd(DualMethod):
 
     def round(self, ask, server):
         key, cohort = ask.key(), ask.draw(self.sampler)
-        new, replies = self.visit(ask, cohort, server, self.solve)
+        start = server.x if self.warm_start == "server" else None
+        new, replies = self.visit(ask, cohort, server, self.solve, start)
         if self.answer == "mean":
             return new
         place = jax.random.categorical(key, jnp.where(replies.answered, 0.0, -jnp.inf))
@@ -66,9 +69,9 @@ class FedDcd(DualMethod):
     @on_client
     def solve(self, client, message):
         """w_i, after the step that is owed if its mean comes along."""
-        (mean,) = message
+        mean, start = message
         y, w = client.state if mean is None else self.corrected(client, mean)
-        found = self.solver.minimise(client, Tilt(linear=y), w, self.delta, self.convexity)
+        found = self.solver.minimise(client, Tilt(linear=y), w if start is None else start, self.delta, self.convexity)
         return Done(found.point, Dual(y, found.point), found.queries, found.missed)
 
     def corrected(self, client, mean):
