@@ -129,7 +129,8 @@ class EngineAsk(Ask):
             done = jax.tree.map(lambda leaf: leaf[cohort.ids], everyone)
         again = losses if faults is not None and faults.repeats else jnp.zeros_like(losses)
         if self.delivery is not None:
-            answered, again = answered & self.delivery.arrived, again + self.delivery.again
+            arrived, more = self.delivery if everyone is None else (part[cohort.ids] for part in self.delivery)
+            answered, again = answered & arrived, again + more
         first_own, first_reply = jax.tree.map(lambda stacked: stacked[0], (own, done.reply))
         self._asked = self._site(path, name, cohort, write(first_own), first_reply)
         self._count(self._asked, exchange_events(cohort, fresh, answered, done, again))

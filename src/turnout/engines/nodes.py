@@ -19,7 +19,7 @@ class NodesAsk(WiredAsk):
         super().__init__(*arguments)
         self.nodes, self.arrival = nodes, arrival
 
-    def _exchange(self, letters, losses):
+    def _exchange(self, letters, expected, losses):
         replies = {}
         for k in self.arrival.permutation(len(letters)):
             place, number, request = letters[k]
@@ -37,7 +37,7 @@ class NodesAsk(WiredAsk):
 class Nodes(Wired):
     """Plays rounds of one algorithm with separate nodes in this process; slower than `Compiled`, and the same run."""
 
-    def __init__(self, job: Job, problem: Problem, algorithm, metrics: tuple[str, ...], every: int):
+    def __init__(self, problem: Problem, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
         self.nodes = [Node(i, problem.client(i), algorithm, job.start, job.seeds) for i in range(problem.clients)]
         # No state is gone back to.

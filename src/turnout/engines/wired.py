@@ -102,7 +102,9 @@ class WiredAsk(EngineAsk):
         self.versions, self.kept = versions, kept
 
     @abstractmethod
-    def _exchange(self, letters: list[Letter], losses: Int[np.ndarray, " m"]) -> tuple[dict[int, bytes], Int[np.ndarray, " m"]]:
+    def _exchange(
+        self, letters: list[Letter], expected: PyTree, losses: Int[np.ndarray, " m"]
+    ) -> tuple[dict[int, bytes], Int[np.ndarray, " m"]]:
         """Return the replies that arrived, by place, and how often each place was asked again."""
 
     @abstractmethod
@@ -135,9 +137,9 @@ class WiredAsk(EngineAsk):
             Letter(int(k), int(ids[k]), self._request(method, messages[k if own else 0], int(ids[k])))
             for k in np.flatnonzero(cohort.active)
         ]
-        replies, again = self._exchange(letters, np.asarray(losses))
-        shapes = self._shapes(method, messages[0])
-        nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes), {"queries": 0, "missed": 0}
+        expected = self._shapes(method, messages[0])
+        replies, again = self._exchange(letters, expected, np.asarray(losses))
+        nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), expected), {"queries": 0, "missed": 0}
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
         values, headers = zip(*(decoded.get(k, nothing) for k in range(cohort.places)), strict=True)
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
