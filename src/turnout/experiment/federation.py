@@ -1,5 +1,6 @@
 """A whole federation on this machine: a SuperLink, a node for each client, and their keys and certificates, as in earnest."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -64,7 +65,7 @@ class Federation:
     def start(self) -> None:
         """Start the SuperLink, register the nodes' keys and start the nodes."""
         self.start_superlink()
-        public = [keys.write_node_key(self._key(i)) for i in range(self.clients)]
+        public = [keys.write_node_key(self.key(i)) for i in range(self.clients)]
         register(self.server, public)
         for i in range(self.clients):
             self.start_node(i)
@@ -82,48 +83,40 @@ class Federation:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and self.children["superlink"].poll() is None:
             try:
-                httpx.get(f"https://{self.server.address}/health", verify=str(self.server.authority))
+                httpx.get(f"https://{self.server.address}/health", verify=self.server.trusted)
                 return
             except httpx.TransportError:
                 time.sleep(0.1)
         raise UserError(f"the SuperLink did not start: see {self.folder / 'superlink.log'}")
 
-    def start_node(self, client: int) -> None:
-        """Start the node of a client."""
+    def start_node(self, client: int) -> str:
+        """Start the node of a client, and return what the process is called."""
         data = () if self.data is None else ("--data", self.data)
-        self._run(
-            f"node-{client}",
-            *("turnout", "node", self.file, "--client", client, "--superlink", self.server.address),
-            *(
-                "--authority",
-                self.server.authority,
-                "--key",
-                self._key(client),
-                "--states",
-                self.folder / f"states-{client}",
-                *data,
-            ),
-        )
+        mine = ("--key", self.key(client), "--states", self.folder / f"states-{client}", *data)
+        theirs = ("--superlink", self.server.address, "--authority", self.server.authority)
+        return self._run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
 
-    def stop(self) -> None:
-        """Stop all processes."""
-        for child in self.children.values():
+    def stop(self, names: list[str] | None = None) -> None:
+        """Stop the processes with these names, or all."""
+        children = [self.children.pop(name) for name in names or list(self.children)]
+        for child in children:
             child.terminate()
-        for child in self.children.values():
+        for child in children:
             try:
                 child.wait(10)
             except subprocess.TimeoutExpired:
                 child.kill()
 
-    def _key(self, client: int) -> Path:
+    def key(self, client: int) -> Path:
+        """Return where the private key of a client's node is."""
         return self.folder / f"node-{client}"
 
-    def _run(self, name: str, *command) -> None:
+    def _run(self, name: str, *command) -> str:
+        words = [sys.executable, "-m", *map(str, command)]
         with open(self.folder / f"{name}.log", "ab") as log:
-            words = [sys.executable, "-m", *map(str, command)]
-            self.children[name] = subprocess.Popen(
-                words, stdout=log, stderr=subprocess.STDOUT, env=environment(self.folder / name)
-            )
+            options = {"stdout": log, "stderr": subprocess.STDOUT, "env": environment(self.folder / "home" / name)}
+            self.children[name] = subprocess.Popen(words, **options)
+        return name
 
 
 @contextmanager
@@ -141,8 +134,6 @@ def federated(folder: Path, file: Path, data: Path | None, deadline: float) -> I
 
 def environment(home: Path) -> dict[str, str]:
     """Return the variables of a process of Flower's: it asks nobody for updates, and reports to nobody."""
-    import os
-
     return os.environ | {
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",

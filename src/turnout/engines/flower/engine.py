@@ -3,13 +3,13 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
-from typing import Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flwr.app import Message
+from flwr.serverapp import Grid
 from jaxtyping import PyTree
 
 from turnout.engines.asking import finished
@@ -26,14 +26,6 @@ from turnout.wire import decode
 
 POLL = 0.02
 """Seconds between two looks for replies."""
-
-
-class Grid(Protocol):
-    """What is needed of Flower's `Grid`."""
-
-    def get_node_ids(self) -> Iterable[int]: ...
-    def push_messages(self, messages: Iterable[Message], /) -> Iterable[str]: ...
-    def pull_messages(self, message_ids: Iterable[str], /) -> Iterable[Message]: ...
 
 
 class Post:
@@ -142,7 +134,8 @@ class FlowerAsk(WiredAsk):
     def _shapes(self, method, message):
         def reply():
             storage, state = self.job.storage, self.algorithm.client_state(self.job.start)
-            client = JaxClient(0, jax.random.key(0), state, storage.oracle(0))
+            number = jnp.zeros((), "int32")
+            client = JaxClient(number, jax.random.key(0), state, storage.oracle(number))
             return finished(local_method(self.algorithm, method, self.job.start)(client, message), state).reply
 
         return jax.eval_shape(reply)

@@ -5,6 +5,9 @@ belongs to its version 1.41; nothing else but `superlink` uses such parts.
 """
 
 import functools
+import signal
+import ssl
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +74,11 @@ class Server:
     secret: str
 
     @property
+    def trusted(self) -> ssl.SSLContext:
+        """Who is believed to be the SuperLink."""
+        return ssl.create_default_context(cafile=str(self.authority))
+
+    @property
     def options(self) -> dict:
         return {"server_address": self.address, "insecure": False, "root_certificates": self.authority.read_bytes()}
 
@@ -126,7 +134,9 @@ def joined(server: Server) -> Iterator[HttpGrid]:
 
 
 def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
-    """Answer messages with `app` for good, as the node with `keys` of the SuperLink at `address`."""
+    """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`."""
+    # Stopped at once it would not say goodbye, and be refused for a minute when it comes again.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with http_request_response(address, False, authority.read_bytes(), keys) as connection:
         node_id, receive, *_ = connection
         TaskIdentity.node_id = node_id
