@@ -41,7 +41,7 @@ ALGORITHMS = {
     "fedavg": 'kind = "fedavg"\nlr = 0.1\nsteps = 3',
     "sppm-as": 'kind = "sppm"\ngamma = 10.0\ninner = 3\nsolver = { kind = "lbfgs" }',
     "scaffold": 'kind = "scaffold"\nlr = 0.05\nsteps = 3\noption = "II"',
-    "feddcd": 'kind = "feddcd"\nsolver = { kind = "newton-cg" }',
+    "feddcd": 'kind = "feddcd"\nsolver = { kind = "gradient", steps = 20, tolerance = 0.0 }',
 }
 
 

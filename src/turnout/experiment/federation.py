@@ -45,8 +45,7 @@ def serve_client(file: Path, client: int, address: str, authority: Path, key: Pa
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
         node.states = DiskStates(folder, node.first)
-    app = client_app(node, terms_of(experiment, built), spec.precision)
-    serve(app, address, authority, keys.read_node_key(key))
+    serve(client_app(node, terms_of(experiment, built)), address, authority, keys.read_node_key(key))
 
 
 class Federation:

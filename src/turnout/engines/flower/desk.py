@@ -12,7 +12,6 @@ from jaxtyping import PyTree
 
 from turnout.engines.flower.letters import pack, unpack
 from turnout.engines.wired import Node
-from turnout.session import Precision, scope
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Terms:
     parameters: str
 
     @classmethod
-    def of(cls, configuration: str, precision: Precision, start: PyTree) -> "Terms":
+    def of(cls, configuration: str, precision: str, start: PyTree) -> "Terms":
         """Return the terms of a run of `configuration`, as text, from the parameters `start`."""
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
         mark = sha256(configuration.encode()).hexdigest()
@@ -36,7 +35,7 @@ class Terms:
         return [name for name, value in vars(self).items() if other.get(name) != value]
 
 
-def client_app(node: Node, terms: Terms, precision: Precision) -> ClientApp:
+def client_app(node: Node, terms: Terms) -> ClientApp:
     """Return the app that says hello and answers requests for `node`."""
     app = ClientApp()
 
@@ -47,7 +46,7 @@ def client_app(node: Node, terms: Terms, precision: Precision) -> ClientApp:
 
     @app.query("ask")
     def ask(message: Message, context: Context) -> Message:
-        with scope(precision):
+        with jax.enable_x64(terms.precision == "double"):
             return Message(pack(node.answer(unpack(message.content))), reply_to=message)
 
     return app

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from turnout.errors import UserError
+
 AUTHORITY, CERTIFICATE, KEY = "ca.crt", "server.pem", "server.key"
 DAYS = 825
 """How long certificates hold."""
@@ -49,8 +51,13 @@ def write_node_key(path: Path) -> bytes:
 
 
 def read_node_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]:
-    """Read what `write_node_key` wrote: the private and the public key."""
-    key = load_ssh_private_key(path.read_bytes(), password=None)
+    """Read what `write_node_key` wrote: the private and the public key; `UserError` where `path` holds no such thing."""
+    try:
+        key = load_ssh_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as the key of a node: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise UserError(f"{path} holds a key of another kind than nodes have: make one by ssh-keygen -t ecdsa -b 384")
     return key, key.public_key()
 
 

@@ -19,8 +19,9 @@ def pack(letter: bytes) -> RecordDict:
 def unpack(content: RecordDict) -> bytes:
     """Return the letter that the content of a message carries; `ValueError` where it carries none."""
     record = content.get(NAME)
-    if isinstance(record, ConfigRecord) and isinstance(record.get("letter"), bytes):
-        return record["letter"]
+    letter = record.get("letter") if isinstance(record, ConfigRecord) else None
+    if isinstance(letter, bytes):
+        return letter
     if isinstance(record, ArrayRecord) and "letter" in record:
         return record["letter"].numpy().tobytes()
     raise ValueError("the message holds no letter of turnout's")

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from logging import WARNING
 from pathlib import Path
+from typing import cast
 
 import flwr.superlink.grid.http_grid as http_grid
 import httpx
@@ -22,6 +24,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.cli.build import build_fab_from_files
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
+from flwr.common.logger import log
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
@@ -104,7 +107,7 @@ def register(server: Server, public_keys: list[bytes]) -> None:
 @contextmanager
 def joined(server: Server) -> Iterator[HttpGrid]:
     """Start a run, be its ServerApp inside, and end it."""
-    http_grid.pull_objects = soon
+    vars(http_grid)["pull_objects"] = soon
     content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
     knock = Knock(server.secret)
     with ControlHttpClient.from_server_address(**server.options, interceptors=[knock]) as control:
@@ -149,7 +152,7 @@ def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
             try:
                 answer(app, context, connection, *got)
             except httpx.HTTPStatusError as error:
-                print(f"turnout: a message could not be answered: {error}", flush=True)
+                log(WARNING, "a message could not be answered: %s", error)
 
 
 def answer(app: ClientApp, context: Context, connection, head: Message, tree) -> None:
@@ -158,7 +161,7 @@ def answer(app: ClientApp, context: Context, connection, head: Message, tree) ->
     run, number = head.metadata.run_id, head.metadata.message_id
     TaskIdentity.run_id, TaskIdentity.task_id = run, 0
     parts = soon([part.object_id for part in iterate_object_tree(tree)], pull_object_fn=lambda part: pull_object(run, part))
-    message = inflate_object_from_contents(number, parts)
+    message = cast(Message, inflate_object_from_contents(number, parts))
     message.metadata.__dict__["_message_id"] = number
     confirm(run, number)
     try:

@@ -9,9 +9,11 @@ key of any kind. Here such requests have to carry the secret word in the file.
 import hmac
 import json
 import sys
+from logging import WARNING
 from pathlib import Path
 
 import uvicorn
+from flwr.common.logger import log
 from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
 from flwr.superlink.main import create_app
 
@@ -28,7 +30,7 @@ def guarded(app, secret: str):
         if scope["type"] == "http" and not scope["path"].startswith(OPEN):
             word = dict(scope["headers"]).get(HEADER.encode(), b"")
             if not hmac.compare_digest(word, secret.encode()):
-                print(f"turnout: refused {scope['path']} from {scope['client']}", flush=True)
+                log(WARNING, "refused %s to %s", scope["path"], scope["client"])
                 body = json.dumps({"detail": "this path is closed"}).encode()
                 await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json")]})
                 await send({"type": "http.response.body", "body": body})
