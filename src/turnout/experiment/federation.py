@@ -23,6 +23,9 @@ from turnout.experiment.config import Experiment, read
 from turnout.experiment.folder import Built, build
 from turnout.session import bind, prepare, scope
 
+REST = 5.0
+"""Seconds between two starts of a process that ends: the SuperLink refuses a node that was killed until it has noticed."""
+
 PATIENCE = 120.0
 """Seconds within which the SuperLink has to answer, and all nodes to say hello."""
 
@@ -54,6 +57,8 @@ class Federation:
     def __init__(self, folder: Path, file: Path, clients: int, data: Path | None):
         self.folder, self.file, self.clients, self.data = folder, file, clients, data
         self.children: dict[str, subprocess.Popen] = {}
+        self._commands: dict[str, list[str]] = {}
+        self._rest: dict[str, float] = {}
         new = not (folder / keys.AUTHORITY).exists()
         folder.mkdir(parents=True, exist_ok=True)
         if new:
@@ -95,6 +100,14 @@ class Federation:
         theirs = ("--superlink", self.server.address, "--authority", self.server.authority)
         return self._run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
 
+    def mind(self) -> None:
+        """Start again whatever has ended, the same thing once in `REST` seconds."""
+        now = time.monotonic()
+        for name, child in self.children.items():
+            if child.poll() is not None and now >= self._rest.get(name, 0.0):
+                self._rest[name] = now + REST
+                self._launch(name)
+
     def stop(self, names: list[str] | None = None) -> None:
         """Stop the processes with these names, or all."""
         children = [self.children.pop(name) for name in names or list(self.children)]
@@ -111,11 +124,14 @@ class Federation:
         return self.folder / f"node-{client}"
 
     def _run(self, name: str, *command) -> str:
-        words = [sys.executable, "-m", *map(str, command)]
+        self._commands[name] = [sys.executable, "-m", *map(str, command)]
+        self._launch(name)
+        return name
+
+    def _launch(self, name: str) -> None:
         with open(self.folder / f"{name}.log", "ab") as log:
             options = {"stdout": log, "stderr": subprocess.STDOUT, "env": environment(self.folder / "home" / name)}
-            self.children[name] = subprocess.Popen(words, **options)
-        return name
+            self.children[name] = subprocess.Popen(self._commands[name], **options)
 
 
 @contextmanager
@@ -127,7 +143,7 @@ def federated(folder: Path, file: Path, data: Path | None, deadline: float) -> I
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
-        post = Post(stack.enter_context(joined(federation.server)), deadline)
+        post = Post(stack.enter_context(joined(federation.server)), deadline, federation.mind)
         yield post, meet(post, terms_of(experiment, built), built.problem.clients, PATIENCE)
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -29,17 +30,20 @@ POLL = 0.02
 
 
 class Post:
-    """Sends letters to nodes and collects the replies; `counts` says how many replies were refused, and why."""
+    """Sends letters to nodes and collects the replies, and calls `mind` while it waits.
 
-    def __init__(self, grid: Grid, deadline: float):
-        self.grid, self.deadline, self.counts = grid, deadline, Counter()
+    `counts` says how many replies were refused, and why.
+    """
 
-    def send(self, letters: dict[int, bytes], kind: str, deadline: float | None = None) -> dict[int, bytes]:
+    def __init__(self, grid: Grid, deadline: float, mind: Callable[[], None] = lambda: None):
+        self.grid, self.deadline, self.mind, self.counts = grid, deadline, mind, Counter()
+
+    def send(self, letters: dict[int, bytes], kind: str) -> dict[int, bytes]:
         """Send a letter to each node, by its id, and return the replies that came before the deadline, by node."""
         nodes = list(letters)
         messages = [Message(pack(letters[node]), node, f"query.{kind}") for node in nodes]
         sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
-        replies, end = {}, time.monotonic() + (deadline or self.deadline)
+        replies, end = {}, time.monotonic() + self.deadline
         while sent:
             for message in self.grid.pull_messages(set(sent)):
                 node = sent.pop(message.metadata.reply_to_message_id, None)
@@ -49,9 +53,15 @@ class Post:
             if time.monotonic() >= end:
                 break
             if sent:
+                self.mind()
                 time.sleep(POLL)
         self.counts["late or missing"] += len(sent)
         return replies
+
+    def rest(self) -> None:
+        """Wait a little before somebody is asked again, who may be about to come back."""
+        self.mind()
+        time.sleep(10 * POLL)
 
     def _letter(self, message: Message, node: int | None) -> bytes | None:
         if node is None:
@@ -89,7 +99,7 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, i
             missing = sorted({*range(clients)} - {*known})
             raise UserError(f"{len(missing)} clients did not come within {patience:g} s, the first being client {missing[0]}")
         if len(known) < clients:
-            time.sleep(10 * POLL)
+            post.rest()
     return known
 
 
@@ -109,9 +119,10 @@ class FlowerAsk(WiredAsk):
                 if reply is not None and self._sound(reply, expected):
                     replies[letter.place] = reply
             waiting = [letter for letter in waiting if letter.place not in replies]
-            if self.job.faults is None or not self.job.faults.repeats:
+            if not waiting or self.job.faults is None or not self.job.faults.repeats:
                 break
             again[[letter.place for letter in waiting]] += 1
+            self.post.rest()
         return replies, again
 
     def _sound(self, reply: bytes, expected: PyTree) -> bool:
