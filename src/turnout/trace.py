@@ -26,11 +26,21 @@ class Trace:
     x: PyTree = None
     diverged: int | None = None
     columns: dict[str, np.ndarray] = field(default_factory=dict)
+    _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def extend(self, table: dict[str, np.ndarray]) -> None:
-        """Append rows."""
-        old = self.columns or {name: column[:0] for name, column in table.items()}
-        self.columns = {name: np.concatenate([old[name], column]) for name, column in table.items()}
+        """Append rows, which takes as long as there are new ones, on average."""
+        self.columns = {name: self._extended(name, column) for name, column in table.items()}
+
+    def _extended(self, name: str, column: np.ndarray) -> np.ndarray:
+        old = self.columns.get(name, column[:0])
+        rows = len(old) + len(column)
+        room = self._room.get(name)
+        if room is None or old.base is not room or len(room) < rows:
+            room = self._room[name] = np.empty((2 * rows, *column.shape[1:]), column.dtype)
+            room[: len(old)] = old
+        room[len(old) : rows] = column
+        return room[:rows]
 
     def __len__(self) -> int:
         return len(self.columns["round"]) if self.columns else 0
