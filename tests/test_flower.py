@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import httpx
@@ -59,10 +60,10 @@ def place(tmp_path_factory):
 
 
 @contextmanager
-def nodes(federation, name: str):
+def nodes(federation, name: str, more: str = ""):
     """Nodes for the algorithm `name` inside."""
     federation.file = federation.folder / f"{name}.toml"
-    federation.file.write_text(PROBLEM + ALGORITHMS[name])
+    federation.file.write_text(PROBLEM + ALGORITHMS[name] + "\n" + more)
     started = [federation.start_node(i) for i in range(CLIENTS)]
     try:
         yield read(federation.file)
@@ -83,6 +84,34 @@ def test_ten_nodes_give_the_compiled_run(place, name):
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
+
+
+def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_changes_the_run(place):
+    """SCAFFOLD, whose clients have states; the first server plays on beyond its checkpoint before it ends."""
+    with nodes(place, "scaffold", '[faults]\nmissing = "repeat"\n') as experiment:
+        built = build(experiment, None)
+        terms, snapshot = terms_of(experiment, built), None
+        for resumed in (False, True):
+            with joined(place.server) as grid:
+                post = Post(grid, deadline=5.0, mind=place.mind)
+                engine = partial(Flower, post, meet(post, terms, CLIENTS, patience=120.0), resumed)
+                session = session_of(experiment, built, engine=engine)
+                if resumed:
+                    session.restore(snapshot)
+                for _ in session.play():
+                    if snapshot is None and session.round >= 2:
+                        snapshot = session.snapshot()
+                    elif not resumed and session.round >= 3:
+                        break
+                    if resumed and session.round == 4:
+                        for client in range(CLIENTS):
+                            place.children[f"node-{client}"].kill()
+    expected = session_of(replace(experiment, faults=None), built).run().trace
+    real = session.trace
+    for column in set(expected.columns) - {"counts"}:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    asked, once = real.ledger.totals(), expected.ledger.totals()
+    assert asked["arrivals"] == once["arrivals"] and asked["contacts"] >= once["contacts"]
 
 
 def test_only_the_paths_of_nodes_are_open(place):

@@ -28,6 +28,7 @@ from flwr.common.logger import log
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.supercore import heartbeat
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
@@ -43,10 +44,13 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
-from flwr.supernode.fleet_http_connection import http_request_response
+from flwr.supernode import fleet_http_connection
 
 POLL = 0.05
 """Seconds between two looks for messages."""
+
+HEARTBEAT = 10
+"""Seconds that a node may be silent, the least that Flower allows. After twice that long it may come again though it was killed."""
 
 PYPROJECT = b"""[project]
 name = "turnout"
@@ -138,9 +142,11 @@ def joined(server: Server) -> Iterator[HttpGrid]:
 
 def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
     """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`."""
-    # Stopped at once it would not say goodbye, and be refused for a minute when it comes again.
+    # Stopped at once it would not say goodbye, and be refused for a while when it comes again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with http_request_response(address, False, authority.read_bytes(), keys) as connection:
+    for module in (fleet_http_connection, heartbeat):
+        vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
+    with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
         node_id, receive, *_ = connection
         TaskIdentity.node_id = node_id
         context = Context(0, node_id, {}, RecordDict(), {})
