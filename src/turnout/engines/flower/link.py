@@ -50,7 +50,7 @@ POLL = 0.05
 """Seconds between two looks for messages."""
 
 HEARTBEAT = 10
-"""Seconds that a node may be silent, the least that Flower allows. After twice that long it may come again though it was killed."""
+"""Seconds between signs of life of a node, the fewest that Flower allows. After twice as many one that was killed may come again."""
 
 PYPROJECT = b"""[project]
 name = "turnout"
