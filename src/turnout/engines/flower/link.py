@@ -50,7 +50,7 @@ POLL = 0.05
 """Seconds between two looks for messages."""
 
 HEARTBEAT = 10
-"""Seconds between signs of life of a node, the fewest that Flower allows. After twice as many one that was killed may come again."""
+"""Seconds between signs of life of a node, the fewest that Flower allows. After two of them a killed one may come again."""
 
 PYPROJECT = b"""[project]
 name = "turnout"
