@@ -73,7 +73,11 @@ def test_every_contender_of_every_set_is_a_configuration_and_figures_and_publish
 def test_a_set_like_another_one_differs_in_what_it_says_only(paper):
     alike, other = paper.settings["mlp"], paper.settings["mlp-two"]
     assert other.tables["split"]["kind"] == "two-classes" and other.tables["problem"] == alike.tables["problem"]
-    assert other.algorithms["dual"] == alike.algorithms["dual"] | {"lr": 0.1}
+    unlike = {"lr": 0.1, "solver": {"kind": "sgd", "lr": 0.1, "batch": 128, "epochs": 5}}
+    assert other.algorithms["dual"] == alike.algorithms["dual"] | unlike
+    assert {key: other.algorithms[key] for key in ("feddcd", "accfeddcd")} == {
+        key: alike.algorithms[key] for key in ("feddcd", "accfeddcd")
+    }
 
 
 def test_both_conventions_are_those_of_the_paper_and_of_the_released_program(tiny):

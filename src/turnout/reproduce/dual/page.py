@@ -63,7 +63,7 @@ def counts(paper: Paper, numbers: Numbers, setting: Setting) -> dict:
 def cell(paper: Paper, numbers: Numbers, setting: Setting, name: str, setup: Setup) -> list[str]:
     """Return the lines of one cell: rounds, exchanges and bytes, and what others found."""
     rounds, exchanges, sent = (numbers.cost(setting.name, name, setup, what) for what in COSTS)
-    reached = f"{count(exchanges)} exchanges, {words.size(sent)}" if math.isfinite(rounds) else ""
+    reached = f"{count(exchanges)} exchange{'' if exchanges == 1 else 's'}, {words.size(sent)}" if math.isfinite(rounds) else ""
     others = {source: found.counts.get((setting.name, name, setup)) for source, found in published(paper).items()}
     said = ", ".join(f"{source} {value}" for source, value in others.items() if value is not None)
     return [f">{setting.rounds[setup.tau]}" if rounds == math.inf else count(rounds), reached, said]
