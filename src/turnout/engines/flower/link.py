@@ -111,7 +111,7 @@ def register(server: Server, public_keys: list[bytes]) -> None:
 @contextmanager
 def joined(server: Server) -> Iterator[HttpGrid]:
     """Start a run, be its ServerApp inside, and end it."""
-    vars(http_grid)["pull_objects"] = soon
+    http_grid.__dict__["pull_objects"] = soon
     content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
     knock = Knock(server.secret)
     with ControlHttpClient.from_server_address(**server.options, interceptors=[knock]) as control:
