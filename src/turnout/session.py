@@ -1,9 +1,10 @@
 """One run, or all cells of a sweep, from its settings to its traces."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -57,7 +58,7 @@ class Session:
         every: int = 1,
         target: Target | None = None,
         metrics: tuple[str, ...] | None = None,
-        engine: str = "compiled",
+        engine: str | Callable = "compiled",
         precision: Precision = "double",
         faults: Faults | None = None,
         optimum: Optimum | None = None,
@@ -79,10 +80,9 @@ class Session:
             job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
             if cells is not None:
                 self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
-            elif engine == "compiled":
-                self.engine = Compiled(job, algorithm, self.metrics, every)
             else:
-                self.engine = Nodes(job, problem, algorithm, self.metrics, every)
+                made = {"compiled": Compiled, "nodes": partial(Nodes, problem)}.get(engine, engine)
+                self.engine = made(job, algorithm, self.metrics, every)
             self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell_name(cell) for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=target) for name in names]
@@ -182,7 +182,7 @@ class Session:
             raise UserError(
                 f"{totals['lost']} drawn clients did not fit into a cohort's places: give the sampler a larger capacity"
             )
-        if self.faults is not None and self.faults.missing == "raise" and totals["arrivals"] < totals["contacts"]:
+        if (self.faults is None or self.faults.missing == "raise") and totals["arrivals"] < totals["contacts"]:
             missing = totals["contacts"] - totals["arrivals"]
             raise UserError(f"{missing} replies were lost by round {self.round}: set missing to 'skip' or 'repeat' to go on")
 

@@ -36,6 +36,13 @@ class State(NamedTuple):
     told: tuple
 
 
+class Delivery(NamedTuple):
+    """Which places of a cohort [m] a reply arrived from, and how often each was asked again for it."""
+
+    arrived: Bool[Array, " m"]
+    again: Int[Array, " m"]
+
+
 class EngineAsk(Ask):
     """Answers `ask` within one round; `sites` None means that call sites are still being discovered.
 
@@ -49,6 +56,7 @@ class EngineAsk(Ask):
         self._drawn: list[tuple[Cohort, int, PyTree]] = []
         self._prefix, self._next = "", 0
         self._asked: Site | None = None
+        self.delivery: Delivery | None = None
 
     @abstractmethod
     def _run_clients(self, cohort: Cohort, method: str, message: PyTree, losses: Int[Array, " m"]) -> Done:
@@ -120,6 +128,9 @@ class EngineAsk(Ask):
         else:
             done = jax.tree.map(lambda leaf: leaf[cohort.ids], everyone)
         again = losses if faults is not None and faults.repeats else jnp.zeros_like(losses)
+        if self.delivery is not None:
+            arrived, more = self.delivery if everyone is None else (part[cohort.ids] for part in self.delivery)
+            answered, again = answered & arrived, again + more
         first_own, first_reply = jax.tree.map(lambda stacked: stacked[0], (own, done.reply))
         self._asked = self._site(path, name, cohort, write(first_own), first_reply)
         self._count(self._asked, exchange_events(cohort, fresh, answered, done, again))

@@ -62,8 +62,8 @@ def build(experiment: Experiment, data: Path | None) -> Built:
     return Built(experiment.problem.build(dataset, split), split, mark, test)
 
 
-def session_of(experiment: Experiment, built: Built, optimum=None) -> Session:
-    """Return the session that plays `experiment`."""
+def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
+    """Return the session that plays `experiment`, with another engine than its own where one is given."""
     spec = experiment.run
     return Session(
         experiment.algorithm,
@@ -73,7 +73,7 @@ def session_of(experiment: Experiment, built: Built, optimum=None) -> Session:
         every=spec.every,
         target=experiment.target,
         metrics=None if spec.metrics is None else tuple(spec.metrics),
-        engine=spec.engine,
+        engine=engine or spec.engine,
         precision=spec.precision,
         faults=experiment.faults,
         optimum=optimum,
@@ -102,15 +102,16 @@ def new_folder(folder: Path) -> Path:
     return make_folder(folder)
 
 
-def start(experiment: Experiment, folder: Path, data: Path | None, watch: Watch, command: str) -> Session:
+def start(experiment: Experiment, folder: Path, data: Path | None, watch: Watch, command: str, engine=None) -> Session:
     """Play `experiment` in a new `folder`."""
     built = build(experiment, data)
-    session = session_of(experiment, built)
-    write(new_folder(folder) / CONFIG, experiment.to_toml())
+    new_folder(folder)
+    session = session_of(experiment, built, engine=engine)
+    write(folder / CONFIG, experiment.to_toml())
     return _play(experiment, built, session, folder, watch, command)
 
 
-def resume(folder: Path, data: Path | None, watch: Watch, command: str) -> Session | None:
+def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=None) -> Session | None:
     """Play the run in `folder` to its end from its last checkpoint; None if it had ended already."""
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no run: there is no {CONFIG} in it")
@@ -118,7 +119,7 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str) -> Sessi
         return None
     experiment = read(folder / CONFIG)
     built = build(experiment, data)
-    session = session_of(experiment, built)
+    session = session_of(experiment, built, engine=engine)
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists():
         snapshot, header = decode(checkpoint.read_bytes(), None)

@@ -1,0 +1,46 @@
+"""turnout deploy: play one configuration with real nodes of Flower, on this machine."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+from turnout.cli.options import Data, command
+
+
+@app.command()
+def deploy(
+    file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")],
+    deadline: Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)] = 60.0,
+    data: Data = None,
+) -> None:
+    """Play a configuration with a SuperLink and a node for each client, encrypted and with keys, on this machine."""
+    from turnout.cli.progress import watching
+    from turnout.cli.tables import show
+    from turnout.errors import UserError
+    from turnout.experiment import config, folder
+    from turnout.report.result import Result
+
+    try:
+        from turnout.engines.flower.engine import Flower
+        from turnout.experiment.federation import federated
+    except ModuleNotFoundError as error:
+        raise UserError(f"turnout deploy needs Flower ({error}): pip install 'turnout[flower]'") from None
+
+    experiment = config.read(file)
+    if experiment.sweep:
+        raise UserError(f"{file} has a [sweep] table, whose runs share one program: play it with turnout sweep")
+    again = (out / folder.CONFIG).exists() and not (out / folder.SUMMARY).exists()
+    with federated(out / "federation", file, data, deadline) as (post, nodes), watching() as watch:
+        engine = partial(Flower, post, nodes, again)
+        if again:
+            folder.resume(out, data, watch, command(), engine)
+        else:
+            folder.start(experiment, out, data, watch, command(), engine)
+        for what, many in post.counts.items():
+            if many:
+                typer.echo(f"{many} replies: {what}")
+    show([Result.read(out)], out)

@@ -1,0 +1,59 @@
+"""Flower's SuperLink behind a guard: of what it serves on its one port, strangers reach the nodes' paths only.
+
+    python -m turnout.engines.flower.superlink SECRET-FILE [flower-superlink's options]
+
+Flower asks nobody who starts runs or registers nodes (`/v1/control`), or who takes over a run (`/v1/runtime/acquire-task`), for a
+key of any kind. Here such requests have to carry the secret word in the file.
+"""
+
+import hmac
+import json
+import sys
+from logging import WARNING
+from pathlib import Path
+
+import uvicorn
+from flwr.common.logger import log
+from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
+from flwr.superlink.main import create_app
+
+from turnout.engines.flower.link import HEADER
+
+OPEN = "/v1/fleet/"
+"""The nodes' paths, which Flower guards by their keys."""
+
+
+def guarded(app, secret: str):
+    """Return the ASGI application `app`, which refuses requests that are neither a node's nor carry the secret word."""
+
+    async def guard(scope, receive, send):
+        if scope["type"] == "http" and not scope["path"].startswith(OPEN):
+            word = dict(scope["headers"]).get(HEADER.encode(), b"")
+            if not hmac.compare_digest(word, secret.encode()):
+                log(WARNING, "refused %s to %s", scope["path"], scope["client"])
+                body = json.dumps({"detail": "this path is closed"}).encode()
+                await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json")]})
+                await send({"type": "http.response.body", "body": body})
+                return
+        await app(scope, receive, send)
+
+    return guard
+
+
+def main() -> None:
+    """Serve until stopped."""
+    secret = Path(sys.argv.pop(1)).read_text().strip()
+    config = _parse_superlink_lifespan_config()
+    app = guarded(create_app(config, SuperLinkLifespan), secret)
+    uvicorn.run(
+        app,
+        host=config.host,
+        port=config.port,
+        ssl_keyfile=config.ssl_keyfile,
+        ssl_certfile=config.ssl_certfile,
+        log_level="info",
+    )
+
+
+if __name__ == "__main__":
+    main()

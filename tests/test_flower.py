@@ -1,0 +1,146 @@
+"""Real federations: a SuperLink and ten nodes, processes all, give the compiled engine's numbers, and strangers stay outside."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
+
+from commands import turnout
+
+from turnout.engines.flower import keys
+from turnout.engines.flower.engine import Flower, Post, meet
+from turnout.engines.flower.link import HEADER, joined, register
+from turnout.experiment.config import read
+from turnout.experiment.federation import Federation, environment, terms_of
+from turnout.experiment.folder import build, session_of
+
+CLIENTS = 10
+PROBLEM = f"""
+[problem]
+kind = "logistic"
+data = "breast_cancer"
+mu = 0.1
+[split]
+kind = "dirichlet"
+clients = {CLIENTS}
+concentration = 1.0
+[sampler]
+kind = "nice"
+size = 3
+[run]
+rounds = 6
+[algorithm]
+"""
+ALGORITHMS = {
+    "fedavg": 'kind = "fedavg"\nlr = 0.1\nsteps = 3',
+    "sppm-as": 'kind = "sppm"\ngamma = 10.0\ninner = 3\nsolver = { kind = "lbfgs" }',
+    "scaffold": 'kind = "scaffold"\nlr = 0.05\nsteps = 3\noption = "II"',
+    "feddcd": 'kind = "feddcd"\nsolver = { kind = "gradient", steps = 20, tolerance = 0.0 }',
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A federation whose SuperLink runs, and where nodes come and go."""
+    folder = tmp_path_factory.mktemp("federation")
+    federation = Federation(folder / "federation", folder / "none.toml", CLIENTS, None)
+    try:
+        federation.start_superlink()
+        register(federation.server, [keys.write_node_key(federation.key(i)) for i in range(CLIENTS)])
+        yield federation
+    finally:
+        federation.stop()
+
+
+@contextmanager
+def nodes(federation, name: str, more: str = ""):
+    """Nodes for the algorithm `name` inside."""
+    federation.file = federation.folder / f"{name}.toml"
+    federation.file.write_text(PROBLEM + ALGORITHMS[name] + "\n" + more)
+    started = [federation.start_node(i) for i in range(CLIENTS)]
+    try:
+        yield read(federation.file)
+    finally:
+        federation.stop(started)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_ten_nodes_give_the_compiled_run(place, name):
+    with nodes(place, name) as experiment, joined(place.server) as grid:
+        built = build(experiment, None)
+        post = Post(grid, deadline=60.0)
+        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace
+    expected = session_of(experiment, built).run().trace
+    assert not any(post.counts.values())
+    for column in expected.columns:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
+    assert real.ledger.totals() == expected.ledger.totals()
+
+
+def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_changes_the_run(place):
+    """SCAFFOLD, whose clients have states; the first server plays on beyond its checkpoint before it ends."""
+    with nodes(place, "scaffold", '[faults]\nmissing = "repeat"\n') as experiment:
+        built = build(experiment, None)
+        terms, snapshot, alive = terms_of(experiment, built), None, True
+        for resumed in (False, True):
+            with joined(place.server) as grid:
+                post = Post(grid, deadline=5.0, mind=place.mind)
+                engine = partial(Flower, post, meet(post, terms, CLIENTS, patience=120.0), resumed)
+                session = session_of(experiment, built, engine=engine)
+                if resumed:
+                    session.restore(snapshot)
+                for _ in session.play():
+                    if snapshot is None and session.round >= 2:
+                        snapshot = session.snapshot()
+                    elif not resumed and session.round >= 3:
+                        break
+                    if resumed and alive and session.round < 6:
+                        alive = place.children["node-0"].kill()
+    expected = session_of(replace(experiment, faults=None), built).run().trace
+    real = session.trace
+    for column in set(expected.columns) - {"counts"}:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    asked, once = real.ledger.totals(), expected.ledger.totals()
+    assert asked["arrivals"] == once["arrivals"] and asked["contacts"] >= once["contacts"]
+
+
+def test_only_the_paths_of_nodes_are_open(place):
+    """With the authority's certificate alone nobody registers a node, starts a run or takes one over."""
+    with httpx.Client(base_url=f"https://{place.server.address}", verify=place.server.trusted) as client:
+        for path in ("/v1/control/register-node", "/v1/control/start-run", "/v1/runtime/acquire-task", "/docs", "/health"):
+            for headers in ({}, {HEADER: "wrong"}):
+                assert client.post(path, headers=headers).status_code == 403, path
+        assert client.get("/health", headers={HEADER: place.server.secret}).status_code == 200
+        assert client.post("/v1/fleet/pull-messages").status_code != 403
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://{place.server.address}/health")
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(f"https://{place.server.address}/health")
+
+
+def test_a_node_with_a_key_that_was_not_registered_is_refused(place, tmp_path):
+    keys.write_node_key(tmp_path / "stranger")
+    file = tmp_path / "fedavg.toml"
+    file.write_text(PROBLEM + ALGORITHMS["fedavg"])
+    command = ["node", file, "--client", 0, "--superlink", place.server.address, "--authority", place.server.authority]
+    command += ["--key", tmp_path / "stranger", "--states", tmp_path / "states"]
+    words = [sys.executable, "-m", "turnout", *map(str, command)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment(tmp_path))
+    assert ended.returncode != 0 and "2004" in ended.stdout + ended.stderr
+
+
+def test_a_node_needs_a_client_of_the_configuration(tmp_path):
+    file = tmp_path / "fedavg.toml"
+    file.write_text(PROBLEM + ALGORITHMS["fedavg"])
+    rest = ("--superlink", "localhost:1", "--authority", file, "--key", file, "--states", tmp_path)
+    code, _, wrong = turnout("node", file, "--client", CLIENTS, *rest)
+    assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
