@@ -50,7 +50,7 @@ class Nodes(Wired):
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows are written or the round `limit` is reached."""
         for i, node in enumerate(self.nodes):
-            node.states[FIRST] = jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), progress.clients)
+            node.go_on_from(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), progress.clients))
         self.versions[:] = FIRST
         progress, table = self.play(self._asks, progress, limit, rows)
         return self._with_states(progress), table

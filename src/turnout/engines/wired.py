@@ -48,17 +48,16 @@ class Node:
         self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, size - 1))))
         self.weights = np.where(places < size, 1 / size, 0)
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
-        self.states = {} if states is None else states
+        self.states: MutableMapping = {} if states is None else states
         self._last, self._reply = b"", b""
 
     def state(self, version: Version) -> PyTree:
-        """Return the private state of a version."""
-        return self.states[version] if version in self.states else self._only_first(version)
+        """Return the private state of a version; `KeyError` where it is not kept."""
+        return self.first if version == FIRST else self.states[version]
 
-    def _only_first(self, version: Version) -> PyTree:
-        if version != FIRST:
-            raise KeyError(f"client {self.number} does not have the state of round {version[0]}, exchange {version[1]} any more")
-        return self.first
+    def go_on_from(self, state: PyTree) -> None:
+        """Take `state` as the first one, and forget what was since."""
+        self.first, self.states, self._last = state, {}, b""
 
     def answer(self, request: bytes) -> bytes:
         """Run the local method that the request names on the message it carries."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from turnout.errors import UserError
 from turnout.experiment import folder as folders
 from turnout.experiment.config import Experiment
-from turnout.experiment.files import make_folder, write
+from turnout.files import make_folder, write
 from turnout.report.result import Result
 
 RUNS = "runs.json"

@@ -67,7 +67,9 @@ class Federation:
         self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / "secret").read_text())
 
     def start(self) -> None:
-        """Start the SuperLink, register the nodes' keys and start the nodes."""
+        """Start the SuperLink, register the nodes' keys and start the nodes. Of an earlier federation states alone remain."""
+        for left in self.folder.glob("superlink.db*"):
+            left.unlink()
         self.start_superlink()
         public = [keys.write_node_key(self.key(i)) for i in range(self.clients)]
         register(self.server, public)
@@ -85,12 +87,13 @@ class Federation:
             *("--ssl-ca-certfile", self.server.authority),
         )
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and self.children["superlink"].poll() is None:
+        while time.monotonic() < end:
             try:
                 httpx.get(f"https://{self.server.address}/health", verify=self.server.trusted)
                 return
             except httpx.TransportError:
-                time.sleep(0.1)
+                if ended(self.children["superlink"], 0.1):
+                    break
         raise UserError(f"the SuperLink did not start: see {self.folder / 'superlink.log'}")
 
     def start_node(self, client: int) -> str:
@@ -114,9 +117,7 @@ class Federation:
         for child in children:
             child.terminate()
         for child in children:
-            try:
-                child.wait(10)
-            except subprocess.TimeoutExpired:
+            if not ended(child, 10):
                 child.kill()
 
     def key(self, client: int) -> Path:
@@ -155,6 +156,15 @@ def environment(home: Path) -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_HOME": str(home),
     }
+
+
+def ended(child: subprocess.Popen, seconds: float) -> bool:
+    """Return whether a process ends within so many seconds."""
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def free_port() -> int:

@@ -18,10 +18,10 @@ from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.description import plan_of
-from turnout.experiment.files import make_folder, write
 from turnout.experiment.problems import DataSpec
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
+from turnout.files import make_folder, write
 from turnout.problem import Problem
 from turnout.report.plan import PLAN
 from turnout.report.result import Result

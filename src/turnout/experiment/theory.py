@@ -12,8 +12,8 @@ from turnout.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.experiment.costs import Costs
 from turnout.experiment.dual import decay_of, lower_of
-from turnout.experiment.files import make_folder, write
 from turnout.experiment.summary import to_json
+from turnout.files import make_folder, write
 from turnout.problem import Problem
 from turnout.problems import Chain
 from turnout.samplers.base import samplers_in

@@ -7,7 +7,7 @@ from pathlib import Path
 import altair as alt
 import vl_convert
 
-from turnout.experiment.files import make_folder, write
+from turnout.files import make_folder, write
 from turnout.report.page import SCALE, TEMPLATES
 from turnout.report.theme import DARK, LIGHT, config
 

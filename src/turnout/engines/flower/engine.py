@@ -143,13 +143,15 @@ class FlowerAsk(WiredAsk):
         return True
 
     def _shapes(self, method, message):
-        def reply():
-            storage, state = self.job.storage, self.algorithm.client_state(self.job.start)
-            number = jnp.zeros((), "int32")
-            client = JaxClient(number, jax.random.key(0), state, storage.oracle(number))
-            return finished(local_method(self.algorithm, method, self.job.start)(client, message), state).reply
+        return jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, message)
 
-        return jax.eval_shape(reply)
+
+@partial(jax.jit, static_argnames=("name",))
+def first_reply(job: Job, algorithm, message: PyTree, *, name: str) -> PyTree:
+    """What client 0 replies to its first message. It is never run: compiled, its shapes are worked out once for all rounds."""
+    state, number = algorithm.client_state(job.start), jnp.zeros((), "int32")
+    client = JaxClient(number, jax.random.key(0), state, job.storage.oracle(number))
+    return finished(local_method(algorithm, name, job.start)(client, message), state).reply
 
 
 class Flower(Wired):

@@ -1,6 +1,5 @@
 """Private states on a node's disk."""
 
-import os
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import jax
 from jaxtyping import PyTree
 
 from turnout.engines.wired import Version
+from turnout.files import make_folder, write
 from turnout.wire import decode, encode
 
 
@@ -19,9 +19,7 @@ class DiskStates(MutableMapping):
 
     def __init__(self, folder: Path, like: PyTree):
         self.folder, self.structure = folder, jax.tree.structure(like)
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob("*.new"):
-            left.unlink()
+        make_folder(folder)
 
     def __getitem__(self, version: Version) -> PyTree:
         try:
@@ -31,13 +29,7 @@ class DiskStates(MutableMapping):
         return jax.tree.unflatten(self.structure, leaves)
 
     def __setitem__(self, version: Version, state: PyTree) -> None:
-        path = self._path(version)
-        new = path.with_suffix(".new")
-        with open(new, "wb") as file:
-            file.write(encode(jax.tree.leaves(state), None))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        write(self._path(version), encode(jax.tree.leaves(state), None))
 
     def __delitem__(self, version: Version) -> None:
         self._path(version).unlink()

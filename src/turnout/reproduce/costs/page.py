@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from turnout.experiment.files import write
+from turnout.files import write
 from turnout.prices import Hierarchical, Price, Rounds
 from turnout.reproduce.costs import words
 from turnout.reproduce.costs.paper import Paper

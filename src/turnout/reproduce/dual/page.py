@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.experiment.files import write
+from turnout.files import write
 from turnout.report.words import count
 from turnout.reproduce.dual import words
 from turnout.reproduce.dual.paper import Paper, Setting, Setup

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.experiment.files import write
+from turnout.files import write
 from turnout.report.words import human_bytes, number
 from turnout.reproduce.page import PART, Drawn, write_page
 from turnout.reproduce.sampling import words
