@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "turnout"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAYERS = [
     {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "target"},
-    {"problem", "cohort", "faults", "ledger", "data", "wire"},
+    {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
     {"exchange", "problems"},
     {"index", "samplers", "strata", "solvers", "theory"},
     {"algorithms", "estimators"},

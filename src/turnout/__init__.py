@@ -44,6 +44,8 @@ from turnout.exchange import Each as Each
 from turnout.exchange import Replies as Replies
 from turnout.exchange import on_client as on_client
 from turnout.faults import Faults as Faults
+from turnout.oracles import NumpyOracle as NumpyOracle
+from turnout.oracles import Oracle as Oracle
 from turnout.prices import Bytes as Bytes
 from turnout.prices import Hierarchical as Hierarchical
 from turnout.prices import Rounds as Rounds
@@ -56,6 +58,7 @@ from turnout.problems import Logistic as Logistic
 from turnout.problems import Multinomial as Multinomial
 from turnout.problems import Network as Network
 from turnout.problems import Quadratic as Quadratic
+from turnout.problems import Remote as Remote
 from turnout.problems import Ridge as Ridge
 from turnout.records import record as record
 from turnout.records import static as static

@@ -20,21 +20,36 @@ DIVERGED = 1e12
 
 def evaluate(names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree, test=None) -> dict[str, Float[Array, ""]]:
     """Return the metrics `names` at x, `storage` and `test` holding the rows to train and to test with."""
-    found, value = {}, jnp.zeros(())
+    return derive(names, measure(asked_for(names), storage, x), optimum, x, test)
+
+
+def asked_for(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what has to be known of f for the metrics `names`: some of "value", "gradient" (and then the value), "accuracy"."""
+    value = ("gradient",) if "gradient" in names else ("value",) if {"value", "gap"} & {*names} else ()
+    return (*value, *(("accuracy",) if "accuracy" in names else ()))
+
+
+def measure(names: tuple[str, ...], storage, x: PyTree) -> dict[str, PyTree]:
+    """Return f(x), grad f(x) and the accuracy at x, as far as `names` of `asked_for` say, over the rows in `storage`."""
+    found = {}
     if "gradient" in names:
-        value, gradient = objective(storage, "value_and_grad", x)
-    elif {"value", "gap"} & set(names):
-        value = objective(storage, "value", x)
+        found["value"], found["gradient"] = objective(storage, "value_and_grad", x)
     if "value" in names:
-        found["value"] = value
-    if "gap" in names:
-        found["gap"] = value - jnp.asarray(optimum.value, value.dtype)
-    if "gradient" in names:
-        found["gradient"] = squared_norm(gradient)
-    if "distance" in names:
-        found["distance"] = squared_norm(jax.tree.map(lambda a, b: a - jnp.asarray(b, a.dtype), x, optimum.x))
+        found["value"] = objective(storage, "value", x)
     if "accuracy" in names:
         found["accuracy"] = accuracy(storage, x)
+    return found
+
+
+def derive(names: tuple[str, ...], measured: dict, optimum: Optimum | None, x: PyTree, test=None) -> dict[str, Float[Array, ""]]:
+    """Return the metrics `names` at x from what was `measured` there."""
+    found = {name: measured[name] for name in ("value", "accuracy") if name in names}
+    if "gap" in names:
+        found["gap"] = measured["value"] - jnp.asarray(optimum.value, measured["value"].dtype)
+    if "gradient" in names:
+        found["gradient"] = squared_norm(measured["gradient"])
+    if "distance" in names:
+        found["distance"] = squared_norm(jax.tree.map(lambda a, b: a - jnp.asarray(b, a.dtype), x, optimum.x))
     if "test_value" in names:
         found["test_value"] = total(test, "value", x)
     if "test_accuracy" in names:

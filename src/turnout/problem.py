@@ -59,6 +59,7 @@ class Problem:
     strongly_convex: ClassVar[bool] = False
     classifies: ClassVar[bool] = False
     twice_differentiable: ClassVar[bool] = True
+    remote: ClassVar[bool] = False
 
     def losses(self, x: PyTree, rows: PyTree) -> Float[Array, " b"]:
         """Return the loss of each of b rows."""

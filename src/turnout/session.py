@@ -69,6 +69,8 @@ class Session:
     ):
         if rounds < 0 or every < 1:
             raise UserError(f"rounds must not be negative and every at least 1, but they are {rounds} and {every}")
+        if problem.remote and (engine == "compiled" or cells is not None):
+            raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
         self.rounds, self.every, self.faults = rounds, every, faults
         self.precision: Precision = precision
         self.label, self.cells = label, cells

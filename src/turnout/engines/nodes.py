@@ -8,7 +8,7 @@ import numpy as np
 
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
-from turnout.engines.wired import FIRST, Node, Wired, WiredAsk, run_locally
+from turnout.engines.wired import FIRST, Node, Wired, WiredAsk
 from turnout.problem import Problem
 
 
@@ -27,11 +27,6 @@ class NodesAsk(WiredAsk):
             for _ in range(1 + int(losses[place])):
                 replies[place] = self.nodes[number].answer(request)
         return replies, np.zeros_like(losses)
-
-    def _shapes(self, method, message):
-        node = self.nodes[0]
-        arguments = (node.algorithm, node.problem, node.start, node.weights, 0, node.first, jax.random.key(0), message)
-        return jax.eval_shape(partial(run_locally, name=method), *arguments).reply
 
 
 class Nodes(Wired):
@@ -60,3 +55,6 @@ class Nodes(Wired):
         states = [node.state(tuple(version)) for node, version in zip(self.nodes, self.versions.tolist(), strict=True)]
         clients = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
         return progress._replace(clients=clients)
+
+    def _everyone(self, request):
+        return {node.number: node.measure(request) for node in self.nodes}

@@ -12,7 +12,7 @@ from turnout.engines.job import Job
 from turnout.engines.quality import Quality, shown, since_row, unjudged
 from turnout.engines.tally import no_counts
 from turnout.ledger import Site
-from turnout.metrics import evaluate, healthy
+from turnout.metrics import derive, evaluate, healthy
 from turnout.samplers.base import samplers_in
 
 
@@ -71,10 +71,18 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
     return progress._replace(server=server, round=progress.round + 1, **states)
 
 
-def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
-    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
-    x = algorithm.output(progress.server)
-    values, quality = evaluate(metrics, job.storage, job.optimum, x, job.test), progress.quality
+def look(
+    job: Job, algorithm, metrics: tuple[str, ...], progress: Progress, measured: dict | None = None
+) -> tuple[Progress, dict]:
+    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date.
+
+    What was `measured` of f by others is not computed from the rows at hand.
+    """
+    x, quality = algorithm.output(progress.server), progress.quality
+    if measured is None:
+        values = evaluate(metrics, job.storage, job.optimum, x, job.test)
+    else:
+        values = derive(metrics, measured, job.optimum, x, job.test)
     if quality is not None:
         judged = shown(quality, samplers_in(algorithm)[0])
         values |= {name: judged[name] for name in metrics if name in judged}

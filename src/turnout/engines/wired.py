@@ -1,8 +1,7 @@
 """What engines share whose clients are reached by messages in bytes: the client's side, and an `ask` that plays on the host."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,13 +12,15 @@ from jaxtyping import Int, PyTree
 
 from turnout.cohort import Cohort
 from turnout.engines.asking import Delivery, EngineAsk, finished
-from turnout.engines.client import JaxClient, RowsOracle
+from turnout.engines.client import JaxClient
 from turnout.engines.compiled import discover
+from turnout.engines.holding import held
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, look, play_round
 from turnout.exchange import Done, local_method, opened
+from turnout.metrics import asked_for
+from turnout.oracles.base import Oracle
 from turnout.problem import Problem
-from turnout.rows import row_count, take
 from turnout.seeds import Seeds
 from turnout.wire import copy_leaves, decode, encode
 
@@ -38,15 +39,16 @@ class Node:
     """
 
     def __init__(
-        self, number: int, problem: Problem, algorithm, start: PyTree, seeds: Seeds, states: MutableMapping | None = None
+        self,
+        number: int,
+        client: Oracle | Problem,
+        algorithm,
+        start: PyTree,
+        seeds: Seeds,
+        states: MutableMapping | None = None,
     ):
-        self.number, self.start = number, copy_leaves(start)
+        self.number, self.start, self.held = number, copy_leaves(start), held(client)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
-        # Sizes are rounded up to powers of two, so that clients share compiled programs.
-        size = row_count(problem.rows)
-        places = np.arange(1 << (size - 1).bit_length())
-        self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, size - 1))))
-        self.weights = np.where(places < size, 1 / size, 0)
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
         self.states: MutableMapping = {} if states is None else states
         self._last, self._reply = b"", b""
@@ -65,8 +67,8 @@ class Node:
             message, header = decode(request, self.start)
             made, base, kept = (tuple(header[name]) for name in ("made", "base", "kept"))
             key = jax.random.fold_in(self.seeds.exchange(*made), self.number)
-            mine = self.algorithm, self.problem, self.start, self.weights, self.number, self.state(base)
-            done = run_locally(*mine, key, message, name=header["method"])
+            mine = self.algorithm, self.start, self.number, self.state(base)
+            done = self.held.run(*mine, key, message, header["method"])
             for version in {*self.states} - {base, kept}:
                 del self.states[version]
             self.states[made] = jax.tree.map(np.asarray, done.state)
@@ -74,15 +76,10 @@ class Node:
             self._last = request
         return self._reply
 
-
-@partial(jax.jit, static_argnames=("name",))
-def run_locally(algorithm, problem, start, weights, number, state, key, message, *, name) -> Done:
-    """Run the local method `name` of a client that has `problem` alone."""
-    # Sparse rows become a batch here, where their number is known.
-    rows = take(problem.rows, jnp.arange(weights.size))
-    oracle = RowsOracle(problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
-    client = JaxClient(jnp.asarray(number, "int32"), key, state, oracle)
-    return finished(local_method(algorithm, name, start)(client, message), state)
+    def measure(self, request: bytes) -> bytes:
+        """Reply with what `metrics.measure` is to find of f_i, at the parameters that the request carries."""
+        x, header = decode(request, self.start)
+        return encode(self.held.measure(tuple(header["measure"]), x), self.start)
 
 
 class Letter(NamedTuple):
@@ -105,10 +102,6 @@ class WiredAsk(EngineAsk):
         self, letters: list[Letter], expected: PyTree, losses: Int[np.ndarray, " m"]
     ) -> tuple[dict[int, bytes], Int[np.ndarray, " m"]]:
         """Return the replies that arrived, by place, and how often each place was asked again."""
-
-    @abstractmethod
-    def _shapes(self, method: str, message: PyTree) -> PyTree:
-        """Return the shapes and types of a reply."""
 
     def loop(self, count, body, carry, until=None):
         outside, path = len(self._drawn), f"{self._path()}.loop"
@@ -136,7 +129,7 @@ class WiredAsk(EngineAsk):
             Letter(int(k), int(ids[k]), self._request(method, messages[k if own else 0], int(ids[k])))
             for k in np.flatnonzero(cohort.active)
         ]
-        expected = self._shapes(method, messages[0])
+        expected = jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, messages[0])
         replies, again = self._exchange(letters, expected, np.asarray(losses))
         nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), expected), {"queries": 0, "missed": 0}
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
@@ -158,12 +151,21 @@ class WiredAsk(EngineAsk):
         self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = self._mark()
 
 
-class Wired:
+@partial(jax.jit, static_argnames=("name",))
+def first_reply(job: Job, algorithm, message: PyTree, *, name: str) -> PyTree:
+    """What client 0 replies to its first message. It is never run: compiled, its shapes are worked out once for all rounds."""
+    state, number = algorithm.client_state(job.start), jnp.zeros((), "int32")
+    client = JaxClient(number, jax.random.key(0), state, job.storage.oracle(number))
+    return finished(local_method(algorithm, name, job.start)(client, message), state).reply
+
+
+class Wired(ABC):
     """Plays rounds of one algorithm on the host, whose clients are elsewhere."""
 
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.every = job, algorithm, every
         self.sites = discover(job, algorithm)
+        self.asked = asked_for(metrics)
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
         self._look = jax.jit(partial(look, job, algorithm, metrics))
 
@@ -174,6 +176,19 @@ class Wired:
             many = min(self.every, limit - int(progress.round)) if progress.failed < 0 else 0
             for _ in range(many):
                 progress = play_round(asks, self.job, self.algorithm, self.sites, progress)
-            progress, entry = self._look(progress)
+            progress, entry = self._look(progress, self._measured(self.algorithm.output(progress.server)))
             entries.append(entry)
         return progress, jax.tree.map(lambda *values: np.stack([np.asarray(value) for value in values]), *entries)
+
+    @abstractmethod
+    def _everyone(self, request: bytes) -> dict[int, bytes]:
+        """Return what the clients, by number, reply when they are asked to measure."""
+
+    def _measured(self, x: PyTree) -> dict | None:
+        """Return what the clients tell of f, if the server cannot know it: the mean over those who answer."""
+        if not self.job.storage.problem.remote:
+            return None
+        replies = self._everyone(encode(x, self.job.start, {"measure": self.asked})) if self.asked else {}
+        shares = np.asarray(self.job.population.shares)[list(replies)]
+        parts = [decode(reply, self.job.start)[0] for reply in replies.values()]
+        return jax.tree.map(lambda *leaves: np.tensordot(shares / shares.sum(), np.stack(leaves), 1), *parts) if parts else {}

@@ -7,4 +7,5 @@ from turnout.problems.logsum import LogSum as LogSum
 from turnout.problems.multinomial import Multinomial as Multinomial
 from turnout.problems.network import Network as Network
 from turnout.problems.quadratic import Quadratic as Quadratic
+from turnout.problems.remote import Remote as Remote
 from turnout.problems.ridge import Ridge as Ridge

@@ -49,4 +49,9 @@ def client_app(node: Node, terms: Terms) -> ClientApp:
         with jax.enable_x64(terms.precision == "double"):
             return Message(pack(node.answer(unpack(message.content))), reply_to=message)
 
+    @app.query("measure")
+    def measure(message: Message, context: Context) -> Message:
+        with jax.enable_x64(terms.precision == "double"):
+            return Message(pack(node.measure(unpack(message.content))), reply_to=message)
+
     return app

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
 from jaxtyping import PyTree
 
-from turnout.engines.asking import finished
-from turnout.engines.client import JaxClient
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.desk import Terms
 from turnout.engines.flower.letters import pack, unpack
@@ -22,7 +19,6 @@ from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.engines.wired import Wired, WiredAsk
 from turnout.errors import UserError
-from turnout.exchange import local_method
 from turnout.wire import decode
 
 POLL = 0.02
@@ -142,17 +138,6 @@ class FlowerAsk(WiredAsk):
             return False
         return True
 
-    def _shapes(self, method, message):
-        return jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, message)
-
-
-@partial(jax.jit, static_argnames=("name",))
-def first_reply(job: Job, algorithm, message: PyTree, *, name: str) -> PyTree:
-    """What client 0 replies to its first message. It is never run: compiled, its shapes are worked out once for all rounds."""
-    state, number = algorithm.client_state(job.start), jnp.zeros((), "int32")
-    client = JaxClient(number, jax.random.key(0), state, job.storage.oracle(number))
-    return finished(local_method(algorithm, name, job.start)(client, message), state).reply
-
 
 class Flower(Wired):
     """Plays rounds of one algorithm with the nodes of a federation: the same run as `Compiled`'s, as long as no reply is lost."""
@@ -161,6 +146,7 @@ class Flower(Wired):
         self, post: Post, nodes: dict[int, int], resumed: bool, job: Job, algorithm, metrics: tuple[str, ...], every: int
     ):
         super().__init__(job, algorithm, metrics, every)
+        self.post, self.nodes = post, nodes
         self.resumed, self.kept = resumed, self.versions.copy()
         self._asks = partial(FlowerAsk, post, nodes, self.versions, self.kept)
 
@@ -185,3 +171,17 @@ class Flower(Wired):
 
     def _with_versions(self, progress: Progress) -> Progress:
         return progress._replace(clients=self.versions.copy())
+
+    def _everyone(self, request):
+        """Ask again whoever does not answer, unless missing clients are skipped."""
+        waiting, replies = dict(self.nodes), {}
+        while waiting:
+            came = self.post.send(dict.fromkeys(waiting.values(), request), "measure")
+            replies |= {client: came[node] for client, node in waiting.items() if node in came}
+            waiting = {client: node for client, node in waiting.items() if client not in replies}
+            if replies and self.job.faults is not None and self.job.faults.missing == "skip":
+                self.post.counts["evaluations by fewer clients"] += bool(waiting)
+                break
+            if waiting:
+                self.post.rest()
+        return replies

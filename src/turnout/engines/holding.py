@@ -1,0 +1,91 @@
+"""What a client holds, and how its local methods are run on that."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from turnout.engines.asking import finished
+from turnout.engines.client import JaxClient, RowsOracle
+from turnout.engines.owned import OwnClient
+from turnout.exchange import Client, Done, local_method
+from turnout.oracles.base import Oracle
+from turnout.problem import Problem
+from turnout.rows import row_count, take
+from turnout.wire import copy_leaves
+
+
+class Rows:
+    """The rows of one client of a problem written in JAX, for which local methods are compiled."""
+
+    def __init__(self, problem: Problem):
+        self.size = row_count(problem.rows)
+        # Sizes are rounded up to powers of two, so that clients share compiled programs.
+        places = np.arange(1 << (self.size - 1).bit_length())
+        self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, self.size - 1))))
+        self.weights = np.where(places < self.size, 1 / self.size, 0)
+
+    def run(self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str) -> Done:
+        """Run the local method `name` on a message."""
+        return run_locally(algorithm, self.problem, start, self.weights, number, state, key, message, name=name)
+
+    def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
+        """Return the client's own part of what `metrics.measure` finds."""
+        return _measure(self.problem, self.weights, x, names=names)
+
+
+class Own:
+    """The oracle of a client that is not written in JAX, for which local methods run step by step."""
+
+    def __init__(self, oracle: Oracle):
+        self.oracle, self.size = oracle, oracle.size
+
+    def run(self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str) -> Done:
+        """Run the local method `name` on a message."""
+        algorithm, start, state, message = jax.tree.map(jnp.asarray, (algorithm, start, state, message))
+        client = OwnClient(jnp.asarray(number, "int32"), key, state, self.oracle)
+        return finished(local_method(algorithm, name, start)(client, message), state)
+
+    def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
+        """Return the client's own part of what `metrics.measure` finds."""
+        found = _measured(OwnClient(0, None, None, self.oracle), names, x)
+        if "accuracy" in names:
+            found["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
+        return found
+
+
+def held(client: Oracle | Problem) -> Rows | Own:
+    """Return what runs the local methods of a client that is an `Oracle` or a `Problem` of one client."""
+    return Rows(client) if isinstance(client, Problem) else Own(client)
+
+
+@partial(jax.jit, static_argnames=("name",))
+def run_locally(algorithm, problem, start, weights, number, state, key, message, *, name) -> Done:
+    """Run the local method `name` of a client that has `problem` alone."""
+    client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights))
+    return finished(local_method(algorithm, name, start)(client, message), state)
+
+
+@partial(jax.jit, static_argnames=("names",))
+def _measure(problem, weights, x, *, names) -> dict[str, PyTree]:
+    oracle = _oracle(problem, weights)
+    found = _measured(JaxClient(0, None, None, oracle), names, x)
+    if "accuracy" in names:
+        found["accuracy"] = weights @ problem.correct(x, take(problem.rows, jnp.arange(weights.size)))
+    return found
+
+
+def _oracle(problem, weights) -> RowsOracle:
+    # Sparse rows become a batch here, where their number is known.
+    rows = take(problem.rows, jnp.arange(weights.size))
+    return RowsOracle(problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+
+
+def _measured(client: Client, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
+    if "gradient" in names:
+        value, gradient = client.value_and_grad(x)
+        return {"value": value, "gradient": gradient}
+    return {"value": client.value(x)} if "value" in names else {}

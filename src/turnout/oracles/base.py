@@ -1,0 +1,36 @@
+"""What a client that does not write its loss in JAX has to provide."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from jaxtyping import PyTree
+
+from turnout.errors import UserError
+
+ALL = slice(None)
+"""In the place of row numbers: all rows."""
+
+
+class Oracle(ABC):
+    """f_i, the mean loss over a client's `size` rows, at parameters whose leaves are NumPy arrays.
+
+    `rows` are the numbers [b] of the rows to take the mean over, each as often as it is there, or `ALL`.
+    """
+
+    size: int
+
+    @abstractmethod
+    def value(self, x: PyTree, rows: Any) -> float:
+        """Return the mean loss over `rows` at x."""
+
+    @abstractmethod
+    def value_and_grad(self, x: PyTree, rows: Any) -> tuple[float, PyTree]:
+        """Return the mean loss over `rows` at x, and its gradient, structured as x is."""
+
+    def hvp(self, x: PyTree, v: PyTree, rows: Any) -> PyTree:
+        """Return the Hessian of the mean loss over `rows` at x, times v."""
+        raise UserError(f"{type(self).__name__} has no Hessian: take an algorithm or solver that needs gradients only")
+
+    def accuracy(self, x: PyTree) -> float:
+        """Return the share of the rows that x classifies rightly."""
+        raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
