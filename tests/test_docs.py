@@ -23,7 +23,7 @@ LAYERS = [
     {"report"},
     {"experiment"},
     {"reproduce"},
-    {"cli", "__main__"},
+    {"cli", "flower", "__main__"},
 ]
 
 

@@ -14,13 +14,14 @@ import httpx
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms, client_app
-from turnout.engines.flower.engine import Post, meet
+from turnout.engines.flower.engine import Member, Post, meet
 from turnout.engines.flower.link import Server, joined, register, serve
 from turnout.engines.flower.states import DiskStates
 from turnout.engines.wired import Node
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.folder import Built, build
+from turnout.experiment.remote import RemoteSpec
 from turnout.session import bind, prepare, scope
 
 REST = 5.0
@@ -34,21 +35,40 @@ def terms_of(experiment: Experiment, built: Built) -> Terms:
     """Return what the server and the nodes of `experiment` have to agree on."""
     with scope(experiment.run.precision):
         start = prepare(built.problem, experiment.run.seeds(), None, None).start
-    return Terms.of(experiment.to_toml(), experiment.run.precision, start)
+    return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact=built.problem.remote)
 
 
-def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
-    """Be the node of one client for good; its private states are kept in `folder`."""
+def elsewhere(experiment: Experiment, data: Path | None) -> Built:
+    """Build `experiment` where the clients need not be: those with rows of their own are taken to have one each."""
+    remote = isinstance(experiment.problem, RemoteSpec)
+    return build(experiment, data, [1] * experiment.problem.clients if remote else None)
+
+
+def seated(file: Path, client: int, folder: Path, data: Path | None) -> tuple[Node, Terms]:
+    """Return the node of one client, whose private states are kept in `folder`, and its terms."""
     experiment = read(file)
-    built, spec = build(experiment, data), experiment.run
+    built, spec = elsewhere(experiment, data), experiment.run
     if not 0 <= client < built.problem.clients:
         raise UserError(f"{file} has clients 0 to {built.problem.clients - 1}, so that no node can be client {client}")
+    terms = terms_of(experiment, built)
     with scope(spec.precision):
         job = prepare(built.problem, spec.seeds(), None, None)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
-        node.states = DiskStates(folder, node.first)
-    serve(client_app(node, terms_of(experiment, built)), address, authority, keys.read_node_key(key))
+        node.states = DiskStates(folder / terms.configuration[:16], node.first)
+    return node, terms
+
+
+def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
+    """Be the node of one client for good; its private states are kept in `folder`."""
+    seat = seated(file, client, folder, data)
+    serve(client_app(lambda _: seat), address, authority, keys.read_node_key(key))
+
+
+def met(grid, experiment: Experiment, data: Path | None, deadline: float, patience: float) -> tuple[Post, dict[int, Member]]:
+    """Meet all clients of `experiment`, for at most `patience` seconds."""
+    post, built = Post(grid, deadline), elsewhere(experiment, data)
+    return post, meet(post, terms_of(experiment, built), built.problem.clients, patience)
 
 
 class Federation:

@@ -19,6 +19,7 @@ from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.description import plan_of
 from turnout.experiment.problems import DataSpec
+from turnout.experiment.remote import RemoteSpec
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
 from turnout.files import make_folder, write
@@ -47,11 +48,15 @@ class Built:
     test: Problem | None = None
 
 
-def build(experiment: Experiment, data: Path | None) -> Built:
-    """Load the data, split them and build the problem; one that needs no data is only built."""
+def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = None) -> Built:
+    """Load the data, split them and build the problem; one that needs no data is only built.
+
+    Where clients are elsewhere that hold rows of their own, `sizes` says how many each has.
+    """
     if not isinstance(experiment.problem, DataSpec):
         mark = sha256(experiment.to_toml().encode()).hexdigest()
-        return Built(experiment.problem.build(), experiment.problem.split(), mark)
+        told = (sizes,) if isinstance(experiment.problem, RemoteSpec) else ()
+        return Built(experiment.problem.build(*told), experiment.problem.split(*told), mark)
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
     split = experiment.split.split(dataset)
     mark, test = digest(dataset), None
@@ -102,23 +107,25 @@ def new_folder(folder: Path) -> Path:
     return make_folder(folder)
 
 
-def start(experiment: Experiment, folder: Path, data: Path | None, watch: Watch, command: str, engine=None) -> Session:
+def start(
+    experiment: Experiment, folder: Path, data: Path | None, watch: Watch, command: str, engine=None, sizes=None
+) -> Session:
     """Play `experiment` in a new `folder`."""
-    built = build(experiment, data)
+    built = build(experiment, data, sizes)
     new_folder(folder)
     session = session_of(experiment, built, engine=engine)
     write(folder / CONFIG, experiment.to_toml())
     return _play(experiment, built, session, folder, watch, command)
 
 
-def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=None) -> Session | None:
+def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=None, sizes=None) -> Session | None:
     """Play the run in `folder` to its end from its last checkpoint; None if it had ended already."""
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no run: there is no {CONFIG} in it")
     if (folder / SUMMARY).exists():
         return None
     experiment = read(folder / CONFIG)
-    built = build(experiment, data)
+    built = build(experiment, data, sizes)
     session = session_of(experiment, built, engine=engine)
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists():

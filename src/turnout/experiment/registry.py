@@ -2,7 +2,7 @@
 
 from turnout import algorithms, estimators, prices, samplers, solvers
 from turnout.data import splits
-from turnout.experiment import problems
+from turnout.experiment import problems, remote
 from turnout.samplers import probabilities
 from turnout.solvers import own
 
@@ -14,6 +14,7 @@ TABLES = {
         "network": problems.NetworkSpec,
         "log-sum": problems.LogSumSpec,
         "chain": problems.ChainSpec,
+        "remote": remote.RemoteSpec,
     },
     "split": {
         "kmeans": splits.KMeansSplit,

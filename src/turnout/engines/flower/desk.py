@@ -1,11 +1,13 @@
 """What a node of a federation does with the messages that it gets."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 
 import jax
+import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from jaxtyping import PyTree
@@ -16,7 +18,7 @@ from turnout.engines.wired import Node
 
 @dataclass(frozen=True)
 class Terms:
-    """What the server and all nodes have to agree on: version, precision, configuration and the shapes of the parameters."""
+    """What the server and all nodes have to agree on: version, precision, configuration and first parameters."""
 
     version: str
     precision: str
@@ -24,33 +26,42 @@ class Terms:
     parameters: str
 
     @classmethod
-    def of(cls, configuration: str, precision: str, start: PyTree) -> "Terms":
-        """Return the terms of a run of `configuration`, as text, from the parameters `start`."""
+    def of(cls, configuration: str, precision: str, start: PyTree, exact: bool) -> "Terms":
+        """Return the terms of a run of `configuration`, as text, from the parameters `start`, whose values count if `exact`."""
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
+        values = sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(start))).hexdigest() if exact else ""
         mark = sha256(configuration.encode()).hexdigest()
-        return cls(version("turnout"), precision, mark, str(shapes))
+        return cls(version("turnout"), precision, mark, f"{shapes} {values}")
 
     def differ(self, other: dict) -> list[str]:
         """Return the names of what is not the same in `other`."""
         return [name for name, value in vars(self).items() if other.get(name) != value]
 
 
-def client_app(node: Node, terms: Terms) -> ClientApp:
-    """Return the app that says hello and answers requests for `node`."""
-    app = ClientApp()
+def client_app(seat: Callable[[dict], tuple[Node, Terms]]) -> ClientApp:
+    """Return the app that says hello and answers requests for the node that `seat` makes of its configuration, once."""
+    app, made = ClientApp(), []
+
+    def seated(context: Context) -> tuple[Node, Terms]:
+        if not made:
+            made.append(seat(dict(context.node_config)))
+        return made[0]
 
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
-        letter = json.dumps({"client": node.number, **vars(terms)}).encode()
+        node, terms = seated(context)
+        letter = json.dumps({"client": node.number, "rows": node.held.size, **vars(terms)}).encode()
         return Message(pack(letter), reply_to=message)
 
     @app.query("ask")
     def ask(message: Message, context: Context) -> Message:
+        node, terms = seated(context)
         with jax.enable_x64(terms.precision == "double"):
             return Message(pack(node.answer(unpack(message.content))), reply_to=message)
 
     @app.query("measure")
     def measure(message: Message, context: Context) -> Message:
+        node, terms = seated(context)
         with jax.enable_x64(terms.precision == "double"):
             return Message(pack(node.measure(unpack(message.content))), reply_to=message)
 

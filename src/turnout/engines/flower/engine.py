@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -72,12 +73,19 @@ class Post:
         return None
 
 
-def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, int]:
-    """Say hello until every one of `clients` clients is there, for at most `patience` seconds; return their nodes' ids."""
-    known: dict[int, int] = {}
+class Member(NamedTuple):
+    """The id of a client's node, and how many rows the client has."""
+
+    node: int
+    rows: int
+
+
+def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, Member]:
+    """Say hello until every one of `clients` clients is there, for at most `patience` seconds; return who they are."""
+    known: dict[int, Member] = {}
     end = time.monotonic() + patience
     while len(known) < clients:
-        new = set(post.grid.get_node_ids()) - set(known.values())
+        new = set(post.grid.get_node_ids()) - {member.node for member in known.values()}
         for node, letter in post.send(dict.fromkeys(new, b""), "hello").items():
             told = json.loads(letter)
             client, differ = told["client"], terms.differ(told)
@@ -90,7 +98,7 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, i
                 raise UserError(f"a node says that it is client {client}, but the clients are 0 to {clients - 1}")
             if client in known:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
-            known[client] = node
+            known[client] = Member(node, told["rows"])
         if len(known) < clients and time.monotonic() > end:
             missing = sorted({*range(clients)} - {*known})
             raise UserError(f"{len(missing)} clients did not come within {patience:g} s, the first being client {missing[0]}")
@@ -102,16 +110,16 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, i
 class FlowerAsk(WiredAsk):
     """Answers `ask` by messages to nodes."""
 
-    def __init__(self, post: Post, nodes: dict[int, int], *arguments):
+    def __init__(self, post: Post, members: dict[int, Member], *arguments):
         super().__init__(*arguments)
-        self.post, self.nodes = post, nodes
+        self.post, self.members = post, members
 
     def _exchange(self, letters, expected, losses):
         again, waiting, replies = np.zeros_like(losses), letters, {}
         while waiting:
-            came = self.post.send({self.nodes[letter.number]: letter.request for letter in waiting}, "ask")
+            came = self.post.send({self.members[letter.number].node: letter.request for letter in waiting}, "ask")
             for letter in waiting:
-                reply = came.get(self.nodes[letter.number])
+                reply = came.get(self.members[letter.number].node)
                 if reply is not None and self._sound(reply, expected):
                     replies[letter.place] = reply
             waiting = [letter for letter in waiting if letter.place not in replies]
@@ -143,12 +151,12 @@ class Flower(Wired):
     """Plays rounds of one algorithm with the nodes of a federation: the same run as `Compiled`'s, as long as no reply is lost."""
 
     def __init__(
-        self, post: Post, nodes: dict[int, int], resumed: bool, job: Job, algorithm, metrics: tuple[str, ...], every: int
+        self, post: Post, members: dict[int, Member], resumed: bool, job: Job, algorithm, metrics: tuple[str, ...], every: int
     ):
         super().__init__(job, algorithm, metrics, every)
-        self.post, self.nodes = post, nodes
+        self.post, self.members = post, members
         self.resumed, self.kept = resumed, self.versions.copy()
-        self._asks = partial(FlowerAsk, post, nodes, self.versions, self.kept)
+        self._asks = partial(FlowerAsk, post, members, self.versions, self.kept)
 
     def begin(self) -> Progress:
         """Return the state before the first round; of a client it has the version of the state in use.
@@ -174,7 +182,7 @@ class Flower(Wired):
 
     def _everyone(self, request):
         """Ask again whoever does not answer, unless missing clients are skipped."""
-        waiting, replies = dict(self.nodes), {}
+        waiting, replies = {client: member.node for client, member in self.members.items()}, {}
         while waiting:
             came = self.post.send(dict.fromkeys(waiting.values(), request), "measure")
             replies |= {client: came[node] for client, node in waiting.items() if node in came}

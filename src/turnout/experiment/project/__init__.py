@@ -1,0 +1,1 @@
+"""What `turnout new-federation` copies."""

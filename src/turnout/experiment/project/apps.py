@@ -1,0 +1,10 @@
+"""The two apps of this federation, as Flower finds them; nothing here need be edited."""
+
+from pathlib import Path
+
+from turnout.flower import client_app, server_app
+
+FILE = Path(__file__).parent / "federation.toml"
+
+client = client_app(FILE)
+server = server_app(FILE)
