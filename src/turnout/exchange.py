@@ -101,6 +101,10 @@ class Ask(ABC):
     def reject(self, rejected) -> None:
         """Count the last exchange as a rejected trial of a line search if `rejected`; it is paid for all the same."""
 
+    def connected(self) -> Bool[Array, " n"] | None:
+        """Return which clients are there now, as far as the engine can tell; None where it has no say in that."""
+        return None
+
     @abstractmethod
     def key(self) -> Any:
         """Return the server's own random key for the next exchange."""

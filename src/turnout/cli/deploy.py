@@ -1,6 +1,5 @@
 """turnout deploy: play one configuration with real nodes of Flower, on this machine."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,28 +18,30 @@ def deploy(
 ) -> None:
     """Play a configuration with a SuperLink and a node for each client, encrypted and with keys, on this machine."""
     from turnout.cli.progress import watching
-    from turnout.cli.tables import show
     from turnout.errors import UserError
-    from turnout.experiment import config, folder
-    from turnout.report.result import Result
+    from turnout.experiment import config
 
     try:
-        from turnout.engines.flower.engine import Flower
-        from turnout.experiment.federation import federated
+        from turnout.engines.flower.link import joined
+        from turnout.experiment.federation import PATIENCE, federated, met, play
     except ModuleNotFoundError as error:
         raise UserError(f"turnout deploy needs Flower ({error}): pip install 'turnout[flower]'") from None
 
     experiment = config.read(file)
     if experiment.sweep:
         raise UserError(f"{file} has a [sweep] table, whose runs share one program: play it with turnout sweep")
-    again = (out / folder.CONFIG).exists() and not (out / folder.SUMMARY).exists()
-    with federated(out / "federation", file, data, deadline) as (post, nodes), watching() as watch:
-        engine = partial(Flower, post, nodes, again)
-        if again:
-            folder.resume(out, data, watch, command(), engine)
-        else:
-            folder.start(experiment, out, data, watch, command(), engine)
-        for what, many in post.counts.items():
-            if many:
-                typer.echo(f"{many} replies: {what}")
+    with federated(out / "federation", file, data) as federation, joined(federation.server) as grid, watching() as watch:
+        post, members = met(grid, experiment, data, deadline, PATIENCE, federation.mind)
+        play(post, members, file, out, data, watch, command())
+    finish(post, out)
+
+
+def finish(post, out: Path) -> None:
+    """Show what a run has cost, and which replies were refused."""
+    from turnout.cli.tables import show
+    from turnout.report.result import Result
+
+    for what, many in post.counts.items():
+        if many:
+            typer.echo(f"{many} replies: {what}")
     show([Result.read(out)], out)

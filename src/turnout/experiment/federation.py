@@ -5,27 +5,30 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from secrets import token_urlsafe
 
 import httpx
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms, client_app
-from turnout.engines.flower.engine import Member, Post, meet
-from turnout.engines.flower.link import Server, joined, register, serve
+from turnout.engines.flower.engine import Flower, Member, Post, meet
+from turnout.engines.flower.link import HEADER, Server, joined, register, serve
 from turnout.engines.flower.states import DiskStates
 from turnout.engines.wired import Node
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
-from turnout.experiment.folder import Built, build
+from turnout.experiment.folder import CHECKPOINT, CONFIG, SUMMARY, Built, Watch, build, resume, start
 from turnout.experiment.remote import RemoteSpec
 from turnout.session import bind, prepare, scope
 
 REST = 5.0
 """Seconds between two starts of a process that ends: the SuperLink refuses a node that was killed until it has noticed."""
+
+LOOK = 0.1
+"""Seconds between two looks for a SuperLink that starts."""
 
 PATIENCE = 120.0
 """Seconds within which the SuperLink has to answer, and all nodes to say hello."""
@@ -65,9 +68,11 @@ def serve_client(file: Path, client: int, address: str, authority: Path, key: Pa
     serve(client_app(lambda _: seat), address, authority, keys.read_node_key(key))
 
 
-def met(grid, experiment: Experiment, data: Path | None, deadline: float, patience: float) -> tuple[Post, dict[int, Member]]:
+def met(
+    grid, experiment: Experiment, data: Path | None, deadline: float, patience: float, mind: Callable[[], None] = lambda: None
+) -> tuple[Post, dict[int, Member]]:
     """Meet all clients of `experiment`, for at most `patience` seconds."""
-    post, built = Post(grid, deadline), elsewhere(experiment, data)
+    post, built = Post(grid, deadline, mind), elsewhere(experiment, data)
     return post, meet(post, terms_of(experiment, built), built.problem.clients, patience)
 
 
@@ -82,39 +87,26 @@ class Federation:
         new = not (folder / keys.AUTHORITY).exists()
         folder.mkdir(parents=True, exist_ok=True)
         if new:
-            keys.write_certificates(folder, ["localhost", "127.0.0.1"])
-            keys.secret(folder / "secret", token_urlsafe(32).encode())
-        self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / "secret").read_text())
+            keys.write_all(folder, ["localhost", "127.0.0.1"], clients)
+        self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
 
     def start(self) -> None:
         """Start the SuperLink, register the nodes' keys and start the nodes. Of an earlier federation states alone remain."""
         for left in self.folder.glob("superlink.db*"):
             left.unlink()
         self.start_superlink()
-        public = [keys.write_node_key(self.key(i)) for i in range(self.clients)]
-        register(self.server, public)
+        register(self.server, [self.key(i).with_suffix(".pub").read_bytes() for i in range(self.clients)])
         for i in range(self.clients):
             self.start_node(i)
 
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
         host, _, port = self.server.address.rpartition(":")
-        self._run(
-            "superlink",
-            *("turnout.engines.flower.superlink", self.folder / "secret", "--host", host, "--port", port),
-            *("--database", self.folder / "superlink.db", "--isolation", "process", "--enable-supernode-auth"),
-            *("--ssl-certfile", self.folder / keys.CERTIFICATE, "--ssl-keyfile", self.folder / keys.KEY),
-            *("--ssl-ca-certfile", self.server.authority),
-        )
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            try:
-                httpx.get(f"https://{self.server.address}/health", verify=self.server.trusted)
-                return
-            except httpx.TransportError:
-                if ended(self.children["superlink"], 0.1):
-                    break
-        raise UserError(f"the SuperLink did not start: see {self.folder / 'superlink.log'}")
+        self._run("superlink", *superlink_command(self.folder, host, int(port)))
+        try:
+            healthy(self.server, lambda: self.children["superlink"].poll() is not None)
+        except UserError as error:
+            raise UserError(f"{error}: see {self.folder / 'superlink.log'}") from None
 
     def start_node(self, client: int) -> str:
         """Start the node of a client, and return what the process is called."""
@@ -155,17 +147,66 @@ class Federation:
             self.children[name] = subprocess.Popen(self._commands[name], **options)
 
 
+def superlink_command(folder: Path, host: str, port: int) -> list[str]:
+    """Return the module, with its arguments, of a guarded SuperLink whose certificates and database are in `folder`."""
+    options = {
+        "host": host,
+        "port": port,
+        "database": folder / "superlink.db",
+        "isolation": "process",
+        "ssl-certfile": folder / keys.CERTIFICATE,
+        "ssl-keyfile": folder / keys.KEY,
+        "ssl-ca-certfile": folder / keys.AUTHORITY,
+    }
+    given = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    return ["turnout.engines.flower.superlink", str(folder / keys.SECRET), *given, "--enable-supernode-auth"]
+
+
+def healthy(server: Server, over: Callable[[], bool]) -> int:
+    """Wait until the SuperLink answers, and return with which status; `UserError` if it does not, or at once if it is `over`."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            answer = httpx.get(f"https://{server.address}/health", verify=server.trusted, headers={HEADER: server.secret})
+            return answer.status_code
+        except httpx.TransportError as error:
+            if over() or time.monotonic() > end or "CERTIFICATE" in str(error):
+                raise UserError(f"no SuperLink with these certificates answers at {server.address} ({error})") from None
+        time.sleep(LOOK)
+
+
+def admitted(address: str, folder: Path) -> Server:
+    """Return the SuperLink at `address`, which the nodes whose public keys are in `folder` may join from now on."""
+    public = sorted(folder.glob("node-*.pub"))
+    if not public or not (folder / keys.SECRET).exists():
+        raise UserError(f"{folder} holds no keys of nodes: give the folder that turnout certify made")
+    server = Server(address, folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
+    if healthy(server, lambda: False) == httpx.codes.FORBIDDEN:
+        raise UserError(f"the SuperLink at {address} has another secret word than {folder}: give it the same folder")
+    register(server, [path.read_bytes() for path in public])
+    return server
+
+
 @contextmanager
-def federated(folder: Path, file: Path, data: Path | None, deadline: float) -> Iterator[tuple[Post, dict[int, int]]]:
-    """Run the federation of the configuration `file` inside, and yield its post and the nodes' ids by client."""
-    experiment = read(file)
-    built = build(experiment, data)
-    federation = Federation(folder, file, built.problem.clients, data)
+def federated(folder: Path, file: Path, data: Path | None) -> Iterator[Federation]:
+    """Run the federation of the configuration `file` inside."""
+    federation = Federation(folder, file, elsewhere(read(file), data).problem.clients, data)
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
-        post = Post(stack.enter_context(joined(federation.server)), deadline, federation.mind)
-        yield post, meet(post, terms_of(experiment, built), built.problem.clients, PATIENCE)
+        yield federation
+
+
+def play(post: Post, members: dict[int, Member], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
+    """Play the configuration `file` with `members` in the folder `out`, or go on with what it holds of that."""
+    engine = partial(Flower, post, members, (out / CHECKPOINT).exists())
+    sizes = [members[i].rows for i in range(len(members))]
+    if (out / CONFIG).exists() and not (out / SUMMARY).exists():
+        if read(out / CONFIG).to_toml() != read(file).to_toml():
+            raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")
+        resume(out, data, watch, command, engine, sizes)
+    else:
+        start(read(file), out, data, watch, command, engine, sizes)
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from turnout.errors import UserError
 from turnout.records import Fraction, Share, record
@@ -22,7 +22,7 @@ class Available(Sampler):
     What it draws counts for 1 / (q_i p_i), p_i given who is available, so that it learns from pi_i / q_i (K-Vib, appendix E.1).
     With `memory` = rho the clients are Markov chains, P(on | on) = q_i + rho (1 - q_i) and P(on | off) = (1 - rho) q_i,
     stationary from the start; averages are then unbiased over the chains' law, but not given the past. The state is who is on
-    [n], drawn before each round, and the state of `sampler`.
+    [n], drawn before each round, and the state of `sampler`. In a real federation nobody is simulated: who is on is who is connected.
     """
 
     sampler: Sampler
@@ -73,11 +73,15 @@ class Available(Sampler):
 
     def refresh(self, state, ask, x):
         on, inner = state
+        there = ask.connected()
+        return self._coins(on, ask) if there is None else there, self.sampler.refresh(inner, ask, x)
+
+    def _coins(self, on, ask) -> Bool[Array, " n"]:
+        """Return who is on after one step of each client's chain."""
         q = self._presence(on.size)
         rho = jnp.asarray(self.memory, q.dtype)
         chance = jnp.where(ask.round == 1, q, (1 - rho) * q + jnp.where(on, rho, 0))
-        coins = jax.random.uniform(jax.random.fold_in(ask.key(), WHO_IS_ON), q.shape, q.dtype)
-        return coins < chance, self.sampler.refresh(inner, ask, x)
+        return jax.random.uniform(jax.random.fold_in(ask.key(), WHO_IS_ON), q.shape, q.dtype) < chance
 
     def _presence(self, n: int) -> Float[Array, " n"]:
         """Return q_i."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -113,6 +114,10 @@ class FlowerAsk(WiredAsk):
     def __init__(self, post: Post, members: dict[int, Member], *arguments):
         super().__init__(*arguments)
         self.post, self.members = post, members
+
+    def connected(self):
+        there = set(self.post.grid.get_node_ids())
+        return jnp.asarray([self.members[i].node in there for i in range(len(self.members))])
 
     def _exchange(self, letters, expected, losses):
         again, waiting, replies = np.zeros_like(losses), letters, {}

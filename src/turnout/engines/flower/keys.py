@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from secrets import token_urlsafe
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -18,9 +19,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from turnout.errors import UserError
 
-AUTHORITY, CERTIFICATE, KEY = "ca.crt", "server.pem", "server.key"
+AUTHORITY, CERTIFICATE, KEY, SECRET = "ca.crt", "server.pem", "server.key", "secret"
 DAYS = 825
 """How long certificates hold."""
+
+
+def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
+    """Write the certificates, a secret word, and for each node a private key, "node-0" and so on, and a public one."""
+    write_certificates(folder, hosts)
+    secret(folder / SECRET, token_urlsafe(32).encode())
+    for i in range(nodes):
+        (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))
 
 
 def write_certificates(folder: Path, hosts: list[str]) -> None:

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.cli.build import build_fab_from_files
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
+from flwr.common.constant import PUBLIC_KEY_ALREADY_IN_USE_MESSAGE, ErrorCode
 from flwr.common.logger import log
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
@@ -102,10 +102,14 @@ class Knock:
 
 
 def register(server: Server, public_keys: list[bytes]) -> None:
-    """Let the nodes with these keys, in OpenSSH's format, join."""
+    """Let the nodes with these keys, in OpenSSH's format, join, if they may not already."""
     with ControlHttpClient.from_server_address(**server.options, interceptors=[Knock(server.secret)]) as control:
         for key in public_keys:
-            control.RegisterNode(RegisterNodeRequest(public_key=public_key_to_bytes(load_ssh_public_key(key))))
+            try:
+                control.RegisterNode(RegisterNodeRequest(public_key=public_key_to_bytes(load_ssh_public_key(key))))
+            except httpx.HTTPStatusError as error:
+                if PUBLIC_KEY_ALREADY_IN_USE_MESSAGE not in error.response.text:
+                    raise
 
 
 @contextmanager

@@ -1,0 +1,30 @@
+"""turnout certify: certificates and keys of a federation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+
+
+@app.command()
+def certify(
+    folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
+    host: Annotated[list[str], typer.Option(help="A name or address of the SuperLink's machine; may be given again.")],
+    clients: Annotated[int, typer.Option(help="How many nodes there are.", min=1)],
+) -> None:
+    """Make what a federation on several machines needs: certificates, a key for each node, and a secret word."""
+    from turnout.errors import UserError
+    from turnout.files import make_folder
+
+    try:
+        from turnout.engines.flower.keys import write_all
+    except ModuleNotFoundError as error:
+        raise UserError(f"turnout certify needs Flower ({error}): pip install 'turnout[flower]'") from None
+
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty, and keys are not overwritten: choose another folder")
+    write_all(make_folder(folder), host, clients)
+    typer.echo(f"for the SuperLink's machine: {folder}, of which only the server needs the file secret too")
+    typer.echo(f"for the machine of client 0: {folder / 'ca.crt'} and {folder / 'node-0'}, and so on")

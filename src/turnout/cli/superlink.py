@@ -1,0 +1,29 @@
+"""turnout superlink: Flower's SuperLink, guarded."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli import app
+
+
+@app.command()
+def superlink(
+    keys: Annotated[Path, typer.Argument(help="Folder that turnout certify made; messages are kept there too.", metavar="DIR")],
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 is every one of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at.")] = 9092,
+) -> None:
+    """Keep a federation's messages until they are fetched, until stopped; TLS, node keys and a secret word guard them."""
+    from turnout.errors import UserError
+
+    try:
+        from turnout.experiment.federation import environment, superlink_command
+    except ModuleNotFoundError as error:
+        raise UserError(f"turnout superlink needs Flower ({error}): pip install 'turnout[flower]'") from None
+
+    if not (keys / "secret").exists():
+        raise UserError(f"{keys} holds no certificates: make them by turnout certify {keys} --host NAME --clients N")
+    os.execve(sys.executable, [sys.executable, "-m", *superlink_command(keys, host, port)], environment(keys / "home"))
