@@ -92,8 +92,8 @@ def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_chang
         built = build(experiment, None)
         terms, snapshot, alive = terms_of(experiment, built), None, True
         for resumed in (False, True):
-            with joined(place.server) as grid:
-                post = Post(grid, deadline=5.0, mind=place.mind)
+            with place.minded(), joined(place.server) as grid:
+                post = Post(grid, deadline=5.0)
                 engine = partial(Flower, post, meet(post, terms, CLIENTS, patience=120.0), resumed)
                 session = session_of(experiment, built, engine=engine)
                 if resumed:

@@ -1,6 +1,5 @@
 """turnout deploy: play one configuration with real nodes of Flower, on this machine."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,25 +20,19 @@ def deploy(
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.errors import UserError
-    from turnout.experiment import config, folder
+    from turnout.experiment import config
     from turnout.report.result import Result
 
     try:
-        from turnout.engines.flower.engine import Flower
-        from turnout.experiment.federation import federated
+        from turnout.experiment.federation import federated, met, play
     except ModuleNotFoundError as error:
         raise UserError(f"turnout deploy needs Flower ({error}): pip install 'turnout[flower]'") from None
 
-    experiment = config.read(file)
-    if experiment.sweep:
+    if config.read(file).sweep:
         raise UserError(f"{file} has a [sweep] table, whose runs share one program: play it with turnout sweep")
-    again = (out / folder.CONFIG).exists() and not (out / folder.SUMMARY).exists()
-    with federated(out / "federation", file, data, deadline) as (post, nodes), watching() as watch:
-        engine = partial(Flower, post, nodes, again)
-        if again:
-            folder.resume(out, data, watch, command(), engine)
-        else:
-            folder.start(experiment, out, data, watch, command(), engine)
+    with federated(out / "federation", file, data) as server, met(server, file, data, deadline) as (post, nodes):
+        with watching() as watch:
+            play(post, nodes, file, out, data, watch, command())
         for what, many in post.counts.items():
             if many:
                 typer.echo(f"{many} replies: {what}")

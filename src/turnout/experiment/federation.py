@@ -4,9 +4,11 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_urlsafe
 
@@ -14,17 +16,20 @@ import httpx
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms, client_app
-from turnout.engines.flower.engine import Post, meet
+from turnout.engines.flower.engine import Flower, Post, meet
 from turnout.engines.flower.link import Server, joined, register, serve
 from turnout.engines.flower.states import DiskStates
 from turnout.engines.wired import Node
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
-from turnout.experiment.folder import Built, build
+from turnout.experiment.folder import CHECKPOINT, CONFIG, SUMMARY, Built, Watch, build, resume, start
 from turnout.session import bind, prepare, scope
 
 REST = 5.0
 """Seconds between two starts of a process that ends: the SuperLink refuses a node that was killed until it has noticed."""
+
+WATCH = 0.2
+"""Seconds between two looks for processes that ended."""
 
 PATIENCE = 120.0
 """Seconds within which the SuperLink has to answer, and all nodes to say hello."""
@@ -39,6 +44,11 @@ def terms_of(experiment: Experiment, built: Built) -> Terms:
 
 def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
     """Be the node of one client for good; its private states are kept in `folder`."""
+    serve(app_of(file, client, folder, data), address, authority, keys.read_node_key(key))
+
+
+def app_of(file: Path, client: int, folder: Path, data: Path | None) -> Callable:
+    """Return what answers for one client of the configuration `file`, whose private states are kept in `folder`."""
     experiment = read(file)
     built, spec = build(experiment, data), experiment.run
     if not 0 <= client < built.problem.clients:
@@ -48,7 +58,7 @@ def serve_client(file: Path, client: int, address: str, authority: Path, key: Pa
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
         node.states = DiskStates(folder, node.first)
-    serve(client_app(node, terms_of(experiment, built)), address, authority, keys.read_node_key(key))
+    return client_app(node, terms_of(experiment, built))
 
 
 class Federation:
@@ -67,19 +77,22 @@ class Federation:
         self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / "secret").read_text())
 
     def start(self) -> None:
-        """Start the SuperLink, register the nodes' keys and start the nodes. Of an earlier federation states alone remain."""
+        """Start the SuperLink and the nodes."""
+        self.admit()
+        for i in range(self.clients):
+            self.start_node(i)
+
+    def admit(self) -> None:
+        """Start the SuperLink and register the nodes' keys. Of an earlier federation states alone remain."""
         for left in self.folder.glob("superlink.db*"):
             left.unlink()
         self.start_superlink()
-        public = [keys.write_node_key(self.key(i)) for i in range(self.clients)]
-        register(self.server, public)
-        for i in range(self.clients):
-            self.start_node(i)
+        register(self.server, [keys.write_node_key(self.key(i)) for i in range(self.clients)])
 
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
         host, _, port = self.server.address.rpartition(":")
-        self._run(
+        self.run(
             "superlink",
             *("turnout.engines.flower.superlink", self.folder / "secret", "--host", host, "--port", port),
             *("--database", self.folder / "superlink.db", "--isolation", "process", "--enable-supernode-auth"),
@@ -101,15 +114,33 @@ class Federation:
         data = () if self.data is None else ("--data", self.data)
         mine = ("--key", self.key(client), "--states", self.folder / f"states-{client}", *data)
         theirs = ("--superlink", self.server.address, "--authority", self.server.authority)
-        return self._run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
+        return self.run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
 
-    def mind(self) -> None:
-        """Start again whatever has ended, the same thing once in `REST` seconds."""
-        now = time.monotonic()
+    def mind(self) -> dict[str, int]:
+        """Start again whatever has ended, the same thing once in `REST` seconds; return how these ended, by name."""
+        now, found = time.monotonic(), {}
         for name, child in self.children.items():
             if child.poll() is not None and now >= self._rest.get(name, 0.0):
-                self._rest[name] = now + REST
+                self._rest[name], found[name] = now + REST, child.returncode
                 self._launch(name)
+        return found
+
+    @contextmanager
+    def minded(self) -> Iterator[None]:
+        """Start again whatever ends inside; in a thread of its own, since a server waits for a SuperLink that is gone."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(WATCH):
+                self.mind()
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def stop(self, names: list[str] | None = None) -> None:
         """Stop the processes with these names, or all."""
@@ -119,33 +150,62 @@ class Federation:
         for child in children:
             if not ended(child, 10):
                 child.kill()
+            child.stdin.close()
 
     def key(self, client: int) -> Path:
         """Return where the private key of a client's node is."""
         return self.folder / f"node-{client}"
 
-    def _run(self, name: str, *command) -> str:
-        self._commands[name] = [sys.executable, "-m", *map(str, command)]
+    def run(self, name: str, *command) -> str:
+        """Start a module with its arguments as the process `name`, which ends with this one, and return the name."""
+        self._commands[name] = [sys.executable, "-m", "turnout.experiment.leash", *map(str, command)]
         self._launch(name)
         return name
 
     def _launch(self, name: str) -> None:
         with open(self.folder / f"{name}.log", "ab") as log:
-            options = {"stdout": log, "stderr": subprocess.STDOUT, "env": environment(self.folder / "home" / name)}
-            self.children[name] = subprocess.Popen(self._commands[name], **options)
+            options = {
+                "stdin": subprocess.PIPE,
+                "stdout": log,
+                "stderr": subprocess.STDOUT,
+                "env": environment(self.folder / "home" / name),
+            }
+            new = subprocess.Popen(self._commands[name], **options)
+        old, self.children[name] = self.children.get(name), new
+        if old is not None:
+            old.stdin.close()
 
 
 @contextmanager
-def federated(folder: Path, file: Path, data: Path | None, deadline: float) -> Iterator[tuple[Post, dict[int, int]]]:
-    """Run the federation of the configuration `file` inside, and yield its post and the nodes' ids by client."""
-    experiment = read(file)
-    built = build(experiment, data)
-    federation = Federation(folder, file, built.problem.clients, data)
+def federated(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
+    """Run the federation of the configuration `file` inside, and yield where its server finds it."""
+    federation = Federation(folder, file, build(read(file), data).problem.clients, data)
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
-        post = Post(stack.enter_context(joined(federation.server)), deadline, federation.mind)
+        stack.enter_context(federation.minded())
+        yield federation.server
+
+
+@contextmanager
+def met(server: Server, file: Path, data: Path | None, deadline: float) -> Iterator[tuple[Post, dict[int, int]]]:
+    """Be the server of the configuration `file` inside, and yield its post and the nodes' ids by client."""
+    experiment = read(file)
+    built = build(experiment, data)
+    with joined(server) as grid:
+        post = Post(grid, deadline)
         yield post, meet(post, terms_of(experiment, built), built.problem.clients, PATIENCE)
+
+
+def play(post: Post, nodes: dict[int, int], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
+    """Play the configuration `file` with `nodes` in the folder `out`, or go on with what it holds of that."""
+    engine = partial(Flower, post, nodes, (out / CHECKPOINT).exists())
+    if (out / CONFIG).exists() and not (out / SUMMARY).exists():
+        if read(out / CONFIG).to_toml() != read(file).to_toml():
+            raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")
+        resume(out, data, watch, command, engine)
+    else:
+        start(read(file), out, data, watch, command, engine)
 
 
 def environment(home: Path) -> dict[str, str]:
