@@ -3,7 +3,7 @@
     python -m rogue FILE.toml CLIENT SUPERLINK AUTHORITY KEY STATES DATABASE MISDEEDS
 
 MISDEEDS, separated by commas, are what it does in the place of an honest answer to its first request for the client, and so on;
-"usurp" alone: it answers every message honestly, but before that all messages to others that it finds in the SuperLink's DATABASE.
+"usurp" alone: it answers every message honestly, but before that all those to others that it finds in the SuperLink's DATABASE.
 """
 
 import sqlite3
@@ -79,7 +79,7 @@ def main() -> None:
             if misdeeds == "usurp":
                 sent = [*usurping(database, message), reply]
             else:
-                misdeed = plan.pop(0) if plan and message.metadata.message_type == "query.ask" else "honest"
+                misdeed = plan.pop(0) if plan and message.metadata.message_type != "query.hello" else "honest"
                 sent, held = [*held], []
                 if misdeed == "late":
                     held = [forged(message, reply, "doubled")]

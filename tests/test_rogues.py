@@ -1,4 +1,4 @@
-"""What a node of a real federation may do wrong, and a node that has no business there: counted or refused, and of no effect."""
+"""What a node of a real federation may do wrong, and one that has no business there: counted or refused, and without effect."""
 
 import json
 import os
@@ -93,9 +93,9 @@ class Watchful(Post):
     asked = 0
 
     def send(self, letters, kind):
-        self.asked += kind == "ask"
+        self.asked += kind != "hello"
         number = self.asked - 1 - 2 * len(REFUSED)
-        self.deadline = HASTY if kind == "ask" and 0 <= number < 2 * len(MISSING) and number % 2 == 0 else CALM
+        self.deadline = HASTY if kind != "hello" and 0 <= number < 2 * len(MISSING) and number % 2 == 0 else CALM
         return super().send(letters, kind)
 
 
@@ -112,7 +112,7 @@ def test_what_is_no_honest_reply_is_counted_and_never_reaches_the_aggregate(plac
         experiment = read(place.file)
         built, post = build(experiment, None), Watchful(grid, CALM)
         nodes = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
-        (greeting,) = post.counts
+        (greeting,) = +post.counts
         assert greeting.startswith("refused: client 0 does not agree on configuration") and post.counts.pop(greeting) == 1
         real = session_of(experiment, built, engine=partial(Flower, post, nodes, False)).run().trace
     place.stop(["rogue", "stranger"])
@@ -125,6 +125,19 @@ def test_what_is_no_honest_reply_is_counted_and_never_reaches_the_aggregate(plac
     totals, once = real.ledger.totals(), expected.ledger.totals()
     assert totals["arrivals"] == once["arrivals"] == once["contacts"] == totals["contacts"] - len(told)
     assert "duplicate reply" in (place.folder / "superlink.log").read_text()
+
+
+def test_a_request_on_other_terms_is_not_answered(place):
+    """As of a node that was started again with another configuration than the one it said hello with."""
+    experiment = read(place.file)
+    terms = terms_of(experiment, build(experiment, None))
+    with joined(place.server) as grid:
+        post = Post(grid, CALM)
+        wait_for(lambda: len(set(grid.get_node_ids())) >= CLIENTS - 1)
+        for kind in (replace(terms, configuration="another").kind, "ask"):
+            asked = dict.fromkeys(grid.get_node_ids(), b"")
+            assert post.send(asked, kind) == {}
+    assert sum(post.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +post.counts)
 
 
 def test_nobody_answers_for_another_node_or_in_another_run(place):

@@ -66,7 +66,7 @@ missing = "{self.missing}"
 def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[str, float]:
     """Return by how much (see `apart`) what has to be equal is not, by name.
 
-    `file` is the run's configuration, `end` where its server left the last snapshot, and `states` where each node keeps its own.
+    `file` is its configuration, `end` where its server left the last snapshot, and `states` where each node keeps its own.
     """
     experiment = read(file)
     built = build(experiment, None)

@@ -150,6 +150,7 @@ class Federation:
         for child in children:
             if not ended(child, 10):
                 child.kill()
+                child.wait()
             child.stdin.close()
 
     def key(self, client: int) -> Path:

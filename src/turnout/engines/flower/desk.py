@@ -30,6 +30,11 @@ class Terms:
         mark = sha256(configuration.encode()).hexdigest()
         return cls(version("turnout"), precision, mark, str(shapes))
 
+    @property
+    def kind(self) -> str:
+        """Of which kind requests between parties to these terms are; nodes of other ones do not answer them."""
+        return f"ask_{sha256(json.dumps(vars(self)).encode()).hexdigest()}"
+
     def differ(self, other: dict) -> list[str]:
         """Return the names of what is not the same in `other`."""
         return [name for name, value in vars(self).items() if other.get(name) != value]
@@ -44,7 +49,7 @@ def client_app(node: Node, terms: Terms) -> ClientApp:
         letter = json.dumps({"client": node.number, **vars(terms)}).encode()
         return Message(pack(letter), reply_to=message)
 
-    @app.query("ask")
+    @app.query(terms.kind)
     def ask(message: Message, context: Context) -> Message:
         with jax.enable_x64(terms.precision == "double"):
             return Message(pack(node.answer(unpack(message.content))), reply_to=message)

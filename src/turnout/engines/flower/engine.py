@@ -31,10 +31,14 @@ POLL = 0.02
 
 
 class Post:
-    """Sends letters to nodes and collects the replies; `counts` says how many of these were refused, and why."""
+    """Sends letters to nodes and collects the replies; `counts` says how many of these were refused, and why.
+
+    `kind` is that of requests, which `meet` agrees on.
+    """
 
     def __init__(self, grid: Grid, deadline: float):
         self.grid, self.deadline, self.counts = grid, deadline, Counter()
+        self.kind = ""
 
     def send(self, letters: dict[int, bytes], kind: str) -> dict[int, bytes]:
         """Send a letter to each node, by its id, and return the replies that came before the deadline, by node."""
@@ -100,6 +104,7 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, i
             )
         if len(known) < clients:
             post.rest()
+    post.kind = terms.kind
     return known
 
 
@@ -130,7 +135,7 @@ class FlowerAsk(WiredAsk):
     def _exchange(self, letters, expected, losses):
         again, waiting, replies = np.zeros_like(losses), letters, {}
         while waiting:
-            came = self.post.send({self.nodes[letter.number]: letter.request for letter in waiting}, "ask")
+            came = self.post.send({self.nodes[letter.number]: letter.request for letter in waiting}, self.post.kind)
             for letter in waiting:
                 reply = came.get(self.nodes[letter.number])
                 if reply is not None and self._sound(reply, expected):

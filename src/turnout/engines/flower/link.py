@@ -151,9 +151,17 @@ def joined(server: Server) -> Iterator[HttpGrid]:
     try:
         yield grid
         status = "completed"
+    except (RunNotRunningException, KeyboardInterrupt):
+        # Flower interrupts a server whose run is over.
+        if heart.is_running:
+            raise
+        raise UserError(
+            f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
+        ) from None
     finally:
-        heart.stop()
-        grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+        if heart.is_running:
+            heart.stop()
+            grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
 
 
