@@ -16,7 +16,7 @@ from commands import turnout
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.link import HEADER, joined, register
+from turnout.engines.flower.link import HEADER, joined
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation, environment, terms_of
 from turnout.experiment.folder import build, session_of
@@ -52,8 +52,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("federation")
     federation = Federation(folder / "federation", folder / "none.toml", CLIENTS, None)
     try:
-        federation.start_superlink()
-        register(federation.server, [keys.write_node_key(federation.key(i)) for i in range(CLIENTS)])
+        federation.admit()
         yield federation
     finally:
         federation.stop()

@@ -21,14 +21,17 @@ DEADLINE = 3.0
 LULL = 40
 """The most steps on the wire between two kills: a letter, a reply or a part of one that the SuperLink took or gave."""
 
-LOOK = 0.01
+LOOK = 0.03
 """Seconds between two looks at the wire."""
 
 SETTLED = 10.0
 """Seconds within which a process that was started again is not killed."""
 
 LIMIT = 900.0
-"""Seconds after which a run counts as one that does not end."""
+"""Seconds after the last kill at which a run counts as one that does not end."""
+
+TOGETHER = 0.5
+"""How often a process is killed together with the one before."""
 
 
 @dataclass
@@ -62,18 +65,20 @@ class Run:
 
     def play(self, kills: list[str]) -> Played:
         """Play to the end, and kill on the way as many of `kills` as there is time for."""
-        began, left = time.monotonic(), list(kills)
+        began = last = time.monotonic()
+        left = list(kills)
         nodes = [self.federation.start_node(i) for i in range(self.federation.clients)]
         server = self.federation.server
         secret, paths = self.federation.folder / "secret", (self.federation.file, self.out)
         self.federation.run("server", "benchmarks.drill.server", server.address, server.authority, secret, *paths, DEADLINE)
         self._wait()
-        while not self.played.ended and time.monotonic() < began + LIMIT:
+        while not self.played.ended and time.monotonic() < last + LIMIT:
             self.played.ended = self.federation.children["server"].poll() == 0
             if not self.played.ended:
                 self._look()
                 if left and self._steps <= 0 and self._kill(left[0]):
                     del left[0]
+                    last = time.monotonic()
                     self._wait()
                 time.sleep(LOOK)
         self.federation.stop([*nodes, "server"])
@@ -109,8 +114,8 @@ class Run:
         return bool(alive)
 
     def _wait(self) -> None:
-        """Draw when to kill next; one time in four it is together with the last one."""
-        self._steps = 0 if self.generator.random() < 0.25 else int(self.generator.integers(1, LULL + 1))
+        """Draw when to kill next."""
+        self._steps = 0 if self.generator.random() < TOGETHER else int(self.generator.integers(1, LULL + 1))
 
 
 def kind_of(name: str) -> str:

@@ -19,6 +19,7 @@ from turnout.engines.client import JaxClient
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.desk import Terms
 from turnout.engines.flower.letters import pack, unpack
+from turnout.engines.flower.link import HALVED
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.engines.wired import Wired, WiredAsk
@@ -44,8 +45,12 @@ class Post:
         """Send a letter to each node, by its id, and return the replies that came before the deadline, by node."""
         nodes = list(letters)
         messages = [Message(pack(letters[node]), node, f"query.{kind}") for node in nodes]
-        sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
         replies, end = {}, time.monotonic() + self.deadline
+        try:
+            sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
+        except HALVED:
+            self.counts["not asked, since the SuperLink was gone"] += len(nodes)
+            return replies
         while sent:
             for message in self.grid.pull_messages(set(sent)):
                 node = sent.pop(message.metadata.reply_to_message_id, None)

@@ -10,7 +10,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from logging import WARNING
@@ -84,8 +84,11 @@ soon = functools.partial(pull_objects, initial_backoff=0.02, backoff_cap=1.0, ma
 """Fetches the parts of a message, looking again after 20 ms where one is not there yet. After about 15 s it is given up: whoever
 was to send it was killed."""
 
-LOST = (httpx.HTTPStatusError, RunNotRunningException, ObjectPullError, ObjectPushError)
-"""What a node meets whose server or SuperLink was killed: a run that is over, or half a message."""
+HALVED = (ObjectPullError, ObjectPushError)
+"""What becomes of a message while whose parts are sent somebody is killed."""
+
+LOST = (httpx.HTTPStatusError, RunNotRunningException, *HALVED)
+"""What a node meets whose server or SuperLink was killed."""
 
 
 @dataclass(frozen=True)
@@ -151,16 +154,17 @@ def joined(server: Server) -> Iterator[HttpGrid]:
     try:
         yield grid
         status = "completed"
-    except (RunNotRunningException, KeyboardInterrupt):
-        # Flower interrupts a server whose run is over.
-        if heart.is_running:
+    except (RunNotRunningException, httpx.HTTPStatusError, KeyboardInterrupt) as error:
+        # Flower interrupts a server whose run is over, and its heart has stopped then.
+        if isinstance(error, KeyboardInterrupt) and heart.is_running:
             raise
         raise UserError(
             f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
-        ) from None
+        ) from error
     finally:
         if heart.is_running:
             heart.stop()
+        with suppress(RunNotRunningException, httpx.HTTPStatusError):
             grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
 
