@@ -16,7 +16,7 @@ from commands import turnout
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.link import HEADER, joined, register
+from turnout.engines.flower.link import HEADER, joined
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation, environment, terms_of
 from turnout.experiment.folder import build, session_of
@@ -52,8 +52,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("federation")
     federation = Federation(folder / "federation", folder / "none.toml", CLIENTS, None)
     try:
-        federation.start_superlink()
-        register(federation.server, [keys.write_node_key(federation.key(i)) for i in range(CLIENTS)])
+        federation.admit()
         yield federation
     finally:
         federation.stop()
@@ -92,8 +91,8 @@ def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_chang
         built = build(experiment, None)
         terms, snapshot, alive = terms_of(experiment, built), None, True
         for resumed in (False, True):
-            with joined(place.server) as grid:
-                post = Post(grid, deadline=5.0, mind=place.mind)
+            with place.minded(), joined(place.server) as grid:
+                post = Post(grid, deadline=5.0)
                 engine = partial(Flower, post, meet(post, terms, CLIENTS, patience=120.0), resumed)
                 session = session_of(experiment, built, engine=engine)
                 if resumed:

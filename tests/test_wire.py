@@ -47,6 +47,18 @@ def test_parts_shaped_like_the_parameters_keep_their_structure(params):
     assert same(message, received)
 
 
+@given(TREES, st.binary(max_size=20), st.integers(min_value=0), st.integers(0, 30))
+def test_bytes_that_are_no_message_are_an_error_of_the_user(tree, other, place, gone):
+    """Some bytes anywhere are replaced by others."""
+    sent = encode(tree, None, {"queries": 1})
+    place %= len(sent)
+    try:
+        _, header = decode(sent[:place] + other + sent[place + gone :], None)
+    except t.UserError:
+        return
+    assert isinstance(header, dict)
+
+
 class Layer(NamedTuple):
     weight: np.ndarray
     bias: np.ndarray

@@ -5,36 +5,34 @@ from pathlib import Path
 from turnout.engines.flower import desk, serverapp
 from turnout.errors import UserError
 from turnout.experiment.config import read
-from turnout.experiment.federation import met, play, seated
+from turnout.experiment.federation import elsewhere, met, node_of, play, terms_of
 
 
 def client_app(file: Path):
     """Return the ClientApp of the configuration `file`.
 
-    The node's configuration gives `partition-id`, the client's number, and may give `states`, the folder of its private states,
-    and `data`, that of data files.
+    The node's configuration gives `partition-id`, the client's number, and may give `states`, the folder of its private states.
     """
+    experiment = read(file)
 
     def seat(config: dict):
         if "partition-id" not in config:
             raise UserError("a node needs the number of its client: give it --node-config 'partition-id=0', 1 and so on")
-        number, data = int(config["partition-id"]), config.get("data")
-        return seated(file, number, Path(config.get("states", f"states-{number}")), data and Path(data))
+        number = int(config["partition-id"])
+        return node_of(file, number, Path(config.get("states", f"states-{number}")), None)
 
-    return desk.client_app(seat)
+    return desk.client_app(terms_of(experiment, elsewhere(experiment, None)), seat)
 
 
 def server_app(file: Path):
     """Return the ServerApp of the configuration `file`.
 
-    The run's configuration gives `out`, the folder of the results, and may give `deadline` and `patience`, the seconds that an
-    exchange and the meeting of all clients may take, and `data`, the folder of data files.
+    The run's configuration gives `out`, the folder of the results, and `deadline` and `patience`, the seconds that an exchange and
+    the meeting of all clients may take.
     """
 
     def main(grid, config: dict) -> None:
-        data, out = config.get("data"), Path(config["out"])
-        data = data and Path(data)
-        post, members = met(grid, read(file), data, config.get("deadline", 600.0), config.get("patience", 600.0))
-        play(post, members, file, out, data, lambda session: None, f"flwr run ({file})")
+        post, members = met(grid, read(file), None, config["deadline"], config["patience"])
+        play(post, members, file, Path(config["out"]), None, lambda session: None, f"flwr run {file.parent}")
 
     return serverapp.server_app(main)

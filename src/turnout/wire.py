@@ -39,14 +39,7 @@ def encode(tree: PyTree, like: PyTree, header: dict | None = None) -> bytes:
 
 
 def decode(data: bytes, like: PyTree) -> tuple[PyTree, dict]:
-    """Read what `encode` wrote: the tree, with numpy arrays as leaves, and the header."""
-    try:
-        length = int.from_bytes(data[:8], "little")
-        meta = json.loads(data[8 : 8 + length])["__metadata__"]
-        arrays = load(data)
-        description, header = json.loads(meta["tree"]), json.loads(meta["header"])
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise UserError(f"a message of {len(data)} bytes is not one of turnout's: {error}") from None
+    """Read what `encode` wrote: the tree, with numpy arrays as leaves, and the header; `UserError` where it is anything else."""
 
     def build(part) -> Any:
         if part is None:
@@ -60,7 +53,14 @@ def decode(data: bytes, like: PyTree) -> tuple[PyTree, dict]:
             return {key: build(value) for key, value in content.items()}
         return (tuple if kind == "tuple" else list)(build(value) for value in content)
 
-    return build(description), header
+    try:
+        length = int.from_bytes(data[:8], "little")
+        meta = json.loads(data[8 : 8 + length])["__metadata__"]
+        arrays = load(data)
+        header = dict(json.loads(meta["header"]))
+        return build(json.loads(meta["tree"])), header
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"a message of {len(data)} bytes is not one of turnout's: {error}") from None
 
 
 def copy_leaves(tree: PyTree) -> PyTree:

@@ -27,11 +27,10 @@ def deploy(
     except ModuleNotFoundError as error:
         raise UserError(f"turnout deploy needs Flower ({error}): pip install 'turnout[flower]'") from None
 
-    experiment = config.read(file)
-    if experiment.sweep:
+    if config.read(file).sweep:
         raise UserError(f"{file} has a [sweep] table, whose runs share one program: play it with turnout sweep")
-    with federated(out / "federation", file, data) as federation, joined(federation.server) as grid, watching() as watch:
-        post, members = met(grid, experiment, data, deadline, PATIENCE, federation.mind)
+    with federated(out / "federation", file, data) as server, joined(server) as grid, watching() as watch:
+        post, members = met(grid, config.read(file), data, deadline, PATIENCE)
         play(post, members, file, out, data, watch, command())
     finish(post, out)
 

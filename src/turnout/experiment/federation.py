@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,9 @@ REST = 5.0
 LOOK = 0.1
 """Seconds between two looks for a SuperLink that starts."""
 
+WATCH = 0.2
+"""Seconds between two looks for processes that ended."""
+
 PATIENCE = 120.0
 """Seconds within which the SuperLink has to answer, and all nodes to say hello."""
 
@@ -47,8 +51,8 @@ def elsewhere(experiment: Experiment, data: Path | None) -> Built:
     return build(experiment, data, [1] * experiment.problem.clients if remote else None)
 
 
-def seated(file: Path, client: int, folder: Path, data: Path | None) -> tuple[Node, Terms]:
-    """Return the node of one client, whose private states are kept in `folder`, and its terms."""
+def node_of(file: Path, client: int, folder: Path, data: Path | None) -> Node:
+    """Return one client of the configuration `file`, whose private states are kept in `folder`, by the terms of the run."""
     experiment = read(file)
     built, spec = elsewhere(experiment, data), experiment.run
     if not 0 <= client < built.problem.clients:
@@ -58,22 +62,19 @@ def seated(file: Path, client: int, folder: Path, data: Path | None) -> tuple[No
         job = prepare(built.problem, spec.seeds(), None, None)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
-        node.states = DiskStates(folder / terms.configuration[:16], node.first)
-    return node, terms
+        node.states = DiskStates(folder / terms.mark, node.first)
+    return node
+
+
+def app_of(file: Path, client: int, folder: Path, data: Path | None) -> Callable:
+    """Return what answers for one client of the configuration `file`, whose private states are kept in `folder`."""
+    experiment, node = read(file), node_of(file, client, folder, data)
+    return client_app(terms_of(experiment, elsewhere(experiment, data)), lambda _: node)
 
 
 def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
     """Be the node of one client for good; its private states are kept in `folder`."""
-    seat = seated(file, client, folder, data)
-    serve(client_app(lambda _: seat), address, authority, keys.read_node_key(key))
-
-
-def met(
-    grid, experiment: Experiment, data: Path | None, deadline: float, patience: float, mind: Callable[[], None] = lambda: None
-) -> tuple[Post, dict[int, Member]]:
-    """Meet all clients of `experiment`, for at most `patience` seconds."""
-    post, built = Post(grid, deadline, mind), elsewhere(experiment, data)
-    return post, meet(post, terms_of(experiment, built), built.problem.clients, patience)
+    serve(app_of(file, client, folder, data), address, authority, keys.read_node_key(key))
 
 
 class Federation:
@@ -91,18 +92,22 @@ class Federation:
         self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
 
     def start(self) -> None:
-        """Start the SuperLink, register the nodes' keys and start the nodes. Of an earlier federation states alone remain."""
+        """Start the SuperLink and the nodes."""
+        self.admit()
+        for i in range(self.clients):
+            self.start_node(i)
+
+    def admit(self) -> None:
+        """Start the SuperLink and register the nodes' keys. Of an earlier federation states alone remain."""
         for left in self.folder.glob("superlink.db*"):
             left.unlink()
         self.start_superlink()
         register(self.server, [self.key(i).with_suffix(".pub").read_bytes() for i in range(self.clients)])
-        for i in range(self.clients):
-            self.start_node(i)
 
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
         host, _, port = self.server.address.rpartition(":")
-        self._run("superlink", *superlink_command(self.folder, host, int(port)))
+        self.run("superlink", *superlink_command(self.folder, host, int(port)))
         try:
             healthy(self.server, lambda: self.children["superlink"].poll() is not None)
         except UserError as error:
@@ -113,15 +118,33 @@ class Federation:
         data = () if self.data is None else ("--data", self.data)
         mine = ("--key", self.key(client), "--states", self.folder / f"states-{client}", *data)
         theirs = ("--superlink", self.server.address, "--authority", self.server.authority)
-        return self._run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
+        return self.run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
 
-    def mind(self) -> None:
-        """Start again whatever has ended, the same thing once in `REST` seconds."""
-        now = time.monotonic()
+    def mind(self) -> dict[str, int]:
+        """Start again whatever has ended, the same thing once in `REST` seconds; return how these ended, by name."""
+        now, found = time.monotonic(), {}
         for name, child in self.children.items():
             if child.poll() is not None and now >= self._rest.get(name, 0.0):
-                self._rest[name] = now + REST
+                self._rest[name], found[name] = now + REST, child.returncode
                 self._launch(name)
+        return found
+
+    @contextmanager
+    def minded(self) -> Iterator[None]:
+        """Start again whatever ends inside; in a thread of its own, since a server waits for a SuperLink that is gone."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(WATCH):
+                self.mind()
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def stop(self, names: list[str] | None = None) -> None:
         """Stop the processes with these names, or all."""
@@ -131,20 +154,31 @@ class Federation:
         for child in children:
             if not ended(child, 10):
                 child.kill()
+                child.wait()
+            child.stdin.close()
 
     def key(self, client: int) -> Path:
         """Return where the private key of a client's node is."""
         return self.folder / f"node-{client}"
 
-    def _run(self, name: str, *command) -> str:
-        self._commands[name] = [sys.executable, "-m", *map(str, command)]
+    def run(self, name: str, *command) -> str:
+        """Start a module with its arguments as the process `name`, which ends with this one, and return the name."""
+        self._commands[name] = [sys.executable, "-m", "turnout.experiment.leash", *map(str, command)]
         self._launch(name)
         return name
 
     def _launch(self, name: str) -> None:
         with open(self.folder / f"{name}.log", "ab") as log:
-            options = {"stdout": log, "stderr": subprocess.STDOUT, "env": environment(self.folder / "home" / name)}
-            self.children[name] = subprocess.Popen(self._commands[name], **options)
+            options = {
+                "stdin": subprocess.PIPE,
+                "stdout": log,
+                "stderr": subprocess.STDOUT,
+                "env": environment(self.folder / "home" / name),
+            }
+            new = subprocess.Popen(self._commands[name], **options)
+        old, self.children[name] = self.children.get(name), new
+        if old is not None:
+            old.stdin.close()
 
 
 def superlink_command(folder: Path, host: str, port: int) -> list[str]:
@@ -188,25 +222,33 @@ def admitted(address: str, folder: Path) -> Server:
 
 
 @contextmanager
-def federated(folder: Path, file: Path, data: Path | None) -> Iterator[Federation]:
-    """Run the federation of the configuration `file` inside."""
+def federated(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
+    """Run the federation of the configuration `file` inside, and yield where its server finds it."""
     federation = Federation(folder, file, elsewhere(read(file), data).problem.clients, data)
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
-        yield federation
+        stack.enter_context(federation.minded())
+        yield federation.server
 
 
-def play(post: Post, members: dict[int, Member], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
-    """Play the configuration `file` with `members` in the folder `out`, or go on with what it holds of that."""
-    engine = partial(Flower, post, members, (out / CHECKPOINT).exists())
-    sizes = [members[i].rows for i in range(len(members))]
+def met(
+    grid, experiment: Experiment, data: Path | None, deadline: float, patience: float = PATIENCE
+) -> tuple[Post, dict[int, Member]]:
+    """Meet all clients of `experiment`, for at most `patience` seconds; an exchange may last `deadline` seconds."""
+    post, built = Post(grid, deadline), elsewhere(experiment, data)
+    return post, meet(post, terms_of(experiment, built), built.problem.clients, patience)
+
+
+def play(post: Post, nodes: dict[int, int], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
+    """Play the configuration `file` with `nodes` in the folder `out`, or go on with what it holds of that."""
+    engine = partial(Flower, post, nodes, (out / CHECKPOINT).exists())
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():
         if read(out / CONFIG).to_toml() != read(file).to_toml():
             raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")
-        resume(out, data, watch, command, engine, sizes)
+        resume(out, data, watch, command, engine)
     else:
-        start(read(file), out, data, watch, command, engine, sizes)
+        start(read(file), out, data, watch, command, engine)
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -33,36 +33,39 @@ class Terms:
         mark = sha256(configuration.encode()).hexdigest()
         return cls(version("turnout"), precision, mark, f"{shapes} {values}")
 
+    @property
+    def mark(self) -> str:
+        """What ends the kind of requests between parties to these terms; nodes of other ones do not answer them."""
+        return sha256(json.dumps(vars(self)).encode()).hexdigest()
+
     def differ(self, other: dict) -> list[str]:
         """Return the names of what is not the same in `other`."""
         return [name for name, value in vars(self).items() if other.get(name) != value]
 
 
-def client_app(seat: Callable[[dict], tuple[Node, Terms]]) -> ClientApp:
+def client_app(terms: Terms, seat: Callable[[dict], Node]) -> ClientApp:
     """Return the app that says hello and answers requests for the node that `seat` makes of its configuration, once."""
     app, made = ClientApp(), []
 
-    def seated(context: Context) -> tuple[Node, Terms]:
+    def node(context: Context) -> Node:
         if not made:
             made.append(seat(dict(context.node_config)))
         return made[0]
 
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
-        node, terms = seated(context)
-        letter = json.dumps({"client": node.number, "rows": node.held.size, **vars(terms)}).encode()
+        mine = node(context)
+        letter = json.dumps({"client": mine.number, "rows": mine.held.size, **vars(terms)}).encode()
         return Message(pack(letter), reply_to=message)
 
-    @app.query("ask")
+    @app.query(f"ask_{terms.mark}")
     def ask(message: Message, context: Context) -> Message:
-        node, terms = seated(context)
         with jax.enable_x64(terms.precision == "double"):
-            return Message(pack(node.answer(unpack(message.content))), reply_to=message)
+            return Message(pack(node(context).answer(unpack(message.content))), reply_to=message)
 
-    @app.query("measure")
+    @app.query(f"measure_{terms.mark}")
     def measure(message: Message, context: Context) -> Message:
-        node, terms = seated(context)
         with jax.enable_x64(terms.precision == "double"):
-            return Message(pack(node.measure(unpack(message.content))), reply_to=message)
+            return Message(pack(node(context).measure(unpack(message.content))), reply_to=message)
 
     return app

@@ -3,20 +3,22 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
+from logging import WARNING
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flwr.app import Message
+from flwr.common.logger import log
 from flwr.serverapp import Grid
 from jaxtyping import PyTree
 
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.desk import Terms
 from turnout.engines.flower.letters import pack, unpack
+from turnout.engines.flower.link import HALVED
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.engines.wired import Wired, WiredAsk
@@ -28,20 +30,25 @@ POLL = 0.02
 
 
 class Post:
-    """Sends letters to nodes and collects the replies, and calls `mind` while it waits.
+    """Sends letters to nodes and collects the replies; `counts` says how many of these were refused, and why.
 
-    `counts` says how many replies were refused, and why.
+    `mark` is that of requests, which `meet` agrees on.
     """
 
-    def __init__(self, grid: Grid, deadline: float, mind: Callable[[], None] = lambda: None):
-        self.grid, self.deadline, self.mind, self.counts = grid, deadline, mind, Counter()
+    def __init__(self, grid: Grid, deadline: float):
+        self.grid, self.deadline, self.counts = grid, deadline, Counter()
+        self.mark = ""
 
     def send(self, letters: dict[int, bytes], kind: str) -> dict[int, bytes]:
         """Send a letter to each node, by its id, and return the replies that came before the deadline, by node."""
         nodes = list(letters)
         messages = [Message(pack(letters[node]), node, f"query.{kind}") for node in nodes]
-        sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
         replies, end = {}, time.monotonic() + self.deadline
+        try:
+            sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
+        except HALVED:
+            self.counts["not asked, since the SuperLink was gone"] += len(nodes)
+            return replies
         while sent:
             for message in self.grid.pull_messages(set(sent)):
                 node = sent.pop(message.metadata.reply_to_message_id, None)
@@ -51,14 +58,12 @@ class Post:
             if time.monotonic() >= end:
                 break
             if sent:
-                self.mind()
                 time.sleep(POLL)
         self.counts["late or missing"] += len(sent)
         return replies
 
     def rest(self) -> None:
         """Wait a little before somebody is asked again, who may be about to come back."""
-        self.mind()
         time.sleep(10 * POLL)
 
     def _letter(self, message: Message, node: int | None) -> bytes | None:
@@ -82,30 +87,52 @@ class Member(NamedTuple):
 
 
 def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, Member]:
-    """Say hello until every one of `clients` clients is there, for at most `patience` seconds; return who they are."""
+    """Say hello until every one of `clients` clients is there, for at most `patience` seconds; return who they are.
+
+    A node that does not agree on the terms, or is none of the clients, is refused, and greeted again while somebody is missing.
+    """
     known: dict[int, Member] = {}
+    refused: dict[int, str] = {}
     end = time.monotonic() + patience
     while len(known) < clients:
         new = set(post.grid.get_node_ids()) - {member.node for member in known.values()}
         for node, letter in post.send(dict.fromkeys(new, b""), "hello").items():
-            told = json.loads(letter)
-            client, differ = told["client"], terms.differ(told)
-            if differ:
-                raise UserError(
-                    f"client {client} does not agree on {', '.join(differ)}: give the server and all nodes the same version "
-                    "of turnout and the same configuration"
-                )
-            if not 0 <= client < clients:
-                raise UserError(f"a node says that it is client {client}, but the clients are 0 to {clients - 1}")
-            if client in known:
+            client, why = heard(letter, terms, clients)
+            if why is None and client in known:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
-            known[client] = Member(node, told["rows"])
+            if why is None:
+                known[client] = Member(node, json.loads(letter)["rows"])
+            elif refused.get(node) != why:
+                refused[node] = why
+                post.counts[f"refused: {why}"] += 1
+                log(WARNING, "refused node %d: %s", node, why)
         if len(known) < clients and time.monotonic() > end:
-            missing = sorted({*range(clients)} - {*known})
-            raise UserError(f"{len(missing)} clients did not come within {patience:g} s, the first being client {missing[0]}")
+            missing = min({*range(clients)} - {*known})
+            also = "".join(f"; refused was: {why}" for why in refused.values())
+            raise UserError(
+                f"{clients - len(known)} clients did not come within {patience:g} s, the first being client {missing}{also}"
+            )
         if len(known) < clients:
             post.rest()
+    post.mark = terms.mark
     return known
+
+
+def heard(letter: bytes, terms: Terms, clients: int) -> tuple[int, str | None]:
+    """Return which client a node says that it is, and why it is refused, or None."""
+    try:
+        told = json.loads(letter)
+        client, differ = told["client"], terms.differ(told)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return -1, "it did not say who it is"
+    if type(client) is not int or not 0 <= client < clients:
+        return -1, f"a node says that it is client {client}, but the clients are 0 to {clients - 1}"
+    if differ:
+        return client, (
+            f"client {client} does not agree on {', '.join(differ)}: give the server and all nodes the same version of turnout "
+            "and the same configuration"
+        )
+    return client, None
 
 
 class FlowerAsk(WiredAsk):
@@ -122,7 +149,8 @@ class FlowerAsk(WiredAsk):
     def _exchange(self, letters, expected, losses):
         again, waiting, replies = np.zeros_like(losses), letters, {}
         while waiting:
-            came = self.post.send({self.members[letter.number].node: letter.request for letter in waiting}, "ask")
+            requests = {self.members[letter.number].node: letter.request for letter in waiting}
+            came = self.post.send(requests, f"ask_{self.post.mark}")
             for letter in waiting:
                 reply = came.get(self.members[letter.number].node)
                 if reply is not None and self._sound(reply, expected):
@@ -140,6 +168,9 @@ class FlowerAsk(WiredAsk):
             tree, header = decode(reply, self.job.start)
         except UserError:
             self.post.counts["not a letter"] += 1
+            return False
+        if not all(type(many := header.get(name)) is int and 0 <= many < 2**31 for name in ("queries", "missed")):
+            self.post.counts["without its counts"] += 1
             return False
         wanted, structure = jax.tree.flatten(expected)
         leaves, found = jax.tree.flatten(tree)
@@ -189,7 +220,7 @@ class Flower(Wired):
         """Ask again whoever does not answer, unless missing clients are skipped."""
         waiting, replies = {client: member.node for client, member in self.members.items()}, {}
         while waiting:
-            came = self.post.send(dict.fromkeys(waiting.values(), request), "measure")
+            came = self.post.send(dict.fromkeys(waiting.values(), request), f"measure_{self.post.mark}")
             replies |= {client: came[node] for client, node in waiting.items() if node in came}
             waiting = {client: node for client, node in waiting.items() if client not in replies}
             if replies and self.job.faults is not None and self.job.faults.missing == "skip":

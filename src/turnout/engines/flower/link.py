@@ -10,7 +10,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from logging import WARNING
@@ -38,16 +38,28 @@ from flwr.supercore.inflatable.inflatable_object import (
     iterate_object_tree,
     no_object_id_recompute,
 )
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects, push_objects
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    ObjectPushError,
+    inflate_object_from_contents,
+    pull_objects,
+    push_objects,
+)
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.supernode import fleet_http_connection
 
+from turnout.errors import UserError
+
 POLL = 0.05
 """Seconds between two looks for messages."""
+
+PATIENCE = 60.0
+"""Seconds within which the SuperLink has to hand out a run that was started."""
 
 HEARTBEAT = 10
 """Seconds between signs of life of a node, the fewest that Flower allows. After two of them a killed one may come again."""
@@ -68,8 +80,15 @@ clientapp = "run:app"
 HEADER = "x-turnout-secret"
 """Carries the word that the guard of `superlink` wants for all but the nodes' own paths."""
 
-soon = functools.partial(pull_objects, initial_backoff=0.02)
-"""Fetches the parts of a message, looking again after 20 ms where one is not there yet."""
+soon = functools.partial(pull_objects, initial_backoff=0.02, backoff_cap=1.0, max_tries_per_object=20)
+"""Fetches the parts of a message, looking again after 20 ms where one is not there yet. After about 15 s it is given up: whoever
+was to send it was killed."""
+
+HALVED = (ObjectPullError, ObjectPushError)
+"""What becomes of a message while whose parts are sent somebody is killed."""
+
+LOST = (httpx.HTTPStatusError, RunNotRunningException, *HALVED)
+"""What a node meets whose server or SuperLink was killed."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +139,13 @@ def joined(server: Server) -> Iterator[HttpGrid]:
     knock = Knock(server.secret)
     with ControlHttpClient.from_server_address(**server.options, interceptors=[knock]) as control:
         run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(sha256(content).hexdigest(), content, {})))).run_id
+    wanted = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
     versioned = [knock, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
     with RuntimeHttpClient.from_server_address(**server.options, interceptors=versioned) as runtime:
-        while True:
-            task = runtime.AcquireTask(AcquireTaskRequest(supported_task_types=["flwr-serverapp"]))
-            if task.token and task.task.run_id == run_id:
-                break
+        end = time.monotonic() + PATIENCE
+        while not ((task := runtime.AcquireTask(wanted)).token and task.task.run_id == run_id):
+            if time.monotonic() > end:
+                raise UserError(f"the SuperLink at {server.address} gave the server no run within {PATIENCE:g} s: start again")
             time.sleep(POLL)
     grid = HttpGrid(server.address, False, server.options["root_certificates"], token=task.token)
     grid._runtime_client._interceptors = (knock, *grid._runtime_client._interceptors)
@@ -138,21 +158,25 @@ def joined(server: Server) -> Iterator[HttpGrid]:
     try:
         yield grid
         status = "completed"
+    except (RunNotRunningException, httpx.HTTPStatusError, KeyboardInterrupt) as error:
+        # Flower interrupts a server whose run is over, and its heart has stopped then.
+        if isinstance(error, KeyboardInterrupt) and heart.is_running:
+            raise
+        raise UserError(
+            f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
+        ) from error
     finally:
-        heart.stop()
-        grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+        if heart.is_running:
+            heart.stop()
+        with suppress(RunNotRunningException, httpx.HTTPStatusError):
+            grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
 
 
 def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
     """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`."""
-    # Stopped at once it would not say goodbye, and be refused for a while when it comes again.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    for module in (fleet_http_connection, heartbeat):
-        vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
-    with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
+    with connected(address, authority, keys) as connection:
         node_id, receive, *_ = connection
-        TaskIdentity.node_id = node_id
         context = Context(0, node_id, {}, RecordDict(), {})
         while True:
             got = receive()
@@ -161,25 +185,49 @@ def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
                 continue
             try:
                 answer(app, context, connection, *got)
-            except httpx.HTTPStatusError as error:
-                log(WARNING, "a message could not be answered: %s", error)
+            except LOST as error:
+                log(WARNING, "a message could not be answered: %r", error)
 
 
-def answer(app: ClientApp, context: Context, connection, head: Message, tree) -> None:
+@contextmanager
+def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
+    """Be the node with `keys` of the SuperLink at `address` inside, and yield what Flower gives a node to talk by."""
+    # Stopped at once it would not say goodbye, and be refused for a while when it comes again.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for module in (fleet_http_connection, heartbeat):
+        vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
+    with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
+        TaskIdentity.node_id = connection[0]
+        yield connection
+
+
+def answer(app: ClientApp, context: Context, connection: tuple, head: Message, tree) -> None:
     """Fetch a message, and send what `app` replies."""
-    _, _, send, _, _, pull_object, push_object, confirm = connection
+    message = fetch(connection, head, tree)
+    try:
+        reply = app(message, context)
+    except Exception as error:
+        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
+    post(connection, reply)
+
+
+def fetch(connection: tuple, head: Message, tree) -> Message:
+    """Return the whole of a message, of which its `head` and the `tree` of its parts are here."""
+    *_, pull_object, _, confirm = connection
     run, number = head.metadata.run_id, head.metadata.message_id
     TaskIdentity.run_id, TaskIdentity.task_id = run, 0
     parts = soon([part.object_id for part in iterate_object_tree(tree)], pull_object_fn=lambda part: pull_object(run, part))
     message = cast(Message, inflate_object_from_contents(number, parts))
     message.metadata.__dict__["_message_id"] = number
     confirm(run, number)
-    try:
-        reply = app(message, context)
-    except Exception as error:
-        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
+    return message
+
+
+def post(connection: tuple, reply: Message) -> None:
+    """Send a reply."""
+    _, _, send, *_, push_object, _ = connection
     reply.metadata.__dict__["_message_id"] = reply.object_id
     with no_object_id_recompute():
         missing, session = send(reply, get_object_tree(reply), 0.0)
-        nested = get_all_nested_objects(reply)
+        run, nested = reply.metadata.run_id, get_all_nested_objects(reply)
         push_objects(nested, lambda part, content: push_object(run, session, part, content), object_ids_to_push=missing)

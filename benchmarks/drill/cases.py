@@ -1,0 +1,123 @@
+"""What the drill plays, and what has to hold at the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from turnout.algorithms import FedDcd, Icgm, Scaffold
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.states import DiskStates
+from turnout.engines.wired import FIRST
+from turnout.experiment.config import read
+from turnout.experiment.federation import terms_of
+from turnout.experiment.folder import build, session_of
+from turnout.session import Session
+from turnout.wire import decode
+
+ALGORITHMS = {
+    "scaffold": 'kind = "scaffold"\nlr = 0.05\nsteps = 3',
+    "feddcd": 'kind = "feddcd"\nsolver = { kind = "gradient", steps = 20, tolerance = 0.0 }',
+    "rg-saga": 'kind = "icgm"\nestimator = "rg-saga"\nlam = 1.0\nprobability = 0.3',
+}
+POLICIES = ("repeat", "skip")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An algorithm on logistic regression with clients of unequal weights, and what is done about missing replies."""
+
+    algorithm: str
+    missing: str
+    clients: int
+    rounds: int
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}, {self.missing}"
+
+    def to_toml(self) -> str:
+        """Return the configuration."""
+        return f"""
+[problem]
+kind = "logistic"
+data = "breast_cancer"
+normalize = "columns"
+mu = 0.1
+weights = "size"
+[split]
+kind = "dirichlet"
+clients = {self.clients}
+concentration = 1.0
+[sampler]
+kind = "nice"
+size = 2
+[run]
+rounds = {self.rounds}
+[faults]
+missing = "{self.missing}"
+[algorithm]
+{ALGORITHMS[self.algorithm]}
+"""
+
+
+def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[str, float]:
+    """Return by how much (see `apart`) what has to be equal is not, by name.
+
+    `file` is its configuration, `end` where its server left the last snapshot, and `states` where each node keeps its own.
+    """
+    experiment = read(file)
+    built = build(experiment, None)
+    session = session_of(experiment, built, engine=partial(Flower, None, {}, True))
+    session.restore(decode(end.read_bytes(), None)[0])
+    found = {}
+    if experiment.faults.repeats:
+        expected = session_of(replace(experiment, faults=None), built).run().trace
+        for name in {*expected.columns} - {"counts"}:
+            found[name] = apart(session.trace.columns[name], expected.columns[name])
+        found["parameters"] = apart(session.trace.x, expected.x)
+    kept = terms_of(experiment, built).mark
+    clients, shares = last_states(session, lambda i: states(i) / kept), np.asarray(built.problem.population.weights)
+    return found | INVARIANTS[type(session.engine.algorithm)](session, clients, shares)
+
+
+def last_states(session: Session, states: Callable[[int], Path]) -> PyTree:
+    """Return the nodes' private states from their disks, in the versions that the server goes by, stacked [n, ...]."""
+    first = session.engine.algorithm.client_state(session.engine.job.start)
+    versions = map(tuple, np.asarray(session.progress.clients).tolist())
+    held = [first if v == FIRST else DiskStates(states(i), first)[v] for i, v in enumerate(versions)]
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *held)
+
+
+def scaffold(session: Session, clients, shares) -> dict[str, float]:
+    """c = sum_i lambda_i c_i."""
+    return {"the mean of the control variates": apart(session.progress.server.variate, shares @ clients)}
+
+
+def feddcd(session: Session, clients, shares) -> dict[str, float]:
+    """sum_i lambda_i y_i = 0 after the step that each client is owed."""
+    algorithm = session.engine.algorithm
+    rate = np.broadcast_to(algorithm.lr * algorithm.convexity, shares.shape)[:, None]
+    y = clients.y - rate * (clients.w - np.asarray(session.progress.server.owed))
+    return {"the sum of the duals": apart(shares @ y, 0 * shares @ y)}
+
+
+def rg_saga(session: Session, clients, shares) -> dict[str, float]:
+    """b = sum_i lambda_i b_i, and the delegate, client 0, has x."""
+    server = session.progress.server
+    return {
+        "the mean of the table": apart(server.estimate.memory, shares @ clients.memory),
+        "the delegate's parameters": apart(server.x, clients.point[0]),
+    }
+
+
+INVARIANTS = {Scaffold: scaffold, FedDcd: feddcd, Icgm: rg_saga}
+
+
+def apart(a, b) -> float:
+    """Return the largest |a - b| / max(1, |b|)."""
+    a, b = np.asarray(a), np.asarray(b)
+    return float(np.max(np.abs(a - b) / np.maximum(1, np.abs(b)), initial=0.0)) if a.shape == b.shape else float("inf")

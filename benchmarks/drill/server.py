@@ -1,0 +1,38 @@
+"""The server of a drill's run, in a process of its own: it goes on from its last checkpoint whenever it is started again.
+
+python -m benchmarks.drill.server SUPERLINK AUTHORITY SECRET-FILE FILE.toml OUT DEADLINE
+"""
+
+import sys
+from pathlib import Path
+
+from turnout.engines.flower.link import Server, joined
+from turnout.experiment.config import read
+from turnout.experiment.federation import met, play
+from turnout.experiment.folder import SUMMARY
+from turnout.files import write
+from turnout.session import Session
+from turnout.wire import encode
+
+END = "end.safetensors"
+"""The snapshot of a session that played its last round, in the folder of its run."""
+
+
+def main() -> None:
+    """Play the run to its end, and keep the last snapshot."""
+    address, *paths, deadline = sys.argv[1:]
+    authority, secret, file, out = map(Path, paths)
+
+    def watch(session: Session) -> None:
+        if session.round == session.rounds:
+            write(out / END, encode(session.snapshot(), None))
+
+    if not (out / SUMMARY).exists():
+        server = Server(address, authority, secret.read_text())
+        with joined(server) as grid:
+            post, members = met(grid, read(file), None, float(deadline))
+            play(post, members, file, out, None, watch, "drill")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""A short fault drill: nodes, server and SuperLink of a real federation are killed with -9 in the middle of a run."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
+
+from benchmarks.drill.cases import Case
+from benchmarks.drill.kills import drill
+
+
+def test_kills_change_nothing_that_has_to_hold(tmp_path):
+    """Two of them in each run."""
+    kills = ["node", "superlink", "server", "node"]
+    cases = [Case("scaffold", "repeat", clients=3, rounds=12), Case("rg-saga", "skip", clients=3, rounds=12)]
+    runs = list(drill(tmp_path, cases, kills, np.random.default_rng(0), share=2))
+    assert {played.case for played in runs} == {*cases}
+    for played in runs:
+        assert played.ended and played.differences and played.worst < 1e-10, played
+    assert sum((played.kills for played in runs), Counter()) == Counter(kills)
