@@ -39,9 +39,7 @@ def projects(tmp_path_factory):
 
 def run(words: list, folder: Path) -> None:
     """Run a command of turnout's in `folder`."""
-    done = subprocess.run(
-        [*TURNOUT, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([*TURNOUT, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -66,7 +64,19 @@ def test_a_project_runs_over_the_network_with_certified_keys(projects):
     run(["certify", "keys", "--host", "localhost", "--clients", 3], folder)
     theirs = ["--superlink", f"localhost:{port}"]
     nodes = [
-        ["node", "federation.toml", "--client", i, *theirs, "--authority", "keys/ca.crt", "--key", f"keys/node-{i}", "--states", "s"]
+        [
+            "node",
+            "federation.toml",
+            "--client",
+            i,
+            *theirs,
+            "--authority",
+            "keys/ca.crt",
+            "--key",
+            f"keys/node-{i}",
+            "--states",
+            "s",
+        ]
         for i in range(3)
     ]
     started = [background([*TURNOUT, "superlink", "keys", "--port", port], folder)]

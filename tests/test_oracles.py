@@ -33,9 +33,7 @@ def torch_client(problem: t.Problem, i: int):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")
     from turnout.oracles.torch import TorchOracle
 
-    features, signs = (
-        torch.as_tensor(np.asarray(part[problem.offsets[i] : problem.offsets[i + 1]])) for part in problem.rows
-    )
+    features, signs = (torch.as_tensor(np.asarray(part[problem.offsets[i] : problem.offsets[i + 1]])) for part in problem.rows)
     module = torch.nn.Linear(features.shape[1], 1, bias=False, dtype=torch.float64)
 
     def loss(module, batch):

@@ -27,8 +27,8 @@ def client_app(file: Path):
 def server_app(file: Path):
     """Return the ServerApp of the configuration `file`.
 
-    The run's configuration gives `out`, the folder of the results, and `deadline` and `patience`, the seconds that an exchange and
-    the meeting of all clients may take.
+    The run's configuration gives `out`, the folder of the results, and `deadline` and `patience`, the seconds that an exchange
+    and the meeting of all clients may take.
     """
 
     def main(grid, config: dict) -> None:

@@ -22,8 +22,22 @@ def _commands() -> None:
 
 def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
-    from turnout.cli import certify, compare, data, deploy, describe, new_federation, node, reproduce  # noqa: F401
-    from turnout.cli import resume, run, serve, superlink, sweep, theory  # noqa: F401
+    from turnout.cli import (  # noqa: F401  # noqa: F401
+        certify,
+        compare,
+        data,
+        deploy,
+        describe,
+        new_federation,
+        node,
+        reproduce,
+        resume,
+        run,
+        serve,
+        superlink,
+        sweep,
+        theory,
+    )
     from turnout.cli.progress import Interrupted
 
     try:

@@ -104,5 +104,7 @@ def fitted(answer, wanted, client):
         raise UserError(f"the oracle of client {client} answers with the structure {structures}")
     for found, want in zip(jax.tree.leaves(answer), jax.tree.leaves(wanted), strict=True):
         if np.shape(found) != want.shape:
-            raise UserError(f"the oracle of client {client} answers with shape {np.shape(found)} where {want.shape} was asked for")
+            raise UserError(
+                f"the oracle of client {client} answers with shape {np.shape(found)} where {want.shape} was asked for"
+            )
     return jax.tree.map(lambda found, want: np.asarray(found, want.dtype), answer, wanted)

@@ -16,7 +16,7 @@ import httpx
 from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms, client_app
 from turnout.engines.flower.engine import Flower, Member, Post, meet
-from turnout.engines.flower.link import HEADER, Server, joined, register, serve
+from turnout.engines.flower.link import HEADER, Server, register, serve
 from turnout.engines.flower.states import DiskStates
 from turnout.engines.wired import Node
 from turnout.errors import UserError

@@ -24,7 +24,7 @@ class Remote(Problem):
     """
 
     initial: PyTree
-    owned: Callable[[int], Any] | None = static(default=None)
+    owned: Callable[[int], Any] = static()
     labelled: bool = static(default=False)
 
     remote = True

@@ -22,7 +22,7 @@ class Available(Sampler):
     What it draws counts for 1 / (q_i p_i), p_i given who is available, so that it learns from pi_i / q_i (K-Vib, appendix E.1).
     With `memory` = rho the clients are Markov chains, P(on | on) = q_i + rho (1 - q_i) and P(on | off) = (1 - rho) q_i,
     stationary from the start; averages are then unbiased over the chains' law, but not given the past. The state is who is on
-    [n], drawn before each round, and the state of `sampler`. In a real federation nobody is simulated: who is on is who is connected.
+    [n], drawn before each round, and the state of `sampler`. In a real federation who is on is who is connected.
     """
 
     sampler: Sampler

@@ -22,10 +22,9 @@ def start():
 
 def client(number):
     """Return what client `number` holds. It is called on that client's machine only: read your data here."""
-    digits = load_digits()
-    images = torch.tensor(digits.data[number::CLIENTS] / 16, dtype=torch.float32)
-    labels = torch.tensor(digits.target[number::CLIENTS])
-    return TorchOracle(module(), DataLoader(TensorDataset(images, labels), batch_size=256), loss, right)
+    images, labels = load_digits(return_X_y=True)
+    mine = TensorDataset(torch.tensor(images[number::CLIENTS] / 16, dtype=torch.float32), torch.tensor(labels[number::CLIENTS]))
+    return TorchOracle(module(), DataLoader(mine, batch_size=256), loss, right)
 
 
 def loss(model, batch):
