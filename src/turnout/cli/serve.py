@@ -13,7 +13,7 @@ from turnout.cli.options import Data, command
 def serve(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML), the same as the nodes'.", metavar="FILE.toml")],
     superlink: Annotated[str, typer.Option(help="Where the SuperLink is.", metavar="HOST:PORT")],
-    keys: Annotated[Path, typer.Option(help="Folder that turnout certify made: the nodes' public keys and the secret word.")],
+    keys: Annotated[Path, typer.Option(help="Folder that turnout certify made.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")],
     deadline: Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)] = 60.0,
     patience: Annotated[float, typer.Option(help="Seconds to wait for all clients at the beginning.", min=0.1)] = 600.0,
@@ -27,11 +27,11 @@ def serve(
 
     try:
         from turnout.engines.flower.link import joined
-        from turnout.experiment.federation import admitted, met, play
+        from turnout.experiment.federation import met, play, server_at
     except ModuleNotFoundError as error:
         raise UserError(f"turnout serve needs Flower ({error}): pip install 'turnout[flower]'") from None
 
-    with joined(admitted(superlink, keys)) as grid, watching() as watch:
+    with joined(server_at(superlink, keys)) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline, patience)
         play(post, members, file, out, data, watch, command())
     finish(post, out)

@@ -1,7 +1,5 @@
 """turnout superlink: Flower's SuperLink, guarded."""
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +18,8 @@ def superlink(
     from turnout.errors import UserError
 
     try:
-        from turnout.experiment.federation import environment, superlink_command
+        from turnout.experiment.federation import keep_superlink
     except ModuleNotFoundError as error:
         raise UserError(f"turnout superlink needs Flower ({error}): pip install 'turnout[flower]'") from None
 
-    if not (keys / "secret").exists():
-        raise UserError(f"{keys} holds no certificates: make them by turnout certify {keys} --host NAME --clients N")
-    os.execve(sys.executable, [sys.executable, "-m", *superlink_command(keys, host, port)], environment(keys / "home"))
+    raise typer.Exit(keep_superlink(keys, host, port))

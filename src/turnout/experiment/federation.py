@@ -88,7 +88,7 @@ class Federation:
         new = not (folder / keys.AUTHORITY).exists()
         folder.mkdir(parents=True, exist_ok=True)
         if new:
-            keys.write_all(folder, ["localhost", "127.0.0.1"], clients)
+            keys.write_all(folder, ["localhost"], clients)
         self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class Federation:
         for left in self.folder.glob("superlink.db*"):
             left.unlink()
         self.start_superlink()
-        register(self.server, [self.key(i).with_suffix(".pub").read_bytes() for i in range(self.clients)])
+        register(self.server, public_keys(self.folder))
 
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
@@ -209,16 +209,30 @@ def healthy(server: Server, over: Callable[[], bool]) -> int:
         time.sleep(LOOK)
 
 
-def admitted(address: str, folder: Path) -> Server:
-    """Return the SuperLink at `address`, which the nodes whose public keys are in `folder` may join from now on."""
-    public = sorted(folder.glob("node-*.pub"))
-    if not public or not (folder / keys.SECRET).exists():
-        raise UserError(f"{folder} holds no keys of nodes: give the folder that turnout certify made")
+def public_keys(folder: Path) -> list[bytes]:
+    """Return the keys by which the nodes of a federation are known, from the folder that `turnout certify` made."""
+    found = sorted(folder.glob("node-*.pub"))
+    if not found or not (folder / keys.SECRET).exists():
+        raise UserError(f"{folder} holds no keys of nodes: make them by turnout certify {folder} --host NAME --clients N")
+    return [path.read_bytes() for path in found]
+
+
+def server_at(address: str, folder: Path, over: Callable[[], bool] = lambda: False) -> Server:
+    """Return the SuperLink that answers at `address`, whose certificates and secret word are in `folder`."""
+    public_keys(folder)
     server = Server(address, folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
-    if healthy(server, lambda: False) == httpx.codes.FORBIDDEN:
+    if healthy(server, over) == httpx.codes.FORBIDDEN:
         raise UserError(f"the SuperLink at {address} has another secret word than {folder}: give it the same folder")
-    register(server, [path.read_bytes() for path in public])
     return server
+
+
+def keep_superlink(folder: Path, host: str, port: int) -> int:
+    """Run a SuperLink, which the nodes whose keys are in `folder` may join, and return how it ended."""
+    public = public_keys(folder)
+    command = [sys.executable, "-m", "turnout.experiment.leash", *superlink_command(folder, host, port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(folder / "home")) as process:
+        register(server_at(f"localhost:{port}", folder, lambda: process.poll() is not None), public)
+        return process.wait()
 
 
 @contextmanager

@@ -25,8 +25,8 @@ DAYS = 825
 
 
 def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
-    """Write the certificates, a secret word, and for each node a private key, "node-0" and so on, and a public one."""
-    write_certificates(folder, hosts)
+    """Write the certificates, also for the machine itself, a secret word, and for each node a private and a public key."""
+    write_certificates(folder, list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"])))
     secret(folder / SECRET, token_urlsafe(32).encode())
     for i in range(nodes):
         (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))

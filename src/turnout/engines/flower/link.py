@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from logging import WARNING
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import flwr.superlink.grid.http_grid as http_grid
 import httpx
@@ -60,6 +60,9 @@ POLL = 0.05
 
 PATIENCE = 60.0
 """Seconds within which the SuperLink has to hand out a run that was started."""
+
+KNOCKING = 60.0
+"""Seconds for which a node that is refused tries again."""
 
 HEARTBEAT = 10
 """Seconds between signs of life of a node, the fewest that Flower allows. After two of them a killed one may come again."""
@@ -173,8 +176,31 @@ def joined(server: Server) -> Iterator[HttpGrid]:
         grid.close()
 
 
+class Refused(Exception):
+    """The SuperLink does not let a node in."""
+
+
+def refuse(code: int, message: str | None = None, **_) -> NoReturn:
+    """Take the place of what ends a process in Flower."""
+    raise Refused((message or f"exit code {code}").strip())
+
+
 def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
-    """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`."""
+    """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`.
+
+    A node that is refused, as one that was killed is for a while, or one whose key is not known yet, knocks for `KNOCKING` seconds.
+    """
+    end = time.monotonic() + KNOCKING
+    while True:
+        try:
+            _serve(app, address, authority, keys)
+        except Refused as error:
+            if time.monotonic() > end:
+                raise UserError(f"the SuperLink at {address} refuses this node: {error}") from None
+            time.sleep(KNOCKING / 20)
+
+
+def _serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
     with connected(address, authority, keys) as connection:
         node_id, receive, *_ = connection
         context = Context(0, node_id, {}, RecordDict(), {})
@@ -194,6 +220,7 @@ def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
     """Be the node with `keys` of the SuperLink at `address` inside, and yield what Flower gives a node to talk by."""
     # Stopped at once it would not say goodbye, and be refused for a while when it comes again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    vars(fleet_http_connection)["flwr_exit"] = refuse
     for module in (fleet_http_connection, heartbeat):
         vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
     with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
