@@ -188,7 +188,8 @@ def refuse(code: int, message: str | None = None, **_) -> NoReturn:
 def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
     """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`.
 
-    A node that is refused, as one that was killed is for a while, or one whose key is not known yet, knocks for `KNOCKING` seconds.
+    A node that is refused, as one that was killed is for a while, or one whose key is not known yet, knocks for `KNOCKING`
+    seconds.
     """
     end = time.monotonic() + KNOCKING
     while True:
