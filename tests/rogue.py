@@ -9,7 +9,7 @@ MISDEEDS, separated by commas, are what it does in the place of an honest answer
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import jax
@@ -18,7 +18,7 @@ from flwr.app import Context, Error, Message, RecordDict
 
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.letters import pack, unpack
-from turnout.engines.flower.link import POLL, connected, fetch, post
+from turnout.engines.flower.link import LOST, POLL, connected, fetch, post
 from turnout.experiment.federation import app_of
 from turnout.wire import decode, encode
 
@@ -88,7 +88,9 @@ def main() -> None:
                 elif misdeed != "missing":
                     sent += [forged(message, reply, misdeed)]
             for each in sent:
-                post(connection, each)
+                # A run that is over is one of those whose messages are found.
+                with suppress(*LOST):
+                    post(connection, each)
 
 
 if __name__ == "__main__":

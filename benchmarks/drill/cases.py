@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,7 +11,8 @@ from jaxtyping import PyTree
 from turnout.algorithms import FedDcd, Icgm, Scaffold
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.states import DiskStates
-from turnout.engines.wired import FIRST
+from turnout.engines.job import Job
+from turnout.engines.wired import FIRST, Wired
 from turnout.experiment.config import read
 from turnout.experiment.federation import terms_of
 from turnout.experiment.folder import build, session_of
@@ -64,6 +64,14 @@ missing = "{self.missing}"
 """
 
 
+class Ended(Flower):
+    """The engine of a run that is over: nobody is asked any more."""
+
+    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
+        Wired.__init__(self, job, algorithm, metrics, every)
+        self.resumed = True
+
+
 def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[str, float]:
     """Return by how much (see `apart`) what has to be equal is not, by name.
 
@@ -71,7 +79,7 @@ def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[st
     """
     experiment = read(file)
     built = build(experiment, None)
-    session = session_of(experiment, built, engine=partial(Flower, None, {}, True))
+    session = session_of(experiment, built, engine=Ended)
     session.restore(decode(end.read_bytes(), None)[0])
     found = {}
     if experiment.faults.repeats:

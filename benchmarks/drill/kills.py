@@ -15,7 +15,7 @@ from benchmarks.drill.server import END
 from turnout.experiment.federation import Federation
 
 KINDS = ("node", "server", "superlink")
-DEADLINE = 3.0
+DEADLINE = 10.0
 """Seconds that clients have for an exchange."""
 
 LULL = 40
@@ -71,7 +71,7 @@ class Run:
         server = self.federation.server
         secret, paths = self.federation.folder / "secret", (self.federation.file, self.out)
         self.federation.run("server", "benchmarks.drill.server", server.address, server.authority, secret, *paths, DEADLINE)
-        self._wait()
+        self._steps = self._lull()
         while not self.played.ended and time.monotonic() < last + LIMIT:
             self.played.ended = self.federation.children["server"].poll() == 0
             if not self.played.ended:
@@ -79,7 +79,7 @@ class Run:
                 if left and self._steps <= 0 and self._kill(left[0]):
                     del left[0]
                     last = time.monotonic()
-                    self._wait()
+                    self._steps = 0 if self.generator.random() < TOGETHER else self._lull()
                 time.sleep(LOOK)
         self.federation.stop([*nodes, "server"])
         self.played.seconds = time.monotonic() - began
@@ -113,9 +113,9 @@ class Run:
             self.played.kills[kind] += 1
         return bool(alive)
 
-    def _wait(self) -> None:
-        """Draw when to kill next."""
-        self._steps = 0 if self.generator.random() < TOGETHER else int(self.generator.integers(1, LULL + 1))
+    def _lull(self) -> int:
+        """Draw how many steps go by until the next kill."""
+        return int(self.generator.integers(1, LULL + 1))
 
 
 def kind_of(name: str) -> str:
