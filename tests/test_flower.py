@@ -20,6 +20,7 @@ from turnout.engines.flower.link import HEADER, joined
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation, environment, terms_of
 from turnout.experiment.folder import build, session_of
+from turnout.ledger import COUNTERS
 
 CLIENTS = 10
 PROBLEM = f"""
@@ -143,3 +144,28 @@ def test_a_node_needs_a_client_of_the_configuration(tmp_path):
     rest = ("--superlink", "localhost:1", "--authority", file, "--key", file, "--states", tmp_path)
     code, _, wrong = turnout("node", file, "--client", CLIENTS, *rest)
     assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
+
+
+AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'
+
+
+def test_available_clients_are_those_that_are_connected(place):
+    """Two nodes are stopped after the first round; cohorts of everyone available are without them from then on."""
+    place.file = place.folder / "available.toml"
+    place.file.write_text(PROBLEM.replace('kind = "nice"\nsize = 3', AVAILABLE) + ALGORITHMS["fedavg"])
+    started = [place.start_node(i) for i in range(CLIENTS)]
+    with joined(place.server) as grid:
+        experiment = read(place.file)
+        built = build(experiment, None)
+        post = Post(grid, deadline=60.0)
+        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        session = session_of(experiment, built, engine=partial(Flower, post, met, False))
+        for _ in session.play():
+            if session.round == 1:
+                place.stop([started.pop(), started.pop()])
+    place.stop(started)
+    counts = session.trace.columns["counts"]
+    drawn = [site.path for site in session.trace.sites].index("0")
+    available = np.diff(counts[:, drawn, COUNTERS.index("available")])
+    assert available.tolist() == [CLIENTS, *5 * [CLIENTS - 2]]
+    assert session.trace.ledger.totals()["arrivals"] == session.trace.ledger.totals()["contacts"]

@@ -86,3 +86,32 @@ def test_pytorch_modules_give_the_compiled_run(row):
     np.testing.assert_allclose(one.x, two.x["weight"][0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(one.columns["value"], two.columns["value"], rtol=1e-9)
     np.testing.assert_array_equal(one.columns["counts"], two.columns["counts"])
+
+
+GOOD = t.NumpyOracle(lambda x, rows: 0.5 * x @ x, lambda x, rows: x, 2)
+START = np.zeros(3)
+
+
+def short(problem: t.Problem, **options):
+    return t.run(t.MbGd(t.Full(), lr=0.1), problem, rounds=1, engine="nodes", **options)
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (lambda: t.Remote.of(START, lambda i: GOOD), "need sizes"),
+        (lambda: t.Remote.of(START, [GOOD, "client"]), "an Oracle or a Problem of one client, but this one is a str"),
+        (lambda: t.Remote.of(START, [logistic()]), "of one client, but this one has 12"),
+        (lambda: t.Remote.of(START, [GOOD, GOOD], weights=[1.0]), "one number for each of the 2 clients"),
+        (lambda: t.Remote.of(START, []), "at least one row"),
+        (lambda: t.NumpyOracle(GOOD.value_of, GOOD.gradient_of, 0), "size = 0"),
+        (lambda: short(t.Remote.of(START, [t.NumpyOracle(GOOD.value_of, lambda x, rows: x[:2], 2)])), r"shape \(2,\)"),
+        (lambda: short(t.Remote.of(START, [t.NumpyOracle(GOOD.value_of, lambda x, rows: (x, x), 2)])), "the structure"),
+        (lambda: short(t.Remote.of(START, [GOOD]), metrics=("gap",)), "no known minimiser"),
+        (lambda: short(t.Remote.of(START, [GOOD], classifies=True)), "NumpyOracle does not classify"),
+        (lambda: t.run(t.MbGd(t.Full(), lr=0.1), t.Remote.of(START, [GOOD]), rounds=1), "cannot be compiled"),
+    ],
+)
+def test_a_mistake_is_one_sentence(problem, sentence):
+    with pytest.raises(UserError, match=sentence):
+        problem()

@@ -37,7 +37,7 @@ class Remote(Problem):
     def of(
         cls,
         start: PyTree,
-        clients: Sequence[Oracle | Problem] | Callable[[int], Any],
+        clients: Sequence[Any] | Callable[[int], Any],
         sizes: Any = None,
         weights: Any | None = None,
         classifies: bool = False,
@@ -82,7 +82,7 @@ def _one_of(clients: list, i: int) -> Any:
     return clients[i]
 
 
-def rows_of(client: Oracle | Problem) -> int:
+def rows_of(client: Any) -> int:
     """Return how many rows a client has."""
     if isinstance(client, Problem):
         if client.clients != 1:
