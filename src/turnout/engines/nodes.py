@@ -22,10 +22,10 @@ class NodesAsk(WiredAsk):
     def _exchange(self, letters, expected, losses):
         replies = {}
         for k in self.arrival.permutation(len(letters)):
-            place, number, request = letters[k]
+            place, number, header, body = letters[k]
             # A lost reply was computed all the same; whether it is asked for again is the policy's affair.
             for _ in range(1 + int(losses[place])):
-                replies[place] = self.nodes[number].answer(request)
+                replies[place] = self.nodes[number].answer(header, body)
         return replies, np.zeros_like(losses)
 
     def _shapes(self, method, message):

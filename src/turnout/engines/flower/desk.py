@@ -10,7 +10,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from jaxtyping import PyTree
 
-from turnout.engines.flower.letters import pack, unpack
+from turnout.engines.flower.letters import enclosed, pack, unpack
 from turnout.engines.wired import Node
 
 
@@ -47,6 +47,7 @@ def client_app(node: Node, terms: Terms) -> ClientApp:
     @app.query("ask")
     def ask(message: Message, context: Context) -> Message:
         with jax.enable_x64(terms.precision == "double"):
-            return Message(pack(node.answer(unpack(message.content))), reply_to=message)
+            reply = node.answer(*unpack(message.content))
+        return Message(pack(enclosed(reply)), reply_to=message)
 
     return app

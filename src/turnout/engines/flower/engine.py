@@ -10,20 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flwr.app import Message
-from flwr.serverapp import Grid
+from flwr.superlink.grid import HttpGrid
 from jaxtyping import PyTree
 
 from turnout.engines.asking import finished
 from turnout.engines.client import JaxClient
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.desk import Terms
-from turnout.engines.flower.letters import pack, unpack
+from turnout.engines.flower.letters import enclosed, pack, unpack
+from turnout.engines.flower.link import replies
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.engines.wired import Wired, WiredAsk
 from turnout.errors import UserError
 from turnout.exchange import local_method
-from turnout.wire import decode
+from turnout.stack import leave
+from turnout.wire import Buffer, decode
 
 POLL = 0.02
 """Seconds between two looks for replies."""
@@ -35,42 +37,47 @@ class Post:
     `counts` says how many replies were refused, and why.
     """
 
-    def __init__(self, grid: Grid, deadline: float, mind: Callable[[], None] = lambda: None):
+    def __init__(self, grid: HttpGrid, deadline: float, mind: Callable[[], None] = lambda: None):
         self.grid, self.deadline, self.mind, self.counts = grid, deadline, mind, Counter()
 
-    def send(self, letters: dict[int, bytes], kind: str) -> dict[int, bytes]:
-        """Send a letter to each node, by its id, and return the replies that came before the deadline, by node."""
-        nodes = list(letters)
-        messages = [Message(pack(letters[node]), node, f"query.{kind}") for node in nodes]
-        sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
-        replies, end = {}, time.monotonic() + self.deadline
+    def send(self, letters: dict[int, tuple[bytes, bytes]], kind: str) -> dict[int, Buffer]:
+        """Send header and body to each node, by its id, and return the replies that came before the deadline, by node."""
+        # The same body becomes the same object.
+        bodies = {id(body): body for _, body in letters.values()}
+        enclosures = {name: enclosed(body) for name, body in bodies.items()}
+        messages = [
+            Message(pack(enclosures[id(body)], header), node, f"query.{kind}") for node, (header, body) in letters.items()
+        ]
+        sent = dict(zip(self.grid.push_messages(messages), letters, strict=True))
+        del messages, enclosures
+        came, end = {}, time.monotonic() + self.deadline
         while sent:
-            for message in self.grid.pull_messages(set(sent)):
+            for message in replies(self.grid, set(sent)):
                 node = sent.pop(message.metadata.reply_to_message_id, None)
-                letter = self._letter(message, node)
-                if letter is not None:
-                    replies[node] = letter
+                body = self._body(message, node)
+                if body is not None:
+                    came[node] = body
             if time.monotonic() >= end:
                 break
             if sent:
                 self.mind()
                 time.sleep(POLL)
         self.counts["late or missing"] += len(sent)
-        return replies
+        return came
 
     def rest(self) -> None:
         """Wait a little before somebody is asked again, who may be about to come back."""
         self.mind()
         time.sleep(10 * POLL)
 
-    def _letter(self, message: Message, node: int | None) -> bytes | None:
+    def _body(self, message: Message, node: int | None) -> Buffer | None:
         if node is None:
             self.counts["not asked for"] += 1
         elif message.has_error():
             self.counts[f"error {message.error.code}: {message.error.reason}"] += 1
         else:
             try:
-                return unpack(message.content)
+                return unpack(message.content)[1]
             except ValueError:
                 self.counts["not a letter"] += 1
         return None
@@ -82,8 +89,8 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, i
     end = time.monotonic() + patience
     while len(known) < clients:
         new = set(post.grid.get_node_ids()) - set(known.values())
-        for node, letter in post.send(dict.fromkeys(new, b""), "hello").items():
-            told = json.loads(letter)
+        for node, reply in post.send(dict.fromkeys(new, (b"", b"")), "hello").items():
+            told = json.loads(reply[:])
             client, differ = told["client"], terms.differ(told)
             if differ:
                 raise UserError(
@@ -111,21 +118,21 @@ class FlowerAsk(WiredAsk):
         self.post, self.nodes = post, nodes
 
     def _exchange(self, letters, expected, losses):
-        again, waiting, replies = np.zeros_like(losses), letters, {}
+        again, waiting, arrived = np.zeros_like(losses), letters, {}
         while waiting:
-            came = self.post.send({self.nodes[letter.number]: letter.request for letter in waiting}, "ask")
+            came = self.post.send({self.nodes[letter.number]: letter[2:] for letter in waiting}, "ask")
             for letter in waiting:
                 reply = came.get(self.nodes[letter.number])
                 if reply is not None and self._sound(reply, expected):
-                    replies[letter.place] = reply
-            waiting = [letter for letter in waiting if letter.place not in replies]
+                    arrived[letter.place] = reply
+            waiting = [letter for letter in waiting if letter.place not in arrived]
             if not waiting or self.job.faults is None or not self.job.faults.repeats:
                 break
             again[[letter.place for letter in waiting]] += 1
             self.post.rest()
-        return replies, again
+        return arrived, again
 
-    def _sound(self, reply: bytes, expected: PyTree) -> bool:
+    def _sound(self, reply: Buffer, expected: PyTree) -> bool:
         """Whether a reply is what its method replies, in structure, shapes and types, and finite."""
         try:
             tree, header = decode(reply, self.job.start)
@@ -137,10 +144,13 @@ class FlowerAsk(WiredAsk):
         if found != structure or [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in wanted]:
             self.post.counts["of another shape or type"] += 1
             return False
-        if not all(np.all(np.isfinite(leaf)) for leaf in leaves):
+        # The least and the largest entry tell, without a copy of what may be large.
+        sound = all(np.isfinite([np.min(leaf), np.max(leaf)]).all() for leaf in leaves if leaf.size)
+        for leaf in leaves:
+            leave(leaf)
+        if not sound:
             self.post.counts["not finite"] += 1
-            return False
-        return True
+        return sound
 
     def _shapes(self, method, message):
         return jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, message)
