@@ -178,7 +178,7 @@ def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
                 continue
             try:
                 answer(app, context, connection, *got)
-            except httpx.HTTPStatusError as error:
+            except (httpx.HTTPStatusError, ObjectPullError, ValueError, KeyError, TypeError) as error:
                 log(WARNING, "a message could not be answered: %s", error)
 
 

@@ -7,7 +7,7 @@ from mmap import ACCESS_READ, mmap
 from tempfile import TemporaryFile
 from typing import cast
 
-from flwr.app import Array, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import (
@@ -50,6 +50,12 @@ def _fetch(tree: ObjectTree, pull: Pull) -> InflatableObject:
     if kind == Array.__name__:
         return _filed(json.loads(get_object_body(content, Array)), pieces, pull)
     children = {part.object_id: _fetch(part, pull) for part in tree.children}
+    if kind == ArrayRecord.__name__:
+        # Made by Flower, it would want the data in memory.
+        record = ArrayRecord()
+        for name, part in json.loads(get_object_body(content, ArrayRecord)).items():
+            record[name] = cast(Array, children[part])
+        return record
     return inflatable_class_registry[kind].inflate(content, children)
 
 
