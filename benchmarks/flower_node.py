@@ -24,10 +24,12 @@ SEEDS = Seeds.of(0)
 
 
 def made(kind: str, clients: int):
-    """Return a problem and federated averaging on it: "W1" has 122 parameters; "wide:N" has N, and sparse rows."""
+    """Return a problem and federated averaging on it: "W1" has 122 parameters; "wide:N" and "dense:N" have N."""
     if kind == "W1":
         return equal_clients(clients, 100, 122), t.FedAvg(t.Nice(clients), lr=0.1, steps=5)
     width = int(kind.partition(":")[2])
+    if kind.startswith("dense"):
+        return equal_clients(clients, 4, width), t.FedAvg(t.Nice(clients), lr=0.1, steps=1)
     return unequal_clients(np.full(clients, 4), width, entries=8), t.FedAvg(t.Nice(clients), lr=0.1, steps=1)
 
 

@@ -33,23 +33,7 @@ def encode(tree: PyTree, like: PyTree, header: dict | None = None) -> bytes:
     `header` holds what else the message says, as JSON. The format is safetensors.
     """
     arrays: list[np.ndarray] = []
-    params = jax.tree.structure(like)
-
-    def describe(part) -> Any:
-        if part is None:
-            return None
-        if jax.tree.structure(part) == params and not jax.tree_util.treedef_is_leaf(params):
-            return {"params": [describe(leaf) for leaf in jax.tree.leaves(part)]}
-        if isinstance(part, dict):
-            return {"dict": {key: describe(value) for key, value in part.items()}}
-        if type(part) in (tuple, list):
-            return {type(part).__name__: [describe(value) for value in part]}
-        if not hasattr(part, "shape"):
-            raise UserError(f"a message holds arrays in tuples, lists and dicts, but this one holds a {type(part).__name__}")
-        arrays.append(np.asarray(part, order="C"))
-        return len(arrays) - 1
-
-    meta = {"tree": json.dumps(describe(tree)), "header": json.dumps(header or {})}
+    meta = {"tree": json.dumps(_described(tree, jax.tree.structure(like), arrays)), "header": json.dumps(header or {})}
     return _written(arrays, meta)
 
 
@@ -61,6 +45,23 @@ def decode(data: Buffer, like: PyTree) -> tuple[PyTree, dict]:
         return _built(description, arrays, like), header
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise UserError(f"a message of {len(data)} bytes is not one of turnout's: {error}") from None
+
+
+def _described(part: Any, params: Any, arrays: list[np.ndarray]) -> Any:
+    """Return `part` as JSON has it, with numbers in the place of arrays, and add these to `arrays`."""
+    # No function within `encode`: it would refer to itself, and so hold the arrays until garbage is collected.
+    if part is None:
+        return None
+    if jax.tree.structure(part) == params and not jax.tree_util.treedef_is_leaf(params):
+        return {"params": [_described(leaf, params, arrays) for leaf in jax.tree.leaves(part)]}
+    if isinstance(part, dict):
+        return {"dict": {key: _described(value, params, arrays) for key, value in part.items()}}
+    if type(part) in (tuple, list):
+        return {type(part).__name__: [_described(value, params, arrays) for value in part]}
+    if not hasattr(part, "shape"):
+        raise UserError(f"a message holds arrays in tuples, lists and dicts, but this one holds a {type(part).__name__}")
+    arrays.append(np.asarray(part, order="C"))
+    return len(arrays) - 1
 
 
 def _built(part: Any, arrays: list[np.ndarray], like: PyTree) -> PyTree:
