@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -24,6 +24,9 @@ lint: $(BIN)/turnout
 
 bench: $(BIN)/turnout
 	$(BIN)/python -m benchmarks --out bench/results.json
+
+bench-flower: $(BIN)/turnout
+	$(BIN)/python -m benchmarks flower flower-memory --out bench/flower.json
 
 clean:
 	rm -rf .venv demo bench

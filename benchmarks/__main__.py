@@ -15,18 +15,23 @@ from benchmarks.machine import facts, versions
 from benchmarks.timing import Line
 
 TOPICS = ("rounds", "draws", "sweeps", "recompiles", "memory", "index", "dual", "startup")
+REAL = ("flower", "flower-memory")
+"""Topics that start federations of real processes; they are measured where they are named."""
+
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
 
 
 def main() -> int:
     """Measure the topics asked for; the exit code is 1 if a bar is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure ratios and hold them to bars.")
-    parser.add_argument("topics", nargs="*", metavar="TOPIC", help=f"some of {', '.join(TOPICS)}; all if none is given")
+    parser.add_argument(
+        "topics", nargs="*", metavar="TOPIC", help=f"some of {', '.join(TOPICS)}, all if none is given, or {' or '.join(REAL)}"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench/results.json"), help="file for the results (JSON)")
     options = parser.parse_args()
-    unknown = sorted(set(options.topics) - set(TOPICS))
+    unknown = sorted(set(options.topics) - {*TOPICS, *REAL})
     if unknown:
-        parser.error(f"unknown topic {unknown[0]!r}: known are {', '.join(TOPICS)}")
+        parser.error(f"unknown topic {unknown[0]!r}: known are {', '.join((*TOPICS, *REAL))}")
     results = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
@@ -37,7 +42,7 @@ def main() -> int:
     lines: list[Line] = []
     for topic in options.topics or TOPICS:
         with console.status(f"measuring {topic}"):
-            lines += import_module(f"benchmarks.{topic}").measure()
+            lines += import_module(f"benchmarks.{topic.replace('-', '_')}").measure()
     results["lines"] = [{**asdict(line), "passed": line.passed} for line in lines]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -41,7 +41,7 @@ def forged(message: Message, reply: Message, misdeed: str) -> Message:
         return Message(RecordDict(), reply_to=message)
     if misdeed == "error":
         return Message(Error(0, "it will not"), reply_to=message)
-    letter = unpack(reply.content)
+    letter = unpack(reply.content)[1][:]
     if misdeed in LETTERS:
         return Message(pack(LETTERS[misdeed](letter)), reply_to=message)
     tree, header = decode(letter, None)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "turnout"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAYERS = [
-    {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "target"},
+    {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
     {"exchange", "problems"},
     {"index", "samplers", "strata", "solvers", "theory"},

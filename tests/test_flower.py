@@ -1,10 +1,13 @@
 """Real federations: a SuperLink and ten nodes, processes all, give the compiled engine's numbers, and strangers stay outside."""
 
+import json
+import sqlite3
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -111,6 +114,43 @@ def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_chang
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
     asked, once = real.ledger.totals(), expected.ledger.totals()
     assert asked["arrivals"] == once["arrivals"] and asked["contacts"] >= once["contacts"]
+
+
+WIDE = 2_500_000
+"""Parameters of a large model, 20 MB in double precision."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process's peak of memory")
+def test_memory_does_not_grow_with_the_replies_and_bytes_are_those_of_the_wire(place, tmp_path):
+    """One exchange of a large model with one client and with four: the SuperLink counts what went to nodes and came from them."""
+    rows = (f"{1 - 2 * (k % 2)} {k + 1}:1 {WIDE - k}:0.5" for k in range(8))
+    (tmp_path / "wide.txt").write_text("\n".join(rows) + "\n")
+    place.file = tmp_path / "wide.toml"
+    place.file.write_text(
+        f'[problem]\nkind = "logistic"\ndata = "{tmp_path / "wide.txt"}"\nmu = 0.1\n[split]\nkind = "contiguous"\nclients = 4\n'
+        '[sampler]\nkind = "nice"\nsize = 4\n[run]\nrounds = 1\nmetrics = ["value"]\n'
+        '[algorithm]\nkind = "fedavg"\nlr = 0.1\nsteps = 1\n'
+    )
+    started = [place.start_node(i) for i in range(4)]
+    told = {}
+    try:
+        for size in (1, 4):
+            words = [sys.executable, Path(__file__).with_name("peak.py"), place.file, place.server.address, place.folder, size]
+            done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=400)
+            assert done.returncode == 0, done.stderr
+            told[size] = json.loads(done.stdout.splitlines()[-1])
+    finally:
+        place.stop(started)
+    # Held in memory, three more replies would take three models, and stacked as many again.
+    assert told[4]["peak"] - told[1]["peak"] < 3 * 8 * WIDE
+    with closing(sqlite3.connect(place.folder / "superlink.db")) as database:
+        counted = {run % 2**64: ways for run, *ways in database.execute("SELECT run_id, bytes_sent, bytes_recv FROM run")}
+    for size, tells in told.items():
+        assert tells["bytes_down"] == tells["bytes_up"] == size * 8 * WIDE
+        sent, received = counted[tells["run"]]
+        np.testing.assert_allclose(sent, tells["bytes_down"], rtol=0.02)
+        # Most of a reply is zeros here, and equal pieces travel once.
+        assert received < 1.02 * tells["bytes_up"]
 
 
 def test_only_the_paths_of_nodes_are_open(place):

@@ -135,7 +135,7 @@ def test_a_request_on_other_terms_is_not_answered(place):
         post = Post(grid, CALM)
         wait_for(lambda: len(set(grid.get_node_ids())) >= CLIENTS - 1)
         for kind in (f"ask_{replace(terms, configuration='another').mark}", "ask"):
-            asked = dict.fromkeys(grid.get_node_ids(), b"")
+            asked = dict.fromkeys(grid.get_node_ids(), (b"", b""))
             assert post.send(asked, kind) == {}
     assert sum(post.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +post.counts)
 
@@ -149,7 +149,7 @@ def test_nobody_answers_for_another_node_or_in_another_run(place):
         honest.send_signal(signal.SIGSTOP)
         (mine,) = grid.push_messages([Message(pack(b""), nodes[0].node, "query.hello")])
         with joined(place.server) as other:
-            (its,) = other.push_messages([Message(pack(b""), nodes[ROGUE], "query.hello")])
+            (its,) = other.push_messages([Message(pack(b""), nodes[ROGUE].node, "query.hello")])
             assert json.loads(reply_to(other, its))["client"] == ROGUE
         honest.send_signal(signal.SIGCONT)
         assert json.loads(reply_to(grid, mine))["client"] == 0
@@ -162,7 +162,7 @@ def reply_to(grid, number: str) -> bytes:
     found: list[Message] = []
     wait_for(lambda: found.extend(grid.pull_messages([number])) or found)
     (reply,) = found
-    return unpack(reply.content)
+    return unpack(reply.content)[1][:]
 
 
 def wait_for(condition) -> None:

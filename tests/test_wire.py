@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from safetensors.numpy import load
 
 import turnout as t
 from turnout.wire import copy_leaves, decode, encode
@@ -93,3 +94,17 @@ def test_a_copy_shares_nothing():
     copied = copy_leaves(original)
     original["a"][0] = 5
     assert copied["a"][0] == 1
+
+
+@given(st.dictionaries(st.text(max_size=5), ARRAYS, max_size=5))
+def test_a_message_is_a_file_of_safetensors(arrays):
+    read = load(encode(arrays, None))
+    assert sorted((a.dtype.name, a.shape, a.tobytes()) for a in read.values()) == sorted(
+        (a.dtype.name, a.shape, a.tobytes()) for a in arrays.values()
+    )
+
+
+def test_what_is_received_lies_in_the_message_itself():
+    message = encode([np.arange(1000.0), np.ones(3, bool)], None)
+    (numbers, _), _ = decode(message, None)
+    assert np.shares_memory(numbers, np.frombuffer(message, np.uint8)) and numbers.flags.aligned and not numbers.flags.writeable

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.arithmetic import positive
@@ -19,6 +21,7 @@ from turnout.cohort import Cohort
 from turnout.errors import UserError
 from turnout.ledger import vector
 from turnout.records import record
+from turnout.stack import Stack, leave
 
 
 class Done(NamedTuple):
@@ -181,15 +184,32 @@ class Client(ABC):
 class Replies:
     """The replies to one exchange, stacked over the cohort's m places; `answered` marks the places that hold one.
 
-    For an engine's eyes only: `everyone` is what all n clients would have replied, where metrics judge the sampler by it, and
-    `losses` [m] came along for a sampler that learns from them.
+    For an engine's eyes only: `held` is what `values` are made of, arrays or a `Stack` for each, `everyone` is what all n clients
+    would have replied, where metrics judge the sampler by it, and `losses` [m] came along for a sampler that learns from them.
     """
 
-    values: PyTree
+    held: PyTree
     cohort: Cohort
     answered: Bool[Array, " m"]
     everyone: PyTree = None
     losses: Float[Array, " m"] | None = None
+
+    @property
+    def values(self) -> PyTree:
+        """All replies in memory, [m, ...]; whoever needs a sum only is better off with `mean`, `total` or `average`."""
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, Stack) else leaf, self.held)
+
+    def each(self, of: Callable) -> PyTree:
+        """Return of(r_i) of each reply r_i, stacked over the places."""
+        leaves = jax.tree.leaves(self.held)
+        if not any(isinstance(leaf, Stack) for leaf in leaves):
+            return jax.vmap(of)(self.held)
+        found = []
+        for k in range(self.cohort.places):
+            found.append(jax.block_until_ready(of(jax.tree.map(lambda leaf, k=k: leaf[k], self.held))))
+            for leaf in leaves:
+                leave(leaf[k])
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *found)
 
     def map(self, change: Callable) -> "Replies":
         """Return these replies with change(i, r_i) in the place of each r_i, i being the client's id."""
@@ -198,7 +218,7 @@ class Replies:
         if everyone is not None:
             ids = jnp.arange(jax.tree.leaves(everyone)[0].shape[0], dtype=self.cohort.ids.dtype)
             everyone = jax.vmap(change)(ids, everyone)
-        return replace(self, values=values, everyone=everyone)
+        return replace(self, held=values, everyone=everyone)
 
     def average(self) -> PyTree:
         """sum_{i answered} (lambda_i / p_i) r_i: unbiased for the weighted mean sum_i lambda_i r_i over all clients."""
@@ -223,11 +243,14 @@ class Replies:
         weight = jnp.where(self.answered, weight, 0)
 
         def weigh(reply):
+            if isinstance(reply, Stack) and not isinstance(weight, Tracer):
+                return reply.sum(np.asarray(weight))
+            reply = jnp.asarray(reply)
             # An empty place may hold anything, NaN included, so its reply is cleared and not only weighted by zero.
             held = self.answered.reshape((-1,) + (1,) * (reply.ndim - 1))
             return jnp.tensordot(weight.astype(reply.dtype), jnp.where(held, reply, 0), axes=1)
 
-        return jax.tree.map(weigh, self.values)
+        return jax.tree.map(weigh, self.held)
 
 
 def if_any(replies: Replies, new: PyTree, old: PyTree) -> PyTree:

@@ -3,12 +3,13 @@
 from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.cohort import Cohort
 from turnout.engines.job import Job
@@ -99,12 +100,12 @@ class EngineAsk(Ask):
         if self.state.quality is not None:
             self._same_for_all(message, "metrics judge the draws by the replies of all clients")
             nobody_lost = jnp.zeros(self.job.population.count, "int32")
-            everyone = self._run_clients(whole(self.job.population), name, message, nobody_lost)
+            everyone = jax.tree.map(jnp.asarray, self._run_clients(whole(self.job.population), name, message, nobody_lost))
         done, answered = self._send(path, cohort, name, message, key, self._fresh(cohort), everyone)
         self._commit(cohort, answered, done.state)
         self.state = self.state._replace(exchanges=self.state.exchanges + 1)
         self._count(self._asked, {"aggregated": jnp.sum(answered, dtype="int32")})
-        values, losses = done.reply if hears else (done.reply, None)
+        values, losses = (done.reply[0], jnp.asarray(done.reply[1])) if hears else (done.reply, None)
         if everyone is not None:
             everyone = everyone.reply[0] if hears else everyone.reply
         return Replies(values, cohort, answered, everyone, losses)
@@ -159,7 +160,8 @@ class EngineAsk(Ask):
             done = self._run_clients(asked, name, message, jnp.zeros(asked.places, "int32"))
             answered = asked.active
         places = jnp.where(answered, asked.ids, n)
-        values = jnp.zeros(n, done.reply.dtype).at[places].set(done.reply, mode="drop")
+        replies = jnp.asarray(done.reply)
+        values = jnp.zeros(n, replies.dtype).at[places].set(replies, mode="drop")
         answered = jnp.zeros(n, bool).at[places].set(True, mode="drop")
         self._learn(number, lambda state: sampler.preview(state, values, answered, self.job.population))
 
@@ -181,8 +183,8 @@ class EngineAsk(Ask):
         # A norm cannot be negative, a loss may be.
         least = -jnp.inf if feedback is None and replies.losses is not None else 0
         if feedback is None:
-            norms = jax.vmap(lambda reply: norm(vector(reply, self.job.start)))
-            feedback = norms(replies.values) if replies.losses is None else replies.losses
+            length = partial(length_of, like=self.job.start)
+            feedback = replies.each(length) if replies.losses is None else replies.losses
         usable = jnp.isfinite(feedback) & (feedback >= least)
         self._count(self._asked, {"unusable": jnp.sum(first & replies.answered & ~usable, dtype="int32")})
         heard = replace(cohort, active=replies.answered & usable)
@@ -310,6 +312,12 @@ def exchange_events(cohort: Cohort, fresh, answered, done: Done, again) -> dict:
         "queries_slowest": jnp.max(asked),
         "queries_total": jnp.sum(asked, dtype="int32"),
     }
+
+
+@jax.jit
+def length_of(reply: PyTree, like: PyTree) -> Float[Array, ""]:
+    """Return the norm of a reply's first part that is shaped like the parameters `like`; compiled, it takes no memory."""
+    return norm(vector(reply, like))
 
 
 def strongly_typed(tree: PyTree) -> PyTree:

@@ -22,10 +22,10 @@ class NodesAsk(WiredAsk):
     def _exchange(self, letters, expected, losses):
         replies = {}
         for k in self.arrival.permutation(len(letters)):
-            place, number, request = letters[k]
+            place, number, header, body = letters[k]
             # A lost reply was computed all the same; whether it is asked for again is the policy's affair.
             for _ in range(1 + int(losses[place])):
-                replies[place] = self.nodes[number].answer(request)
+                replies[place] = self.nodes[number].answer(header, body)
         return replies, np.zeros_like(losses)
 
 
@@ -56,5 +56,5 @@ class Nodes(Wired):
         clients = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
         return progress._replace(clients=clients)
 
-    def _everyone(self, request):
-        return {node.number: node.measure(request) for node in self.nodes}
+    def _everyone(self, header, body):
+        return {node.number: node.measure(header, body) for node in self.nodes}

@@ -1,8 +1,10 @@
 """What engines share whose clients are reached by messages in bytes: the client's side, and an `ask` that plays on the host."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping
 from functools import partial
+from hashlib import sha256
 from typing import NamedTuple
 
 import jax
@@ -22,7 +24,8 @@ from turnout.metrics import asked_for
 from turnout.oracles.base import Oracle
 from turnout.problem import Problem
 from turnout.seeds import Seeds
-from turnout.wire import copy_leaves, decode, encode
+from turnout.stack import Stack
+from turnout.wire import Buffer, copy_leaves, decode, encode
 
 Version = tuple[int, int]
 """The round and the exchange that made a private state."""
@@ -61,33 +64,37 @@ class Node:
         """Take `state` as the first one, and forget what was since."""
         self.first, self.states, self._last = state, {}, b""
 
-    def answer(self, request: bytes) -> bytes:
-        """Run the local method that the request names on the message it carries."""
-        if request != self._last:
-            message, header = decode(request, self.start)
-            made, base, kept = (tuple(header[name]) for name in ("made", "base", "kept"))
+    def answer(self, header: bytes, body: Buffer) -> bytes:
+        """Run the local method that the header of a request names on the message in its body."""
+        request = sha256(header)
+        request.update(body)
+        if request.digest() != self._last:
+            told = json.loads(header)
+            made, base, kept = (tuple(told[name]) for name in ("made", "base", "kept"))
             key = jax.random.fold_in(self.seeds.exchange(*made), self.number)
             mine = self.algorithm, self.start, self.number, self.state(base)
-            done = self.held.run(*mine, key, message, header["method"])
+            message, _ = decode(body, self.start)
+            done = self.held.run(*mine, key, message, told["method"])
             for version in {*self.states} - {base, kept}:
                 del self.states[version]
             self.states[made] = jax.tree.map(np.asarray, done.state)
             self._reply = encode(done.reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
-            self._last = request
+            self._last = request.digest()
         return self._reply
 
-    def measure(self, request: bytes) -> bytes:
-        """Reply with what `metrics.measure` is to find of f_i, at the parameters that the request carries."""
-        x, header = decode(request, self.start)
-        return encode(self.held.measure(tuple(header["measure"]), x), self.start)
+    def measure(self, header: bytes, body: Buffer) -> bytes:
+        """Reply with what `metrics.measure` is to find of f_i, at the parameters in the body, as the header says."""
+        x, _ = decode(body, self.start)
+        return encode(self.held.measure(tuple(json.loads(header)["measure"]), x), self.start)
 
 
 class Letter(NamedTuple):
-    """A request to the client `number` at `place` of a cohort."""
+    """A request to the client `number` at `place` of a cohort; the body is the same object for all who get the same message."""
 
     place: int
     number: int
-    request: bytes
+    header: bytes
+    body: bytes
 
 
 class WiredAsk(EngineAsk):
@@ -100,7 +107,7 @@ class WiredAsk(EngineAsk):
     @abstractmethod
     def _exchange(
         self, letters: list[Letter], expected: PyTree, losses: Int[np.ndarray, " m"]
-    ) -> tuple[dict[int, bytes], Int[np.ndarray, " m"]]:
+    ) -> tuple[dict[int, Buffer], Int[np.ndarray, " m"]]:
         """Return the replies that arrived, by place, and how often each place was asked again."""
 
     def loop(self, count, body, carry, until=None):
@@ -124,25 +131,25 @@ class WiredAsk(EngineAsk):
     def _run_clients(self, cohort, method, message, losses):
         own, write = opened(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], own)) for k in range(cohort.places if own else 1)]
-        ids = np.asarray(cohort.ids)
+        bodies, ids = [encode(one, self.job.start) for one in messages], np.asarray(cohort.ids)
         letters = [
-            Letter(int(k), int(ids[k]), self._request(method, messages[k if own else 0], int(ids[k])))
+            Letter(int(k), int(ids[k]), self._header(method, int(ids[k])), bodies[k if own else 0])
             for k in np.flatnonzero(cohort.active)
         ]
         expected = jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, messages[0])
         replies, again = self._exchange(letters, expected, np.asarray(losses))
-        nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), expected), {"queries": 0, "missed": 0}
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
-        values, headers = zip(*(decoded.get(k, nothing) for k in range(cohort.places)), strict=True)
+        headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
-        stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *values)
         arrived = np.isin(np.arange(cohort.places), list(decoded))
         self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(again, "int32"))
-        return Done(stacked, None, queries, missed)
+        return Done(
+            stacked({place: tree for place, (tree, _) in decoded.items()}, cohort.places, expected), None, queries, missed
+        )
 
-    def _request(self, method: str, message: PyTree, number: int) -> bytes:
+    def _header(self, method: str, number: int) -> bytes:
         marks = {"base": self.versions[number].tolist(), "kept": self.kept[number].tolist(), "made": self._mark()}
-        return encode(message, self.job.start, {"method": method, **marks})
+        return json.dumps({"method": method, **marks}).encode()
 
     def _mark(self) -> Version:
         return int(self.round), int(self.state.exchanges)
@@ -157,6 +164,14 @@ def first_reply(job: Job, algorithm, message: PyTree, *, name: str) -> PyTree:
     state, number = algorithm.client_state(job.start), jnp.zeros((), "int32")
     client = JaxClient(number, jax.random.key(0), state, job.storage.oracle(number))
     return finished(local_method(algorithm, name, job.start)(client, message), state).reply
+
+
+def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
+    """Return the `trees` by place, which are shaped as in `like`, as one tree of stacks."""
+    shapes, structure = jax.tree.flatten(like)
+    leaves = {place: jax.tree.leaves(tree) for place, tree in trees.items()}
+    parts = ([leaves[k][j] if k in leaves else None for k in range(places)] for j in range(len(shapes)))
+    return jax.tree.unflatten(structure, [Stack(*pair) for pair in zip(parts, shapes, strict=True)])
 
 
 class Wired(ABC):
@@ -181,14 +196,15 @@ class Wired(ABC):
         return progress, jax.tree.map(lambda *values: np.stack([np.asarray(value) for value in values]), *entries)
 
     @abstractmethod
-    def _everyone(self, request: bytes) -> dict[int, bytes]:
+    def _everyone(self, header: bytes, body: bytes) -> dict[int, Buffer]:
         """Return what the clients, by number, reply when they are asked to measure."""
 
     def _measured(self, x: PyTree) -> dict | None:
         """Return what the clients tell of f, if the server cannot know it: the mean over those who answer."""
         if not self.job.storage.problem.remote:
             return None
-        replies = self._everyone(encode(x, self.job.start, {"measure": self.asked})) if self.asked else {}
+        header = json.dumps({"measure": self.asked}).encode()
+        replies = self._everyone(header, encode(x, self.job.start)) if self.asked else {}
         shares = np.asarray(self.job.population.shares)[list(replies)]
         parts = [decode(reply, self.job.start)[0] for reply in replies.values()]
         return jax.tree.map(lambda *leaves: np.tensordot(shares / shares.sum(), np.stack(leaves), 1), *parts) if parts else {}

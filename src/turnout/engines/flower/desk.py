@@ -12,7 +12,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from jaxtyping import PyTree
 
-from turnout.engines.flower.letters import pack, unpack
+from turnout.engines.flower.letters import enclosed, pack, unpack
 from turnout.engines.wired import Node
 
 
@@ -61,11 +61,13 @@ def client_app(terms: Terms, seat: Callable[[dict], Node]) -> ClientApp:
     @app.query(f"ask_{terms.mark}")
     def ask(message: Message, context: Context) -> Message:
         with jax.enable_x64(terms.precision == "double"):
-            return Message(pack(node(context).answer(unpack(message.content))), reply_to=message)
+            reply = node(context).answer(*unpack(message.content))
+        return Message(pack(enclosed(reply)), reply_to=message)
 
     @app.query(f"measure_{terms.mark}")
     def measure(message: Message, context: Context) -> Message:
         with jax.enable_x64(terms.precision == "double"):
-            return Message(pack(node(context).measure(unpack(message.content))), reply_to=message)
+            reply = node(context).measure(*unpack(message.content))
+        return Message(pack(enclosed(reply)), reply_to=message)
 
     return app

@@ -12,18 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from flwr.app import Message
 from flwr.common.logger import log
-from flwr.serverapp import Grid
+from flwr.superlink.grid import HttpGrid
 from jaxtyping import PyTree
 
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.desk import Terms
-from turnout.engines.flower.letters import pack, unpack
-from turnout.engines.flower.link import HALVED
+from turnout.engines.flower.letters import enclosed, pack, unpack
+from turnout.engines.flower.link import HALVED, replies
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.engines.wired import Wired, WiredAsk
 from turnout.errors import UserError
-from turnout.wire import decode
+from turnout.stack import leave
+from turnout.wire import Buffer, decode
 
 POLL = 0.02
 """Seconds between two looks for replies."""
@@ -35,45 +36,50 @@ class Post:
     `mark` is that of requests, which `meet` agrees on.
     """
 
-    def __init__(self, grid: Grid, deadline: float):
+    def __init__(self, grid: HttpGrid, deadline: float):
         self.grid, self.deadline, self.counts = grid, deadline, Counter()
         self.mark = ""
 
-    def send(self, letters: dict[int, bytes], kind: str) -> dict[int, bytes]:
-        """Send a letter to each node, by its id, and return the replies that came before the deadline, by node."""
-        nodes = list(letters)
-        messages = [Message(pack(letters[node]), node, f"query.{kind}") for node in nodes]
-        replies, end = {}, time.monotonic() + self.deadline
+    def send(self, letters: dict[int, tuple[bytes, bytes]], kind: str) -> dict[int, Buffer]:
+        """Send header and body to each node, by its id, and return the replies that came before the deadline, by node."""
+        # The same body becomes the same object.
+        bodies = {id(body): body for _, body in letters.values()}
+        enclosures = {name: enclosed(body) for name, body in bodies.items()}
+        messages = [
+            Message(pack(enclosures[id(body)], header), node, f"query.{kind}") for node, (header, body) in letters.items()
+        ]
+        came, end = {}, time.monotonic() + self.deadline
         try:
-            sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
+            sent = dict(zip(self.grid.push_messages(messages), letters, strict=True))
         except HALVED:
-            self.counts["not asked, since the SuperLink was gone"] += len(nodes)
-            return replies
+            self.counts["not asked, since the SuperLink was gone"] += len(letters)
+            return came
+        del messages, enclosures
         while sent:
-            for message in self.grid.pull_messages(set(sent)):
+            for message in replies(self.grid, set(sent)):
                 node = sent.pop(message.metadata.reply_to_message_id, None)
-                letter = self._letter(message, node)
-                if letter is not None:
-                    replies[node] = letter
+                body = self._body(message, node)
+                if body is not None:
+                    came[node] = body
             if time.monotonic() >= end:
                 break
             if sent:
                 time.sleep(POLL)
         self.counts["late or missing"] += len(sent)
-        return replies
+        return came
 
     def rest(self) -> None:
         """Wait a little before somebody is asked again, who may be about to come back."""
         time.sleep(10 * POLL)
 
-    def _letter(self, message: Message, node: int | None) -> bytes | None:
+    def _body(self, message: Message, node: int | None) -> Buffer | None:
         if node is None:
             self.counts["not asked for"] += 1
         elif message.has_error():
             self.counts[f"error {message.error.code}: {message.error.reason}"] += 1
         else:
             try:
-                return unpack(message.content)
+                return unpack(message.content)[1]
             except ValueError:
                 self.counts["not a letter"] += 1
         return None
@@ -96,12 +102,12 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, M
     end = time.monotonic() + patience
     while len(known) < clients:
         new = set(post.grid.get_node_ids()) - {member.node for member in known.values()}
-        for node, letter in post.send(dict.fromkeys(new, b""), "hello").items():
-            client, why = heard(letter, terms, clients)
+        for node, letter in post.send(dict.fromkeys(new, (b"", b"")), "hello").items():
+            client, why = heard(letter[:], terms, clients)
             if why is None and client in known:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
             if why is None:
-                known[client] = Member(node, json.loads(letter)["rows"])
+                known[client] = Member(node, json.loads(letter[:])["rows"])
             elif refused.get(node) != why:
                 refused[node] = why
                 post.counts[f"refused: {why}"] += 1
@@ -147,22 +153,22 @@ class FlowerAsk(WiredAsk):
         return jnp.asarray([self.members[i].node in there for i in range(len(self.members))])
 
     def _exchange(self, letters, expected, losses):
-        again, waiting, replies = np.zeros_like(losses), letters, {}
+        again, waiting, arrived = np.zeros_like(losses), letters, {}
         while waiting:
-            requests = {self.members[letter.number].node: letter.request for letter in waiting}
+            requests = {self.members[letter.number].node: letter[2:] for letter in waiting}
             came = self.post.send(requests, f"ask_{self.post.mark}")
             for letter in waiting:
                 reply = came.get(self.members[letter.number].node)
                 if reply is not None and self._sound(reply, expected):
-                    replies[letter.place] = reply
-            waiting = [letter for letter in waiting if letter.place not in replies]
+                    arrived[letter.place] = reply
+            waiting = [letter for letter in waiting if letter.place not in arrived]
             if not waiting or self.job.faults is None or not self.job.faults.repeats:
                 break
             again[[letter.place for letter in waiting]] += 1
             self.post.rest()
-        return replies, again
+        return arrived, again
 
-    def _sound(self, reply: bytes, expected: PyTree) -> bool:
+    def _sound(self, reply: Buffer, expected: PyTree) -> bool:
         """Whether a reply is what its method replies, in structure, shapes and types, and finite."""
         try:
             tree, header = decode(reply, self.job.start)
@@ -177,10 +183,13 @@ class FlowerAsk(WiredAsk):
         if found != structure or [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in wanted]:
             self.post.counts["of another shape or type"] += 1
             return False
-        if not all(np.all(np.isfinite(leaf)) for leaf in leaves):
+        # The least and the largest entry tell, without a copy of what may be large.
+        sound = all(np.isfinite([np.min(leaf), np.max(leaf)]).all() for leaf in leaves if leaf.size)
+        for leaf in leaves:
+            leave(leaf)
+        if not sound:
             self.post.counts["not finite"] += 1
-            return False
-        return True
+        return sound
 
 
 class Flower(Wired):
@@ -216,16 +225,16 @@ class Flower(Wired):
     def _with_versions(self, progress: Progress) -> Progress:
         return progress._replace(clients=self.versions.copy())
 
-    def _everyone(self, request):
+    def _everyone(self, header, body):
         """Ask again whoever does not answer, unless missing clients are skipped."""
-        waiting, replies = {client: member.node for client, member in self.members.items()}, {}
+        waiting, told = {client: member.node for client, member in self.members.items()}, {}
         while waiting:
-            came = self.post.send(dict.fromkeys(waiting.values(), request), f"measure_{self.post.mark}")
-            replies |= {client: came[node] for client, node in waiting.items() if node in came}
-            waiting = {client: node for client, node in waiting.items() if client not in replies}
-            if replies and self.job.faults is not None and self.job.faults.missing == "skip":
+            came = self.post.send(dict.fromkeys(waiting.values(), (header, body)), f"measure_{self.post.mark}")
+            told |= {client: came[node] for client, node in waiting.items() if node in came}
+            waiting = {client: node for client, node in waiting.items() if client not in told}
+            if told and self.job.faults is not None and self.job.faults.missing == "skip":
                 self.post.counts["evaluations by fewer clients"] += bool(waiting)
                 break
             if waiting:
                 self.post.rest()
-        return replies
+        return told

@@ -1,27 +1,37 @@
-"""Bytes as the content of Flower's messages."""
+"""Letters as the content of Flower's messages: a header in bytes, and a body that may be large and the same for many."""
 
-import numpy as np
+from typing import cast
+
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
+from turnout.wire import Buffer
+
 SMALL = 2**20
-"""Bytes up to which a letter is one value, which travels as one object; larger ones are arrays, which Flower cuts into pieces."""
+"""Bytes up to which a body is a value beside the header, which travels as one object; a larger one is an array, which Flower cuts
+into pieces."""
 
-NAME = "turnout"
-
-
-def pack(letter: bytes) -> RecordDict:
-    """Return the content of a message that carries `letter`."""
-    if len(letter) <= SMALL:
-        return RecordDict({NAME: ConfigRecord({"letter": letter})})
-    return RecordDict({NAME: ArrayRecord({"letter": Array(np.frombuffer(letter, np.uint8))})})
+NAME, BODY = "turnout", "body"
 
 
-def unpack(content: RecordDict) -> bytes:
-    """Return the letter that the content of a message carries; `ValueError` where it carries none."""
-    record = content.get(NAME)
-    letter = record.get("letter") if isinstance(record, ConfigRecord) else None
-    if isinstance(letter, bytes):
-        return letter
-    if isinstance(record, ArrayRecord) and "letter" in record:
-        return record["letter"].numpy().tobytes()
+def enclosed(body: bytes) -> bytes | ArrayRecord:
+    """Return what carries a body in messages; messages that share it share their pieces, which travel and are kept once."""
+    return body if len(body) <= SMALL else ArrayRecord({BODY: Array("uint8", (len(body),), "safetensors", body)})
+
+
+def pack(body: bytes | ArrayRecord, header: bytes = b"") -> RecordDict:
+    """Return the content of a message with a header and what `enclosed` returned."""
+    if isinstance(body, bytes):
+        return RecordDict({NAME: ConfigRecord({"header": header, BODY: body})})
+    return RecordDict({NAME: ConfigRecord({"header": header}), BODY: body})
+
+
+def unpack(content: RecordDict) -> tuple[bytes, Buffer]:
+    """Return header and body of the letter that the content of a message carries; `ValueError` where it carries none."""
+    head, array = content.get(NAME), content.get(BODY)
+    if isinstance(head, ConfigRecord):
+        header, body = head.get("header"), head.get(BODY)
+        if isinstance(array, ArrayRecord) and BODY in array:
+            body = cast(Buffer, array[BODY].data)
+        if isinstance(header, bytes) and isinstance(body, Buffer):
+            return header, body
     raise ValueError("the message holds no letter of turnout's")

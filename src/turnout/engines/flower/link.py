@@ -15,19 +15,26 @@ from dataclasses import dataclass
 from hashlib import sha256
 from logging import WARNING
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import flwr.superlink.grid.http_grid as http_grid
 import httpx
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.app import Context, Error, Message, RecordDict
+from flwr.app.message import make_message
 from flwr.cli.build import build_fab_from_files
 from flwr.clientapp import ClientApp
 from flwr.common.constant import PUBLIC_KEY_ALREADY_IN_USE_MESSAGE, ErrorCode
 from flwr.common.logger import log
-from flwr.common.serde import fab_to_proto, run_from_proto
+from flwr.common.serde import fab_to_proto, message_from_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullAppMessagesRequest,
+    PullTaskInputRequest,
+    PushTaskOutputRequest,
+)
 from flwr.supercore import heartbeat
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
@@ -35,16 +42,10 @@ from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_htt
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
-    iterate_object_tree,
     no_object_id_recompute,
 )
-from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectPullError,
-    ObjectPushError,
-    inflate_object_from_contents,
-    pull_objects,
-    push_objects,
-)
+from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supercore.run import RunNotRunningException
@@ -53,6 +54,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.supernode import fleet_http_connection
 
+from turnout.engines.flower.parts import fetched, push_parts
 from turnout.errors import UserError
 
 POLL = 0.05
@@ -83,15 +85,14 @@ clientapp = "run:app"
 HEADER = "x-turnout-secret"
 """Carries the word that the guard of `superlink` wants for all but the nodes' own paths."""
 
-soon = functools.partial(pull_objects, initial_backoff=0.02, backoff_cap=1.0, max_tries_per_object=20)
-"""Fetches the parts of a message, looking again after 20 ms where one is not there yet. After about 15 s it is given up: whoever
-was to send it was killed."""
-
 HALVED = (ObjectPullError, ObjectPushError)
 """What becomes of a message while whose parts are sent somebody is killed."""
 
 LOST = (httpx.HTTPStatusError, RunNotRunningException, *HALVED)
 """What a node meets whose server or SuperLink was killed."""
+
+MALFORMED = (ValueError, KeyError, TypeError)
+"""What a node meets in a message that is none of Flower's."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def register(server: Server, public_keys: list[bytes]) -> None:
 @contextmanager
 def joined(server: Server) -> Iterator[HttpGrid]:
     """Start a run, be its ServerApp inside, and end it."""
-    http_grid.__dict__["pull_objects"] = soon
+    http_grid.__dict__["push_objects"] = push_parts
     content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
     knock = Knock(server.secret)
     with ControlHttpClient.from_server_address(**server.options, interceptors=[knock]) as control:
@@ -185,6 +186,22 @@ def refuse(code: int, message: str | None = None, **_) -> NoReturn:
     raise Refused((message or f"exit code {code}").strip())
 
 
+def replies(grid: HttpGrid, asked: set[str]) -> Iterator[Message]:
+    """Fetch the replies that are there to the messages with the ids `asked`, one after the other."""
+    client, run = grid._runtime_client, grid.run.run_id
+    pull = make_pull_object_fn_protobuf(client.PullObject, grid.node, run)
+    found = client.PullMessages(PullAppMessagesRequest(message_ids=asked))
+    for told, tree in zip(found.messages_list, found.message_object_trees, strict=True):
+        head = message_from_proto(told)
+        try:
+            message = fetched(head, tree, pull)
+        except ObjectPullError as error:
+            message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, str(error)))
+        name = head.metadata.message_id
+        client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=grid.node, run_id=run, message_object_id=name))
+        yield message
+
+
 def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
     """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`.
 
@@ -212,7 +229,7 @@ def _serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
                 continue
             try:
                 answer(app, context, connection, *got)
-            except LOST as error:
+            except (*LOST, *MALFORMED) as error:
                 log(WARNING, "a message could not be answered: %r", error)
 
 
@@ -244,9 +261,7 @@ def fetch(connection: tuple, head: Message, tree) -> Message:
     *_, pull_object, _, confirm = connection
     run, number = head.metadata.run_id, head.metadata.message_id
     TaskIdentity.run_id, TaskIdentity.task_id = run, 0
-    parts = soon([part.object_id for part in iterate_object_tree(tree)], pull_object_fn=lambda part: pull_object(run, part))
-    message = cast(Message, inflate_object_from_contents(number, parts))
-    message.metadata.__dict__["_message_id"] = number
+    message = fetched(head, tree, functools.partial(pull_object, run))
     confirm(run, number)
     return message
 
@@ -254,8 +269,8 @@ def fetch(connection: tuple, head: Message, tree) -> Message:
 def post(connection: tuple, reply: Message) -> None:
     """Send a reply."""
     _, _, send, *_, push_object, _ = connection
-    reply.metadata.__dict__["_message_id"] = reply.object_id
     with no_object_id_recompute():
+        reply.metadata.__dict__["_message_id"] = reply.object_id
         missing, session = send(reply, get_object_tree(reply), 0.0)
         run, nested = reply.metadata.run_id, get_all_nested_objects(reply)
-        push_objects(nested, lambda part, content: push_object(run, session, part, content), object_ids_to_push=missing)
+        push_parts(nested, functools.partial(push_object, run, session), object_ids_to_push=missing)

@@ -3,7 +3,8 @@
     python -m turnout.engines.flower.superlink SECRET-FILE [flower-superlink's options]
 
 Flower asks nobody who starts runs or registers nodes (`/v1/control`), or who takes over a run (`/v1/runtime/acquire-task`), for a
-key of any kind. Here such requests have to carry the secret word in the file.
+key of any kind. Here such requests have to carry the secret word in the file. Who asks for messages while there are none is kept
+waiting for a while, see `patient`.
 """
 
 import hmac
@@ -18,6 +19,7 @@ from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superl
 from flwr.superlink.main import create_app
 
 from turnout.engines.flower.link import HEADER
+from turnout.engines.flower.patience import patient
 
 OPEN = "/v1/fleet/"
 """The nodes' paths, which Flower guards by their keys."""
@@ -44,7 +46,7 @@ def main() -> None:
     """Serve until stopped."""
     secret = Path(sys.argv.pop(1)).read_text().strip()
     config = _parse_superlink_lifespan_config()
-    app = guarded(create_app(config, SuperLinkLifespan), secret)
+    app = guarded(patient(create_app(config, SuperLinkLifespan)), secret)
     uvicorn.run(
         app,
         host=config.host,
@@ -52,6 +54,8 @@ def main() -> None:
         ssl_keyfile=config.ssl_keyfile,
         ssl_certfile=config.ssl_certfile,
         log_level="info",
+        # A line for each request would be most of the log, and a part of the time that an exchange takes.
+        access_log=False,
     )
 
 

@@ -1,0 +1,92 @@
+"""What one round on a model of 100 million numbers takes of the server's memory, over what Flower alone takes for the array."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.superlink.grid import http_grid
+
+from benchmarks.flower_node import SEEDS, Made, federation, prepared
+from benchmarks.memory import peak_bytes
+from benchmarks.timing import Line
+from turnout.engines.flower.engine import Flower, Post, meet
+from turnout.engines.flower.link import Server, joined
+from turnout.session import Session
+
+WIDTH = 100_000_000
+CLIENTS = (1, 3)
+DEADLINE = 1800.0
+
+
+def measure() -> list[Line]:
+    """Return the peak of a server that plays a round, less the model's own bytes, over that of a bare exchange with one node."""
+    peaks = {clients: peaks_of(clients, WIDTH) for clients in CLIENTS}
+    model, lines = 4 * WIDTH, []
+    for clients, peak in peaks.items():
+        note = ", ".join(f"{name} {value / 2**20:.0f} MiB" for name, value in peak.items())
+        settings = {"clients": clients, "width": WIDTH, "precision": "single", "peaks": peak}
+        lines.append(Line("flower-memory", f"server, {clients} replies, less one model, over Flower's",
+                          (peak["turnout"] - model) / peaks[1]["flower"], 1.0, note=note, settings=settings))  # fmt: skip
+    return lines
+
+
+def peaks_of(clients: int, width: int) -> dict[str, int]:
+    """Return the peak memory of processes: servers that play a round and that exchange an array with one node, and others."""
+    peaks = {}
+    with federation(f"wide:{width}", clients) as made:
+        if clients == 1:
+            peaks["flower"] = int(child("flower", made))
+        peaks["turnout"] = int(child("turnout", made))
+        for name in ("superlink", "node-0"):
+            peaks[name] = peak_bytes(made.children[name].pid)
+    return peaks
+
+
+def child(what: str, made: Made) -> str:
+    """Return the peak memory of a server in a process of its own, in bytes."""
+    command = [sys.executable, "-m", "benchmarks.flower_memory", what, made.kind, str(made.clients), made.server.address]
+    done = subprocess.run([*command, str(made.folder)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return done.stdout.split()[-1]
+
+
+def bare_exchange(server: Server, width: int) -> None:
+    """Send an array to a node that sends it back, by Flower alone."""
+    whole = http_grid.push_objects
+    with joined(server) as grid:
+        http_grid.__dict__["push_objects"] = whole
+        while not (nodes := list(grid.get_node_ids())):
+            pass
+        arrays = ArrayRecord([np.random.default_rng(0).random(width, np.float32)])
+        (reply,) = grid.send_and_receive([Message(RecordDict({"arrays": arrays}), nodes[0], "query.echo")])
+        assert reply.has_content(), reply.error
+        assert len(reply.content["arrays"].to_numpy_ndarrays()[0]) == width
+
+
+def play(server: Server, kind: str, clients: int) -> None:
+    """Play a round of federated averaging."""
+    # Without the job, which has a model of its own.
+    problem, algorithm, terms = (part for k, part in enumerate(prepared(kind, clients)) if k != 2)
+    with joined(server) as grid:
+        post = Post(grid, DEADLINE)
+        met = meet(post, terms, clients, patience=600.0)
+
+        def engine(*arguments):
+            return Flower(post, met, False, *arguments)
+
+        options = {"seeds": SEEDS, "rounds": 1, "metrics": ("value",), "precision": "single"}
+        session = Session(algorithm, problem, engine=engine, **options).run()
+        assert session.trace.ledger.totals()["arrivals"] == clients and not any(post.counts.values())
+
+
+if __name__ == "__main__":
+    what, kind, clients, address, folder = sys.argv[1:]
+    server = Server(address, Path(folder) / "ca.crt", (Path(folder) / "secret").read_text())
+    if what == "flower":
+        bare_exchange(server, int(kind.partition(":")[2]))
+    else:
+        play(server, kind, int(clients))
+    print(peak_bytes())
