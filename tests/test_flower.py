@@ -20,10 +20,10 @@ from commands import turnout
 from turnout.engines.flower import keys
 from turnout.engines.flower.engine import Flower, Post, meet
 from turnout.engines.flower.link import HEADER, joined
+from turnout.engines.tally import to_ledger
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation, environment, terms_of
 from turnout.experiment.folder import build, session_of
-from turnout.ledger import COUNTERS
 
 CLIENTS = 10
 PROBLEM = f"""
@@ -204,8 +204,6 @@ def test_available_clients_are_those_that_are_connected(place):
             if session.round == 1:
                 place.stop([started.pop(), started.pop()])
     place.stop(started)
-    counts = session.trace.columns["counts"]
-    drawn = [site.path for site in session.trace.sites].index("0")
-    available = np.diff(counts[:, drawn, COUNTERS.index("available")])
-    assert available.tolist() == [CLIENTS, *5 * [CLIENTS - 2]]
-    assert session.trace.ledger.totals()["arrivals"] == session.trace.ledger.totals()["contacts"]
+    totals = to_ledger(session.trace.sites, session.trace.columns["counts"]).totals()
+    assert np.diff(totals["available"]).tolist() == [CLIENTS, *5 * [CLIENTS - 2]]
+    assert (totals["arrivals"] == totals["contacts"]).all()
