@@ -30,8 +30,8 @@ class NodesAsk(WiredAsk):
 
     def _shapes(self, method, message):
         node = self.nodes[0]
-        arguments = (node.algorithm, node.problem, node.start, node.weights, 0, node.first, jax.random.key(0), message)
-        return jax.eval_shape(partial(run_locally, name=method), *arguments).reply
+        mine = (node.algorithm, node.problem, node.start, node.weights, 0, node.first)
+        return jax.eval_shape(partial(run_locally, name=method), *mine, jax.random.key(0), message, None, None).reply
 
 
 class Nodes(Wired):
@@ -39,9 +39,10 @@ class Nodes(Wired):
 
     def __init__(self, problem: Problem, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
-        self.nodes = [Node(i, problem.client(i), algorithm, job.start, job.seeds) for i in range(problem.clients)]
+        shared = algorithm, job.start, job.seeds
+        self.nodes = [Node(i, problem.client(i), *shared, protection=job.protection) for i in range(problem.clients)]
         # No state is gone back to.
-        self._asks = partial(NodesAsk, self.nodes, np.random.default_rng(0), self.versions, self.versions)
+        self._asks = partial(NodesAsk, self.nodes, np.random.default_rng(0), self.versions, self.versions, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round."""

@@ -9,15 +9,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.cohort import Cohort
 from turnout.engines.asking import Delivery, EngineAsk, finished
 from turnout.engines.client import JaxClient, RowsOracle
-from turnout.engines.compiled import discover
+from turnout.engines.compiled import survey
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, look, play_round
-from turnout.exchange import Done, local_method, opened
+from turnout.engines.uses import weights_of
+from turnout.errors import UserError
+from turnout.exchange import Done, Replies, Weight, local_method, opened
+from turnout.privacy import Protection
 from turnout.problem import Problem
 from turnout.rows import row_count, take
 from turnout.seeds import Seeds
@@ -38,10 +41,18 @@ class Node:
     """
 
     def __init__(
-        self, number: int, problem: Problem, algorithm, start: PyTree, seeds: Seeds, states: MutableMapping | None = None
+        self,
+        number: int,
+        problem: Problem,
+        algorithm,
+        start: PyTree,
+        seeds: Seeds,
+        states: MutableMapping | None = None,
+        protection: Protection | None = None,
     ):
         self.number, self.start = number, copy_leaves(start)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
+        self.protection = copy_leaves(protection)
         # Sizes are rounded up to powers of two, so that clients share compiled programs.
         size = row_count(problem.rows)
         places = np.arange(1 << (size - 1).bit_length())
@@ -66,23 +77,31 @@ class Node:
             made, base, kept = (tuple(header[name]) for name in ("made", "base", "kept"))
             key = jax.random.fold_in(self.seeds.exchange(*made), self.number)
             mine = self.algorithm, self.problem, self.start, self.weights, self.number, self.state(base)
-            done = run_locally(*mine, key, message, name=header["method"])
+            noise = None if self.protection is None else self.protection.key(header["method"], *made, self.number)
+            done = run_locally(*mine, key, message, self.protection, noise, name=header["method"])
             for version in {*self.states} - {base, kept}:
                 del self.states[version]
             self.states[made] = jax.tree.map(np.asarray, done.state)
-            self._reply = encode(done.reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
+            reply = weighed(done.reply, header["weight"]) if "weight" in header else done.reply
+            self._reply = encode(reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
             self._last = request
         return self._reply
 
 
+def weighed(reply: PyTree, weight: float) -> PyTree:
+    """Return a reply times its client's weight."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf) * np.asarray(weight, leaf.dtype), reply)
+
+
 @partial(jax.jit, static_argnames=("name",))
-def run_locally(algorithm, problem, start, weights, number, state, key, message, *, name) -> Done:
-    """Run the local method `name` of a client that has `problem` alone."""
+def run_locally(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name) -> Done:
+    """Run the local method `name` of a client that has `problem` alone, and protect its reply with the key `noise`."""
     # Sparse rows become a batch here, where their number is known.
     rows = take(problem.rows, jnp.arange(weights.size))
     oracle = RowsOracle(problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
     client = JaxClient(jnp.asarray(number, "int32"), key, state, oracle)
-    return finished(local_method(algorithm, name, start)(client, message), state)
+    done = local_method(algorithm, name, start)(client, message)
+    return finished(done if protection is None else protection.of_reply(done, noise), state)
 
 
 class Letter(NamedTuple):
@@ -93,12 +112,47 @@ class Letter(NamedTuple):
     request: bytes
 
 
-class WiredAsk(EngineAsk):
-    """Answers `ask` on the host by sending a letter to each client of a cohort; `versions` [n, 2] are those of states in use."""
+class Summed(Replies):
+    """Replies of which nothing is held but `held`, their sum weighed `by` lambda_i or lambda_i / p_i."""
 
-    def __init__(self, versions: Int[np.ndarray, "n 2"], kept: Int[np.ndarray, "n 2"], *arguments):
+    held: PyTree
+    by: Weight
+
+    def __init__(self, held: PyTree, by: Weight, cohort: Cohort, answered: Bool[Array, " m"]):
+        for name, value in {"held": held, "by": by, "cohort": cohort, "answered": answered}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def values(self):
+        raise UserError("the server gets only sums of replies, so that it cannot look at each: take aggregation = 'plain'")
+
+    def summed(self, by):
+        if by != self.by:
+            raise UserError(f"the server got the sum of replies by {self.by}, and there is none by {by}")
+        return self.held
+
+
+class WiredAsk(EngineAsk):
+    """Answers `ask` on the host by sending a letter to each client of a cohort; `versions` [n, 2] are those of states in use.
+
+    With `sums`, the weights of the sum at each call site, clients multiply their replies by these, and only the sum is kept.
+    """
+
+    def __init__(
+        self, versions: Int[np.ndarray, "n 2"], kept: Int[np.ndarray, "n 2"], sums: dict[str, Weight] | None, *arguments
+    ):
         super().__init__(*arguments)
-        self.versions, self.kept = versions, kept
+        self.versions, self.kept, self.sums = versions, kept, sums
+        self._by: Weight | None = None
+
+    def _collected(self, replies):
+        if self._by is None:
+            return replies
+        return Summed(jax.tree.map(lambda leaf: leaf[0], replies.values), self._by, replies.cohort, replies.answered)
+
+    def _send(self, path, *rest):
+        self._by = None if self.sums is None else self.sums[path]
+        return super()._send(path, *rest)
 
     @abstractmethod
     def _exchange(
@@ -132,8 +186,13 @@ class WiredAsk(EngineAsk):
         own, write = opened(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], own)) for k in range(cohort.places if own else 1)]
         ids = np.asarray(cohort.ids)
+        weights = None if self._by is None else np.asarray(getattr(cohort, self._by))
         letters = [
-            Letter(int(k), int(ids[k]), self._request(method, messages[k if own else 0], int(ids[k])))
+            Letter(
+                int(k),
+                int(ids[k]),
+                self._request(method, messages[k if own else 0], int(ids[k]), None if weights is None else float(weights[k])),
+            )
             for k in np.flatnonzero(cohort.active)
         ]
         expected = self._shapes(method, messages[0])
@@ -142,14 +201,23 @@ class WiredAsk(EngineAsk):
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
         values, headers = zip(*(decoded.get(k, nothing) for k in range(cohort.places)), strict=True)
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
-        stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *values)
+        if weights is None:
+            held = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *values)
+        else:
+            counted = [values[k] for k in sorted(decoded) if self._repeats or losses[k] == 0]
+            held = jax.tree.map(lambda *leaves: jnp.asarray(sum(leaves))[None], nothing[0], *counted)
         arrived = np.isin(np.arange(cohort.places), list(decoded))
         self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(again, "int32"))
-        return Done(stacked, None, queries, missed)
+        return Done(held, None, queries, missed)
 
-    def _request(self, method: str, message: PyTree, number: int) -> bytes:
+    @property
+    def _repeats(self) -> bool:
+        return self.job.faults is not None and self.job.faults.repeats
+
+    def _request(self, method: str, message: PyTree, number: int, weight: float | None) -> bytes:
         marks = {"base": self.versions[number].tolist(), "kept": self.kept[number].tolist(), "made": self._mark()}
-        return encode(message, self.job.start, {"method": method, **marks})
+        mine = {} if weight is None else {"weight": weight}
+        return encode(message, self.job.start, {"method": method, **marks, **mine})
 
     def _mark(self) -> Version:
         return int(self.round), int(self.state.exchanges)
@@ -163,7 +231,9 @@ class Wired:
 
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.every = job, algorithm, every
-        self.sites = discover(job, algorithm)
+        traced = survey(job, algorithm)
+        self.sites, name = (*traced.found.values(),), type(algorithm).__name__
+        self.sums = weights_of(self.sites, traced.uses, name, "aggregation = 'plain'") if job.aggregation == "sum" else None
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
         self._look = jax.jit(partial(look, job, algorithm, metrics))
 

@@ -48,6 +48,8 @@ def serve_client(file: Path, client: int, address: str, authority: Path, key: Pa
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
         node.states = DiskStates(folder, node.first)
+        if experiment.privacy is not None:
+            node.protection = experiment.privacy.protection()
     serve(client_app(node, terms_of(experiment, built)), address, authority, keys.read_node_key(key))
 
 
