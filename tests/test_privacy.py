@@ -13,7 +13,7 @@ from test_conformance import client_gradient
 import turnout as t
 from turnout.experiment.budget import REPLACED, ZERO, spent
 from turnout.seeds import Seeds
-from turnout.session import Session
+from turnout.session import Cell, Session
 
 MANY = 40_000
 NEAR = 5 * np.sqrt(2 / MANY)
@@ -119,6 +119,11 @@ def test_what_would_not_be_private_is_refused():
     assert np.all(np.isfinite(play(algorithm, equal(), 2, privacy=privacy(model="local")).trace.x))
     with pytest.raises(t.UserError, match="metric 'variance' looks at each"):
         play(t.FedAvg(t.Nice(3), lr=0.1), equal(), 1, privacy=privacy(), metrics=("variance",))
+    with pytest.raises(t.UserError, match="does not go with a sweep"):
+        play(t.FedAvg(t.Nice(3), lr=0.1), equal(), 1, privacy=privacy(), cells=[Cell({}, 0)])
+    free = t.Independent(size=2.0, probability=t.Optimal(free=True))
+    with pytest.raises(t.UserError, match="asks them for free"):
+        play(t.MbGd(free, lr=0.1), equal(), 1, privacy=privacy(model="local"))
 
 
 def by_hand(event, times: int, replaced: bool) -> float:

@@ -83,7 +83,7 @@ def weights_of(sites: Iterable[Site], uses: dict[str, set[str]], algorithm: str,
         if why is not None:
             raise UserError(
                 f"{algorithm} needs more than sums of replies: of its call {site.method!r} ({site.selection}) {why}; "
-                "take another algorithm or sampler (turnout describe tells which qualify), or {instead}"
+                f"take another algorithm or sampler (turnout describe tells which qualify), or {instead}"
             )
         found[site.path] = "weight" if "weight" in mine else "share"
     return found
