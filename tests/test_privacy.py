@@ -177,6 +177,8 @@ def test_epsilon_is_the_librarys(name):
         event, times = dp.GaussianDpEvent(2.0), session.trace.ledger.totals()["exchanges"]
     assert told["epsilon"] == pytest.approx(by_hand(event, times, neighbours == REPLACED))
     assert (told["amplified"], told["neighbours"]) == (amplified, neighbours)
+    plain = dp.GaussianDpEvent(1.0 if neighbours == REPLACED else 2.0)
+    assert told["epsilon_with_known_cohorts"] == pytest.approx(by_hand(plain, told["releases"], neighbours == REPLACED))
 
 
 def test_unequal_weights_make_a_fixed_size_earn_nothing():

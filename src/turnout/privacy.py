@@ -57,6 +57,8 @@ class Protection:
 
     def of_reply(self, done: Done, key) -> Done:
         """Return `done` with its reply clipped, and in the local model with noise of deviation z clip on each number."""
+        if not jax.tree.leaves(done.reply):
+            return done
         size = norm(done.reply)
         factor = jnp.minimum(1, jnp.asarray(self.clip, size.dtype) / positive(size))
         reply = jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), done.reply)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from turnout.engines.compiled import CompiledAsk, survey
+from turnout.engines.tally import to_ledger
 from turnout.engines.uses import MEAN, WHO
 from turnout.errors import UserError
 from turnout.privacy import Privacy
@@ -28,13 +29,14 @@ def accounting() -> Any:
 
 
 def spent(privacy: Privacy, session: Session) -> dict:
-    """Return epsilon for `privacy.delta` after what `session` has played, between which neighbours, and how many of the releases
-    were made smaller by sampling.
+    """Return epsilon for `privacy.delta` after what `session` has played, and what it would be if the cohorts were known; between
+    which neighbours, after how many releases, and for how many of these sampling counted.
     """
     dp, engine = accounting(), session.engine
     with scope(session.precision):
         traced = survey(engine.job, engine.algorithm)
-    population, rows = engine.job.population, {row["path"]: row for row in session.trace.ledger.rows()}
+    population, ledger = engine.job.population, to_ledger(engine.sites, np.asarray(session.progress.counts))
+    rows = {row["path"]: row for row in ledger.rows()}
     calls = [path for path in traced.found if rows[path]["method"] != "draw"]
     sampled = {}
     if privacy.model == "central" and session.faults is None:
@@ -42,8 +44,8 @@ def spent(privacy: Privacy, session: Session) -> dict:
     replaced = privacy.model == "local" or Nice in sampled.values()
     # Two replies are at most twice as far apart as one is from zero.
     gaussian = dp.GaussianDpEvent(privacy.noise_multiplier / (2 if replaced else 1))
-    neighbours = dp.NeighboringRelation
-    accountant = dp.rdp.RdpAccountant(neighboring_relation=neighbours.REPLACE_ONE if replaced else neighbours.REPLACE_SPECIAL)
+    relation = dp.NeighboringRelation.REPLACE_ONE if replaced else dp.NeighboringRelation.REPLACE_SPECIAL
+    accountant, open_one = (dp.rdp.RdpAccountant(neighboring_relation=relation) for _ in range(2))
     releases = amplified = 0
     for path in calls:
         event, times = gaussian, int(rows[path]["exchanges"])
@@ -52,10 +54,12 @@ def spent(privacy: Privacy, session: Session) -> dict:
             event, times = thinned(dp, sampler, population, gaussian), int(rows[draw]["available"]) // population.count
             amplified += times
         accountant.compose(event, times)
+        open_one.compose(gaussian, times)
         releases += times
     return {
         **{name: getattr(privacy, name) for name in ("model", "clip", "noise_multiplier", "delta")},
         "epsilon": float(accountant.get_epsilon(privacy.delta)),
+        "epsilon_with_known_cohorts": float(open_one.get_epsilon(privacy.delta)),
         "neighbours": REPLACED if replaced else ZERO,
         "releases": releases,
         "amplified": amplified,
