@@ -52,12 +52,12 @@ def reads(algorithm) -> set[str]:
 
 
 def test_what_is_made_of_replies():
-    assert reads(t.FedAvg(PAIR, lr=0.1)) == {"share"}
+    assert reads(t.FedAvg(PAIR, lr=0.1)) == {"share", "mean"}
     assert reads(t.MbGd(PAIR, lr=0.1)) == {"weight"}
     assert reads(t.FedVarp(PAIR, lr=0.1, memory="clients")) == {"share", "weight"}
     assert "each" in reads(t.FedDcd(PAIR, LOCAL, convexity=0.1)) and "each" in reads(t.FedVarp(PAIR, lr=0.1))
     assert {"share", "alone"} <= reads(icgm(t.Exact())) & reads(icgm(t.Exact(), delegate=t.Nice(1)))
-    assert reads(t.FedAvg(t.Nice(1), lr=0.1)) == {"alone", "share"}
+    assert reads(t.FedAvg(t.Nice(1), lr=0.1)) == {"alone", "share", "mean"}
 
 
 def test_a_sampler_that_is_told_of_each_reply_needs_more_than_sums():
