@@ -32,7 +32,8 @@ def spent(privacy: Privacy, session: Session) -> dict:
     """Return epsilon for `privacy.delta` after what `session` has played, and what it would be if the cohorts were known; between
     which neighbours, after how many releases, and for how many of these sampling counted.
     """
-    dp, engine = accounting(), session.engine
+    dp = accounting()
+    engine: Any = session.engine
     with scope(session.precision):
         traced = survey(engine.job, engine.algorithm)
     population, ledger = engine.job.population, to_ledger(engine.sites, np.asarray(session.progress.counts))
