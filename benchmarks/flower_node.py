@@ -15,7 +15,7 @@ from benchmarks.data import equal_clients, unequal_clients
 from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms, client_app
 from turnout.engines.flower.link import serve
-from turnout.engines.wired import Node, run_locally
+from turnout.engines.wired import Node
 from turnout.experiment.federation import Federation
 from turnout.seeds import Seeds
 from turnout.session import bind, prepare, scope
@@ -76,8 +76,8 @@ def main() -> None:
         @app.train()
         def train(message, context):
             x = message.content["arrays"].to_numpy_ndarrays()[0]
-            mine = node.algorithm, node.problem, node.start, node.weights, node.number, node.first
-            moved = run_locally(*mine, key_of_all, x, name="train").reply
+            mine = node.algorithm, node.start, node.number, node.first
+            moved = node.held.run(*mine, key_of_all, x, "train").reply
             content = {"arrays": ArrayRecord([np.asarray(x + moved)]), "metrics": MetricRecord({"num-examples": 100})}
             return Message(RecordDict(content), reply_to=message)
 

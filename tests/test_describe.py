@@ -94,7 +94,7 @@ def test_a_plan_becomes_tables_and_json():
     described = Described("a|b", plan, (t.Rounds(),))
     rows = calls(described).rows
     assert [row[:4] for row in rows] == [["draw (random)", "–", "–", "random: 1"], ["train (random)", "1", "2", "–"]]
-    assert rows[1][4:] == ["1 vector, 16 B", "1 vector, 16 B", "3"]
+    assert rows[1][4:] == ["1 vector, 16 B", "1 vector, 16 B", "a sum", "3"]
     grid = side_by_side([described, described])
     table = {row[0]: row[1:] for row in grid.rows}
     assert table["vectors up a round"] == ["2", "2"] and table["cost, rounds"] == [str(ROUNDS)] * 2

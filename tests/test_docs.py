@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAYERS = [
     {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
-    {"exchange", "problems"},
+    {"exchange", "privacy", "problems"},
     {"index", "samplers", "strata", "solvers", "theory"},
     {"algorithms", "estimators"},
     {"engines", "metrics", "optimum", "trace"},
@@ -51,6 +51,7 @@ def test_every_configured_name_and_key_is_documented():
 
     from turnout.experiment.config import RunSpec
     from turnout.experiment.registry import TABLES
+    from turnout.privacy import Privacy
 
     page = (ROOT / "docs" / "configuration.md").read_text()
     for table, kinds in TABLES.items():
@@ -59,7 +60,7 @@ def test_every_configured_name_and_key_is_documented():
             for field in fields(cls):
                 if field.repr and field.name not in ("kind", "sampler"):
                     assert f"`{field.name}`" in page, f"{table} {kind}: {field.name}"
-    for field in fields(RunSpec):
+    for field in (*fields(RunSpec), *fields(Privacy)):
         assert f"`{field.name}`" in page
 
 

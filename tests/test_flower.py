@@ -63,10 +63,10 @@ def place(tmp_path_factory):
 
 
 @contextmanager
-def nodes(federation, name: str, more: str = ""):
+def nodes(federation, name: str, more: str = "", run: str = ""):
     """Nodes for the algorithm `name` inside."""
     federation.file = federation.folder / f"{name}.toml"
-    federation.file.write_text(PROBLEM + ALGORITHMS[name] + "\n" + more)
+    federation.file.write_text(PROBLEM.replace("rounds = 6", f"rounds = 6\n{run}") + ALGORITHMS[name] + "\n" + more)
     started = [federation.start_node(i) for i in range(CLIENTS)]
     try:
         yield read(federation.file)
@@ -85,6 +85,18 @@ def test_ten_nodes_give_the_compiled_run(place, name):
     assert not any(post.counts.values())
     for column in expected.columns:
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
+    assert real.ledger.totals() == expected.ledger.totals()
+
+
+def test_a_server_that_gets_only_sums_plays_the_same_run(place):
+    """SPPM-AS, whose sums are by lambda_i / p_i."""
+    with nodes(place, "sppm-as", run='aggregation = "sum"') as experiment, joined(place.server) as grid:
+        built = build(experiment, None)
+        post = Post(grid, deadline=60.0)
+        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace
+    expected = session_of(replace(experiment, run=replace(experiment.run, aggregation="plain")), built).run().trace
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
 

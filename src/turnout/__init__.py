@@ -51,6 +51,7 @@ from turnout.prices import Hierarchical as Hierarchical
 from turnout.prices import Rounds as Rounds
 from turnout.prices import Seconds as Seconds
 from turnout.prices import Selection as Selection
+from turnout.privacy import Privacy as Privacy
 from turnout.problem import Population as Population
 from turnout.problem import Problem as Problem
 from turnout.problems import Chain as Chain

@@ -7,9 +7,11 @@ from typing import Literal
 
 import polars as pl
 
+from turnout.engines.job import Aggregation
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
 from turnout.prices import Price
+from turnout.privacy import Privacy
 from turnout.problem import Problem
 from turnout.seeds import Seeds
 from turnout.session import MEMORY, Cell, Precision, Session
@@ -29,7 +31,9 @@ def run(
     metrics: tuple[str, ...] | None = None,
     engine: Literal["compiled", "nodes"] = "compiled",
     precision: Precision = "double",
+    aggregation: Aggregation = "plain",
     faults: Faults | None = None,
+    privacy: Privacy | None = None,
     test: Problem | None = None,
     memory: int = MEMORY,
 ) -> Trace:
@@ -37,11 +41,13 @@ def run(
 
     `seeds` gives each purpose a seed of its own. `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy
     of a classifier, the same of `test`, a problem that holds rows to test with, and what `target` asks for. An exchange works on
-    at most `memory` bytes of client data at a time.
+    at most `memory` bytes of client data at a time. With `aggregation` "sum", on the engine "nodes", the server gets only
+    weighted sums of replies.
     """
     session = Session(
         algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,
-        metrics=metrics, engine=engine, precision=precision, faults=faults, test=test, memory=memory,
+        metrics=metrics, engine=engine, precision=precision, aggregation=aggregation, faults=faults, privacy=privacy,
+        test=test, memory=memory,
     )  # fmt: skip
     return session.run().trace
 

@@ -8,7 +8,7 @@ whole.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -180,6 +180,10 @@ class Client(ABC):
         """
 
 
+Weight = Literal["share", "weight"]
+"""What a sum of replies weighs them by: lambda_i, or lambda_i / p_i."""
+
+
 @record
 class Replies:
     """The replies to one exchange, stacked over the cohort's m places; `answered` marks the places that hold one.
@@ -228,19 +232,20 @@ class Replies:
             raise UserError(
                 "a biased sampler does not go with an unbiased average: take another sampler, or one that uses mean()"
             )
-        return self._sum(self.cohort.weight)
+        return self.summed("weight")
 
     def total(self) -> PyTree:
         """sum lambda_i r_i over the clients that answered."""
-        return self._sum(self.cohort.share)
+        return self.summed("share")
 
     def mean(self) -> PyTree:
         """sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
         total = jnp.sum(jnp.where(self.answered, self.cohort.share, 0))
-        return self._sum(self.cohort.share / positive(total))
+        return jax.tree.map(lambda leaf: leaf / positive(total).astype(leaf.dtype), self.summed("share"))
 
-    def _sum(self, weight: Float[Array, " m"]) -> PyTree:
-        weight = jnp.where(self.answered, weight, 0)
+    def summed(self, by: Weight) -> PyTree:
+        """The sum over the clients that answered of r_i times the number that the cohort holds for them as `by`."""
+        weight = jnp.where(self.answered, getattr(self.cohort, by), 0)
 
         def weigh(reply):
             if isinstance(reply, Stack) and not isinstance(weight, Tracer):
@@ -251,6 +256,19 @@ class Replies:
             return jnp.tensordot(weight.astype(reply.dtype), jnp.where(held, reply, 0), axes=1)
 
         return jax.tree.map(weigh, self.held)
+
+
+class Sealed(Replies):
+    """Replies that give out sums alone; `why` is what those are told who would look at each."""
+
+    why: ClassVar[str]
+
+    @property
+    def values(self):
+        raise UserError(self.why)
+
+    def each(self, of):
+        raise UserError(self.why)
 
 
 def if_any(replies: Replies, new: PyTree, old: PyTree) -> PyTree:

@@ -11,19 +11,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.engines.compiled import PLACES, Compiled
-from turnout.engines.job import Job
+from turnout.engines.compiled import PLACES, Compiled, survey
+from turnout.engines.job import Aggregation, Job
 from turnout.engines.nodes import Nodes
 from turnout.engines.progress import Progress
 from turnout.engines.storage import store
 from turnout.engines.swept import Swept
+from turnout.engines.uses import weights_of
 from turnout.errors import UserError
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
 from turnout.metrics import DIVERGED, NAMES, SAMPLING, TEST
 from turnout.optimum import Optimum, solve
+from turnout.privacy import Privacy
 from turnout.problem import Problem
-from turnout.samplers.base import Sampler
+from turnout.samplers.base import Sampler, samplers_in
 from turnout.seeds import Seeds
 from turnout.solvers import CohortSolver
 from turnout.solvers.own import LocalSolver
@@ -60,7 +62,9 @@ class Session:
         metrics: tuple[str, ...] | None = None,
         engine: str | Callable = "compiled",
         precision: Precision = "double",
+        aggregation: Aggregation = "plain",
         faults: Faults | None = None,
+        privacy: Privacy | None = None,
         optimum: Optimum | None = None,
         test: Problem | None = None,
         memory: int = MEMORY,
@@ -80,6 +84,12 @@ class Session:
         with scope(precision):
             algorithm = bind(algorithm, problem, rounds)
             job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
+            if aggregation != "plain":
+                self._refuse_sums(engine)
+                job = replace(job, aggregation=aggregation)
+            if privacy is not None:
+                self._refuse_singles(job, algorithm, privacy)
+                job = replace(job, protection=privacy.protection())
             if cells is not None:
                 self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
             else:
@@ -147,6 +157,33 @@ class Session:
         for trace, columns in zip(self.traces, snapshot["columns"], strict=True):
             trace.columns = columns
         self._mark_models()
+
+    def _refuse_sums(self, engine: str | Callable) -> None:
+        """Raise `UserError` where replies are not messages, or are looked at to judge the draws."""
+        if self.cells is not None or engine == "compiled":
+            raise UserError(
+                "aggregation 'sum' is about what clients send, but the compiled engine sends nothing: set engine = 'nodes', or "
+                "use turnout deploy"
+            )
+        self._refuse_judging()
+
+    def _refuse_judging(self) -> None:
+        judging = [name for name in self.metrics if name in SAMPLING]
+        if judging:
+            raise UserError(f"metric {judging[0]!r} looks at each client's reply: leave it out, or do without what hides these")
+
+    def _refuse_singles(self, job: Job, algorithm: Algorithm, privacy: Privacy) -> None:
+        """Raise `UserError` where the noise on a sum would not hide a reply, or not be what it is taken for."""
+        if self.cells is not None:
+            raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
+        self._refuse_judging()
+        if any(sampler.previews and not sampler.charges for sampler in samplers_in(algorithm)):
+            raise UserError(
+                "[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged"
+            )
+        if privacy.model == "central":
+            traced = survey(job, algorithm)
+            weights_of(traced.found.values(), traced.uses, type(algorithm).__name__, "[privacy] model = 'local'")
 
     def _keep(self, table: dict[str, np.ndarray], many: int) -> None:
         """Add the rows of a chunk to the traces, each up to where its run diverged; refuse silent losses."""

@@ -16,8 +16,10 @@ from turnout.engines.job import Job
 from turnout.engines.quality import Quality, judge
 from turnout.engines.tally import add_events
 from turnout.errors import UserError
-from turnout.exchange import BOTH, LOSS, NORM, Ask, Done, Replies, address, local_method, norm, opened
+from turnout.exchange import BOTH, LOSS, NORM, Ask, Done, Replies, Weight, address, local_method, norm, opened
 from turnout.ledger import Site, payload, vector, vectors
+from turnout.privacy import Noisy
+from turnout.samplers import Independent, Nice
 from turnout.samplers.base import Sampler, samplers_in, whole
 
 
@@ -108,7 +110,31 @@ class EngineAsk(Ask):
         values, losses = (done.reply[0], jnp.asarray(done.reply[1])) if hears else (done.reply, None)
         if everyone is not None:
             everyone = everyone.reply[0] if hears else everyone.reply
-        return Replies(values, cohort, answered, everyone, losses)
+        return self._protected(self._collected(Replies(values, cohort, answered, everyone, losses)))
+
+    def _collected(self, replies: Replies) -> Replies:
+        """Return the replies to an exchange as they are held."""
+        return replies
+
+    def _protected(self, replies: Replies) -> Replies:
+        """Return replies whose sums have noise where the server has to add it; it is the same however often they are taken."""
+        protection = self.job.protection
+        if protection is None or protection.model != "central":
+            return replies
+        n = self.job.population.count
+        key = protection.key(self._asked.method, self.round, self.state.exchanges - 1, n)
+        return Noisy(replies, lambda held, by: protection.noisy(held, self._largest(replies.cohort, by), key))
+
+    def _largest(self, cohort: Cohort, by: Weight):
+        """The largest weight that a sum may give a client: of all clients where it is known, else of the cohort's."""
+        population, place = self.job.population, self._place(cohort)
+        if by == "share":
+            return jnp.max(population.shares)
+        if place is not None and population.available is None:
+            _, number, known = self._drawn[place]
+            if isinstance(self.samplers[number], (Independent, Nice)):
+                return jnp.max(population.shares / self.samplers[number].expected(known, population))
+        return jnp.max(jnp.where(cohort.active, cohort.weight, 0))
 
     def _send(
         self, path: str, cohort: Cohort, name: str, message: PyTree, key, fresh, everyone: Done | None = None

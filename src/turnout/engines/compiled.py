@@ -12,9 +12,11 @@ from turnout.engines.asking import EngineAsk, finished, strongly_typed
 from turnout.engines.client import JaxClient
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin, first_state, look, play_round
+from turnout.engines.uses import EACH, Watched
 from turnout.errors import UserError
 from turnout.exchange import local_method, opened
 from turnout.ledger import Site
+from turnout.samplers.base import Sampler
 
 PLACES = 1024
 """Trace rows that one call of the compiled program can write."""
@@ -26,19 +28,48 @@ LEAK = (
 
 
 class CompiledAsk(EngineAsk):
-    """Answers `ask` while a round is being traced."""
+    """Answers `ask` while a round is being traced; `uses` tells what the server makes of the replies to each call.
+
+    `drawn_by` has for each call the sampler that drew its cohort, and the call site of the draw where it was drawn for this call.
+    """
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
+        self.uses: dict[str, set[str]] = {}
+        self.drawn_by: dict[str, tuple[Sampler | None, str | None]] = {}
         self._trace = get_opaque_trace_state()
 
     def draw(self, sampler, method=None, message=None):
         self._stay_in_trace()
+        self._drew = f"{self._prefix}{self._next}"
         return super().draw(sampler, method, message)
 
     def __call__(self, who, method, message):
         self._stay_in_trace()
-        return super().__call__(who, method, message)
+        replies = super().__call__(who, method, message)
+        watched = Watched(replies, self.uses.setdefault(self._asked.path, set()))
+        if getattr(replies, "losses", None) is not None:
+            watched.uses.add(EACH)
+        place, path = self._place(replies.cohort), self._asked.path
+        sampler = None if place is None else self.samplers[self._drawn[place][1]]
+        self.drawn_by[path] = sampler, self._drew if isinstance(who, Sampler) else None
+        return watched
+
+    def observe(self, replies, feedback=None):
+        super().observe(self._heard(replies, feedback), feedback)
+
+    def _heard(self, replies, feedback):
+        """Return the replies themselves; a sampler that learns from them looks at each."""
+        if not isinstance(replies, Watched):
+            return replies
+        place = self._place(replies.held.cohort)
+        if feedback is None and place is not None and self.samplers[self._drawn[place][1]].learns:
+            replies.uses.add(EACH)
+        return replies.held
+
+    def _preview(self, number, path, method, message):
+        super()._preview(number, path, method, message)
+        self.uses[f"{path}.preview" if self.samplers[number].charges else path] = {EACH}
 
     def loop(self, count, body, carry, until=None):
         outside, path = len(self._drawn), f"{self._path()}.loop"
@@ -88,13 +119,17 @@ class CompiledAsk(EngineAsk):
         key = self.job.seeds.exchange(self.round, self.state.exchanges)
         run = local_method(self.algorithm, method, self.job.start)
         own, write = opened(message)
+        protection, moment = self.job.protection, (self.round, self.state.exchanges)
         kept, ids = look_up(self.state.clients, cohort)
         self._looked_up = cohort, ids
 
         def local(place):
             i, active, state, own = place
             client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
-            return finished(run(client, write(own)), state)
+            done = run(client, write(own))
+            if protection is not None:
+                done = protection.of_reply(done, protection.key(method, *moment, i))
+            return finished(done, state)
 
         places = (cohort.ids, cohort.active, kept, own)
         if cohort.places <= self.job.chunk:
@@ -152,7 +187,12 @@ class Compiled:
 
 def discover(job: Job, algorithm) -> tuple[Site, ...]:
     """Find the call sites of the start and of one round, without running them."""
-    found = {}
+    return tuple(survey(job, algorithm).found.values())
+
+
+def survey(job: Job, algorithm) -> CompiledAsk:
+    """Trace the start and one round without running them, and return the `ask` that was asked."""
+    asks = []
 
     def trace():
         state = first_state(job, algorithm, sites=())
@@ -160,10 +200,10 @@ def discover(job: Job, algorithm) -> tuple[Site, ...]:
         server = ask.start(job.start)
         ask.refresh(algorithm.output(server))
         algorithm.round(ask, server)
-        found.update(ask.found)
+        asks.append(ask)
 
     jax.eval_shape(trace)
-    return tuple(found.values())
+    return asks[0]
 
 
 @partial(jax.jit, static_argnames=("sites",))

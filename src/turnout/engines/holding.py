@@ -13,6 +13,7 @@ from turnout.engines.client import JaxClient, RowsOracle
 from turnout.engines.owned import OwnClient
 from turnout.exchange import Client, Done, local_method
 from turnout.oracles.base import Oracle
+from turnout.privacy import Protection
 from turnout.problem import Problem
 from turnout.rows import row_count, take
 from turnout.wire import copy_leaves
@@ -28,9 +29,13 @@ class Rows:
         self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, self.size - 1))))
         self.weights = np.where(places < self.size, 1 / self.size, 0)
 
-    def run(self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str) -> Done:
-        """Run the local method `name` on a message."""
-        return run_locally(algorithm, self.problem, start, self.weights, number, state, key, message, name=name)
+    def run(
+        self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
+        protection: Protection | None = None, noise=None,
+    ) -> Done:  # fmt: skip
+        """Run the local method `name` on a message, and protect its reply with the key `noise`."""
+        mine = algorithm, self.problem, start, self.weights, number, state
+        return run_locally(*mine, key, message, protection, noise, name=name)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the client's own part of what `metrics.measure` finds."""
@@ -43,11 +48,14 @@ class Own:
     def __init__(self, oracle: Oracle):
         self.oracle, self.size = oracle, oracle.size
 
-    def run(self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str) -> Done:
-        """Run the local method `name` on a message."""
+    def run(
+        self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
+        protection: Protection | None = None, noise=None,
+    ) -> Done:  # fmt: skip
+        """Run the local method `name` on a message, and protect its reply with the key `noise`."""
         algorithm, start, state, message = jax.tree.map(jnp.asarray, (algorithm, start, state, message))
         client = OwnClient(jnp.asarray(number, "int32"), key, state, self.oracle)
-        return finished(local_method(algorithm, name, start)(client, message), state)
+        return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the client's own part of what `metrics.measure` finds."""
@@ -63,10 +71,14 @@ def held(client: Oracle | Problem) -> Rows | Own:
 
 
 @partial(jax.jit, static_argnames=("name",))
-def run_locally(algorithm, problem, start, weights, number, state, key, message, *, name) -> Done:
-    """Run the local method `name` of a client that has `problem` alone."""
+def run_locally(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name) -> Done:
+    """Run the local method `name` of a client that has `problem` alone, and protect its reply with the key `noise`."""
     client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights))
-    return finished(local_method(algorithm, name, start)(client, message), state)
+    return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
+
+
+def _protected(done: Done, state: PyTree, protection: Protection | None, noise) -> Done:
+    return finished(done if protection is None else protection.of_reply(done, noise), state)
 
 
 @partial(jax.jit, static_argnames=("names",))

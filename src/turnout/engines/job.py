@@ -1,12 +1,18 @@
 """What an engine needs to play rounds."""
 
+from typing import Literal
+
 from jaxtyping import PyTree
 
 from turnout.engines.storage import Blocks, Tiles
 from turnout.faults import Faults
 from turnout.optimum import Optimum
+from turnout.privacy import Protection
 from turnout.records import record, static
 from turnout.seeds import Seeds
+
+Aggregation = Literal["plain", "sum"]
+"""What the server gets of the replies to an exchange: each of them, or only their weighted sum."""
 
 
 @record
@@ -26,6 +32,8 @@ class Job:
     test: Blocks | Tiles | None
     chunk: int = static()
     judged: bool = static(default=False)
+    aggregation: Aggregation = static(default="plain")
+    protection: Protection | None = None
 
     @property
     def population(self):

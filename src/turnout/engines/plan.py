@@ -17,6 +17,7 @@ from jaxtyping import Float, PyTree
 from turnout.engines.job import Job
 from turnout.engines.planning import Event
 from turnout.engines.rehearsal import Rehearsal, play, trace
+from turnout.engines.uses import obstacle
 from turnout.ledger import COUNTERS, Ledger, Site, payload, vectors
 from turnout.prices import Price
 
@@ -40,10 +41,11 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """A call site, and the expected `planning.COUNTED` events there in the whole run."""
+    """A call site, the expected `planning.COUNTED` events there in the whole run, and the `uses` that are made of replies."""
 
     site: Site
     counts: dict[str, Count]
+    uses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Plan:
     calls: list[Call]
     client: Memory
     server: Memory
+
+    @property
+    def sums_only(self) -> bool:
+        """Whether the server wants nothing of the replies but one weighted sum for each exchange."""
+        return all(obstacle(call.uses) is None for call in self.calls)
 
     def totals(self) -> dict[str, Count]:
         """Return every event of `ledger.EVENTS`, summed over the calls."""
@@ -100,7 +107,7 @@ def plan(job: Job, algorithm, rounds: int) -> Plan:
         rounds=rounds,
         clients=n,
         vector_bytes=payload(like),
-        calls=[Call(site, counts[path]) for path, site in rehearsal.sites.items()],
+        calls=[Call(site, counts[path], (*sorted(rehearsal.uses.get(path, ())),)) for path, site in rehearsal.sites.items()],
         client=Memory(len(vectors(each, like)), payload(each)),
         server=Memory(len(vectors(server, like)) + n * len(vectors(server, stacked)), payload(server)),
     )

@@ -95,6 +95,7 @@ class PlanAsk(CompiledAsk):
 
     def observe(self, replies, feedback=None):
         """Samplers learn nothing, and go on as they started: what they would learn is not known."""
+        self._heard(replies, feedback)
 
     def _fresh(self, cohort):
         before, place = self.state.asked, self._place(cohort)

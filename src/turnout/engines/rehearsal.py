@@ -31,7 +31,8 @@ CHEAP = {
 class Rehearsal(NamedTuple):
     """The start and one round as programs of (what is not known, seeds, and for a round its number and the states before it).
 
-    They return the states (server, samplers, clients) after it, of the shapes `states`, and what `events` are made of.
+    They return the states (server, samplers, clients) after it, of the shapes `states`, and what `events` are made of. `uses` are
+    what the server makes of the replies at each of the `sites`.
     """
 
     job: Job
@@ -40,6 +41,7 @@ class Rehearsal(NamedTuple):
     states: tuple[PyTree, PyTree, PyTree]
     events: tuple[list[Event], list[Event]]
     sites: dict[str, Site]
+    uses: dict[str, set[str]]
 
 
 def trace(job: Job, algorithm) -> Rehearsal:
@@ -70,7 +72,8 @@ def trace(job: Job, algorithm) -> Rehearsal:
     first, (states, _) = jax.make_jaxpr(start, return_shape=True)(unknown, job.seeds)
     round = jax.make_jaxpr(play)(unknown, job.seeds, jnp.zeros((), "int32"), states)
     before, within = asks
-    return Rehearsal(job, first, round, states, (before.events, within.events), {**before.found, **within.found})
+    events, sites = (before.events, within.events), {**before.found, **within.found}
+    return Rehearsal(job, first, round, states, events, sites, {**before.uses, **within.uses})
 
 
 def play(rehearsal: Rehearsal, rounds: int, seeds: int) -> tuple[list, list]:

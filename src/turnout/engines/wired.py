@@ -10,18 +10,21 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.cohort import Cohort
 from turnout.engines.asking import Delivery, EngineAsk, finished
 from turnout.engines.client import JaxClient
-from turnout.engines.compiled import discover
+from turnout.engines.compiled import survey
 from turnout.engines.holding import held
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, look, play_round
-from turnout.exchange import Done, local_method, opened
+from turnout.engines.uses import weights_of
+from turnout.errors import UserError
+from turnout.exchange import Done, Sealed, Weight, local_method, opened
 from turnout.metrics import asked_for
 from turnout.oracles.base import Oracle
+from turnout.privacy import Protection
 from turnout.problem import Problem
 from turnout.seeds import Seeds
 from turnout.stack import Stack
@@ -49,9 +52,11 @@ class Node:
         start: PyTree,
         seeds: Seeds,
         states: MutableMapping | None = None,
+        protection: Protection | None = None,
     ):
         self.number, self.start, self.held = number, copy_leaves(start), held(client)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
+        self.protection = copy_leaves(protection)
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
         self.states: MutableMapping = {} if states is None else states
         self._last, self._reply = b"", b""
@@ -74,11 +79,13 @@ class Node:
             key = jax.random.fold_in(self.seeds.exchange(*made), self.number)
             mine = self.algorithm, self.start, self.number, self.state(base)
             message, _ = decode(body, self.start)
-            done = self.held.run(*mine, key, message, told["method"])
+            noise = None if self.protection is None else self.protection.key(told["method"], *made, self.number)
+            done = self.held.run(*mine, key, message, told["method"], self.protection, noise)
             for version in {*self.states} - {base, kept}:
                 del self.states[version]
             self.states[made] = jax.tree.map(np.asarray, done.state)
-            self._reply = encode(done.reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
+            reply = weighed(done.reply, told["weight"]) if "weight" in told else done.reply
+            self._reply = encode(reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
             self._last = request.digest()
         return self._reply
 
@@ -86,6 +93,11 @@ class Node:
         """Reply with what `metrics.measure` is to find of f_i, at the parameters in the body, as the header says."""
         x, _ = decode(body, self.start)
         return encode(self.held.measure(tuple(json.loads(header)["measure"]), x), self.start)
+
+
+def weighed(reply: PyTree, weight: float) -> PyTree:
+    """Return a reply times its client's weight."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf) * np.asarray(weight, leaf.dtype), reply)
 
 
 class Letter(NamedTuple):
@@ -97,12 +109,44 @@ class Letter(NamedTuple):
     body: bytes
 
 
-class WiredAsk(EngineAsk):
-    """Answers `ask` on the host by sending a letter to each client of a cohort; `versions` [n, 2] are those of states in use."""
+class Summed(Sealed):
+    """Replies of which nothing is held but `held`, their sum weighed `by` lambda_i or lambda_i / p_i."""
 
-    def __init__(self, versions: Int[np.ndarray, "n 2"], kept: Int[np.ndarray, "n 2"], *arguments):
+    by: Weight
+    why = "the server gets only sums of replies, so that it cannot look at each: take aggregation = 'plain'"
+
+    def __init__(self, held: PyTree, by: Weight, cohort: Cohort, answered: Bool[Array, " m"]):
+        for name, value in {"held": held, "by": by, "cohort": cohort, "answered": answered}.items():
+            object.__setattr__(self, name, value)
+
+    def summed(self, by):
+        if by != self.by:
+            raise UserError(f"the server got the sum of replies by {self.by}, and there is none by {by}")
+        return self.held
+
+
+class WiredAsk(EngineAsk):
+    """Answers `ask` on the host by sending a letter to each client of a cohort; `versions` [n, 2] are those of states in use.
+
+    With `sums`, the weights of the sum at each call site, clients multiply their replies by these, and only the sum is kept.
+    """
+
+    def __init__(
+        self, versions: Int[np.ndarray, "n 2"], kept: Int[np.ndarray, "n 2"], sums: dict[str, Weight] | None, *arguments
+    ):
         super().__init__(*arguments)
-        self.versions, self.kept = versions, kept
+        self.versions, self.kept, self.sums = versions, kept, sums
+        self._by: Weight | None = None
+
+    def _collected(self, replies):
+        if self._by is None:
+            return replies
+        held = jax.tree.map(lambda stack: jnp.asarray(stack[0]), replies.held)
+        return Summed(held, self._by, replies.cohort, replies.answered)
+
+    def _send(self, path, *rest):
+        self._by = None if self.sums is None else self.sums[path]
+        return super()._send(path, *rest)
 
     @abstractmethod
     def _exchange(
@@ -132,8 +176,9 @@ class WiredAsk(EngineAsk):
         own, write = opened(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], own)) for k in range(cohort.places if own else 1)]
         bodies, ids = [encode(one, self.job.start) for one in messages], np.asarray(cohort.ids)
+        weights = [None] * cohort.places if self._by is None else np.asarray(getattr(cohort, self._by)).tolist()
         letters = [
-            Letter(int(k), int(ids[k]), self._header(method, int(ids[k])), bodies[k if own else 0])
+            Letter(int(k), int(ids[k]), self._header(method, int(ids[k]), weights[k]), bodies[k if own else 0])
             for k in np.flatnonzero(cohort.active)
         ]
         expected = jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, messages[0])
@@ -143,13 +188,20 @@ class WiredAsk(EngineAsk):
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         arrived = np.isin(np.arange(cohort.places), list(decoded))
         self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(again, "int32"))
-        return Done(
-            stacked({place: tree for place, (tree, _) in decoded.items()}, cohort.places, expected), None, queries, missed
-        )
+        reply = stacked({place: tree for place, (tree, _) in decoded.items()}, cohort.places, expected)
+        if self._by is not None:
+            used = arrived & (self._repeats | (np.asarray(losses) == 0))
+            reply = jax.tree.map(lambda stack: Stack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
+        return Done(reply, None, queries, missed)
 
-    def _header(self, method: str, number: int) -> bytes:
+    @property
+    def _repeats(self) -> bool:
+        return self.job.faults is not None and self.job.faults.repeats
+
+    def _header(self, method: str, number: int, weight: float | None) -> bytes:
         marks = {"base": self.versions[number].tolist(), "kept": self.kept[number].tolist(), "made": self._mark()}
-        return json.dumps({"method": method, **marks}).encode()
+        mine = {} if weight is None else {"weight": weight}
+        return json.dumps({"method": method, **marks, **mine}).encode()
 
     def _mark(self) -> Version:
         return int(self.round), int(self.state.exchanges)
@@ -179,7 +231,9 @@ class Wired(ABC):
 
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.every = job, algorithm, every
-        self.sites = discover(job, algorithm)
+        traced = survey(job, algorithm)
+        self.sites, name = (*traced.found.values(),), type(algorithm).__name__
+        self.sums = weights_of(self.sites, traced.uses, name, "aggregation = 'plain'") if job.aggregation == "sum" else None
         self.asked = asked_for(metrics)
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
         self._look = jax.jit(partial(look, job, algorithm, metrics))

@@ -11,12 +11,14 @@ from typing import Any, Literal
 import pydantic
 import tomli_w
 
+from turnout.engines.job import Aggregation
 from turnout.errors import UserError, unknown
 from turnout.exchange import Algorithm
 from turnout.experiment.problems import DataSpec
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.faults import Faults
 from turnout.prices import Price, Rounds
+from turnout.privacy import Privacy
 from turnout.records import Count, Index, config
 from turnout.seeds import Seeds
 from turnout.session import MEMORY
@@ -39,6 +41,7 @@ class RunSpec:
     every: Count = 1
     precision: Literal["double", "single"] = "double"
     engine: Literal["compiled", "nodes"] = "compiled"
+    aggregation: Aggregation = "plain"
     memory: Count = MEMORY
     metrics: list[str] | None = None
 
@@ -60,6 +63,7 @@ class Experiment:
     target: Target | None = None
     prices: tuple[Price, ...] = (Rounds(),)
     faults: Faults | None = None
+    privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
 
     def to_toml(self) -> str:
@@ -78,12 +82,14 @@ class Experiment:
         tables["price"] = [_table(price) for price in self.prices]
         if self.faults is not None:
             tables["faults"] = _given(vars(self.faults))
+        if self.privacy is not None:
+            tables["privacy"] = _given(vars(self.privacy))
         if self.sweep:
             tables["sweep"] = self.sweep
         return tomli_w.dumps(tables)
 
 
-KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "sweep")
+KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "privacy", "sweep")
 NEEDED = ("problem", "sampler", "algorithm")
 
 
@@ -130,6 +136,7 @@ class Reader:
             target=self.optional(Target, "target"),
             prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
             faults=self.optional(Faults, "faults"),
+            privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
         )
 

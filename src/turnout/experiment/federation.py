@@ -63,6 +63,8 @@ def node_of(file: Path, client: int, folder: Path, data: Path | None) -> Node:
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
         node.states = DiskStates(folder / terms.mark, node.first)
+        if experiment.privacy is not None:
+            node.protection = experiment.privacy.protection()
     return node
 
 

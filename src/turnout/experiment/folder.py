@@ -16,6 +16,7 @@ from turnout.data.catalogue import load
 from turnout.data.dataset import digest
 from turnout.data.splits import Split
 from turnout.errors import UserError
+from turnout.experiment.budget import accounting, spent
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.description import plan_of
 from turnout.experiment.problems import DataSpec
@@ -70,6 +71,8 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
     """Return the session that plays `experiment`, with another engine than its own where one is given."""
     spec = experiment.run
+    if experiment.privacy is not None:
+        accounting()
     return Session(
         experiment.algorithm,
         built.problem,
@@ -80,7 +83,9 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) 
         metrics=None if spec.metrics is None else tuple(spec.metrics),
         engine=engine or spec.engine,
         precision=spec.precision,
+        aggregation=spec.aggregation,
         faults=experiment.faults,
+        privacy=experiment.privacy,
         optimum=optimum,
         test=built.test,
         memory=spec.memory,
@@ -163,6 +168,8 @@ def finish_run(experiment, problem: Problem, session: Session, folder: Path, com
     write(folder / "model.npz", _npz(named_leaves(trace.x)))
     write(folder / TRACE, _parquet(trace.frame))
     facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
+    if experiment.privacy is not None:
+        facts["privacy"] = spent(experiment.privacy, session)
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")
     write(folder / SUMMARY, to_json(facts))
     report([Result.read(folder)], folder, experiment.name)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pydantic
 
 from turnout.engines.plan import Call, Count, Memory, Plan
+from turnout.engines.uses import ALONE, EACH, SUMS
 from turnout.prices import Price
 from turnout.report.words import amount, human_bytes, number
 
@@ -33,7 +34,8 @@ class Grid(NamedTuple):
 
 def calls(described: Described) -> Grid:
     """Return a row for each call site: who is asked, how often, and what goes each way."""
-    headings = ["call", "exchanges", "clients each", "selections", "a message", "a reply", "queries of the slowest"]
+    asked = ["call", "exchanges", "clients each", "selections"]
+    headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest"]
     rows = [_call(call, described.plan.rounds) for call in described.plan.calls]
     return Grid(f"{described.name}: calls", headings, rows)
 
@@ -48,6 +50,7 @@ def side_by_side(all_described: list[Described]) -> Grid:
         ["bytes of a vector", *(human_bytes(plan.vector_bytes) for plan in plans)],
         ["a client keeps", *(_kept(plan.client) for plan in plans)],
         ["the server keeps", *(_kept(plan.server) for plan in plans)],
+        ["sums of replies suffice", *("yes" if plan.sums_only else "no" for plan in plans)],
         ["rounds", *(number(plan.rounds) for plan in plans)],
     ]
     for what, event, write in EACH_ROUND:
@@ -115,8 +118,20 @@ def _call(call: Call, rounds: int) -> list[str]:
         selections + when if selections else "–",
         message(site.vectors_down, site.bytes_down),
         message(site.vectors_up, site.bytes_up),
+        _read(call),
         "–" if "exchanges" not in counts else worded(each("queries_slowest")),
     ]
+
+
+def _read(call: Call) -> str:
+    """Write what the server makes of the replies."""
+    if EACH in call.uses:
+        return "each reply"
+    if "exchanges" not in call.counts:
+        return "–"
+    if ALONE in call.uses:
+        return "one client's reply"
+    return ("nothing", "a sum", "two sums")[len({*SUMS} & {*call.uses})]
 
 
 def _per_exchange(counts: dict[str, Count]) -> str:

@@ -201,7 +201,7 @@ class Flower(Wired):
         super().__init__(job, algorithm, metrics, every)
         self.post, self.members = post, members
         self.resumed, self.kept = resumed, self.versions.copy()
-        self._asks = partial(FlowerAsk, post, members, self.versions, self.kept)
+        self._asks = partial(FlowerAsk, post, members, self.versions, self.kept, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round; of a client it has the version of the state in use.
