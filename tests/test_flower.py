@@ -16,11 +16,13 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 from commands import turnout
+from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.link import HEADER, joined
+from turnout.engines.flower.link import HEADER, beating, joined
 from turnout.engines.tally import to_ledger
+from turnout.errors import UserError
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation, environment, terms_of
 from turnout.experiment.folder import build, session_of
@@ -196,6 +198,21 @@ def test_a_node_needs_a_client_of_the_configuration(tmp_path):
     rest = ("--superlink", "localhost:1", "--authority", file, "--key", file, "--states", tmp_path)
     code, _, wrong = turnout("node", file, "--client", CLIENTS, *rest)
     assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
+
+
+def test_the_end_of_a_run_that_the_superlink_gave_up_is_no_error(place):
+    """As it does with a server that is too busy to give a sign of life, while it writes the results."""
+
+    def over(grid):
+        grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status="failed", details=""))
+
+    with joined(place.server) as grid:
+        over(grid)
+        with pytest.raises(SystemExit):
+            beating(grid)()
+    with pytest.raises(UserError, match="gave the run up: start again"), joined(place.server) as grid:
+        over(grid)
+        grid.get_node_ids()
 
 
 AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'

@@ -9,7 +9,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -34,11 +34,12 @@ from flwr.proto.runtime_pb2 import (
     PullAppMessagesRequest,
     PullTaskInputRequest,
     PushTaskOutputRequest,
+    SendTaskHeartbeatRequest,
 )
 from flwr.supercore import heartbeat
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -152,29 +153,57 @@ def joined(server: Server) -> Iterator[HttpGrid]:
                 raise UserError(f"the SuperLink at {server.address} gave the server no run within {PATIENCE:g} s: start again")
             time.sleep(POLL)
     grid = HttpGrid(server.address, False, server.options["root_certificates"], token=task.token)
+    grid._retry_invoker.should_giveup = refused_at_once(grid._retry_invoker.should_giveup)
     grid._runtime_client._interceptors = (knock, *grid._runtime_client._interceptors)
     given = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = given.task_id, given.run.run_id, given.context.node_id
     grid.set_run(run_from_proto(given.run))
-    heart = HeartbeatSender(make_task_heartbeat_fn_http(grid._runtime_client))
+    heart = HeartbeatSender(beating(grid))
     heart.start()
     status = "failed"
     try:
         yield grid
         status = "completed"
-    except (RunNotRunningException, httpx.HTTPStatusError, KeyboardInterrupt) as error:
-        # Flower interrupts a server whose run is over, and its heart has stopped then.
-        if isinstance(error, KeyboardInterrupt) and heart.is_running:
-            raise
+    except (RunNotRunningException, httpx.HTTPStatusError) as error:
         raise UserError(
             f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
         ) from error
     finally:
-        if heart.is_running:
+        # Of a heart that has stopped, which is an error to Flower, no more is wanted.
+        with suppress(RuntimeError):
             heart.stop()
         with suppress(RunNotRunningException, httpx.HTTPStatusError):
             grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
+
+
+def refused_at_once(should_giveup: Callable[[Exception], bool]) -> Callable[[Exception], bool]:
+    """Return what says of an error whether it is final: of a server that the SuperLink no longer knows it is.
+
+    Flower interrupts the process instead, which may be writing the results of a run that has been played.
+    """
+
+    def final(error: Exception) -> bool:
+        gone = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
+        return gone or should_giveup(error)
+
+    return final
+
+
+def beating(grid: HttpGrid) -> Callable[[], bool]:
+    """Return what gives a sign of life of a run. Where none is taken any more it ends its thread; the next request says why."""
+    client = grid._runtime_client
+
+    def beat() -> bool:
+        try:
+            taken = client.SendTaskHeartbeat(SendTaskHeartbeatRequest()).success
+        except httpx.TransportError:
+            return False
+        except (RunNotRunningException, httpx.HTTPStatusError):
+            taken = False
+        return taken or sys.exit()
+
+    return beat
 
 
 class Refused(Exception):
@@ -238,7 +267,7 @@ def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
     """Be the node with `keys` of the SuperLink at `address` inside, and yield what Flower gives a node to talk by."""
     # Stopped at once it would not say goodbye, and be refused for a while when it comes again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    vars(fleet_http_connection)["flwr_exit"] = refuse
+    fleet_http_connection.__dict__["flwr_exit"] = refuse
     for module in (fleet_http_connection, heartbeat):
         vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
     with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
