@@ -14,14 +14,15 @@ def client_app(file: Path):
     The node's configuration gives `partition-id`, the client's number, and may give `states`, the folder of its private states.
     """
     experiment = read(file)
+    built = elsewhere(experiment, None)
 
     def seat(config: dict):
         if "partition-id" not in config:
             raise UserError("a node needs the number of its client: give it --node-config 'partition-id=0', 1 and so on")
         number = int(config["partition-id"])
-        return node_of(file, number, Path(config.get("states", f"states-{number}")), None)
+        return node_of(experiment, built, number, Path(config.get("states", f"states-{number}")))
 
-    return desk.client_app(terms_of(experiment, elsewhere(experiment, None)), seat)
+    return desk.client_app(terms_of(experiment, built), seat)
 
 
 def server_app(file: Path):

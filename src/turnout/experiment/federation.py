@@ -51,13 +51,12 @@ def elsewhere(experiment: Experiment, data: Path | None) -> Built:
     return build(experiment, data, [1] * experiment.problem.clients if remote else None)
 
 
-def node_of(file: Path, client: int, folder: Path, data: Path | None) -> Node:
-    """Return one client of the configuration `file`, whose private states are kept in `folder`, by the terms of the run."""
-    experiment = read(file)
-    built, spec = elsewhere(experiment, data), experiment.run
+def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
+    """Return one client of `experiment`, whose private states are kept in `folder`."""
+    spec, terms = experiment.run, terms_of(experiment, built)
     if not 0 <= client < built.problem.clients:
-        raise UserError(f"{file} has clients 0 to {built.problem.clients - 1}, so that no node can be client {client}")
-    terms = terms_of(experiment, built)
+        last = built.problem.clients - 1
+        raise UserError(f"{experiment.name} has clients 0 to {last}, so that no node can be client {client}")
     with scope(spec.precision):
         job = prepare(built.problem, spec.seeds(), None, None)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
@@ -70,8 +69,10 @@ def node_of(file: Path, client: int, folder: Path, data: Path | None) -> Node:
 
 def app_of(file: Path, client: int, folder: Path, data: Path | None) -> Callable:
     """Return what answers for one client of the configuration `file`, whose private states are kept in `folder`."""
-    experiment, node = read(file), node_of(file, client, folder, data)
-    return client_app(terms_of(experiment, elsewhere(experiment, data)), lambda _: node)
+    experiment = read(file)
+    built = elsewhere(experiment, data)
+    node = node_of(experiment, built, client, folder)
+    return client_app(terms_of(experiment, built), lambda _: node)
 
 
 def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:

@@ -56,7 +56,7 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
         cheap, dear = (cost(numbers, problem, name, Setup(paper.below[0], ratio)) for ratio in (low, high))
         times = f"{quotient(dear, cheap)} times as much"
         grown.append(f"{paper.contenders[name].title} costs {times}")
-    return f"There, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
+    return f"On {paper.settings[problem].title}, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
 
 
 def passes(paper: Paper, numbers: Numbers, problem: str) -> str:
