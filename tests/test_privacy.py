@@ -2,13 +2,16 @@
 
 import json
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import config, turnout
 from federations import SHARES, four
 from plans import LOCAL
+from table import logistic
 from test_conformance import client_gradient
+from test_oracles import numpy_client, owned
 
 import turnout as t
 from turnout.experiment.budget import REPLACED, ZERO, spent
@@ -110,6 +113,17 @@ def test_engines_play_the_same_private_run(model):
     np.testing.assert_allclose(plain.trace.x, summed.trace.x, rtol=1e-10)
     other = play(algorithm, equal(), 3, privacy=privacy(model=model, seed=None))
     assert not np.allclose(plain.trace.x, other.trace.x)
+
+
+@pytest.mark.parametrize("model", ["central", "local"])
+def test_clients_of_their_own_protect_their_replies_too(model):
+    """Clients in NumPy, with all replies and with their sums, play the compiled run."""
+    problem, algorithm = logistic(), t.Scaffold(t.Independent(size=3.0), lr=0.05, steps=2)
+    other = owned(numpy_client, problem, problem.start(jax.random.key(0)))
+    compiled = play(algorithm, problem, 2, privacy=privacy(clip=0.02, model=model))
+    for aggregation in ("plain", "sum"):
+        nodes = play(algorithm, other, 2, engine="nodes", aggregation=aggregation, privacy=privacy(clip=0.02, model=model))
+        np.testing.assert_allclose(compiled.trace.x, nodes.trace.x, rtol=1e-10, atol=1e-12)
 
 
 def test_what_would_not_be_private_is_refused():
