@@ -56,7 +56,8 @@ def prices(paper: Paper, numbers: Numbers, problem: str) -> str:
         cheap, dear = (cost(numbers, problem, name, Setup(paper.below[0], ratio)) for ratio in (low, high))
         times = f"{quotient(dear, cheap)} times as much"
         grown.append(f"{paper.contenders[name].title} costs {times}")
-    return f"On {paper.settings[problem].title}, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
+    where = paper.settings[problem].title
+    return f"On {where}, at C_A = {high:g} instead of {low:g} and each at its best again, {listed(grown)}."
 
 
 def passes(paper: Paper, numbers: Numbers, problem: str) -> str:
