@@ -240,12 +240,19 @@ class Replies:
 
     def mean(self) -> PyTree:
         """sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
-        total = jnp.sum(jnp.where(self.answered, self.cohort.share, 0))
-        return jax.tree.map(lambda leaf: leaf / positive(total).astype(leaf.dtype), self.summed("share"))
+        # Weights that sum to one: of a single client the mean is its reply to the bit.
+        return self._weighed(self.cohort.share / positive(self._heard()))
 
     def summed(self, by: Weight) -> PyTree:
         """The sum over the clients that answered of r_i times the number that the cohort holds for them as `by`."""
-        weight = jnp.where(self.answered, getattr(self.cohort, by), 0)
+        return self._weighed(getattr(self.cohort, by))
+
+    def _heard(self) -> Float[Array, ""]:
+        """sum lambda_i over the clients that answered."""
+        return jnp.sum(jnp.where(self.answered, self.cohort.share, 0))
+
+    def _weighed(self, weight: Float[Array, " m"]) -> PyTree:
+        weight = jnp.where(self.answered, weight, 0)
 
         def weigh(reply):
             if isinstance(reply, Stack) and not isinstance(weight, Tracer):
@@ -262,6 +269,10 @@ class Sealed(Replies):
     """Replies that give out sums alone; `why` is what those are told who would look at each."""
 
     why: ClassVar[str]
+
+    def mean(self):
+        total = positive(self._heard())
+        return jax.tree.map(lambda leaf: leaf / total.astype(leaf.dtype), self.summed("share"))
 
     @property
     def values(self):
