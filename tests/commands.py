@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,6 +49,15 @@ def turnout(*arguments, **options) -> tuple[int, str, str]:
     process = start(*arguments, kept=KEPT, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def wait_for(condition: Callable):
+    """Wait until something is so, at most two minutes, and return it."""
+    end = time.monotonic() + 120
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -1,9 +1,9 @@
 """What turnout new-federation writes runs in one process, over the network, and by Flower's own nodes, with the same results."""
 
 import os
+import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
-from commands import turnout
+from commands import turnout, wait_for
 
 from turnout.experiment.federation import environment, free_port
 
@@ -61,8 +61,13 @@ def test_a_project_runs_and_learns(projects, form):
 
 
 def test_a_project_runs_over_the_network_with_certified_keys(projects):
-    """Certificates, SuperLink, nodes and server by the commands of the project's page, in processes of their own."""
+    """By the commands of the project's page, in processes of their own; where the server is, no client can be made."""
     folder, port = projects / "torch", free_port()
+    elsewhere = projects / "server"
+    shutil.copytree(folder, elsewhere, ignore=shutil.ignore_patterns("here"))
+    text = (elsewhere / "clients.py").read_text()
+    assert "def client(number):" in text
+    (elsewhere / "clients.py").write_text(text.replace("def client(number):", "def client(number):\n    raise OSError\n"))
     run(["certify", "keys", "--host", "localhost", "--clients", 3], folder)
     theirs = ["--superlink", f"localhost:{port}"]
     nodes = [
@@ -84,24 +89,23 @@ def test_a_project_runs_over_the_network_with_certified_keys(projects):
     started = [background([*TURNOUT, "superlink", "keys", "--port", port], folder)]
     try:
         started += [background([*TURNOUT, *words], folder) for words in nodes]
-        server = background([*TURNOUT, "serve", "federation.toml", *theirs, "--keys", "keys", "--out", "there"], folder)
+        server = background(
+            [*TURNOUT, "serve", "federation.toml", *theirs, "--keys", folder / "keys", "--out", "there"], elsewhere
+        )
         assert server.wait(300) == 0
     finally:
         for process in started:
             process.kill()
             process.wait()
-    same(folder / "here", folder / "there")
+    same(folder / "here", elsewhere / "there")
 
 
-def wait_for(address: str) -> httpx.Response:
-    """Wait until a SuperLink answers, at most two minutes."""
-    end = time.monotonic() + 120
-    while True:
-        try:
-            return httpx.get(f"http://{address}/health")
-        except httpx.TransportError:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+def answers(address: str) -> bool:
+    """Whether a SuperLink answers."""
+    try:
+        return httpx.get(f"http://{address}/health").is_success
+    except httpx.TransportError:
+        return False
 
 
 def background(words: list, folder: Path) -> subprocess.Popen:
@@ -128,7 +132,7 @@ def test_flwr_run_gives_the_same_run_by_flowers_own_nodes(projects, tmp_path):
             states = f'partition-id={i} states="{tmp_path / f"states-{i}"}"'
             started.append(background([*node, "--port", free_port(), "--node-config", states], tmp_path))
         words = [BIN / "flwr", "run", folder, "lab", "--stream", "--run-config", f'out="{folder / "flower"}"']
-        wait_for(address)
+        wait_for(lambda: answers(address))
         done = subprocess.run([str(word) for word in words], env=on_path(home), timeout=600, capture_output=True, text=True)
         assert (folder / "flower" / "trace.parquet").exists(), done.stdout + done.stderr
     finally:

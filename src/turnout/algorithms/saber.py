@@ -1,6 +1,7 @@
 """SABER: proximal points of random clients along an estimate of the gradient."""
 
 from dataclasses import field, replace
+from operator import methodcaller
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from turnout.algorithms.passes import Gradients, everyone
 from turnout.arithmetic import add, zeros
 from turnout.estimators import Estimator, Sarah
 from turnout.estimators.base import Estimate
-from turnout.exchange import Algorithm, Ask, Done, Replies, on_client
+from turnout.exchange import Algorithm, Ask, Done, on_client
 from turnout.records import Count, Positive, record
 from turnout.samplers import Full, Sampler
 from turnout.solvers.own import LocalSolver, Tilt
@@ -77,8 +78,8 @@ class SaberPartial(Shifted, Gradients):
 
     def round(self, ask, server):
         x, v = server.x, server.estimate.gradient
-        x = add(x, self._mean(ask, self.move, (x, v), Replies.mean, x))
-        return Server(x, Estimate(self._mean(ask, self.gradient, x, Replies.average, x)))
+        x = add(x, self._mean(ask, self.move, (x, v), methodcaller("mean"), x))
+        return Server(x, Estimate(self._mean(ask, self.gradient, x, methodcaller("average"), x)))
 
     def _mean(self, ask: Ask, method, message, of, like: PyTree) -> PyTree:
         """Return the mean over the cohorts of what `of` makes of their replies, shaped like the parameters `like`."""

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.options import needing_flower
 
 
 @app.command()
@@ -18,10 +19,8 @@ def certify(
     from turnout.errors import UserError
     from turnout.files import make_folder
 
-    try:
+    with needing_flower():
         from turnout.engines.flower.keys import write_all
-    except ModuleNotFoundError as error:
-        raise UserError(f"turnout certify needs Flower ({error}): pip install 'turnout[flower]'") from None
 
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and keys are not overwritten: choose another folder")

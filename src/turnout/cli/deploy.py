@@ -6,31 +6,26 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, command
+from turnout.cli.options import Again, Data, Deadline, command, needing_flower
 
 
 @app.command()
 def deploy(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")],
-    deadline: Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)] = 60.0,
+    out: Again,
+    deadline: Deadline = 60.0,
     data: Data = None,
 ) -> None:
     """Play a configuration with a SuperLink and a node for each client, encrypted and with keys, on this machine."""
     from turnout.cli.progress import watching
-    from turnout.errors import UserError
     from turnout.experiment import config
 
-    try:
+    with needing_flower():
         from turnout.engines.flower.link import joined
-        from turnout.experiment.federation import PATIENCE, federated, met, play
-    except ModuleNotFoundError as error:
-        raise UserError(f"turnout deploy needs Flower ({error}): pip install 'turnout[flower]'") from None
+        from turnout.experiment.federation import federated, met, play
 
-    if config.read(file).sweep:
-        raise UserError(f"{file} has a [sweep] table, whose runs share one program: play it with turnout sweep")
     with federated(out / "federation", file, data) as server, joined(server) as grid, watching() as watch:
-        post, members = met(grid, config.read(file), data, deadline, PATIENCE)
+        post, members = met(grid, config.read(file), data, deadline)
         play(post, members, file, out, data, watch, command())
     finish(post, out)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data
+from turnout.cli.options import Data, needing_flower
 
 
 @app.command()
@@ -20,6 +20,7 @@ def node(
     data: Data = None,
 ) -> None:
     """Be one client of a federation, until stopped."""
-    from turnout.experiment.federation import serve_client
+    with needing_flower():
+        from turnout.experiment.federation import serve_client
 
     serve_client(file, client, superlink, authority, key, states, data)

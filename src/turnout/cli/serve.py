@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, command
+from turnout.cli.options import Again, Data, Deadline, command, needing_flower
 
 
 @app.command()
@@ -14,22 +14,19 @@ def serve(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML), the same as the nodes'.", metavar="FILE.toml")],
     superlink: Annotated[str, typer.Option(help="Where the SuperLink is.", metavar="HOST:PORT")],
     keys: Annotated[Path, typer.Option(help="Folder that turnout certify made.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")],
-    deadline: Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)] = 60.0,
+    out: Again,
+    deadline: Deadline = 60.0,
     patience: Annotated[float, typer.Option(help="Seconds to wait for all clients at the beginning.", min=0.1)] = 600.0,
     data: Data = None,
 ) -> None:
     """Play a configuration with nodes that run elsewhere."""
     from turnout.cli.deploy import finish
     from turnout.cli.progress import watching
-    from turnout.errors import UserError
     from turnout.experiment import config
 
-    try:
+    with needing_flower():
         from turnout.engines.flower.link import joined
         from turnout.experiment.federation import met, play, server_at
-    except ModuleNotFoundError as error:
-        raise UserError(f"turnout serve needs Flower ({error}): pip install 'turnout[flower]'") from None
 
     with joined(server_at(superlink, keys)) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline, patience)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.options import needing_flower
 
 
 @app.command()
@@ -15,11 +16,7 @@ def superlink(
     port: Annotated[int, typer.Option(help="Port to listen at.")] = 9092,
 ) -> None:
     """Keep a federation's messages until they are fetched, until stopped; TLS, node keys and a secret word guard them."""
-    from turnout.errors import UserError
-
-    try:
+    with needing_flower():
         from turnout.experiment.federation import keep_superlink
-    except ModuleNotFoundError as error:
-        raise UserError(f"turnout superlink needs Flower ({error}): pip install 'turnout[flower]'") from None
 
     raise typer.Exit(keep_superlink(keys, host, port))

@@ -47,6 +47,8 @@ def terms_of(experiment: Experiment, built: Built) -> Terms:
 
 def elsewhere(experiment: Experiment, data: Path | None) -> Built:
     """Build `experiment` where the clients need not be: those with rows of their own are taken to have one each."""
+    if experiment.sweep:
+        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: play it with turnout sweep")
     remote = isinstance(experiment.problem, RemoteSpec)
     return build(experiment, data, [1] * experiment.problem.clients if remote else None)
 
@@ -257,15 +259,16 @@ def met(
     return post, meet(post, terms_of(experiment, built), built.problem.clients, patience)
 
 
-def play(post: Post, nodes: dict[int, int], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
-    """Play the configuration `file` with `nodes` in the folder `out`, or go on with what it holds of that."""
-    engine = partial(Flower, post, nodes, (out / CHECKPOINT).exists())
+def play(post: Post, members: dict[int, Member], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
+    """Play the configuration `file` with `members` in the folder `out`, or go on with what it holds of that."""
+    engine = partial(Flower, post, members, (out / CHECKPOINT).exists())
+    sizes = [members[i].rows for i in range(len(members))]
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():
         if read(out / CONFIG).to_toml() != read(file).to_toml():
             raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")
-        resume(out, data, watch, command, engine)
+        resume(out, data, watch, command, engine, sizes)
     else:
-        start(read(file), out, data, watch, command, engine)
+        start(read(file), out, data, watch, command, engine, sizes)
 
 
 def environment(home: Path) -> dict[str, str]:

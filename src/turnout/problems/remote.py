@@ -1,7 +1,6 @@
 """Clients whose losses nobody else can compute."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -71,11 +70,6 @@ class Remote(Problem):
     def client(self, i: int):
         """Return what client i was given as: an `Oracle`, or a `Problem` of one client."""
         return self.owned(i)
-
-    def with_sizes(self, sizes: Any, weights: Any | None) -> "Remote":
-        """Return this problem for clients that were found to have so many rows."""
-        other = Remote.of(self.initial, self.owned, sizes, weights, self.labelled)
-        return replace(other, owned=self.owned)
 
 
 def _one_of(clients: list, i: int) -> Any:

@@ -103,11 +103,11 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, M
     while len(known) < clients:
         new = set(post.grid.get_node_ids()) - {member.node for member in known.values()}
         for node, letter in post.send(dict.fromkeys(new, (b"", b"")), "hello").items():
-            client, why = heard(letter[:], terms, clients)
+            client, rows, why = heard(letter[:], terms, clients)
             if why is None and client in known:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
             if why is None:
-                known[client] = Member(node, json.loads(letter[:])["rows"])
+                known[client] = Member(node, rows)
             elif refused.get(node) != why:
                 refused[node] = why
                 post.counts[f"refused: {why}"] += 1
@@ -124,21 +124,21 @@ def meet(post: Post, terms: Terms, clients: int, patience: float) -> dict[int, M
     return known
 
 
-def heard(letter: bytes, terms: Terms, clients: int) -> tuple[int, str | None]:
-    """Return which client a node says that it is, and why it is refused, or None."""
+def heard(letter: bytes, terms: Terms, clients: int) -> tuple[int, int, str | None]:
+    """Return which client a node says that it is, how many rows it has, and why it is refused, or None."""
     try:
         told = json.loads(letter)
-        client, differ = told["client"], terms.differ(told)
+        client, rows, differ = told["client"], told["rows"], terms.differ(told)
     except (ValueError, LookupError, TypeError, AttributeError):
-        return -1, "it did not say who it is"
+        return -1, 0, "it did not say who it is"
     if type(client) is not int or not 0 <= client < clients:
-        return -1, f"a node says that it is client {client}, but the clients are 0 to {clients - 1}"
+        return -1, 0, f"a node says that it is client {client}, but the clients are 0 to {clients - 1}"
+    if type(rows) is not int or rows < 1:
+        return client, 0, f"client {client} says that it has {rows} rows, but every client has at least one"
     if differ:
-        return client, (
-            f"client {client} does not agree on {', '.join(differ)}: give the server and all nodes the same version of turnout "
-            "and the same configuration"
-        )
-    return client, None
+        remedy = "give the server and all nodes the same version of turnout and the same configuration"
+        return client, rows, f"client {client} does not agree on {', '.join(differ)}: {remedy}"
+    return client, rows, None
 
 
 class FlowerAsk(WiredAsk):
@@ -169,27 +169,29 @@ class FlowerAsk(WiredAsk):
         return arrived, again
 
     def _sound(self, reply: Buffer, expected: PyTree) -> bool:
-        """Whether a reply is what its method replies, in structure, shapes and types, and finite."""
-        try:
-            tree, header = decode(reply, self.job.start)
-        except UserError:
-            self.post.counts["not a letter"] += 1
-            return False
-        if not all(type(many := header.get(name)) is int and 0 <= many < 2**31 for name in ("queries", "missed")):
-            self.post.counts["without its counts"] += 1
-            return False
-        wanted, structure = jax.tree.flatten(expected)
-        leaves, found = jax.tree.flatten(tree)
-        if found != structure or [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in wanted]:
-            self.post.counts["of another shape or type"] += 1
-            return False
-        # The least and the largest entry tell, without a copy of what may be large.
-        sound = all(np.isfinite([np.min(leaf), np.max(leaf)]).all() for leaf in leaves if leaf.size)
-        for leaf in leaves:
-            leave(leaf)
-        if not sound:
-            self.post.counts["not finite"] += 1
-        return sound
+        why = unsound(reply, self.job.start, expected, ("queries", "missed"))
+        if why is not None:
+            self.post.counts[why] += 1
+        return why is None
+
+
+def unsound(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple[str, ...] = ()) -> str | None:
+    """Return why a reply is not what it should be, in structure, shapes and types, finite, and with its counts; None if it is."""
+    try:
+        tree, header = decode(reply, start)
+    except UserError:
+        return "not a letter"
+    if not all(type(many := header.get(name)) is int and 0 <= many < 2**31 for name in counts):
+        return "without its counts"
+    wanted, structure = jax.tree.flatten(expected)
+    leaves, found = jax.tree.flatten(tree)
+    if found != structure or [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in wanted]:
+        return "of another shape or type"
+    # The least and the largest entry tell, without a copy of what may be large.
+    finite = all(np.isfinite([np.min(leaf), np.max(leaf)]).all() for leaf in leaves if leaf.size)
+    for leaf in leaves:
+        leave(leaf)
+    return None if finite else "not finite"
 
 
 class Flower(Wired):
@@ -227,10 +229,15 @@ class Flower(Wired):
 
     def _everyone(self, header, body):
         """Ask again whoever does not answer, unless missing clients are skipped."""
+        one = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        expected = {"value": one, "gradient": self.job.start} if "gradient" in self.asked else dict.fromkeys(self.asked, one)
+        expected |= dict.fromkeys({*self.asked} & {"accuracy"}, one)
         waiting, told = {client: member.node for client, member in self.members.items()}, {}
         while waiting:
             came = self.post.send(dict.fromkeys(waiting.values(), (header, body)), f"measure_{self.post.mark}")
-            told |= {client: came[node] for client, node in waiting.items() if node in came}
+            whys = {node: unsound(reply, self.job.start, expected) for node, reply in came.items()}
+            self.post.counts.update(why for why in whys.values() if why is not None)
+            told |= {client: came[node] for client, node in waiting.items() if whys.get(node, "missing") is None}
             waiting = {client: node for client, node in waiting.items() if client not in told}
             if told and self.job.faults is not None and self.job.faults.missing == "skip":
                 self.post.counts["evaluations by fewer clients"] += bool(waiting)
