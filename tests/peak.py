@@ -13,8 +13,8 @@ import turnout as t
 from turnout.engines.flower.engine import Flower, Post, meet
 from turnout.engines.flower.link import Server, joined
 from turnout.experiment.config import read
-from turnout.experiment.federation import terms_of
 from turnout.experiment.folder import build, session_of
+from turnout.experiment.parties import terms_of
 
 
 def main() -> None:

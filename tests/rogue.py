@@ -19,7 +19,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.letters import pack, unpack
 from turnout.engines.flower.link import LOST, POLL, connected, fetch, post
-from turnout.experiment.federation import app_of
+from turnout.engines.flower.parts import slim
+from turnout.experiment.parties import app_of
 from turnout.wire import decode, encode
 
 LEAVES = {
@@ -39,6 +40,10 @@ def forged(message: Message, reply: Message, misdeed: str) -> Message:
         return reply
     if misdeed == "nothing":
         return Message(RecordDict(), reply_to=message)
+    if misdeed == "garbled":
+        reply = slim(reply)
+        vars(reply)["part"] = b"ConfigRecord  7\0garbled"
+        return reply
     if misdeed == "error":
         return Message(Error(0, "it will not"), reply_to=message)
     letter = unpack(reply.content)[1][:]

@@ -14,8 +14,9 @@ from commands import KEPT
 from turnout.engines.flower.engine import Flower, Post, meet
 from turnout.engines.flower.link import joined
 from turnout.experiment.config import read
-from turnout.experiment.federation import Federation, terms_of
+from turnout.experiment.federation import Federation
 from turnout.experiment.folder import build, session_of
+from turnout.experiment.parties import terms_of
 from turnout.experiment.registry import TABLES
 from turnout.files import write
 

@@ -24,8 +24,9 @@ from turnout.engines.flower.link import HEADER, beating, joined
 from turnout.engines.tally import to_ledger
 from turnout.errors import UserError
 from turnout.experiment.config import read
-from turnout.experiment.federation import Federation, environment, terms_of
+from turnout.experiment.federation import Federation, environment
 from turnout.experiment.folder import build, session_of
+from turnout.experiment.parties import terms_of
 
 CLIENTS = 10
 PROBLEM = f"""

@@ -19,10 +19,11 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms
 from turnout.engines.flower.engine import Flower, Post, heard, meet
 from turnout.engines.flower.letters import pack, unpack
-from turnout.engines.flower.link import joined, register
+from turnout.engines.flower.link import joined, register, replies
 from turnout.experiment.config import read
-from turnout.experiment.federation import Federation, terms_of
+from turnout.experiment.federation import Federation
 from turnout.experiment.folder import build, session_of
+from turnout.experiment.parties import terms_of
 
 CLIENTS, ROGUE, STRANGER = 3, 2, 3
 REFUSED = {
@@ -37,6 +38,7 @@ REFUSED = {
     "empty": "not a letter",
     "nothing": "not a letter",
     "error": "error 0: it will not",
+    "garbled": "error 3: it is no message of Flower's",
 }
 MISSING = ("missing", "late")
 PLAN = [step for misdeed in (*REFUSED, *MISSING) for step in (misdeed, "honest")] + ["twice", "honest"]
@@ -161,7 +163,7 @@ def test_nobody_answers_for_another_node_or_in_another_run(place):
 def reply_to(grid, number: str) -> bytes:
     """Wait for the reply to a message, and return its letter."""
     found: list[Message] = []
-    wait_for(lambda: found.extend(grid.pull_messages([number])) or found)
+    wait_for(lambda: found.extend(replies(grid, {number})) or found)
     (reply,) = found
     return unpack(reply.content)[1][:]
 

@@ -11,7 +11,7 @@ from flwr.app import Context, Message
 
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.link import serve
-from turnout.experiment.federation import app_of
+from turnout.experiment.parties import app_of
 
 
 class Turncoat:

@@ -14,8 +14,8 @@ from turnout.engines.flower.states import DiskStates
 from turnout.engines.job import Job
 from turnout.engines.wired import FIRST, Wired
 from turnout.experiment.config import read
-from turnout.experiment.federation import terms_of
 from turnout.experiment.folder import build, session_of
+from turnout.experiment.parties import terms_of
 from turnout.session import Session
 from turnout.wire import decode
 

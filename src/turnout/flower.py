@@ -5,7 +5,7 @@ from pathlib import Path
 from turnout.engines.flower import desk, serverapp
 from turnout.errors import UserError
 from turnout.experiment.config import read
-from turnout.experiment.federation import elsewhere, met, node_of, play, terms_of
+from turnout.experiment.parties import elsewhere, met, node_of, play, terms_of
 
 
 def client_app(file: Path):

@@ -26,7 +26,8 @@ def serve(
 
     with needing_flower():
         from turnout.engines.flower.link import joined
-        from turnout.experiment.federation import met, play, server_at
+        from turnout.experiment.federation import server_at
+        from turnout.experiment.parties import met, play
 
     with joined(server_at(superlink, keys)) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline, patience)

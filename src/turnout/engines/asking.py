@@ -75,7 +75,7 @@ class EngineAsk(Ask):
             self._preview(number, path, method, message)
         key = self.job.seeds.draw(self.round, self.state.draws)
         known = self.state.samplers[number]
-        cohort = sampler.draw(known, key, self.job.population)
+        cohort = self._cohort(sampler, known, key)
         self._drawn.append((cohort, number, known))
         self._learn(number, lambda state: sampler.drawn(state, key))
         zero = jnp.zeros((), "int32")
@@ -90,6 +90,10 @@ class EngineAsk(Ask):
         }
         self._count(Site(path, "draw", cohort.selection), events)
         return cohort
+
+    def _cohort(self, sampler: Sampler, state: PyTree, key) -> Cohort:
+        """Draw a cohort."""
+        return sampler.draw(state, key, self.job.population)
 
     def __call__(self, who, method, message) -> Replies:
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who

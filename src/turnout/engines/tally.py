@@ -1,5 +1,8 @@
 """Counters inside a compiled program: two 32-bit limbs each, which do not overflow."""
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Integer, UInt
@@ -14,6 +17,7 @@ def no_counts(sites: int) -> Counts:
     return jnp.zeros((sites, len(COUNTERS), 2), "uint32")
 
 
+@partial(jax.jit, static_argnames="site")
 def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]]) -> Counts:
     """Return `counts` with `events` added at `site`."""
     more = jnp.stack([jnp.asarray(events.get(name, 0)).astype("uint32") for name in COUNTERS])

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 from turnout.cohort import Cohort
 from turnout.engines.asking import Delivery, EngineAsk, finished
 from turnout.engines.client import JaxClient
-from turnout.engines.compiled import survey
+from turnout.engines.compiled import CompiledAsk, survey
 from turnout.engines.holding import held
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, look, play_round
@@ -25,7 +25,8 @@ from turnout.exchange import Done, Sealed, Weight, local_method, opened
 from turnout.metrics import asked_for
 from turnout.oracles.base import Oracle
 from turnout.privacy import Protection
-from turnout.problem import Problem
+from turnout.problem import Population, Problem
+from turnout.samplers.base import Sampler
 from turnout.seeds import Seeds
 from turnout.stack import Stack
 from turnout.wire import Buffer, copy_leaves, decode, encode
@@ -138,6 +139,9 @@ class WiredAsk(EngineAsk):
         self.versions, self.kept, self.sums = versions, kept, sums
         self._by: Weight | None = None
 
+    def _cohort(self, sampler, state, key):
+        return cohort_of(sampler, state, key, self.job.population)
+
     def _collected(self, replies):
         if self._by is None:
             return replies
@@ -181,7 +185,7 @@ class WiredAsk(EngineAsk):
             Letter(int(k), int(ids[k]), self._header(method, int(ids[k]), weights[k]), bodies[k if own else 0])
             for k in np.flatnonzero(cohort.active)
         ]
-        expected = jax.eval_shape(partial(first_reply, name=method), self.job, self.algorithm, messages[0])
+        expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
         replies, again = self._exchange(letters, expected, np.asarray(losses))
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
@@ -210,6 +214,12 @@ class WiredAsk(EngineAsk):
         self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = self._mark()
 
 
+@jax.jit
+def cohort_of(sampler: Sampler, state: PyTree, key, population: Population) -> Cohort:
+    """Draw a cohort. A loop in a draw would be compiled anew each time outside of a program that is kept."""
+    return sampler.draw(state, key, population)
+
+
 @partial(jax.jit, static_argnames=("name",))
 def first_reply(job: Job, algorithm, message: PyTree, *, name: str) -> PyTree:
     """What client 0 replies to its first message. It is never run: compiled, its shapes are worked out once for all rounds."""
@@ -226,17 +236,27 @@ def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
     return jax.tree.unflatten(structure, [Stack(*pair) for pair in zip(parts, shapes, strict=True)])
 
 
+def only_sums(traced: CompiledAsk, algorithm) -> dict[str, Weight]:
+    """Return what the one sum at each call weighs replies by; `UserError` if `algorithm`, as it was `traced`, needs more."""
+    return weights_of(traced.found.values(), traced.uses, type(algorithm).__name__, "aggregation = 'plain'")
+
+
 class Wired(ABC):
     """Plays rounds of one algorithm on the host, whose clients are elsewhere."""
 
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.every = job, algorithm, every
         traced = survey(job, algorithm)
-        self.sites, name = (*traced.found.values(),), type(algorithm).__name__
-        self.sums = weights_of(self.sites, traced.uses, name, "aggregation = 'plain'") if job.aggregation == "sum" else None
+        self.sites = (*traced.found.values(),)
+        self.sums = only_sums(traced, algorithm) if job.aggregation == "sum" else None
         self.asked = asked_for(metrics)
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
-        self._look = jax.jit(partial(look, job, algorithm, metrics))
+
+        def seen(good: PyTree, progress: Progress, measured: dict | None) -> tuple[Progress, dict]:
+            return look(job, algorithm, metrics, progress._replace(good=good), measured)
+
+        # New good parameters take the memory of the old ones, since a model may be large.
+        self._look = jax.jit(seen, donate_argnames="good")
 
     def play(self, asks: Callable[..., EngineAsk], progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows are written or the round `limit` is reached."""
@@ -245,7 +265,8 @@ class Wired(ABC):
             many = min(self.every, limit - int(progress.round)) if progress.failed < 0 else 0
             for _ in range(many):
                 progress = play_round(asks, self.job, self.algorithm, self.sites, progress)
-            progress, entry = self._look(progress, self._measured(self.algorithm.output(progress.server)))
+            measured = self._measured(self.algorithm.output(progress.server))
+            progress, entry = self._look(progress.good, progress._replace(good=None), measured)
             entries.append(entry)
         return progress, jax.tree.map(lambda *values: np.stack([np.asarray(value) for value in values]), *entries)
 

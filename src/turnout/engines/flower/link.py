@@ -54,8 +54,9 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.supernode import fleet_http_connection
+from google.protobuf.message import DecodeError
 
-from turnout.engines.flower.parts import fetched, push_parts
+from turnout.engines.flower.parts import fetched, push_parts, slim
 from turnout.errors import UserError
 
 POLL = 0.05
@@ -92,8 +93,8 @@ HALVED = (ObjectPullError, ObjectPushError)
 LOST = (httpx.HTTPStatusError, RunNotRunningException, *HALVED)
 """What a node meets whose server or SuperLink was killed."""
 
-MALFORMED = (ValueError, KeyError, TypeError)
-"""What a node meets in a message that is none of Flower's."""
+MALFORMED = (ValueError, KeyError, TypeError, DecodeError)
+"""What is met in a message that is none of Flower's."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,13 @@ def register(server: Server, public_keys: list[bytes]) -> None:
                     raise
 
 
+class SlimGrid(HttpGrid):
+    """Sends small messages in one part."""
+
+    def push_messages(self, messages):
+        return super().push_messages([slim(message) for message in messages])
+
+
 @contextmanager
 def joined(server: Server) -> Iterator[HttpGrid]:
     """Start a run, be its ServerApp inside, and end it."""
@@ -152,7 +160,7 @@ def joined(server: Server) -> Iterator[HttpGrid]:
             if time.monotonic() > end:
                 raise UserError(f"the SuperLink at {server.address} gave the server no run within {PATIENCE:g} s: start again")
             time.sleep(POLL)
-    grid = HttpGrid(server.address, False, server.options["root_certificates"], token=task.token)
+    grid = SlimGrid(server.address, False, server.options["root_certificates"], token=task.token)
     grid._retry_invoker.should_giveup = refused_at_once(grid._retry_invoker.should_giveup)
     grid._runtime_client._interceptors = (knock, *grid._runtime_client._interceptors)
     given = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
@@ -224,8 +232,9 @@ def replies(grid: HttpGrid, asked: set[str]) -> Iterator[Message]:
         head = message_from_proto(told)
         try:
             message = fetched(head, tree, pull)
-        except ObjectPullError as error:
-            message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, str(error)))
+        except (ObjectPullError, *MALFORMED) as error:
+            why = str(error) if isinstance(error, ObjectPullError) else "it is no message of Flower's"
+            message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, why))
         name = head.metadata.message_id
         client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=grid.node, run_id=run, message_object_id=name))
         yield message
@@ -298,6 +307,7 @@ def fetch(connection: tuple, head: Message, tree) -> Message:
 def post(connection: tuple, reply: Message) -> None:
     """Send a reply."""
     _, _, send, *_, push_object, _ = connection
+    reply = slim(reply)
     with no_object_id_recompute():
         reply.metadata.__dict__["_message_id"] = reply.object_id
         missing, session = send(reply, get_object_tree(reply), 0.0)

@@ -4,10 +4,11 @@ import json
 import time
 from collections.abc import Callable
 from mmap import ACCESS_READ, mmap
+from secrets import token_bytes
 from tempfile import TemporaryFile
 from typing import cast
 
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import (
@@ -16,6 +17,8 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_head_values_from_object_content,
 )
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError, inflatable_class_registry
+
+from turnout.engines.flower.letters import NAME
 
 PATIENCE = 15.0
 """Seconds that a part of a message may come after the part before it; then whoever was to send it was killed."""
@@ -37,10 +40,39 @@ def push_parts(objects: dict[str, InflatableObject], push_object_fn: Push, *, ob
             push_object_fn(name, objects[name].deflate())
 
 
+class Slim(Message):
+    """A small letter as one part, without the two that Flower would put around it.
+
+    They would repeat what the announcement of the message says; that no two messages are the same is left to a random number.
+    """
+
+    def __init__(self, message: Message, letter: ConfigRecord):
+        self.__dict__.update(vars(message))
+        self.part = ConfigRecord({**letter, "number": token_bytes(16)}).deflate()
+
+    @property
+    def children(self):
+        return None
+
+    def deflate(self):
+        return self.part
+
+
+def slim(message: Message) -> Message:
+    """Return a message in one part if it holds a small letter and nothing else, and otherwise as it is."""
+    letter = message.content.get(NAME) if message.has_content() and len(message.content) == 1 else None
+    return Slim(message, letter) if isinstance(letter, ConfigRecord) else message
+
+
 def fetched(head: Message, tree: ObjectTree, pull: Pull) -> Message:
     """Return the message of which `head` is all but the content; `ObjectPullError` where a part of that does not come."""
-    # What the first part would say, the head says already.
-    return make_message(head.metadata, cast(RecordDict, _fetch(tree.children[0], pull))) if tree.children else head
+    if head.has_error():
+        return head
+    # What the first of several parts would say, the head says already.
+    content = _fetch(tree.children[0] if tree.children else tree, pull)
+    if isinstance(content, ConfigRecord):
+        content = RecordDict({NAME: content})
+    return make_message(head.metadata, cast(RecordDict, content))
 
 
 def _fetch(tree: ObjectTree, pull: Pull) -> InflatableObject:

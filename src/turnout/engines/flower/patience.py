@@ -43,7 +43,7 @@ def patient(app):
     Who waits for messages has sent all of its own, so that its request is also what wakes the other side. A request that fails
     is tried again: the SuperLink's database may be busy with large messages for longer than Flower waits for it.
     """
-    news = News()
+    news, turn = News(), asyncio.Lock()
 
     async def serve(scope, receive, send):
         if not scope.get("path", "").startswith(SIDES):
@@ -53,7 +53,7 @@ def patient(app):
         while request[-1].get("more_body"):
             request.append(await receive())
         gone = asyncio.ensure_future(receive())
-        ask, path = partial(answered, app, scope, request, gone), scope["path"]
+        ask, path = partial(answered, app, turn, scope, request, gone), scope["path"]
         try:
             answer = await (poll(ask, news, POLLS[path], gone) if path in POLLS else ask())
         finally:
@@ -85,7 +85,7 @@ async def poll(ask: Callable[[], Awaitable[list[dict]]], news: News, side: str, 
             told.cancel()
 
 
-async def answered(app, scope, request: list[dict], gone: asyncio.Future) -> list[dict]:
+async def answered(app, turn: asyncio.Lock, scope, request: list[dict], gone: asyncio.Future) -> list[dict]:
     """Return what `app` answers to a request of which all parts are known; a failure only if it fails again and again."""
     for _ in range(TRIES):
         parts, answer = iter(request), []
@@ -97,7 +97,8 @@ async def answered(app, scope, request: list[dict], gone: asyncio.Future) -> lis
         async def send(part, answer=answer):
             answer.append(part)
 
-        await app({**scope, "state": dict(scope.get("state", {}))}, receive, send)
+        async with turn:
+            await app({**scope, "state": dict(scope.get("state", {}))}, receive, send)
         if answer[0].get("status") != 500:
             break
         await asyncio.sleep(PAUSE)
