@@ -177,9 +177,7 @@ def joined(server: Server) -> Iterator[HttpGrid]:
             f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
         ) from error
     finally:
-        # Of a heart that has stopped, which is an error to Flower, no more is wanted.
-        with suppress(RuntimeError):
-            heart.stop()
+        heart.stop()
         with suppress(RunNotRunningException, httpx.HTTPStatusError):
             grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
@@ -199,17 +197,16 @@ def refused_at_once(should_giveup: Callable[[Exception], bool]) -> Callable[[Exc
 
 
 def beating(grid: HttpGrid) -> Callable[[], bool]:
-    """Return what gives a sign of life of a run. Where none is taken any more it ends its thread; the next request says why."""
+    """Return what gives a sign of life of a run. That none is taken any more is no failure here; the next request says why."""
     client = grid._runtime_client
 
     def beat() -> bool:
-        try:
-            taken = client.SendTaskHeartbeat(SendTaskHeartbeatRequest()).success
-        except httpx.TransportError:
-            return False
-        except (RunNotRunningException, httpx.HTTPStatusError):
-            taken = False
-        return taken or sys.exit()
+        with suppress(RunNotRunningException, httpx.HTTPStatusError):
+            try:
+                client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+            except httpx.TransportError:
+                return False
+        return True
 
     return beat
 

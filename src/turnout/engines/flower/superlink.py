@@ -17,6 +17,7 @@ from pathlib import Path
 
 import uvicorn
 from flwr.common.logger import log
+from flwr.server.superlink.utils import check_abort
 from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
 from flwr.superlink.main import create_app
 from flwr.superlink.servicer.fleet import fleet_handlers
@@ -69,7 +70,7 @@ def lately(check: Callable[..., str | None]) -> Callable[..., str | None]:
 
 def main() -> None:
     """Serve until stopped."""
-    vars(fleet_handlers)["check_abort"] = lately(fleet_handlers.check_abort)
+    fleet_handlers.__dict__["check_abort"] = lately(check_abort)
     secret = Path(sys.argv.pop(1)).read_text().strip()
     quick_layers()
     config = _parse_superlink_lifespan_config()
