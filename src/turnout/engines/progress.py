@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from turnout.engines.asking import EngineAsk, State, strongly_typed
 from turnout.engines.job import Job
@@ -71,14 +71,26 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
     return progress._replace(server=server, round=progress.round + 1, **states)
 
 
-def look(
-    job: Job, algorithm, metrics: tuple[str, ...], progress: Progress, measured: dict | None = None
-) -> tuple[Progress, dict]:
-    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date.
+def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
+    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
+    good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality)
+    x = algorithm.output(progress.server)
+    progress = progress._replace(
+        quality=quality,
+        good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
+        failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
+    )
+    return progress, row(progress, values)
+
+
+def judge(
+    job: Job, algorithm, metrics: tuple[str, ...], server: PyTree, quality: Quality | None, measured: dict | None = None
+) -> tuple[Bool[Array, ""], Quality | None, dict]:
+    """Return whether the parameters are good, what is known of the draws from now on, and the metrics' values.
 
     What was `measured` of f by others is not computed from the rows at hand.
     """
-    x, quality = algorithm.output(progress.server), progress.quality
+    x = algorithm.output(server)
     if measured is None:
         values = evaluate(metrics, job.storage, job.optimum, x, job.test)
     else:
@@ -86,10 +98,9 @@ def look(
     if quality is not None:
         judged = shown(quality, samplers_in(algorithm)[0])
         values |= {name: judged[name] for name in metrics if name in judged}
-    good = healthy(values, x)
-    progress = progress._replace(
-        quality=quality if quality is None else since_row(quality),
-        good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
-        failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
-    )
-    return progress, {"round": progress.round, "counts": progress.counts, **values}
+    return healthy(values, x), quality if quality is None else since_row(quality), values
+
+
+def row(progress: Progress, values: dict) -> dict:
+    """Return a trace row."""
+    return {"round": progress.round, "counts": progress.counts, **values}

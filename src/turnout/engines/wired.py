@@ -18,7 +18,7 @@ from turnout.engines.client import JaxClient
 from turnout.engines.compiled import CompiledAsk, survey
 from turnout.engines.holding import held
 from turnout.engines.job import Job
-from turnout.engines.progress import Progress, look, play_round
+from turnout.engines.progress import Progress, judge, play_round, row
 from turnout.engines.uses import weights_of
 from turnout.errors import UserError
 from turnout.exchange import Done, Sealed, Weight, local_method, opened
@@ -241,6 +241,9 @@ def only_sums(traced: CompiledAsk, algorithm) -> dict[str, Weight]:
     return weights_of(traced.found.values(), traced.uses, type(algorithm).__name__, "aggregation = 'plain'")
 
 
+judged = partial(jax.jit, static_argnames="metrics")(judge)
+
+
 class Wired(ABC):
     """Plays rounds of one algorithm on the host, whose clients are elsewhere."""
 
@@ -251,12 +254,7 @@ class Wired(ABC):
         self.sums = only_sums(traced, algorithm) if job.aggregation == "sum" else None
         self.asked = asked_for(metrics)
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
-
-        def seen(good: PyTree, progress: Progress, measured: dict | None) -> tuple[Progress, dict]:
-            return look(job, algorithm, metrics, progress._replace(good=good), measured)
-
-        # New good parameters take the memory of the old ones, since a model may be large.
-        self._look = jax.jit(seen, donate_argnames="good")
+        self.metrics = metrics
 
     def play(self, asks: Callable[..., EngineAsk], progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play on until `rows` more trace rows are written or the round `limit` is reached."""
@@ -265,10 +263,21 @@ class Wired(ABC):
             many = min(self.every, limit - int(progress.round)) if progress.failed < 0 else 0
             for _ in range(many):
                 progress = play_round(asks, self.job, self.algorithm, self.sites, progress)
-            measured = self._measured(self.algorithm.output(progress.server))
-            progress, entry = self._look(progress.good, progress._replace(good=None), measured)
+            progress, entry = self._look(progress)
             entries.append(entry)
         return progress, jax.tree.map(lambda *values: np.stack([np.asarray(value) for value in values]), *entries)
+
+    def _look(self, progress: Progress) -> tuple[Progress, dict]:
+        """Do as `progress.look`, without a copy of the parameters, which may be a large model."""
+        x = self.algorithm.output(progress.server)
+        good, quality, values = judged(
+            self.job, self.algorithm, self.metrics, progress.server, progress.quality, self._measured(x)
+        )
+        if good:
+            progress = progress._replace(good=x)
+        elif progress.failed < 0:
+            progress = progress._replace(failed=progress.round)
+        return progress._replace(quality=quality), row(progress, values)
 
     @abstractmethod
     def _everyone(self, header: bytes, body: bytes) -> dict[int, Buffer]:
