@@ -65,6 +65,21 @@ def place(tmp_path_factory):
         federation.stop()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def stranger(place, tmp_path_factory):
+    """A node whose key was not registered, and which knocks while the first runs are played."""
+    folder = tmp_path_factory.mktemp("stranger")
+    keys.write_node_key(folder / "key")
+    file = folder / "fedavg.toml"
+    file.write_text(PROBLEM + ALGORITHMS["fedavg"])
+    theirs = ("--superlink", place.server.address, "--authority", place.server.authority)
+    command = ["node", file, "--client", 0, *theirs, "--key", folder / "key", "--states", folder / "states"]
+    words, log = [sys.executable, "-m", "turnout", *map(str, command)], folder / "log"
+    with log.open("w") as out, subprocess.Popen(words, stdout=out, stderr=out, env=environment(folder)) as process:
+        yield process, log
+        process.kill()
+
+
 @contextmanager
 def nodes(federation, name: str, more: str = "", run: str = ""):
     """Nodes for the algorithm `name` inside."""
@@ -182,15 +197,9 @@ def test_only_the_paths_of_nodes_are_open(place):
         httpx.get(f"https://{place.server.address}/health")
 
 
-def test_a_node_with_a_key_that_was_not_registered_is_refused(place, tmp_path):
-    keys.write_node_key(tmp_path / "stranger")
-    file = tmp_path / "fedavg.toml"
-    file.write_text(PROBLEM + ALGORITHMS["fedavg"])
-    command = ["node", file, "--client", 0, "--superlink", place.server.address, "--authority", place.server.authority]
-    command += ["--key", tmp_path / "stranger", "--states", tmp_path / "states"]
-    words = [sys.executable, "-m", "turnout", *map(str, command)]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment(tmp_path))
-    assert ended.returncode != 0 and "2004" in ended.stdout + ended.stderr
+def test_a_node_with_a_key_that_was_not_registered_is_refused(stranger):
+    process, log = stranger
+    assert process.wait(120) != 0 and "2004" in log.read_text()
 
 
 def test_a_node_needs_a_client_of_the_configuration(tmp_path):
