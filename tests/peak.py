@@ -1,4 +1,4 @@
-"""A server in a process of its own, which plays one round with a cohort of SIZE and says what that took.
+"""A server in a process of its own, which plays FILE with cohorts of SIZE and says what that took.
 
 python peak.py FILE ADDRESS FOLDER SIZE
 """
