@@ -18,7 +18,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from commands import turnout
 from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 
-from turnout.engines.flower import keys
+from turnout.engines.flower import keys, link
 from turnout.engines.flower.engine import Flower, Post, meet
 from turnout.engines.flower.link import HEADER, beating, joined
 from turnout.engines.tally import to_ledger
@@ -241,6 +241,16 @@ def test_the_end_of_a_run_that_the_superlink_gave_up_is_no_error(place):
     with pytest.raises(UserError, match="gave the run up: start again"), joined(place.server) as grid:
         over(grid)
         grid.get_node_ids()
+
+
+def test_a_superlink_that_does_not_come_back_is_not_waited_for_without_end(place, monkeypatch):
+    monkeypatch.setattr(link, "AWAY", 1.0)
+    try:
+        with pytest.raises(UserError, match="for 1 s"), joined(place.server) as grid:
+            place.stop(["superlink"])
+            grid.get_node_ids()
+    finally:
+        place.start_superlink()
 
 
 AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'

@@ -65,6 +65,9 @@ POLL = 0.05
 PATIENCE = 60.0
 """Seconds within which the SuperLink has to hand out a run that was started."""
 
+AWAY = 120.0
+"""Seconds for which a server waits for a SuperLink that is gone; a run is kept for a silent server for less."""
+
 KNOCKING = 60.0
 """Seconds for which a node that is refused tries again."""
 
@@ -161,6 +164,7 @@ def joined(server: Server) -> Iterator[HttpGrid]:
                 raise UserError(f"the SuperLink at {server.address} gave the server no run within {PATIENCE:g} s: start again")
             time.sleep(POLL)
     grid = SlimGrid(server.address, False, server.options["root_certificates"], token=task.token)
+    grid._retry_invoker.max_time = AWAY
     grid._retry_invoker.should_giveup = refused_at_once(grid._retry_invoker.should_giveup)
     grid._runtime_client._interceptors = (knock, *grid._runtime_client._interceptors)
     given = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
@@ -176,9 +180,14 @@ def joined(server: Server) -> Iterator[HttpGrid]:
         raise UserError(
             f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
         ) from error
+    except httpx.TransportError as error:
+        grid._retry_invoker.max_time = 0.0
+        raise UserError(
+            f"no SuperLink answered at {server.address} for {AWAY:g} s ({error}): start it, and then this again to go on"
+        ) from error
     finally:
         heart.stop()
-        with suppress(RunNotRunningException, httpx.HTTPStatusError):
+        with suppress(RunNotRunningException, httpx.HTTPStatusError, httpx.TransportError):
             grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
 
