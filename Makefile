@@ -15,7 +15,7 @@ demo: $(BIN)/turnout
 	$(BIN)/turnout compare examples/demo/*.toml --out demo
 
 test: $(BIN)/turnout
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.letters import pack, unpack
 from turnout.engines.flower.link import LOST, POLL, connected, fetch, post
-from turnout.engines.flower.parts import slim
+from turnout.engines.flower.parts import Slim
 from turnout.experiment.parties import app_of
 from turnout.wire import decode, encode
 
@@ -41,8 +41,8 @@ def forged(message: Message, reply: Message, misdeed: str) -> Message:
     if misdeed == "nothing":
         return Message(RecordDict(), reply_to=message)
     if misdeed == "garbled":
-        reply = slim(reply)
-        vars(reply)["part"] = b"ConfigRecord  7\0garbled"
+        reply = Slim(Message(RecordDict(), reply_to=message), ConfigRecord())
+        reply.part = b"ConfigRecord  7\0garbled"
         return reply
     if misdeed == "error":
         return Message(Error(0, "it will not"), reply_to=message)
