@@ -88,7 +88,7 @@ def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[st
             found[name] = apart(session.trace.columns[name], expected.columns[name])
         found["parameters"] = apart(session.trace.x, expected.x)
     kept = terms_of(experiment, built).mark
-    clients, shares = last_states(session, lambda i: states(i) / kept), np.asarray(built.problem.population.weights)
+    clients, shares = last_states(session, lambda i: states(i) / f"{kept}-{i}"), np.asarray(built.problem.population.weights)
     return found | INVARIANTS[type(session.engine.algorithm)](session, clients, shares)
 
 

@@ -46,7 +46,7 @@ def elsewhere(experiment: Experiment, data: Path | None) -> Built:
 
 
 def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
-    """Return one client of `experiment`, whose private states are kept in `folder`."""
+    """Return one client of `experiment`, whose private states are kept in `folder`, in a folder of its own."""
     spec, terms = experiment.run, terms_of(experiment, built)
     if not 0 <= client < built.problem.clients:
         last = built.problem.clients - 1
@@ -55,7 +55,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         job = prepare(built.problem, spec.seeds(), None, None)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
-        node.states = DiskStates(folder / terms.mark, node.first)
+        node.states = DiskStates(folder / f"{terms.mark}-{client}", node.first)
         if experiment.privacy is not None:
             node.protection = experiment.privacy.protection()
     return node
