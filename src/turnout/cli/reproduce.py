@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ from turnout.cli.options import Data, command
 
 Figures = Annotated[list[str] | None, typer.Option("--figure", metavar="NAME", help="A figure such as 2a; may be repeated.")]
 Folder = Annotated[Path | None, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")]
+Scale = Annotated[Literal["small", "paper"] | None, typer.Option("--scale", help="Sizes for two cores, or the paper’s.")]
 Sets = Annotated[str | None, typer.Option("--sets", metavar="A,B", help="Other data sets, or some of feddcd’s.")]
 
 
@@ -24,6 +25,9 @@ def reproduce(
     sets: Sets = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds that each setting is played with, at least.")] = 5,
     one_by_one: Annotated[bool, typer.Option("--one-by-one", help="Time all runs one by one too, not a sample of them.")] = False,
+    scale: Annotated[
+        Literal["small", "paper"] | None, typer.Option("--scale", help="Sizes for two cores, or the paper’s.")
+    ] = None,
     data: Data = None,
 ) -> None:
     """Play the runs of a paper's figures and tables again; without a name, list what can be reproduced."""
@@ -39,7 +43,10 @@ def reproduce(
     from turnout.cli.progress import Interrupted
 
     began, kind = time.perf_counter(), kind_of(paper)
-    plan = kind.plan_of(kind.read_paper(paper), figure or [], sets.split(",") if sets else None, seeds, data)
+    if scale is not None and not hasattr(kind, "SCALES"):
+        raise UserError(f"{paper} is always played at the paper's own scale: leave --scale out")
+    read = kind.read_paper(paper) if scale is None else kind.read_paper(paper, scale)
+    plan = kind.plan_of(read, figure or [], sets.split(",") if sets else None, seeds, data)
     try:
         with watching() as watch:
             done = kind.reproduce(plan, out, watch, command(), one_by_one)

@@ -39,14 +39,36 @@ def quartiles(rows: pl.DataFrame, names: dict[str, str], key: str, x: str, y: st
     return banded(points, list(names.values()), alt.X(f"{x}:Q", title=x), title)
 
 
-def banded(points: list[dict], labels: list[str], x: alt.X, title: str, columns: int = 3) -> Panel:
-    """Draw a line through the "median" of the points of each label, with a band from "low" to "high", on a log axis."""
+def banded(points: list[dict], labels: list[str], x: alt.X, title: str, columns: int = 3, y: alt.Y | None = None) -> Panel:
+    """Draw a line through the "median" of the points of each label, with a band from "low" to "high", on a log axis or on `y`."""
+    y = log_axis([row["median"] for row in points], "median:Q") if y is None else y
     common = alt.Chart(alt.Data(values=points)).encode(x=x, color=colored(labels, columns))
     band = common.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
-    line = common.mark_line(strokeWidth=2).encode(
-        y=log_axis([row["median"] for row in points], "median:Q"), strokeDash=dashed(labels, columns)
-    )
+    line = common.mark_line(strokeWidth=2).encode(y=y, strokeDash=dashed(labels, columns))
     return finished([band, line], title)
+
+
+def compared(runs: pl.DataFrame) -> list[dict]:
+    """Return the quartiles over the seeds of the last `y` that each run had seen at some `x`, up to where the first one ends."""
+    each = [(frame["x"].to_numpy(), frame["y"].to_numpy()) for _, frame in runs.sort("x").group_by("seed", maintain_order=True)]
+    if not each:
+        return []
+    start, end = max(x[0] for x, _ in each), min(x[-1] for x, _ in each)
+    points = np.linspace(start, end, POINTS)
+    values = np.sort([y[np.searchsorted(x, points, side="right") - 1] for x, y in each], axis=0)
+    low, middle, high = (values[int(q * (len(values) - 1))] for q in (0.25, 0.5, 0.75))
+    return [
+        dict(zip(("x", "low", "median", "high"), map(float, row), strict=True))
+        for row in zip(points, low, middle, high, strict=True)
+    ]
+
+
+def client_sizes(sizes: np.ndarray, title: str) -> Panel:
+    """Draw the clients' rows, the largest first."""
+    rows = [{"client": rank, "rows": int(many)} for rank, many in enumerate(sorted(sizes, reverse=True), start=1)]
+    y = log_axis([row["rows"] for row in rows], "rows:Q")
+    dots = alt.Chart(alt.Data(values=rows)).mark_point(filled=True, size=18, opacity=1, color=LIGHT["lines"][0])
+    return finished([dots.encode(x=alt.X("client:Q", title="client, by size"), y=y)], title)
 
 
 def compact(row: dict) -> dict:

@@ -35,7 +35,7 @@ def panel(spec: Panel, paper: Paper, rounds: pl.DataFrame, numbers: Numbers, siz
     if spec.kind == "budgets":
         return against_budget(contenders, numbers)
     if spec.kind == "sizes":
-        return client_sizes(sizes)
+        return client_sizes(sizes, "training rows of each client")
     return errors() if spec.kind == "errors" else estimates()
 
 
@@ -64,14 +64,6 @@ def against_budget(contenders: list[Contender], numbers: Numbers) -> page.Panel:
     tip = [alt.Tooltip("label:N", format="", formatType="toString"), "K:Q", alt.Tooltip("regret:Q", format=".3~g")]
     points = common.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tip)
     return finished([power, common.mark_line(strokeWidth=2), points], "cumulative regret against K, and its slope")
-
-
-def client_sizes(sizes: np.ndarray | None) -> page.Panel:
-    """Draw the clients' rows, the largest first."""
-    rows = [{"client": rank, "rows": int(many)} for rank, many in enumerate(sorted(sizes, reverse=True), start=1)]
-    y = log_axis([row["rows"] for row in rows], "rows:Q")
-    bars = alt.Chart(alt.Data(values=rows)).mark_point(filled=True, size=18, opacity=1, color=LIGHT["lines"][0])
-    return finished([bars.encode(x=alt.X("client:Q", title="client, by size"), y=y)], "training rows of each client")
 
 
 def errors(draws: int = 1000, budgets: tuple[int, ...] = (10, 30)) -> page.Panel:

@@ -1,16 +1,12 @@
 """Figures of a comparison by selections."""
 
 import altair as alt
-import numpy as np
 import polars as pl
 
 from turnout.reproduce import page
-from turnout.reproduce.charts import banded, colored, compact, finished, log_axis
+from turnout.reproduce.charts import banded, colored, compact, compared, finished, log_axis
 from turnout.reproduce.selection.paper import Figure, Panel, Paper, Setup
 from turnout.reproduce.selection.tables import Numbers, spending
-
-GRID = 120
-"""The points at which the runs of a line are compared."""
 
 LEAST = 1e-30
 """What a log axis shows."""
@@ -31,7 +27,7 @@ def drawn(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers) ->
     rows = [
         {"label": label, **row}
         for label, runs in lines(panel, paper, curves.with_columns(x=x.cast(pl.Float64)), numbers)
-        for row in compared(runs)
+        for row in compared(runs.with_columns(y=pl.col("share").clip(LEAST, 1 / LEAST)))
     ]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     named = "queries of the slowest clients" if panel.against == "queries" else "cost"
@@ -52,24 +48,6 @@ def lines(panel: Panel, paper: Paper, curves: pl.DataFrame, numbers: Numbers):
             else:
                 best = numbers.best(problem, name, Setup(paper.below[0], panel.arbitrary)).setting
                 yield title, mine.filter(pl.col("setting") == best)
-
-
-def compared(runs: pl.DataFrame) -> list[dict]:
-    """Return the quartiles over the seeds of the last share that each run had seen at some x, up to where the first one ends."""
-    each = [
-        (frame["x"].to_numpy(), frame["share"].to_numpy()) for _, frame in runs.sort("x").group_by("seed", maintain_order=True)
-    ]
-    if not each:
-        return []
-    start, end = max(x[0] for x, _ in each), min(x[-1] for x, _ in each)
-    points = np.linspace(start, end, GRID)
-    shares = np.array([share[np.searchsorted(x, points, side="right") - 1] for x, share in each])
-    shown = np.sort(np.clip(shares, LEAST, 1 / LEAST), axis=0)
-    low, middle, high = (shown[int(q * (len(shown) - 1))] for q in (0.25, 0.5, 0.75))
-    return [
-        dict(zip(("x", "low", "median", "high"), map(float, row), strict=True))
-        for row in zip(points, low, middle, high, strict=True)
-    ]
 
 
 def constants(paper: Paper, problem: str, steps: pl.DataFrame) -> page.Panel:

@@ -1,0 +1,1 @@
+"""Comparing methods on networks by what it costs to train them."""

@@ -1,0 +1,100 @@
+"""A whole comparison on networks: what has to be played, and what is kept of it already."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from turnout.experiment.folder import Built, build
+from turnout.reproduce.networks.paper import Figure, Goal, Paper
+from turnout.reproduce.networks.play import Task, play
+from turnout.reproduce.parallel import group_by_group, side_by_side
+from turnout.reproduce.store import Kept, Played, Store, Watch, mark_of
+
+FRESH = 1000
+"""The first of the seeds that report what was tuned on seeds 0, 1, ..."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to reproduce on `problems`: figures of a paper, and its tables too where `whole`, reported with `seeds` seeds."""
+
+    paper: Paper
+    figures: list[Figure]
+    whole: bool
+    problems: list[str]
+    seeds: int
+    data: Path | None = None
+
+    def questions(self) -> list[tuple[str, str, Goal, bool]]:
+        """Return the problem, contender and goal of all that is shown, and whether for each number that it goes along."""
+        panels = [panel for figure in self.figures for panel in figure.shown(self.problems)]
+        asked = [
+            (panel.problem, name, goal, panel.kind == "along" and self.paper.contenders[name].along is not None)
+            for panel in panels
+            for goal in panel.goals
+            for name in panel.contenders
+        ]
+        if self.whole:
+            goals = [column.goal for column in self.paper.columns]
+            settings = [self.paper.settings[name] for name in self.problems]
+            asked += [(each.name, name, goal, False) for each in settings for name in each.contenders for goal in goals]
+        return list(dict.fromkeys(asked))
+
+    def tasks(self, tuning: bool, chosen: set[tuple[str, str, str]] | None = None) -> list[Task]:
+        """Return what is played to tune those that have a choice, or, of the settings `chosen`, to report."""
+        paper, found = self.paper, []
+        for problem, name in dict.fromkeys(question[:2] for question in self.questions()):
+            contender = paper.contenders[name]
+            settings = contender.settings()
+            if tuning and len(settings) == 1:
+                continue
+            seeds = range(paper.tuning) if tuning else range(FRESH, FRESH + self.seeds)
+            tasks = [Task(paper.settings[problem], name, contender, values, seed) for values in settings for seed in seeds]
+            found += [task for task in tasks if chosen is None or task.key in chosen]
+        return sorted(found, key=lambda task: self.problems.index(task.setting.name))
+
+
+@dataclass
+class Results(Played):
+    """The rows of all runs (see `play.play`), and their seconds."""
+
+    rows: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def add(self, task: Task, kept: Kept) -> None:
+        super().add(task, kept)
+        self.rows = pl.concat([self.rows, kept.frames["rows"]], how="diagonal_relaxed")
+
+
+class Player:
+    """Plays tasks, each once, and keeps what they leave."""
+
+    def __init__(self, plan: Plan, folder: Path, watch: Watch):
+        self.plan, self.watch, self.store = plan, watch, Store(folder)
+        self.built: dict[str, Built] = {}
+
+    def play(self, tasks: list[Task]) -> Results:
+        """Return the results of `tasks`, playing those that are not kept, one problem after another."""
+        results = Results()
+        group_by_group(tasks, lambda task: task.setting.name, partial(self._play_problem, results=results, many=len(tasks)))
+        return results
+
+    def _play_problem(self, name: str, tasks: list[Task], done: int, results: Results, many: int) -> None:
+        built = self.problem(name)
+
+        def one(task: Task, number: int) -> Kept:
+            check, mark = partial(self.watch, task.label, done + number, many), mark_of(built.digest, task.experiment.to_toml())
+            return self.store.played(task.stem, mark, partial(play, task, built, check))
+
+        side_by_side(tasks, one, results.add)
+
+    def problem(self, name: str) -> Built:
+        """Return a problem, which is the same for all who play on it."""
+        if name not in self.built:
+            setting, contenders = self.plan.paper.settings[name], self.plan.paper.contenders
+            first = setting.contenders[0]
+            self.built[name] = build(
+                setting.experiment(first, contenders[first], contenders[first].settings()[0]), self.plan.data
+            )
+        return self.built[name]
