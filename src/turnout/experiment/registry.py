@@ -12,6 +12,7 @@ TABLES = {
         "multinomial": problems.MultinomialSpec,
         "ridge": problems.RidgeSpec,
         "network": problems.NetworkSpec,
+        "neural": problems.NeuralSpec,
         "log-sum": problems.LogSumSpec,
         "chain": problems.ChainSpec,
         "remote": remote.RemoteSpec,
