@@ -24,7 +24,9 @@ TABLES = {
         "dirichlet": splits.DirichletSplit,
         "two-classes": splits.TwoClassSplit,
         "natural": splits.NaturalSplit,
+        "thinned": splits.ThinnedSplit,
         "power": splits.PowerSplit,
+        "log-normal": splits.LogNormalSplit,
     },
     "sampler": {
         "full": samplers.Full,
