@@ -36,7 +36,7 @@ class DataSpec:
         """Return the problem of one client that has the rows of `held`; features that `trained` lacks are left out."""
         if self.normalize == "columns":
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
-        held = replace(held, features=of_width(held.features, trained.features.shape[1])).normalized(self.normalize)
+        held = alike(held, trained).normalized(self.normalize)
         problem = self.build(held, Split.of([np.arange(held.rows)], held.rows))
         if problem.classifies:
             same_labels(held, trained)
@@ -147,6 +147,19 @@ def same_labels(held: Dataset, trained: Dataset) -> None:
                 f"{held.name} cannot test what {trained.name} trains, since {has.name} has the label {extra[0]}, which "
                 f"{lacks.name} lacks: give a test set with the same labels"
             )
+
+
+def alike(held: Dataset, trained: Dataset) -> Dataset:
+    """Return `held` with features as those of `trained`: images of the same shape, or rows cut or filled to the same width."""
+    if held.images and trained.images:
+        shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (held, trained)]
+        if shapes[0] != shapes[1]:
+            raise UserError(
+                f"{held.name} has images of {shapes[0]} and {trained.name} of {shapes[1]}: test with images of that shape"
+            )
+        return held
+    held = held.flat()
+    return replace(held, features=of_width(held.features, trained.width))
 
 
 def of_width(features, width: int):

@@ -48,4 +48,4 @@ def _kmeans(dataset: Dataset, clusters: int, seed: int) -> np.ndarray:
     with warnings.catch_warnings():
         # Fewer distinct rows than clusters leave a cluster empty, which is reported as an error of its own.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return KMeans(clusters, n_init=10, random_state=seed).fit_predict(dataset.features)
+        return KMeans(clusters, n_init=10, random_state=seed).fit_predict(dataset.flat().features)
