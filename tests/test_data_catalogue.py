@@ -34,7 +34,7 @@ def test_real_sets_are_what_the_catalogue_says(real_data, name):
     if present(name, real_data) is None:
         pytest.skip(f"{name} is not in the folder of the real data sets")
     entry, data = CATALOGUE[name], load(name, real_data)
-    assert data.name == name and data.features.shape == (entry.rows, entry.features)
+    assert data.name == name and (data.rows, data.width) == (entry.rows, entry.features)
     assert np.unique(data.labels).size == entry.classes
     assert checksum(data) == entry.checksum
     assert issparse(data.features) == (entry.remote is not None)

@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAYERS = [
     {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
-    {"exchange", "privacy", "problems"},
+    {"exchange", "privacy", "problems", "models"},
     {"index", "samplers", "strata", "solvers", "theory"},
     {"algorithms", "estimators"},
     {"engines", "metrics", "optimum", "trace"},

@@ -58,6 +58,7 @@ from turnout.problems import Chain as Chain
 from turnout.problems import Logistic as Logistic
 from turnout.problems import Multinomial as Multinomial
 from turnout.problems import Network as Network
+from turnout.problems import Neural as Neural
 from turnout.problems import Quadratic as Quadratic
 from turnout.problems import Remote as Remote
 from turnout.problems import Ridge as Ridge

@@ -12,9 +12,9 @@ from turnout.exchange import Algorithm
 from turnout.faults import Faults
 from turnout.prices import Price
 from turnout.privacy import Privacy
-from turnout.problem import Problem
+from turnout.problem import Precision, Problem
 from turnout.seeds import Seeds
-from turnout.session import MEMORY, Cell, Precision, Session
+from turnout.session import MEMORY, Cell, Session
 from turnout.target import Target
 from turnout.trace import Trace
 
@@ -30,7 +30,7 @@ def run(
     target: Target | None = None,
     metrics: tuple[str, ...] | None = None,
     engine: Literal["compiled", "nodes"] = "compiled",
-    precision: Precision = "double",
+    precision: Precision | None = None,
     aggregation: Aggregation = "plain",
     faults: Faults | None = None,
     privacy: Privacy | None = None,
@@ -40,9 +40,9 @@ def run(
     """Play `rounds` rounds of `algorithm` on `problem` and return the trace, one row every `every` rounds.
 
     `seeds` gives each purpose a seed of its own. `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy
-    of a classifier, the same of `test`, a problem that holds rows to test with, and what `target` asks for. An exchange works on
-    at most `memory` bytes of client data at a time. With `aggregation` "sum", on the engine "nodes", the server gets only
-    weighted sums of replies.
+    of a classifier, the same of `test`, a problem that holds rows to test with, and what `target` asks for. Unless given,
+    `precision` is double, or single for a `Neural`. An exchange works on at most `memory` bytes of client data at a time. With
+    `aggregation` "sum", on the engine "nodes", the server gets only weighted sums of replies.
     """
     session = Session(
         algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,
@@ -103,7 +103,7 @@ def sweep(
     every: int = 1,
     target: Target | None = None,
     metrics: tuple[str, ...] | None = None,
-    precision: Precision = "double",
+    precision: Precision | None = None,
     faults: Faults | None = None,
     test: Problem | None = None,
     memory: int = MEMORY,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from turnout.errors import UserError
 from turnout.records import record, static
 from turnout.rows import row_count, take
+
+Precision = Literal["double", "single"]
 
 
 @record
@@ -60,6 +62,8 @@ class Problem:
     classifies: ClassVar[bool] = False
     twice_differentiable: ClassVar[bool] = True
     remote: ClassVar[bool] = False
+    precision: ClassVar[Precision] = "double"
+    """In which a run is played that does not say otherwise."""
 
     def losses(self, x: PyTree, rows: PyTree) -> Float[Array, " b"]:
         """Return the loss of each of b rows."""

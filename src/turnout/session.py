@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from turnout.faults import Faults
 from turnout.metrics import DIVERGED, NAMES, SAMPLING, TEST
 from turnout.optimum import Optimum, solve
 from turnout.privacy import Privacy
-from turnout.problem import Problem
+from turnout.problem import Precision, Problem
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.seeds import Seeds
 from turnout.solvers import CohortSolver
@@ -32,7 +32,6 @@ from turnout.solvers.own import LocalSolver
 from turnout.target import Target
 from turnout.trace import Trace
 
-Precision = Literal["double", "single"]
 CHUNK_SECONDS = 1.0
 """How long a chunk of rounds should take: what a kill can lose, and how often progress is shown."""
 
@@ -61,7 +60,7 @@ class Session:
         target: Target | None = None,
         metrics: tuple[str, ...] | None = None,
         engine: str | Callable = "compiled",
-        precision: Precision = "double",
+        precision: Precision | None = None,
         aggregation: Aggregation = "plain",
         faults: Faults | None = None,
         privacy: Privacy | None = None,
@@ -76,12 +75,12 @@ class Session:
         if problem.remote and (engine == "compiled" or cells is not None):
             raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
         self.rounds, self.every, self.faults = rounds, every, faults
-        self.precision: Precision = precision
+        self.precision: Precision = precision or problem.precision
         self.label, self.cells = label, cells
         self.metrics = wanted_metrics(problem, target, metrics, test)
         if optimum is None and {"gap", "distance"} & set(self.metrics):
             optimum = solve(problem)
-        with scope(precision):
+        with scope(self.precision):
             algorithm = bind(algorithm, problem, rounds)
             job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
             if aggregation != "plain":

@@ -11,10 +11,11 @@ from turnout.data.splits import ContiguousSplit as ContiguousSplit
 from turnout.data.splits import DirichletSplit as DirichletSplit
 from turnout.data.splits import IidSplit as IidSplit
 from turnout.data.splits import KMeansSplit as KMeansSplit
+from turnout.data.splits import LogNormalSplit as LogNormalSplit
 from turnout.data.splits import NaturalSplit as NaturalSplit
 from turnout.data.splits import PowerSplit as PowerSplit
 from turnout.data.splits import SortedSplit as SortedSplit
 from turnout.data.splits import Split as Split
-from turnout.data.splits import SplitKind as SplitKind
+from turnout.data.splits import ThinnedSplit as ThinnedSplit
 from turnout.data.splits import TwoClassSplit as TwoClassSplit
 from turnout.data.synthetic import synthetic as synthetic

@@ -182,8 +182,8 @@ def _known(entry: Entry, path: Path) -> Dataset:
         dataset = read_mnist(entry.name, path.parent)
     else:
         dataset = replace(read_libsvm(path, entry.features), name=entry.name)
-    if dataset.features.shape != (entry.rows, entry.features):
-        shape = "{} rows and {} features".format(*dataset.features.shape)
+    if (dataset.rows, dataset.width) != (entry.rows, entry.features):
+        shape = f"{dataset.rows} rows and {dataset.width} features"
         raise UserError(f"{path} has {shape}, but {entry.name} has {entry.rows} and {entry.features}: replace the file")
     return dataset
 

@@ -22,7 +22,7 @@ def mnist_files(name: str) -> tuple[str, str]:
 
 
 def read_mnist(name: str, folder: Path) -> Dataset:
-    """Read "mnist" or "mnist.t" from `folder`: features are pixels / 255, `ids` the writers if their file is there."""
+    """Read "mnist" or "mnist.t" from `folder`: features are the images, `ids` the writers if their file is there."""
     images_file, labels_file = (folder / file for file in mnist_files(name))
     images, labels = read_idx(images_file), read_idx(labels_file)
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
@@ -31,7 +31,7 @@ def read_mnist(name: str, folder: Path) -> Dataset:
             "give the images and the labels of the same set"
         )
     writers = _writers(name, folder / WRITERS, labels) if (folder / WRITERS).exists() else None
-    return Dataset(name, images.reshape(len(images), -1) / 255, labels.astype(np.int64), writers)
+    return Dataset(name, images, labels.astype(np.int64), writers)
 
 
 def read_idx(path: Path) -> np.ndarray:

@@ -132,13 +132,19 @@ class Reader:
             problem=problem,
             split=self.split(problem),
             algorithm=self.kind("algorithm", ("algorithm",), sampler=sampler),
-            run=self.plain(RunSpec, ("run",), self.tables.get("run", {})),
+            run=self.run(problem),
             target=self.optional(Target, "target"),
             prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
             faults=self.optional(Faults, "faults"),
             privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
         )
+
+    def run(self, problem) -> RunSpec:
+        """Build how the run goes, in the precision of `problem` where none is given."""
+        given = self.tables.get("run", {})
+        usual = {"precision": getattr(problem, "precision", RunSpec.precision)}
+        return self.plain(RunSpec, ("run",), usual | given if isinstance(given, dict) else given)
 
     def split(self, problem):
         """Build how the rows of `problem` are split, or None where it has no rows to split."""

@@ -8,10 +8,10 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.faults import Faults
 from turnout.prices import Price
-from turnout.problem import Problem
+from turnout.problem import Precision, Problem
 from turnout.report.plan import Described
 from turnout.seeds import Seeds
-from turnout.session import Precision, Session, bind, prepare, scope
+from turnout.session import Session, bind, prepare, scope
 
 
 def describe(experiment: Experiment, problem: Problem) -> Described:
@@ -30,10 +30,10 @@ def foretold(
     seeds: Seeds,
     rounds: int,
     faults: Faults | None = None,
-    precision: Precision = "double",
+    precision: Precision | None = None,
 ) -> Plan:
     """Foretell what `rounds` rounds of `algorithm` on `problem` will send."""
-    with scope(precision):
+    with scope(precision or problem.precision):
         return plan(prepare(problem, seeds, faults, None), bind(algorithm, problem, rounds), rounds)
 
 

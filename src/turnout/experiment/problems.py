@@ -1,7 +1,7 @@
 """How a configuration names a problem: its kind, its data and its constants."""
 
-from dataclasses import replace
-from typing import Literal
+from dataclasses import field, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -11,7 +11,7 @@ from turnout.data.dataset import Dataset
 from turnout.data.quadratics import quadratics
 from turnout.data.splits import Split
 from turnout.errors import UserError
-from turnout.problem import Problem
+from turnout.problem import Precision, Problem
 from turnout.records import Count, Index, NonNegative, Positive, config
 
 
@@ -36,11 +36,16 @@ class DataSpec:
         """Return the problem of one client that has the rows of `held`; features that `trained` lacks are left out."""
         if self.normalize == "columns":
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
-        held = replace(held, features=of_width(held.features, trained.features.shape[1])).normalized(self.normalize)
+        held = alike(held, trained).normalized(self.normalize)
         problem = self.build(held, Split.of([np.arange(held.rows)], held.rows))
-        if problem.classifies:
+        if problem.classifies and self.numbers_labels:
             same_labels(held, trained)
         return problem
+
+    @property
+    def numbers_labels(self) -> bool:
+        """Whether classes are numbered by the labels that there are, so that a test set has to have all of them."""
+        return True
 
     def client_weights(self, split: Split) -> np.ndarray | None:
         return split.sizes.astype(float) if self.weights == "size" else None
@@ -97,6 +102,28 @@ class NetworkSpec(DataSpec):
 
 
 @config
+class NeuralSpec(DataSpec):
+    """A neural network on images: see `problems.Neural.of`; of `hidden` a model says whether it has it."""
+
+    model: str = field(kw_only=True)
+    mu: NonNegative = 0.0
+    classes: Count | None = None
+    shape: list[Count] | None = None
+    hidden: Count | None = None
+
+    precision: ClassVar[Precision] = problems.Neural.precision
+
+    @property
+    def numbers_labels(self) -> bool:
+        return self.classes is None
+
+    def build(self, dataset: Dataset, split: Split) -> Problem:
+        options = {name: getattr(self, name) for name in ("hidden",) if getattr(self, name) is not None}
+        weights = self.client_weights(split)
+        return problems.Neural.of(dataset, split, self.model, self.mu, weights, self.classes, self.shape, **options)
+
+
+@config
 class LogSumSpec:
     """Quadratics with the log-sum penalty, generated with their clients: see `data.quadratics` and `problems.LogSum`."""
 
@@ -147,6 +174,19 @@ def same_labels(held: Dataset, trained: Dataset) -> None:
                 f"{held.name} cannot test what {trained.name} trains, since {has.name} has the label {extra[0]}, which "
                 f"{lacks.name} lacks: give a test set with the same labels"
             )
+
+
+def alike(held: Dataset, trained: Dataset) -> Dataset:
+    """Return `held` with features as those of `trained`: images of the same shape, or rows cut or filled to the same width."""
+    if held.images and trained.images:
+        shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (held, trained)]
+        if shapes[0] != shapes[1]:
+            raise UserError(
+                f"{held.name} has images of {shapes[0]} and {trained.name} of {shapes[1]}: test with images of that shape"
+            )
+        return held
+    held = held.flat()
+    return replace(held, features=of_width(held.features, trained.width))
 
 
 def of_width(features, width: int):

@@ -12,6 +12,7 @@ TABLES = {
         "multinomial": problems.MultinomialSpec,
         "ridge": problems.RidgeSpec,
         "network": problems.NetworkSpec,
+        "neural": problems.NeuralSpec,
         "log-sum": problems.LogSumSpec,
         "chain": problems.ChainSpec,
         "remote": remote.RemoteSpec,
@@ -24,7 +25,9 @@ TABLES = {
         "dirichlet": splits.DirichletSplit,
         "two-classes": splits.TwoClassSplit,
         "natural": splits.NaturalSplit,
+        "thinned": splits.ThinnedSplit,
         "power": splits.PowerSplit,
+        "log-normal": splits.LogNormalSplit,
     },
     "sampler": {
         "full": samplers.Full,

@@ -6,6 +6,7 @@ from turnout.problems.logistic import NonconvexLogistic as NonconvexLogistic
 from turnout.problems.logsum import LogSum as LogSum
 from turnout.problems.multinomial import Multinomial as Multinomial
 from turnout.problems.network import Network as Network
+from turnout.problems.neural import Neural as Neural
 from turnout.problems.quadratic import Quadratic as Quadratic
 from turnout.problems.remote import Remote as Remote
 from turnout.problems.ridge import Ridge as Ridge

@@ -1,0 +1,8 @@
+"""Neural networks whose parameters are the network itself: a pytree of arrays that is called with images [b, h, w, channels]."""
+
+from turnout.models.femnist import FemnistCnn as FemnistCnn
+from turnout.models.mcmahan import McMahanCnn as McMahanCnn
+from turnout.models.perceptron import Perceptron as Perceptron
+
+MODELS = {"femnist-cnn": FemnistCnn, "mcmahan-cnn": McMahanCnn, "perceptron": Perceptron}
+"""By name, what makes a network for images of a shape (h, w, channels): make(shape, classes, key, **options)."""

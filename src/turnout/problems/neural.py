@@ -1,0 +1,114 @@
+"""Image classification by the networks of `turnout.models`."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import signature
+from math import isqrt, prod
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.errors import UserError, unknown
+from turnout.problem import Precision
+from turnout.problems.classifier import Classifier, federate_classes
+from turnout.records import record, static
+
+PIXEL = 255
+"""What a byte is divided by."""
+
+ROWS = 4096
+"""Images that are turned into bytes at once."""
+
+
+@record
+class Neural(Classifier):
+    """A `Classifier` with logits(a) = x(a), where the parameters x are a network: see `turnout.models`.
+
+    Rows are (images [rows, h w channels], labels). Images are numbers, or bytes k that stand for k / 255; `shape` is (h, w,
+    channels) and `options` are what `model` takes further.
+    """
+
+    model: str = static()
+    shape: tuple[int, int, int] = static()
+    options: tuple[tuple[str, Any], ...] = static(default=())
+
+    precision: ClassVar[Precision] = "single"
+
+    @classmethod
+    def of(
+        cls,
+        dataset,
+        split,
+        model: str,
+        mu: float = 0.0,
+        weights=None,
+        classes: int | None = None,
+        shape: Sequence[int] | None = None,
+        **options,
+    ) -> "Neural":
+        """Cut `dataset` into clients; its features are flat images, or images [rows, h, w] or [rows, h, w, channels].
+
+        Of flat images `shape` is (h, w) or (h, w, channels), by default a square of one channel. With `classes` labels are 0,
+        ..., `classes` - 1 as they are; else those that there are, numbered in increasing order. `UserError` where anything
+        does not fit.
+        """
+        parts = federate_classes(dataset, split, weights, classes)
+        images, labels = parts.pop("rows")
+        images, size = flat_images(dataset.name, images, shape)
+        make = maker(model, size, classes=parts["classes"], **options)
+        # Whether images and options fit the model shows without any weights.
+        jax.eval_shape(make, jax.random.key(0))
+        return cls((images, labels), **parts, mu=mu, model=model, shape=size, options=tuple(sorted(options.items())))
+
+    def logits(self, x, features):
+        dtype = jax.tree.leaves(x)[0].dtype
+        images = features.astype(dtype) / jnp.asarray(PIXEL if features.dtype == jnp.uint8 else 1, dtype)
+        return x(images.reshape(-1, *self.shape))
+
+    def start(self, key):
+        """Draw the weights as the model says."""
+        return maker(self.model, self.shape, self.classes, **dict(self.options))(key)
+
+
+def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:
+    """Return what makes the network of a name from a key; `UserError` where there is none, or none with such options."""
+    # Slow to import.
+    from turnout.models import MODELS
+
+    if model not in MODELS:
+        raise unknown("model", model, MODELS)
+    for option in options:
+        if option not in signature(MODELS[model].__init__).parameters:
+            raise UserError(f"model {model!r} has no {option}: leave it out")
+    return partial(MODELS[model], shape, classes, **options)
+
+
+def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndarray, tuple[int, int, int]]:
+    """Return `images` as [rows, h w channels], in bytes where that loses nothing, and their (h, w, channels)."""
+    if not isinstance(images, np.ndarray):
+        raise UserError(f"data set {name} is sparse, but model inputs are images: take problem kind 'network'")
+    if images.ndim > 2:
+        given, images = images.shape[1:], images.reshape(len(images), -1)
+    else:
+        given = (isqrt(images.shape[1]),) * 2
+    size = (*(given if shape is None else shape), 1)[:3]
+    if len(size) != 3 or prod(size) != images.shape[1] or min(size) < 1:
+        raise UserError(
+            f"an image of data set {name} has {images.shape[1]} pixels, which are no {' x '.join(map(str, size))}: "
+            "give shape = [height, width] or [height, width, channels]"
+        )
+    return images if images.dtype == np.uint8 else in_bytes(images), size
+
+
+def in_bytes(images: np.ndarray) -> np.ndarray:
+    """Return k for pixels k / 255 with whole k, [rows, d]; `images` themselves where one is anything else."""
+    bytes_ = np.empty(images.shape, np.uint8)
+    for first in range(0, len(images), ROWS):
+        some = images[first : first + ROWS]
+        whole = np.clip(np.rint(some * PIXEL), 0, PIXEL)
+        if not np.array_equal(whole / PIXEL, some):
+            return images
+        bytes_[first : first + ROWS] = whole
+    return bytes_
