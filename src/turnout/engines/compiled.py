@@ -227,7 +227,7 @@ def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, site
 
     def row(k, packed):
         progress, table = packed
-        many = jnp.where(progress.failed < 0, jnp.clip(limit - progress.round, 0, every), 0)
+        many = jnp.where(progress.over, 0, jnp.clip(limit - progress.round, 0, every))
         progress = lax.fori_loop(0, many, one_round, progress)
         progress, entry = look(job, algorithm, metrics, progress)
         return progress, jax.tree.map(lambda column, value: column.at[k].set(value), table, entry)
