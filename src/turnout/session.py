@@ -83,6 +83,8 @@ class Session:
         with scope(self.precision):
             algorithm = bind(algorithm, problem, rounds)
             job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
+            if target is not None and target.stop:
+                job = replace(job, stop=target)
             if aggregation != "plain":
                 self._refuse_sums(engine)
                 job = replace(job, aggregation=aggregation)
@@ -117,7 +119,7 @@ class Session:
     def play(self) -> Iterator["Session"]:
         """Play to the end, yielding after each chunk."""
         many = 1
-        while self._written < self.rows and any(trace.diverged is None for trace in self.traces):
+        while self._written < self.rows and not all(trace.over for trace in self.traces):
             # The first row looks at the start, before any round is played.
             limit = self.rounds if self._written else 0
             many = min(many, PLACES, self.rows - self._written) if self._written else 1
@@ -192,17 +194,21 @@ class Session:
             rows = table if self.cells is None else {name: column[k] for name, column in table.items()}
             if trace.diverged is not None:
                 rows = {name: column[rows["round"] < trace.diverged] for name, column in rows.items()}
+            if trace.met is not None:
+                # What is played on for other cells repeats the last row.
+                new = rows["round"] > (trace.columns["round"][-1] if len(trace) else -1)
+                rows = {name: column[new][: 1 + np.searchsorted(rows["round"][new], trace.met)] for name, column in rows.items()}
             trace.extend(rows)
             if not len(trace):
                 raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
             self._refuse_counts(trace.ledger.totals())
 
     def _mark_models(self) -> None:
-        """Hand the last good parameters, and the round of divergence if there is one, to the traces."""
+        """Hand the last good parameters, and the round that ended the run early if there is one, to the traces."""
         good = jax.tree.map(np.asarray, self.progress.good)
         for k, trace in enumerate(self.traces):
-            failed = int(np.atleast_1d(self.progress.failed)[k])
-            trace.diverged = None if failed < 0 else failed
+            failed, met = (int(np.atleast_1d(end)[k]) for end in (self.progress.failed, self.progress.met))
+            trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
 
     def _refuse_counts(self, totals: dict[str, int]) -> None:

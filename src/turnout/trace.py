@@ -17,7 +17,8 @@ from turnout.target import Target
 class Trace:
     """The rows of one run so far, and its parameters `x` after the last of them.
 
-    `columns` holds "round", "counts" [rows, sites, counters, 2] and one array for each metric.
+    It ended before its last round where it `diverged`, or `met` the target that was to end it, in that round. `columns` holds
+    "round", "counts" [rows, sites, counters, 2] and one array for each metric.
     """
 
     sites: tuple[Site, ...]
@@ -25,6 +26,7 @@ class Trace:
     target: Target | None = None
     x: PyTree = None
     diverged: int | None = None
+    met: int | None = None
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
@@ -44,6 +46,11 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.columns["round"]) if self.columns else 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the run ended before its last round."""
+        return self.diverged is not None or self.met is not None
 
     @property
     def ledger(self) -> Ledger:

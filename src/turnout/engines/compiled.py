@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import get_opaque_trace_state
 
 from turnout.engines.asking import EngineAsk, finished, strongly_typed
 from turnout.engines.client import JaxClient
@@ -37,7 +36,7 @@ class CompiledAsk(EngineAsk):
         super().__init__(*arguments)
         self.uses: dict[str, set[str]] = {}
         self.drawn_by: dict[str, tuple[Sampler | None, str | None]] = {}
-        self._trace = get_opaque_trace_state()
+        self._trace = trace_state()
 
     def draw(self, sampler, method=None, message=None):
         self._stay_in_trace()
@@ -109,10 +108,10 @@ class CompiledAsk(EngineAsk):
 
     def _resume(self, state, outside):
         super()._resume(state, outside)
-        self._trace = get_opaque_trace_state()
+        self._trace = trace_state()
 
     def _stay_in_trace(self):
-        if get_opaque_trace_state() != self._trace:
+        if trace_state() != self._trace:
             raise UserError(LEAK.format(name=type(self.algorithm).__name__))
 
     def _run_clients(self, cohort, method, message, losses):
@@ -144,6 +143,14 @@ class CompiledAsk(EngineAsk):
             lambda old, new: old.at[target].set(new.astype(old.dtype), mode="drop"), self.state.clients, states
         )
         self.state = self.state._replace(clients=clients)
+
+
+def trace_state():
+    """Return what tells apart the traces that JAX is in the midst of."""
+    # Slow to import.
+    from jax.extend.core import get_opaque_trace_state
+
+    return get_opaque_trace_state()
 
 
 def look_up(clients, cohort):
@@ -220,7 +227,7 @@ def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, site
 
     def row(k, packed):
         progress, table = packed
-        many = jnp.where(progress.failed < 0, jnp.clip(limit - progress.round, 0, every), 0)
+        many = jnp.where(progress.over, 0, jnp.clip(limit - progress.round, 0, every))
         progress = lax.fori_loop(0, many, one_round, progress)
         progress, entry = look(job, algorithm, metrics, progress)
         return progress, jax.tree.map(lambda column, value: column.at[k].set(value), table, entry)

@@ -10,6 +10,7 @@ from turnout.optimum import Optimum
 from turnout.privacy import Protection
 from turnout.records import record, static
 from turnout.seeds import Seeds
+from turnout.target import Target
 
 Aggregation = Literal["plain", "sum"]
 """What the server gets of the replies to an exchange: each of them, or only their weighted sum."""
@@ -21,7 +22,7 @@ class Job:
 
     A cohort is computed `chunk` clients at a time.
 
-    `judged` tells whether all clients' replies are computed too, to judge the draws by.
+    `judged` tells whether all clients' replies are computed too, to judge the draws by; at the target `stop` the run ends.
     """
 
     storage: Blocks | Tiles
@@ -32,6 +33,7 @@ class Job:
     test: Blocks | Tiles | None
     chunk: int = static()
     judged: bool = static(default=False)
+    stop: Target | None = None
     aggregation: Aggregation = static(default="plain")
     protection: Protection | None = None
 

@@ -19,7 +19,7 @@ from turnout.samplers.base import samplers_in
 class Progress(NamedTuple):
     """Server, sampler and client states, counters, how good the draws were, rounds played, last good parameters.
 
-    `failed` is the round of divergence, or -1.
+    `failed` is the round of divergence, `met` that in which the target was met that ends the run, or -1.
     """
 
     server: PyTree
@@ -30,6 +30,12 @@ class Progress(NamedTuple):
     round: Any
     good: PyTree
     failed: Any
+    met: Any
+
+    @property
+    def over(self) -> Any:
+        """Whether no further round is to be played."""
+        return (self.failed >= 0) | (self.met >= 0)
 
 
 def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
@@ -55,6 +61,7 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
         round=jnp.zeros((), "int32"),
         good=algorithm.output(server),
         failed=jnp.full((), -1, "int32"),
+        met=jnp.full((), -1, "int32"),
     )
     # The compiled engine is given its progress for good, so that no two parts of it may share memory.
     return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
@@ -80,7 +87,15 @@ def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> t
         good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
         failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
     )
-    return progress, row(progress, values)
+    return ended(job, progress, values), row(progress, values)
+
+
+def ended(job: Job, progress: Progress, values: dict) -> Progress:
+    """Return the progress with `met` brought up to date."""
+    if job.stop is None:
+        return progress
+    met = job.stop.met(values[job.stop.metric]) & ~progress.over
+    return progress._replace(met=jnp.where(met, progress.round, progress.met))
 
 
 def judge(

@@ -14,8 +14,8 @@ from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.errors import UserError, unknown
 
-BATCH = 1 if jax.default_backend() == "cpu" else 64
-"""Cells computed side by side: on a CPU one after another is as fast, since cells with fewer steps wait for the others."""
+BATCH = 64
+"""Cells computed side by side; on a CPU one after another is as fast, since cells with fewer steps wait for the others."""
 
 
 class Swept:
@@ -76,7 +76,7 @@ def _advance(job: Job, cells, leaves, limit, rows, every, *, structure, swept, *
         *cell, progress = cell
         return advance(*_cell(job, leaves, swept, structure, *cell), progress, limit, rows, every, **options)
 
-    return lax.map(one, cells, batch_size=BATCH)
+    return lax.map(one, cells, batch_size=1 if jax.default_backend() == "cpu" else BATCH)
 
 
 def set_leaves(node, settings: dict[str, float]):

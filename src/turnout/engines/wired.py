@@ -18,7 +18,7 @@ from turnout.engines.client import JaxClient
 from turnout.engines.compiled import CompiledAsk, survey
 from turnout.engines.holding import held
 from turnout.engines.job import Job
-from turnout.engines.progress import Progress, judge, play_round, row
+from turnout.engines.progress import Progress, ended, judge, play_round, row
 from turnout.engines.uses import weights_of
 from turnout.errors import UserError
 from turnout.exchange import Done, Sealed, Weight, local_method, opened
@@ -260,7 +260,7 @@ class Wired(ABC):
         """Play on until `rows` more trace rows are written or the round `limit` is reached."""
         entries = []
         for _ in range(rows):
-            many = min(self.every, limit - int(progress.round)) if progress.failed < 0 else 0
+            many = 0 if progress.over else min(self.every, limit - int(progress.round))
             for _ in range(many):
                 progress = play_round(asks, self.job, self.algorithm, self.sites, progress)
             progress, entry = self._look(progress)
@@ -277,7 +277,8 @@ class Wired(ABC):
             progress = progress._replace(good=x)
         elif progress.failed < 0:
             progress = progress._replace(failed=progress.round)
-        return progress._replace(quality=quality), row(progress, values)
+        progress = ended(self.job, progress._replace(quality=quality), values)
+        return progress, row(progress, values)
 
     @abstractmethod
     def _everyone(self, header: bytes, body: bytes) -> dict[int, Buffer]:

@@ -27,7 +27,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "device": jax.devices()[0].device_kind,
         "command": command,
-        "status": "finished" if trace.diverged is None else "diverged",
+        "status": "diverged" if trace.diverged is not None else "finished" if trace.met is None else "stopped at the target",
         "diverged": trace.diverged,
         "seeds": {
             "run": experiment.run.seed,

@@ -5,7 +5,6 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigvalsh_tridiagonal
 
 from turnout.errors import UserError
 from turnout.problem import Constants, Population, Problem
@@ -52,6 +51,9 @@ class Chain(Problem):
 
     def constants(self):
         """mu_i and L_i are the extreme eigenvalues of the tridiagonal Hessian of f_i."""
+        # Slow to import.
+        from scipy.linalg import eigvalsh_tridiagonal
+
         forms = [eigvalsh_tridiagonal(links[:-1] + links[1:], -links[1:-1]) for links in self.rows]
         eigenvalues = 2 * self.stiffness * np.array(forms) + self.mu
         return Constants(eigenvalues[:, 0], eigenvalues[:, -1])

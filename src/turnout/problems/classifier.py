@@ -5,7 +5,6 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, PyTree
 
 from turnout.errors import UserError
@@ -31,6 +30,9 @@ class Classifier(Problem):
         raise UserError(f"{type(self).__name__} has no logits(self, x, features): write them")
 
     def losses(self, x, rows):
+        # Slow to import.
+        import optax
+
         features, labels = rows
         return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features), labels)
 

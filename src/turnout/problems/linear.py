@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.sparse import hstack
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from turnout.errors import UserError
 from turnout.problem import Population, Problem
@@ -47,5 +46,8 @@ def _top(a) -> float:
         gram = a.T @ a if a.shape[1] < a.shape[0] else a @ a.T
         gram = gram if isinstance(gram, np.ndarray) else gram.toarray()
         return float(np.linalg.eigvalsh(gram)[-1])
+    # Slow to import.
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     gram = LinearOperator((a.shape[1], a.shape[1]), matvec=lambda v: a.T @ (a @ v), dtype=float)
     return float(eigsh(gram, k=1, return_eigenvectors=False, v0=np.ones(a.shape[1]))[0])

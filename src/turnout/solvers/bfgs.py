@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Bool, Float
 
 from turnout.records import Count, record, static
@@ -69,4 +68,7 @@ class Lbfgs(LineSearch):
         return memory, jnp.where(jnp.isfinite(state.value), -jnp.asarray(step), self.descent(phi, new.gradient))
 
     def _lbfgs(self):
+        # Slow to import.
+        import optax
+
         return optax.scale_by_lbfgs(memory_size=self.pairs)

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from turnout.errors import UserError
 from turnout.problem import Problem
@@ -192,6 +191,9 @@ def _norm(product: Callable, width: int) -> float:
     first = product(start)
     if width == 1 or not first.any():
         return float(np.linalg.norm(first) / np.linalg.norm(start))
+    # Slow to import.
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     operator = LinearOperator((width, width), matvec=product, dtype=float)
     return float(abs(eigsh(operator, k=1, which="LM", v0=start, tol=TOLERANCE, return_eigenvectors=False)[0]))
 
