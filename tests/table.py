@@ -1,7 +1,7 @@
 """The algorithms and problems that every conformance test goes through: add a row, get all tests."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 import turnout as t
 from turnout.data.dataset import Dataset
 from turnout.data.splits import DirichletSplit, Split
+from turnout.engines.swept import set_leaves
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Row:
 
 LOCAL = t.own.Gradient(lr=0.02, steps=3, tolerance=0.0)
 """A client's own solver, which takes the same steps whatever the rounding."""
+
+SGD = t.optimisers.Sgd(lr=0.05)
 
 ROWS = [
     Row("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=3), {"lr": 0.02}, 1, (1, 1), 0, 3),
@@ -107,6 +110,35 @@ ROWS = [
     Row("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), {"lr": 0.5}, 1, (1, 1), 0, None),
     # Loose enough that rounding does not decide how many steps a client takes.
     Row("fedprox-sppm", lambda s: t.FedProxSppm(s, 0.5, 2, t.own.Bfgs(tolerance=1e-3)), {"gamma": 0.7}, 2, (1, 1), 0, None),
+    Row(
+        "fedopt",
+        lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.05), steps=3),
+        {"steps": 2},
+        1,
+        (1, 1),
+        0,
+        3,
+    ),
+    Row(
+        "mimelite",
+        lambda s: t.MimeLite(s, optimiser=t.optimisers.Adam(0.05), steps=3),
+        {"optimiser.lr": 0.02},
+        1,
+        (3, 2),
+        0,
+        4,
+        bytes_down=4,
+    ),
+    Row(
+        "sppm-fedlamb",
+        lambda s: t.Sppm(s, t.solvers.FedLamb(lr=0.05, batch=3, steps=2), gamma=0.5, inner=2),
+        {"gamma": 1.0},
+        2,
+        (3, 2),
+        0,
+        2 * 2,
+        bytes_down=8 + 1,
+    ),
     Row("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=3, option="I"), {"lr": 0.01}, 1, (2, 2), 0, 4),
 ]
 
@@ -190,4 +222,4 @@ PROBLEMS = {"quadratic": quadratic, "logistic": logistic, "network": network}
 
 def with_leaves(algorithm: t.Algorithm, leaves: dict) -> t.Algorithm:
     """Return the algorithm with other hyper-parameters."""
-    return replace(algorithm, **leaves)
+    return set_leaves(algorithm, leaves)

@@ -16,7 +16,7 @@ LAYERS = [
     {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
     {"exchange", "privacy", "problems", "models"},
-    {"index", "samplers", "strata", "solvers", "theory"},
+    {"index", "optimisers", "samplers", "strata", "solvers", "theory", "training"},
     {"algorithms", "estimators"},
     {"engines", "metrics", "optimum", "trace"},
     {"session", "api"},

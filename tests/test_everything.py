@@ -43,6 +43,8 @@ kind = """
 LOCAL = 'solver = { kind = "gradient", lr = 0.05, steps = 20, tolerance = 0.0 }'
 """A client's own solver, which takes the same steps whatever the rounding."""
 
+SGD = "optimiser = { kind = 'sgd', lr = 0.05 }"
+
 ALGORITHMS = {
     "accfeddcd": f"{LOCAL}",
     "ce-lgd": "lr = 0.05\nsteps = 3",
@@ -50,14 +52,19 @@ ALGORITHMS = {
     "fedavg-sppm": f"gamma = 1.0\nalpha = 0.5\n{LOCAL}",
     "feddcd": f"{LOCAL}",
     "feddyn": f"gamma = 1.0\n{LOCAL}",
+    "fedlamb": "lr = 0.01\nbatch = 8\nepochs = 2",
+    "fedopt": f"{SGD}\nserver_optimiser = {{ kind = 'fedyogi', lr = 0.05 }}\nbatch = 8\nsteps = 3",
     "fedprox": "lr = 0.05\nsteps = 3\nmu = 0.7",
     "fedprox-sppm": f"gamma = 1.0\ninner = 2\n{LOCAL}",
     "fedred": "lam = 1.0\nsmoothness = 5.0",
+    "fedspeed": f"{SGD}\ngamma = 1.0\nsteps = 3",
     "fedvarp": 'lr = 0.05\nsteps = 3\nmemory = "clients"',
     "gd": "lr = 0.05",
     "icgm": 'estimator = "rg-saga"\nlam = 1.0\nprobability = 0.3',
     "mbgd": "lr = 0.05",
     "mblocalgd": "lr = 0.05\nsteps = 3",
+    "mime": f"{SGD}\nsteps = 3",
+    "mimelite": "optimiser = { kind = 'adam', lr = 0.05 }\nsteps = 3",
     "mimemvr": "lr = 0.05\nsteps = 3\nmomentum = 0.2",
     "point-saga": f"gamma = 1.0\n{LOCAL}",
     "saber-full": f"lam = 1.0\n{LOCAL}",

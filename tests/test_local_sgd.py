@@ -143,7 +143,7 @@ def test_only_drawn_clients_are_charged():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"steps": 2, "batch": 4, "epochs": 1}, "takes either steps, on all rows, or batch and epochs"),
+        ({"steps": 2, "batch": 4, "epochs": 1}, "takes either steps, on all rows or on batches, or epochs"),
         ({"steps": 2, "epochs": 1}, "takes either steps"),
         ({"batch": 4}, "needs both batch"),
         ({"epochs": 2}, "needs both batch"),

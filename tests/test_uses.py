@@ -20,6 +20,7 @@ from turnout.session import bind, prepare
 from turnout.wire import decode
 
 SUMS = {"fedavg", "fedavg-sppm", "feddyn", "fedprox", "fedprox-sppm", "gd"}
+SUMS |= {"fedlamb", "fedopt", "fedspeed", "mime", "mimelite"}
 SUMS |= {"mbgd", "mimemvr", "point-saga", "saber-partial", "scaffold", "scaffold-sag"}
 """Those of `EACH_KIND` whose server takes one sum of the replies to each call; there `mblocalgd` has a sampler that learns, and
 `sppm` a solver that looks at each client's curvature."""

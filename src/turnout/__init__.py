@@ -1,19 +1,26 @@
 """turnout: federated optimization that counts what communication costs."""
 
+from turnout import optimisers as optimisers
+from turnout import solvers as solvers
 from turnout.algorithms import AccFedDcd as AccFedDcd
 from turnout.algorithms import CeLgd as CeLgd
 from turnout.algorithms import FedAvg as FedAvg
 from turnout.algorithms import FedAvgSppm as FedAvgSppm
 from turnout.algorithms import FedDcd as FedDcd
 from turnout.algorithms import FedDyn as FedDyn
+from turnout.algorithms import FedLamb as FedLamb
+from turnout.algorithms import FedOpt as FedOpt
 from turnout.algorithms import FedProx as FedProx
 from turnout.algorithms import FedProxSppm as FedProxSppm
 from turnout.algorithms import FedRed as FedRed
+from turnout.algorithms import FedSpeed as FedSpeed
 from turnout.algorithms import FedVarp as FedVarp
 from turnout.algorithms import Gd as Gd
 from turnout.algorithms import Icgm as Icgm
 from turnout.algorithms import MbGd as MbGd
 from turnout.algorithms import MbLocalGd as MbLocalGd
+from turnout.algorithms import Mime as Mime
+from turnout.algorithms import MimeLite as MimeLite
 from turnout.algorithms import MimeMvr as MimeMvr
 from turnout.algorithms import PointSaga as PointSaga
 from turnout.algorithms import SaberFull as SaberFull
@@ -102,6 +109,7 @@ from turnout.solvers import Aicn as Aicn
 from turnout.solvers import Bfgs as Bfgs
 from turnout.solvers import CohortSolver as CohortSolver
 from turnout.solvers import ConjugateGradient as ConjugateGradient
+from turnout.solvers import Descent as Descent
 from turnout.solvers import GradientDescent as GradientDescent
 from turnout.solvers import Lbfgs as Lbfgs
 from turnout.solvers import LocalGd as LocalGd

@@ -15,6 +15,7 @@ Positive = typing.Annotated[float, at.Gt(0)]
 NonNegative = typing.Annotated[float, at.Ge(0)]
 Fraction = typing.Annotated[float, at.Gt(0), at.Le(1)]
 Share = typing.Annotated[float, at.Ge(0), at.Le(1)]
+Proper = typing.Annotated[float, at.Ge(0), at.Lt(1)]
 Count = typing.Annotated[int, at.Ge(1)]
 Index = typing.Annotated[int, at.Ge(0)]
 

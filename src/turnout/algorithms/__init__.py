@@ -22,3 +22,8 @@ from turnout.algorithms.scaffnew import Scaffnew as Scaffnew
 from turnout.algorithms.scaffold import Scaffold as Scaffold
 from turnout.algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from turnout.algorithms.sppm import Sppm as Sppm
+from turnout.algorithms.training import FedLamb as FedLamb
+from turnout.algorithms.training import FedOpt as FedOpt
+from turnout.algorithms.training import FedSpeed as FedSpeed
+from turnout.algorithms.training import Mime as Mime
+from turnout.algorithms.training import MimeLite as MimeLite

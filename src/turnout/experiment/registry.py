@@ -1,10 +1,20 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, estimators, prices, samplers, solvers
+from turnout import algorithms, estimators, optimisers, prices, samplers, solvers
 from turnout.data import splits
 from turnout.experiment import problems, remote
 from turnout.samplers import probabilities
 from turnout.solvers import own
+
+FIRST_ORDER = {
+    "adagrad": optimisers.Adagrad,
+    "adam": optimisers.Adam,
+    "apollo": optimisers.Apollo,
+    "fedadagrad": optimisers.FedAdagrad,
+    "fedadam": optimisers.FedAdam,
+    "fedyogi": optimisers.FedYogi,
+    "sgd": optimisers.Sgd,
+}
 
 TABLES = {
     "problem": {
@@ -70,14 +80,19 @@ TABLES = {
         "fedavg-sppm": algorithms.FedAvgSppm,
         "feddcd": algorithms.FedDcd,
         "feddyn": algorithms.FedDyn,
+        "fedlamb": algorithms.FedLamb,
+        "fedopt": algorithms.FedOpt,
         "fedprox": algorithms.FedProx,
         "fedprox-sppm": algorithms.FedProxSppm,
         "fedred": algorithms.FedRed,
+        "fedspeed": algorithms.FedSpeed,
         "fedvarp": algorithms.FedVarp,
         "gd": algorithms.Gd,
         "icgm": algorithms.Icgm,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
+        "mime": algorithms.Mime,
+        "mimelite": algorithms.MimeLite,
         "mimemvr": algorithms.MimeMvr,
         "point-saga": algorithms.PointSaga,
         "saber-full": algorithms.SaberFull,
@@ -115,6 +130,12 @@ TABLES = {
         "localgd": solvers.LocalGd,
         "localnewton": solvers.LocalNewton,
         "sketch": solvers.Sketch,
+        "descent": solvers.Descent,
+        "fedlamb": solvers.FedLamb,
+        "fedopt": solvers.FedOpt,
+        "fedspeed": solvers.FedSpeed,
+        "mime": solvers.Mime,
+        "mimelite": solvers.MimeLite,
     },
     "local solver": {
         "adam": own.Adam,
@@ -124,8 +145,11 @@ TABLES = {
         "newton-cg": own.NewtonCg,
         "per-class": own.PerClass,
         "sgd": own.Sgd,
+        "stochastic": own.Stochastic,
         "svrg": own.Svrg,
     },
+    "optimiser": {**FIRST_ORDER, "oasis": optimisers.Oasis},
+    "server_optimiser": FIRST_ORDER,
     "price": {
         "rounds": prices.Rounds,
         "hierarchical": prices.Hierarchical,

@@ -10,5 +10,11 @@ from turnout.solvers.local import LocalGd as LocalGd
 from turnout.solvers.local import LocalNewton as LocalNewton
 from turnout.solvers.newton import Aicn as Aicn
 from turnout.solvers.newton import Newton as Newton
+from turnout.solvers.optimised import Descent as Descent
 from turnout.solvers.scaffnew import Scaffnew as Scaffnew
 from turnout.solvers.sketch import Sketch as Sketch
+from turnout.solvers.training import FedLamb as FedLamb
+from turnout.solvers.training import FedOpt as FedOpt
+from turnout.solvers.training import FedSpeed as FedSpeed
+from turnout.solvers.training import Mime as Mime
+from turnout.solvers.training import MimeLite as MimeLite

@@ -1,5 +1,6 @@
 """What every cohort solver is: a record that minimises a proximal subproblem by exchanges with one cohort."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -61,15 +62,19 @@ class CohortSolver:
     needs_hessian: ClassVar[bool] = False
     """Whether clients are asked for second derivatives."""
 
+    needs_smoothness: ClassVar[bool] = True
+    """Whether L has to be known."""
+
     def bind(self, problem) -> "CohortSolver":
         """Return this solver with the constants of `problem` where none were given."""
         name = type(self).__name__
         if self.needs_hessian:
             check_twice_differentiable(self, problem)
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
-        if self.smoothness is None and constants is None:
+        if self.smoothness is None and constants is None and self.needs_smoothness:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
-        smoothness = float(constants.smoothness.max()) if self.smoothness is None else self.smoothness
+        known = math.inf if constants is None else float(constants.smoothness.max())
+        smoothness = known if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
         return replace(self, smoothness=smoothness, convexity=float(constants.convexity.min()) if constants else 0.0)

@@ -10,4 +10,5 @@ from turnout.solvers.own.quasi import Bfgs as Bfgs
 from turnout.solvers.own.quasi import Lbfgs as Lbfgs
 from turnout.solvers.own.stochastic import Adam as Adam
 from turnout.solvers.own.stochastic import Sgd as Sgd
+from turnout.solvers.own.stochastic import Stochastic as Stochastic
 from turnout.solvers.own.svrg import Svrg as Svrg

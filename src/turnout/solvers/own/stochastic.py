@@ -4,56 +4,81 @@ from abc import abstractmethod
 from typing import Any
 
 import jax
+from jax.flatten_util import ravel_pytree
 
+from turnout import optimisers
+from turnout.optimisers import Optimiser
+from turnout.optimisers.base import diagonal
 from turnout.records import Count, Positive, record, static
+from turnout.solvers.base import check_twice_differentiable
 from turnout.solvers.own.base import Found, LocalSolver
 
 
-@record
 class Passes(LocalSolver):
     """`epochs` passes over the client's shuffled rows, each step with the gradient of phi on the next `batch` of them."""
 
-    lr: Positive
+    batch: Any
+    epochs: Any
+
+    @abstractmethod
+    def chosen(self) -> Optimiser:
+        """Return the optimiser that turns gradients into steps."""
+
+    def search(self, phi):
+        optimiser = self.chosen()
+
+        def step(batch, carry):
+            (w, state), part = carry, phi.of(batch)
+            x, gradient = phi.unravel(w), phi.unravel(part.grad(w))
+
+            def curvature(number):
+                key = jax.random.fold_in(jax.random.fold_in(phi.client.key, number), 1)
+                return diagonal(lambda v: phi.unravel(part.hvp(w, ravel_pytree(v)[0])), x, key)
+
+            x, state = optimiser.step(x, gradient, state, curvature)
+            return ravel_pytree(x)[0], state
+
+        first = phi.start, optimiser.start(phi.unravel(phi.start))
+        (w, _), batches = phi.client.passes(phi.client.key, self.epochs, self.batch, step, first)
+        return Found(w, None, optimiser.queries * batches)
+
+
+@record
+class Stochastic(Passes):
+    """`epochs` passes of steps of any `optimiser`, begun anew, with the gradients of phi on batches of `batch` shuffled rows."""
+
+    optimiser: Optimiser
     batch: Count = static()
     epochs: Count
 
-    @abstractmethod
-    def optimiser(self) -> Any:
-        """Return the optax transformation that turns gradients into steps."""
+    def bind(self, problem):
+        if self.optimiser.needs_hessian:
+            check_twice_differentiable(self.optimiser, problem)
+        return self
 
-    def search(self, phi):
-        optimiser = self.optimiser()
-
-        def step(batch, state):
-            w, memory = state
-            gradient = phi.of(batch).grad(w)
-            # The library mixes types.
-            with jax.numpy_dtype_promotion("standard"):
-                change, memory = optimiser.update(gradient, memory, w)
-            return w + change, memory
-
-        first = phi.start, optimiser.init(phi.start)
-        (w, _), batches = phi.client.passes(phi.client.key, self.epochs, self.batch, step, first)
-        return Found(w, None, batches)
+    def chosen(self):
+        return self.optimiser
 
 
 @record
 class Sgd(Passes):
     """w <- w - lr grad phi_B(w), `epochs` times over the batches B of `batch` shuffled rows."""
 
-    def optimiser(self):
-        # Slow to import.
-        import optax
+    lr: Positive
+    batch: Count = static()
+    epochs: Count
 
-        return optax.sgd(self.lr)
+    def chosen(self):
+        return optimisers.Sgd(self.lr)
 
 
 @record
 class Adam(Passes):
     """Adam (Kingma and Ba, 2015, Algorithm 1) with the gradients of phi on batches of `batch` shuffled rows, `epochs` times."""
 
-    def optimiser(self):
-        # Slow to import.
-        import optax
+    lr: Positive
+    batch: Count = static()
+    epochs: Count
 
-        return optax.adam(self.lr)
+    def chosen(self):
+        return optimisers.Adam(self.lr)

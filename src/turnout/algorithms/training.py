@@ -1,0 +1,67 @@
+"""Algorithms of local training: rounds of `turnout.training`, each with a cohort of its own."""
+
+from typing import NamedTuple
+
+from jaxtyping import PyTree
+
+from turnout import training
+from turnout.exchange import Algorithm, if_any
+from turnout.records import record
+from turnout.samplers import Sampler
+from turnout.training import LocalTraining, Meeting
+
+
+class Server(NamedTuple):
+    """The parameters x, and what the server keeps beside them."""
+
+    x: PyTree
+    memory: PyTree
+
+
+@record
+class Trained(LocalTraining, Algorithm):
+    """Means are over those who answered, as in practice."""
+
+    sampler: Sampler
+
+    def bind(self, problem):
+        return self.fitted(problem)
+
+    def client_state(self, x):
+        return self.local_state(x)
+
+    def start(self, ask, x):
+        return Server(x, self.begin(x))
+
+    def output(self, server):
+        return server.x
+
+    def round(self, ask, server):
+        meeting = Meeting(ask, self.sampler, lambda replies: replies.mean())
+        new = Server(*self.play(meeting, *server))
+        return if_any(meeting.replies, new, server)
+
+
+@record
+class FedOpt(training.FedOpt, Trained):
+    __doc__ = training.FedOpt.__doc__
+
+
+@record
+class MimeLite(training.MimeLite, Trained):
+    __doc__ = training.MimeLite.__doc__
+
+
+@record
+class Mime(training.Mime, Trained):
+    __doc__ = training.Mime.__doc__
+
+
+@record
+class FedSpeed(training.FedSpeed, Trained):
+    __doc__ = training.FedSpeed.__doc__
+
+
+@record
+class FedLamb(training.FedLamb, Trained):
+    __doc__ = training.FedLamb.__doc__

@@ -1,0 +1,65 @@
+"""What every optimiser is: a record of hyper-parameters that turns gradients into steps."""
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from turnout.arithmetic import positive
+from turnout.errors import UserError
+from turnout.exchange import norm
+from turnout.records import Positive, record
+
+Curvature = Callable[[Int[Array, ""]], PyTree]
+"""Of the number of a step, 0 for the first: z * (H z) for the Hessian H at x and signs z that are random in each step."""
+
+
+@record
+class Optimiser:
+    """x <- x - lr d, the direction d being made of the gradients g so far, with `clip` = c each times min(1, c / |g|).
+
+    |g| is over all leaves of the parameters.
+    """
+
+    lr: Positive
+    clip: Positive | None = field(default=None, kw_only=True)
+
+    needs_hessian: ClassVar[bool] = False
+    """Whether steps need a `Curvature`, for one more query each."""
+
+    @property
+    def queries(self) -> int:
+        """The oracle queries that a step needs."""
+        return 1 + self.needs_hessian
+
+    def start(self, x: PyTree) -> Any:
+        """Return what is kept before the first step, a pytree of arrays."""
+        return None
+
+    def step(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None = None) -> tuple[PyTree, Any]:
+        """Return x after a step with the `gradient` at x, and what is kept."""
+        if self.clip is not None:
+            share = jnp.minimum(1, self.clip / positive(norm(gradient)))
+            gradient = jax.tree.map(lambda g: share.astype(g.dtype) * g, gradient)
+        return self.move(x, gradient, state, curvature)
+
+    def move(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None) -> tuple[PyTree, Any]:
+        """Return what `step` does, for a gradient that is clipped already."""
+        raise UserError(f"{type(self).__name__} has no move(self, x, gradient, state, curvature): write one")
+
+
+def diagonal(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> PyTree:
+    """Return z * (H z), whose mean is H's diagonal (Hutchinson), with random signs z [d]; `hvp` gives H z: one query."""
+    z = signs(x, key)
+    return jax.tree.map(jnp.multiply, z, hvp(z))
+
+
+def signs(x: PyTree, key) -> PyTree:
+    """Return +1 or -1 with equal chance in each place of the parameters x."""
+    leaves, structure = jax.tree.flatten(x)
+    keys = jax.random.split(key, len(leaves))
+    drawn = [jax.random.rademacher(key, jnp.shape(leaf), leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, drawn)

@@ -1,0 +1,73 @@
+"""Optimisers of optax."""
+
+from abc import abstractmethod
+from typing import Any
+
+import jax
+
+from turnout.arithmetic import add
+from turnout.optimisers.base import Optimiser
+from turnout.records import NonNegative, Positive, Proper, record
+
+
+@record
+class Optax(Optimiser):
+    """An optimiser that optax has."""
+
+    @abstractmethod
+    def transformation(self) -> Any:
+        """Return the optax transformation of gradients into steps."""
+
+    def start(self, x):
+        return self.transformation().init(x)
+
+    def move(self, x, gradient, state, curvature):
+        # The library mixes types.
+        with jax.numpy_dtype_promotion("standard"):
+            step, state = self.transformation().update(gradient, state, x)
+        return add(x, step), state
+
+
+@record
+class Sgd(Optax):
+    """x <- x - lr g, or with `momentum` = beta m <- beta m + g and x <- x - lr m."""
+
+    momentum: Proper | None = None
+
+    def transformation(self):
+        # Slow to import.
+        import optax
+
+        return optax.sgd(self.lr, self.momentum)
+
+
+@record
+class Adam(Optax):
+    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2,
+
+    x <- x - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) for t = 1, 2, ...: Kingma and Ba (2015, Algorithm 1).
+    """
+
+    beta1: Proper = 0.9
+    beta2: Proper = 0.999
+    epsilon: NonNegative = 1e-8
+
+    def transformation(self):
+        # Slow to import.
+        import optax
+
+        return optax.adam(self.lr, self.beta1, self.beta2, self.epsilon)
+
+
+@record
+class Adagrad(Optax):
+    """v <- v + g^2, x <- x - lr g / sqrt(v + epsilon), v = `initial` at first (Duchi et al., 2011, Figure 1, diagonal)."""
+
+    initial: NonNegative = 0.1
+    epsilon: Positive = 1e-7
+
+    def transformation(self):
+        # Slow to import.
+        import optax
+
+        return optax.adagrad(self.lr, self.initial, self.epsilon)
