@@ -17,7 +17,7 @@ Metric = Literal["accuracy", "test_accuracy", "value", "test_value"]
 
 @config
 class Contender:
-    """A method: its algorithm and sampler (the problem's own where there is none), and the numbers its `grid` goes through.
+    """A method: what its tables have that the problem's lack or have otherwise, and the numbers its `grid` goes through.
 
     `along` is the one of these that figures may go along, and that is therefore not tuned there.
     """
@@ -25,6 +25,7 @@ class Contender:
     title: str
     algorithm: dict
     sampler: dict | None = None
+    problem: dict | None = None
     grid: dict[str, list[int | float]] | None = None
     along: str | None = None
     role: Literal["paper", "baseline", "beyond"] = "baseline"
@@ -115,7 +116,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Setting:
-    """A problem with the tables of its configuration but for the algorithm, and who plays on it."""
+    """A problem with the tables that all configurations on it share, and who plays on it."""
 
     name: str
     title: str
@@ -124,11 +125,10 @@ class Setting:
 
     def experiment(self, name: str, contender: Contender, values: dict[str, float]) -> Experiment:
         """Return what `contender`, called `name`, plays here with the `values` of its grid."""
-        algorithm = contender.algorithm
+        own = {key: getattr(contender, key) or {} for key in ("algorithm", "sampler", "problem")}
+        tables = merged(self.tables, own)
         for key, value in values.items():
-            algorithm = merged(algorithm, nested(key.split("."), value))
-        sampler = contender.sampler or self.tables["sampler"]
-        tables = self.tables | {"algorithm": algorithm, "sampler": sampler}
+            tables = merged(tables, nested(["algorithm", *key.split(".")], value))
         return Reader(f"{name} on {self.name}", "", tables).experiment(f"{self.name}-{name}")
 
 
@@ -199,12 +199,12 @@ def at_scale(tables: dict, scale: str) -> dict:
 
 
 def merged(tables: dict, more: dict) -> dict:
-    """Return `tables` with the values of `more`, table by table; a table of another kind takes the place of the old one."""
+    """Return `tables` with the values of `more`, table by table; a grid or a table of another kind takes the old one's place."""
     found = dict(tables)
     for key, value in more.items():
         old = found.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
-        found[key] = merged(old, value) if both and key != "grid" else value
+        both = isinstance(old, dict) and isinstance(value, dict) and key != "grid"
+        found[key] = merged(old, value) if both and len({value.get("kind"), old.get("kind"), None}) <= 2 else value
     return found
 
 

@@ -72,7 +72,7 @@ class Player:
 
     def __init__(self, plan: Plan, folder: Path, watch: Watch):
         self.plan, self.watch, self.store = plan, watch, Store(folder)
-        self.built: dict[str, Built] = {}
+        self._built: dict[tuple[str, str], Built] = {}
 
     def play(self, tasks: list[Task]) -> Results:
         """Return the results of `tasks`, playing those that are not kept, one problem after another."""
@@ -81,20 +81,21 @@ class Player:
         return results
 
     def _play_problem(self, name: str, tasks: list[Task], done: int, results: Results, many: int) -> None:
-        built = self.problem(name)
+        for task in tasks:
+            self.problem(name, task.name)
 
         def one(task: Task, number: int) -> Kept:
-            check, mark = partial(self.watch, task.label, done + number, many), mark_of(built.digest, task.experiment.to_toml())
-            return self.store.played(task.stem, mark, partial(play, task, built, check))
+            built, check = self.problem(name, task.name), partial(self.watch, task.label, done + number, many)
+            return self.store.played(task.stem, mark_of(built.digest, task.experiment.to_toml()), partial(play, task, built, check))
 
         side_by_side(tasks, one, results.add)
 
-    def problem(self, name: str) -> Built:
-        """Return a problem, which is the same for all who play on it."""
-        if name not in self.built:
-            setting, contenders = self.plan.paper.settings[name], self.plan.paper.contenders
-            first = setting.contenders[0]
-            self.built[name] = build(
-                setting.experiment(first, contenders[first], contenders[first].settings()[0]), self.plan.data
-            )
-        return self.built[name]
+    def problem(self, name: str, who: str | None = None) -> Built:
+        """Return a problem as `who` plays it, by default the first of its contenders: the same for all that do not change it."""
+        setting, contenders = self.plan.paper.settings[name], self.plan.paper.contenders
+        own = contenders[who or setting.contenders[0]].problem
+        if (name, repr(own)) not in self._built:
+            first = next(each for each in setting.contenders if contenders[each].problem == own)
+            experiment = setting.experiment(first, contenders[first], contenders[first].settings()[0])
+            self._built[name, repr(own)] = build(experiment, self.plan.data)
+        return self._built[name, repr(own)]

@@ -18,11 +18,18 @@ def judged(paper: Paper, numbers: Numbers, claim: Claim) -> str:
     goal = next(column.goal for column in paper.columns if column.title == claim.column)
     own, rival = (numbers.entry(claim.problem, name, goal) for name in (claim.own, claim.rival))
     titles = [paper.contenders[name].title for name in (claim.own, claim.rival)]
+    where, metric = paper.settings[claim.problem].title, NAMES[goal.metric]
+    if goal.level is None:
+        better = own.mean > rival.mean if goal.upwards else own.mean < rival.mean
+        return (
+            f"On {where}, the best {metric} of {titles[0]} is {cost(own)} and of {titles[1]} {cost(rival)} ({len(own.costs)} seeds): "
+            f"that the first is better {'holds' if better else 'does not hold'}."
+        )
     met = "met" if own.mean <= claim.factor * rival.least else "not met"
     at_most = "" if math.isfinite(rival.mean) else "at most "
     ratio = f"{at_most}{number(own.mean / rival.least)}" if math.isfinite(own.mean) else "not known"
     return (
-        f"On {paper.settings[claim.problem].title}, {aim(numbers.known(claim.problem, goal))} costs {titles[0]} {cost(own)} and "
+        f"On {where}, {aim(numbers.known(claim.problem, goal))} costs {titles[0]} {cost(own)} and "
         f"{titles[1]} {cost(rival)} ({priced(goal.price)}, {len(own.costs)} seeds), a ratio of {ratio}: the bar of "
         f"{claim.factor:g} is {met}."
     )
