@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from turnout.engines.quality import NAMES as SAMPLING
 from turnout.engines.storage import objective, over_rows, total
 from turnout.optimum import Optimum
+from turnout.problem import right_sum
 
 TEST = ("test_value", "test_accuracy")
 NAMES = ("value", "gap", "gradient", "distance", "accuracy", *TEST, *SAMPLING)
@@ -59,7 +60,7 @@ def derive(names: tuple[str, ...], measured: dict, optimum: Optimum | None, x: P
 
 def accuracy(storage, x: PyTree) -> Float[Array, ""]:
     """The share of rows that x classifies rightly, clients weighted by lambda."""
-    return over_rows(storage, lambda rows, share: share @ storage.problem.correct(x, rows))
+    return over_rows(storage, lambda rows, share: right_sum(storage.problem, x, rows, share))
 
 
 def squared_norm(tree: PyTree) -> Float[Array, ""]:

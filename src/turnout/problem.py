@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.errors import UserError
@@ -14,6 +15,9 @@ from turnout.records import record, static
 from turnout.rows import row_count, take
 
 Precision = Literal["double", "single"]
+
+WHOLE = 65536
+"""Rows that are passed over at once, unless the problem says otherwise."""
 
 
 @record
@@ -86,6 +90,21 @@ class Problem:
         return self.population.count
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes that the results between a row and its loss take, where these are many; 0 where they do not matter."""
+        return 0
+
+    @property
+    def together(self) -> int:
+        """How many rows are passed over at once at most."""
+        return WHOLE
+
+    @property
+    def mixes_rows(self) -> bool:
+        """Whether the loss of a row depends on the others at hand; then `losses` and `correct` are told which are `counted`."""
+        return False
+
+    @property
     def sizes(self) -> Int[np.ndarray, " n"]:
         """n_i, the rows of each client."""
         return np.diff(self.offsets)
@@ -120,7 +139,35 @@ class Constants(NamedTuple):
 
 def row_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r losses_r(x) over a batch of b rows."""
-    return weights @ problem.losses(x, rows)
+    return weights @ _of_rows(problem, problem.losses, x, rows, weights)
+
+
+def right_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+    """sum_r weights_r correct_r(x) over a batch of b rows."""
+    return weights @ _of_rows(problem, problem.correct, x, rows, weights)
+
+
+def _of_rows(problem: Problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
+    # Rows without weight fill places up, and have no say in what rows have in common.
+    return function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
+
+
+def in_parts(problem: Problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
+    """Sum `part(rows, weights)` over b rows of one client, at most `problem.together` of them at a time."""
+    count, together = weights.size, problem.together
+    if count <= together:
+        return part(rows, weights)
+    steps = -(-count // together)
+    # Where rows mix it matters which ones are together, and what a client's rows were filled up to should not.
+    size = together if problem.mixes_rows else -(-count // steps)
+
+    def step(k, sums):
+        index = k * size + jnp.arange(size)
+        inside, index = index < count, jnp.minimum(index, count - 1)
+        return jax.tree.map(jnp.add, sums, part(take(rows, index), jnp.where(inside, weights[index], 0)))
+
+    empty = jax.eval_shape(lambda: part(take(rows, jnp.arange(size)), weights[:size]))
+    return lax.fori_loop(0, steps, step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
 
 
 def derivative(order: str, f: Callable) -> Callable:

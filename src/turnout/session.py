@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from turnout.engines.client import serial
 from turnout.engines.compiled import PLACES, Compiled, survey
 from turnout.engines.job import Aggregation, Job
 from turnout.engines.nodes import Nodes
@@ -243,9 +245,11 @@ def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMOR
     kind = jnp.result_type(float)
     storage = store(problem)
     per_client = storage.bytes_per_client()
+    if not serial():
+        per_client += 2 * problem.row_bytes * min(int(problem.sizes.max()), problem.together)
     job = Job(
         storage=storage,
-        start=problem.start(jax.random.key(seeds.model)),
+        start=finite(problem.start(jax.random.key(seeds.model))),
         seeds=seeds,
         faults=faults,
         optimum=optimum,
@@ -254,6 +258,14 @@ def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMOR
         judged=judged,
     )
     return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
+
+
+def finite(start: PyTree) -> PyTree:
+    """Return first parameters as they are; `UserError` where one is NaN or infinite."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(start):
+        if not np.all(np.isfinite(leaf)):
+            raise UserError(f"the first parameters{jax.tree_util.keystr(path)} hold NaN or infinity: start from finite numbers")
+    return start
 
 
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:

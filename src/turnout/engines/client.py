@@ -10,7 +10,7 @@ from jax.custom_batching import sequential_vmap
 from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Client
-from turnout.problem import Problem, derivative, row_sum
+from turnout.problem import Problem, derivative, in_parts, row_sum
 from turnout.rows import take
 from turnout.samplers.permutation import shuffled
 
@@ -90,24 +90,47 @@ class JaxClient(Client):
 
 
 class RowsOracle:
-    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b]."""
+    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b].
 
-    def __init__(self, problem: Problem, rows, weights, size):
+    A `batch` stays together where its rows mix; otherwise what is too large is passed over in parts.
+    """
+
+    def __init__(self, problem: Problem, rows, weights, size, batch: bool = False):
         self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
+        self._whole = weights.size <= problem.together or (batch and problem.mixes_rows)
 
     def __call__(self, order, x, *v):
-        def f(y):
-            return row_sum(self._problem, y, self._rows, self._weights) + self._problem.regulariser(y)
+        # What lies between rows and losses would else be there for a whole cohort at once.
+        return one_by_one(lambda: self._sum(order, x, *v)) if self._problem.row_bytes else self._sum(order, x, *v)
 
-        return derivative(order, f)(x, *v)
+    def _sum(self, order, x, *v):
+        problem = self._problem
+
+        def part(rows, weights, rest=lambda y: 0.0):
+            return derivative(order, lambda y: row_sum(problem, y, rows, weights) + rest(y))(x, *v)
+
+        if self._whole:
+            return part(self._rows, self._weights, problem.regulariser)
+        rest = derivative(order, problem.regulariser)(x, *v)
+        return jax.tree.map(jnp.add, in_parts(problem, self._rows, self._weights, part), rest)
 
     def at(self, numbers, weights) -> "RowsOracle":
         """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
-        return RowsOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"))
+        return RowsOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+
+
+def serial() -> bool:
+    """Whether what is computed at once takes as long as one after another."""
+    return jax.default_backend() == "cpu"
 
 
 def one_by_one(f: Callable):
-    """Return f(), computed place by place where a cohort is a `vmap` axis, so that nobody goes as many steps as the slowest."""
+    """Return f(), computed place by place where a cohort is a `vmap` axis, so that nobody goes as many steps as the slowest.
+
+    An accelerator is better off with all places at once.
+    """
+    if not serial():
+        return f()
     program, shapes = jax.make_jaxpr(f, return_shape=True)()
     run = sequential_vmap(lambda *inputs: eval_jaxpr(program.jaxpr, inputs))
     return jax.tree.unflatten(jax.tree.structure(shapes), run(*program.consts))

@@ -14,7 +14,7 @@ from turnout.engines.owned import OwnClient
 from turnout.exchange import Client, Done, local_method
 from turnout.oracles.base import Oracle
 from turnout.privacy import Protection
-from turnout.problem import Problem
+from turnout.problem import Problem, in_parts, right_sum
 from turnout.rows import row_count, take
 from turnout.wire import copy_leaves
 
@@ -86,7 +86,8 @@ def _measure(problem, weights, x, *, names) -> dict[str, PyTree]:
     oracle = _oracle(problem, weights)
     found = _measured(JaxClient(0, None, None, oracle), names, x)
     if "accuracy" in names:
-        found["accuracy"] = weights @ problem.correct(x, take(problem.rows, jnp.arange(weights.size)))
+        rows = take(problem.rows, jnp.arange(weights.size))
+        found["accuracy"] = in_parts(problem, rows, weights, lambda rows, weights: right_sum(problem, x, rows, weights))
     return found
 
 

@@ -19,9 +19,6 @@ from turnout.rows import is_sparse, row_count, take
 PADDING = 1.75
 """Blocks are used while padding every client to the largest needs at most so many times the rows there are."""
 
-WHOLE = 65536
-"""Rows that an evaluation of f passes over at once."""
-
 
 @record
 class Blocks:
@@ -41,6 +38,12 @@ class Blocks:
     def flat(self) -> PyTree:
         """All rows [n s, ...], in the order of `row_share`."""
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.problem.rows)
+
+    @property
+    def bounds(self) -> Int[Array, " bounds"]:
+        """Where each client's rows begin and end among all."""
+        size = row_count(self.flat()) // self.problem.clients
+        return jnp.arange(self.problem.clients + 1) * size
 
     def bytes_per_client(self) -> int:
         return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
@@ -62,7 +65,7 @@ class BlocksOracle(RowsOracle):
     def at(self, numbers, weights):
         # From all clients' rows, so that this client's need not be copied first.
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._blocks.problem.rows)
-        return RowsOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+        return RowsOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 @record
@@ -87,6 +90,11 @@ class Tiles:
         """All rows, in the order of `row_share`."""
         return self.problem.rows
 
+    @property
+    def bounds(self) -> Int[Array, " bounds"]:
+        """Where each client's rows begin and end among all."""
+        return jnp.asarray(self.starts)
+
     def bytes_per_client(self) -> int:
         return 0
 
@@ -106,7 +114,7 @@ class TilesOracle:
     def at(self, numbers, weights) -> RowsOracle:
         """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
         rows = take(self._tiles.problem.rows, self._first + numbers.astype(self._first.dtype))
-        return RowsOracle(self._tiles.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+        return RowsOracle(self._tiles.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 def store(problem: Problem) -> Blocks | Tiles:
@@ -116,8 +124,10 @@ def store(problem: Problem) -> Blocks | Tiles:
     largest, rows = int(sizes.max()), int(sizes.sum())
     if n * largest > PADDING * rows or any(map(is_sparse, leaves)):
         tile = int(np.clip(2 ** np.ceil(np.log2(np.median(sizes))), 8, 256))
+        # Where rows mix it matters which ones are together.
+        tile = problem.together if problem.mixes_rows else min(tile, problem.together)
         starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
-        return Tiles(problem, starts, problem.row_share, tile=tile, lanes=max(1, 1024 // tile))
+        return Tiles(problem, starts, problem.row_share, tile=tile, lanes=max(1, min(1024, problem.together) // tile))
     inside = np.arange(largest) < sizes[:, None]
     index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
     equal = bool(inside.all())
@@ -140,21 +150,25 @@ def objective(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
 
 
 def over_rows(storage: Blocks | Tiles, part) -> Any:
-    """Sum `part(rows, share)` over all rows, at most WHOLE of them at a time."""
-    rows, share = storage.flat(), jnp.asarray(storage.row_share)
+    """Sum `part(rows, share)` over all rows, at most `problem.together` of them at a time; of one client where rows mix."""
+    rows, share, problem = storage.flat(), jnp.asarray(storage.row_share), storage.problem
     count = row_count(rows)
-    steps = -(-count // WHOLE)
-    size = -(-count // steps)
-    if steps == 1 and not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
-        return part(rows, share)
+    if count <= problem.together and not problem.mixes_rows:
+        if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
+            return part(rows, share)
+    bounds = storage.bounds if problem.mixes_rows else jnp.array([0, count])
+    size = problem.together if problem.mixes_rows else -(-count // -(-count // problem.together))
+    parts = (bounds[1:] - bounds[:-1] + size - 1) // size
+    ends = jnp.cumsum(parts, dtype=bounds.dtype)
 
     def step(k, sums):
-        index = k * size + jnp.arange(size)
-        weights = jnp.where(index < count, share[jnp.minimum(index, count - 1)], 0)
-        return jax.tree.map(jnp.add, sums, part(take(rows, jnp.minimum(index, count - 1)), weights))
+        owner = jnp.searchsorted(ends, k, side="right")
+        index = bounds[owner] + (k - (ends - parts)[owner]) * size + jnp.arange(size, dtype=bounds.dtype)
+        inside, index = index < bounds[owner + 1], jnp.minimum(index, count - 1)
+        return jax.tree.map(jnp.add, sums, part(take(rows, index), jnp.where(inside, share[index], 0)))
 
     empty = jax.eval_shape(lambda: part(take(rows, jnp.arange(size)), share[jnp.arange(size)]))
-    return lax.fori_loop(0, steps, step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
+    return lax.fori_loop(0, ends[-1], step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
 
 
 @functools.cache

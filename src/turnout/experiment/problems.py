@@ -103,13 +103,14 @@ class NetworkSpec(DataSpec):
 
 @config
 class NeuralSpec(DataSpec):
-    """A neural network on images: see `problems.Neural.of`; of `hidden` a model says whether it has it."""
+    """A neural network on images: see `problems.Neural.of`; which of `hidden` and `norm` there are depends on the model."""
 
     model: str = field(kw_only=True)
     mu: NonNegative = 0.0
     classes: Count | None = None
     shape: list[Count] | None = None
     hidden: Count | None = None
+    norm: Literal["group", "batch"] | None = None
 
     precision: ClassVar[Precision] = problems.Neural.precision
 
@@ -118,7 +119,7 @@ class NeuralSpec(DataSpec):
         return self.classes is None
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        options = {name: getattr(self, name) for name in ("hidden",) if getattr(self, name) is not None}
+        options = {name: getattr(self, name) for name in ("hidden", "norm") if getattr(self, name) is not None}
         weights = self.client_weights(split)
         return problems.Neural.of(dataset, split, self.model, self.mu, weights, self.classes, self.shape, **options)
 

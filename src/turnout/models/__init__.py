@@ -3,6 +3,14 @@
 from turnout.models.femnist import FemnistCnn as FemnistCnn
 from turnout.models.mcmahan import McMahanCnn as McMahanCnn
 from turnout.models.perceptron import Perceptron as Perceptron
+from turnout.models.residual import Residual as Residual
+from turnout.models.residual import residual_6, resnet_18
 
-MODELS = {"femnist-cnn": FemnistCnn, "mcmahan-cnn": McMahanCnn, "perceptron": Perceptron}
+MODELS = {
+    "femnist-cnn": FemnistCnn,
+    "mcmahan-cnn": McMahanCnn,
+    "perceptron": Perceptron,
+    "residual-6": residual_6,
+    "resnet-18": resnet_18,
+}
 """By name, what makes a network for images of a shape (h, w, channels): make(shape, classes, key, **options)."""

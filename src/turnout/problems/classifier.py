@@ -29,19 +29,21 @@ class Classifier(Problem):
         """Return the logits of b feature rows."""
         raise UserError(f"{type(self).__name__} has no logits(self, x, features): write them")
 
-    def losses(self, x, rows):
+    def losses(self, x, rows, **counted):
         # Slow to import.
         import optax
 
         features, labels = rows
-        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features), labels)
+        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features, **counted), labels)
 
     def regulariser(self, x):
         return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))
 
-    def correct(self, x, rows):
+    def correct(self, x, rows, **counted):
         features, labels = rows
-        return (jnp.argmax(self.logits(x, features), axis=-1).astype(labels.dtype) == labels).astype(jnp.result_type(float))
+        return (jnp.argmax(self.logits(x, features, **counted), axis=-1).astype(labels.dtype) == labels).astype(
+            jnp.result_type(float)
+        )
 
 
 def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | None = None) -> dict:

@@ -1,7 +1,7 @@
 """Image classification by the networks of `turnout.models`."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from math import isqrt, prod
 from typing import Any, ClassVar
@@ -17,6 +17,15 @@ from turnout.records import record, static
 
 PIXEL = 255
 """What a byte is divided by."""
+
+WORK = 2**26
+"""Bytes of results between rows and logits, of as many rows as are passed over at once."""
+
+LARGE = ("concatenate", "dot_general")
+"""Operations whose results are counted; those of others, patches and products apart, are fused with them."""
+
+GROUP = 64
+"""Rows that have statistics in common where all rows of a client are passed over: so many, in their order."""
 
 ROWS = 4096
 """Images that are turned into bytes at once."""
@@ -62,14 +71,51 @@ class Neural(Classifier):
         jax.eval_shape(make, jax.random.key(0))
         return cls((images, labels), **parts, mu=mu, model=model, shape=size, options=tuple(sorted(options.items())))
 
-    def logits(self, x, features):
+    def logits(self, x, features, **counted):
         dtype = jax.tree.leaves(x)[0].dtype
         images = features.astype(dtype) / jnp.asarray(PIXEL if features.dtype == jnp.uint8 else 1, dtype)
-        return x(images.reshape(-1, *self.shape))
+        return x(images.reshape(-1, *self.shape), **counted)
 
     def start(self, key):
         """Draw the weights as the model says."""
-        return maker(self.model, self.shape, self.classes, **dict(self.options))(key)
+        return _drawn(self._setting, key)
+
+    @property
+    def row_bytes(self):
+        return _row_bytes(self._setting)
+
+    @property
+    def together(self):
+        return GROUP if self.mixes_rows else max(1, WORK // self.row_bytes)
+
+    @property
+    def mixes_rows(self):
+        return getattr(jax.eval_shape(partial(_drawn, self._setting), jax.random.key(0)), "mixes_rows", False)
+
+    @property
+    def _setting(self) -> tuple:
+        return self.model, self.shape, self.classes, self.options
+
+
+@partial(jax.jit, static_argnums=0)
+def _drawn(setting: tuple, key):
+    model, shape, classes, options = setting
+    return maker(model, shape, classes, **dict(options))(key)
+
+
+@cache
+def _row_bytes(setting: tuple) -> int:
+    """How many more bytes results take for two images than for one."""
+    x = jax.eval_shape(partial(_drawn, setting), jax.random.key(0))
+
+    def total(rows: int) -> int:
+        images, counted = jax.ShapeDtypeStruct((rows, *setting[1]), jnp.result_type(float)), jax.ShapeDtypeStruct((rows,), bool)
+        told = {"counted": counted} if getattr(x, "mixes_rows", False) else {}
+        program = jax.make_jaxpr(lambda x, images, told: x(images, **told))(x, images, told)
+        kept = [equation.outvars[0].aval for equation in program.eqns if equation.primitive.name in LARGE]
+        return sum(result.size * result.dtype.itemsize for result in kept)
+
+    return total(2) - total(1)
 
 
 def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:
@@ -80,7 +126,7 @@ def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> C
     if model not in MODELS:
         raise unknown("model", model, MODELS)
     for option in options:
-        if option not in signature(MODELS[model].__init__).parameters:
+        if option not in signature(MODELS[model]).parameters:
             raise UserError(f"model {model!r} has no {option}: leave it out")
     return partial(MODELS[model], shape, classes, **options)
 
