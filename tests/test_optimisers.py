@@ -134,7 +134,7 @@ def test_steps_are_those_of_pytorch(name):
             np.testing.assert_allclose(found[layer], part.detach().numpy(), rtol=1e-6, atol=1e-7)
 
 
-def oasis(x, slopes, curvatures, lr=0.1, beta2=0.99, alpha=1e-3, adaptive=True):
+def oasis(x, slopes, curvatures, lr=0.1, beta2=0.99, alpha=0.01, adaptive=True):
     """All layers as one vector."""
     rate, theta, before = lr, np.inf, None
     d = curvatures(x, 0)

@@ -152,14 +152,6 @@ def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind):
     assert totals["queries_total"] == ROUNDS * SIZE * queries
 
 
-@pytest.mark.parametrize("kind", ["Mime", "FedSpeed"])
-def test_separate_nodes_give_the_same_run(kind):
-    algorithm = getattr(t, kind)(t.Independent(size=3.0), steps=STEPS, batch=2, **KINDS[kind][0])
-    one, two = (t.run(algorithm, problem(), rounds=3, seed=SEED, engine=engine) for engine in ("compiled", "nodes"))
-    np.testing.assert_allclose(one.x, two.x, rtol=1e-9, atol=1e-11)
-    assert one.ledger.totals() == two.ledger.totals()
-
-
 @every_kind
 def test_a_cohort_solver_is_its_numpy_program(kind):
     """With weights lambda_i / p_i that do not sum to one, and everything begun anew with each cohort."""
@@ -232,11 +224,10 @@ def test_mimes_and_fedspeeds_fixed_point_is_the_minimiser():
 
 
 def test_fedopt_with_a_plain_server_is_fedavg():
-    for work in ({"steps": 3}, {"batch": 4, "epochs": 2}, {"batch": 4, "steps": 3}):
-        one = t.run(t.FedAvg(t.Nice(4), lr=LR, **work), problem(), rounds=3)
-        two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), **work), problem(), rounds=3)
-        np.testing.assert_allclose(one.x, two.x, atol=1e-12)
-        assert one.ledger.totals() == two.ledger.totals()
+    one = t.run(t.FedAvg(t.Nice(4), lr=LR, batch=4, epochs=2), problem(), rounds=3)
+    two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), batch=4, epochs=2), problem(), rounds=3)
+    np.testing.assert_allclose(one.x, two.x, atol=1e-12)
+    assert one.ledger.totals() == two.ledger.totals()
 
 
 def test_steps_on_random_batches_are_a_numpy_program():
@@ -280,15 +271,12 @@ def test_the_local_solver_takes_steps_of_any_optimiser_on_batches():
     assert twice.ledger.totals()["queries_total"] == 2 * trace.ledger.totals()["queries_total"]
 
 
-def test_networks_learn():
-    for solver in (
-        t.Descent(optimiser=o.Oasis(0.01)),
-        t.solvers.MimeLite(optimiser=o.Adam(0.02), steps=3),
-        t.solvers.FedOpt(optimiser=o.Oasis(0.02, adaptive=False), server_optimiser=o.Sgd(1.0), batch=8, steps=3),
-        t.solvers.FedLamb(lr=0.02),
-    ):
-        trace = t.run(t.Sppm(t.Nice(3), solver, gamma=5.0, inner=3), network(), rounds=8)
-        assert trace.columns["value"][-1] < trace.columns["value"][0]
+def test_networks_learn_from_random_batches_and_products_with_their_hessians():
+    optimiser = o.Oasis(0.02, alpha=0.1, adaptive=False)
+    solver = t.solvers.FedOpt(optimiser=optimiser, server_optimiser=o.Sgd(1.0), batch=8, steps=3)
+    trace = t.run(t.Sppm(t.Nice(3), solver, gamma=5.0, inner=3), network(), rounds=8)
+    assert trace.columns["value"][-1] < 0.7 * trace.columns["value"][0]
+    assert trace.ledger.totals()["queries_total"] == 8 * 3 * 3 * 3 * 2
 
 
 CONFIGURED = """

@@ -34,7 +34,7 @@ class Oasis(Optimiser):
     """
 
     beta2: Proper = 0.99
-    alpha: Positive = 1e-3
+    alpha: Positive = 0.01
     adaptive: bool = static(default=True)
 
     needs_hessian = True
@@ -69,4 +69,5 @@ class Oasis(Optimiser):
 
 
 def _sum(tree: PyTree) -> Float[Array, ""]:
-    return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree))
+    """The sum of all entries."""
+    return jnp.sum(jnp.stack([jnp.sum(leaf) for leaf in jax.tree.leaves(tree)]))
