@@ -16,6 +16,7 @@ LAYERS = [
     {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
     {"exchange", "privacy", "problems"},
+    {"text"},
     {"index", "samplers", "strata", "solvers", "theory"},
     {"algorithms", "estimators"},
     {"engines", "metrics", "optimum", "trace"},

@@ -38,7 +38,9 @@ class TorchOracle(Oracle):
         right: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None,
     ):
         if isinstance(loader.dataset, IterableDataset):
-            raise UserError("a client's rows are taken by their numbers, but the DataLoader's dataset has none: give a map-style one")
+            raise UserError(
+                "a client's rows are taken by their numbers, but the DataLoader's dataset has none: give a map-style one"
+            )
         self.module, self.loss, self.right = module, loss, right
         self.dataset, self.collate = loader.dataset, loader.collate_fn
         self.size, self.together = len(loader.dataset), loader.batch_size or 1  # type: ignore
