@@ -16,6 +16,7 @@ LAYERS = [
     {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
     {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
     {"exchange", "privacy", "problems", "models"},
+    {"text"},
     {"index", "optimisers", "samplers", "strata", "solvers", "theory", "training"},
     {"algorithms", "estimators"},
     {"engines", "metrics", "optimum", "trace"},

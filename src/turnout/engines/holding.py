@@ -53,15 +53,19 @@ class Own:
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
         """Run the local method `name` on a message, and protect its reply with the key `noise`."""
-        algorithm, start, state, message = jax.tree.map(jnp.asarray, (algorithm, start, state, message))
+        algorithm, state, message = jax.tree.map(jnp.asarray, (algorithm, state, message))
         client = OwnClient(jnp.asarray(number, "int32"), key, state, self.oracle)
-        return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
+        with self.oracle.working(key):
+            # Whatever calls back from a compiled program is to be done inside.
+            done = jax.block_until_ready(local_method(algorithm, name, start)(client, message))
+        return _protected(done, state, protection, noise)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the client's own part of what `metrics.measure` finds."""
-        found = _measured(OwnClient(0, None, None, self.oracle), names, x)
-        if "accuracy" in names:
-            found["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
+        with self.oracle.measured():
+            found = _measured(OwnClient(0, None, None, self.oracle), names, x)
+            if "accuracy" in names:
+                found["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
         return found
 
 

@@ -1,6 +1,7 @@
 """The nodes engine: every client is an object of its own, with its own copy of everything; only bytes cross."""
 
 from functools import partial
+from hashlib import sha256
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +21,15 @@ class NodesAsk(WiredAsk):
         self.nodes, self.arrival = nodes, arrival
 
     def _exchange(self, letters, expected, losses):
+        # The same for all who get the same message.
+        bodies = {id(letter.body): letter.body for letter in letters}
+        digests = {number: sha256(body).digest() for number, body in bodies.items()}
         replies = {}
         for k in self.arrival.permutation(len(letters)):
             place, number, header, body = letters[k]
             # A lost reply was computed all the same; whether it is asked for again is the policy's affair.
             for _ in range(1 + int(losses[place])):
-                replies[place] = self.nodes[number].answer(header, body)
+                replies[place] = self.nodes[number].answer(header, body, digests[id(body)])
         return replies, np.zeros_like(losses)
 
 

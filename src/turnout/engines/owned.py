@@ -88,7 +88,8 @@ class OwnClient(Client):
 
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given)):
             return jax.pure_callback(call, wanted, *given)
-        return jax.tree.map(jnp.asarray, call(*given))
+        answer = call(*given)
+        return answer if self._oracle.fresh else jax.tree.map(jnp.asarray, answer)
 
 
 @partial(jax.jit, static_argnums=1)

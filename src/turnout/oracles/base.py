@@ -1,7 +1,8 @@
 """What a client that does not write its loss in JAX has to provide."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 from jaxtyping import PyTree
 
@@ -19,6 +20,9 @@ class Oracle(ABC):
 
     size: int
 
+    fresh: ClassVar[bool] = False
+    """Whether nobody else writes into an array that it has answered with, so that none has to be copied."""
+
     @abstractmethod
     def value(self, x: PyTree, rows: Any) -> float:
         """Return the mean loss over `rows` at x."""
@@ -34,3 +38,11 @@ class Oracle(ABC):
     def accuracy(self, x: PyTree) -> float:
         """Return the share of the rows that x classifies rightly."""
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
+
+    def working(self, key) -> AbstractContextManager:
+        """Return what surrounds a local method, in which whatever the loss draws by itself, as dropout does, follows `key`."""
+        return nullcontext()
+
+    def measured(self) -> AbstractContextManager:
+        """Return what surrounds the evaluation of metrics, in which nothing is drawn and nothing learnt."""
+        return nullcontext()

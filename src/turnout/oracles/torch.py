@@ -1,23 +1,34 @@
 """A loss as a PyTorch module with a DataLoader."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from turnout.errors import UserError
 from turnout.oracles.base import Oracle
+
+BFLOAT16 = np.dtype(jnp.bfloat16)
 
 
 class TorchOracle(Oracle):
     """f_i of a PyTorch `module`: loss(module, batch) is the mean loss over a batch of `loader`'s dataset.
 
-    Parameters are a dictionary of arrays by the names that `module.named_parameters()` gives; buffers stay with the module. Which
-    rows a batch has, and in which order, is told by turnout; the loader gives the dataset, how rows are put together, and how
-    many are passed over at once where all are. `right(module, batch)` counts, where rows have classes, those classified rightly.
+    Parameters are a dictionary of arrays by the names that `module.named_parameters()` gives, less those that want no gradient;
+    these and all buffers stay with the module. Which rows a batch has, and in which order, is told by turnout; the loader gives
+    the dataset, how rows are put together, and how many are passed over at once where all are. Batches go to the module's device.
+    `right(module, batch)` counts, where rows have classes, those classified rightly.
+
+    In local methods the module is in the mode it was given in, and what it draws follows the client's key; metrics are taken in
+    evaluation mode. Its own parameters are the same after each call, so that clients may share a module without buffers.
     """
+
+    fresh: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -26,65 +37,157 @@ class TorchOracle(Oracle):
         loss: Callable[[torch.nn.Module, Any], torch.Tensor],
         right: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None,
     ):
+        if isinstance(loader.dataset, IterableDataset):
+            raise UserError(
+                "a client's rows are taken by their numbers, but the DataLoader's dataset has none: give a map-style one"
+            )
         self.module, self.loss, self.right = module, loss, right
         self.dataset, self.collate = loader.dataset, loader.collate_fn
         self.size, self.together = len(loader.dataset), loader.batch_size or 1  # type: ignore
-        self.parameters = dict(module.named_parameters())
+        self.parameters = dict(_trained(module))
         if self.size < 1:
             raise UserError("a client has at least one row, but the DataLoader's dataset is empty")
+        if not self.parameters:
+            raise UserError("no parameter of the module wants a gradient, so that there is nothing to train: unfreeze some")
+        self.device = next(iter(self.parameters.values())).device
 
     def value(self, x, rows):
-        self._load(x)
-        with torch.no_grad():
-            return sum(share * float(self.loss(self.module, batch)) for share, batch in self._batches(rows))
+        with self._at(x), torch.no_grad():
+            return sum(share * float(self._loss(batch)) for share, batch in self._batches(rows))
 
     def value_and_grad(self, x, rows):
-        self._load(x)
-        self.module.zero_grad()
         value = 0.0
-        for share, batch in self._batches(rows):
-            part = share * self.loss(self.module, batch)
-            part.backward()
-            value += float(part.detach())
-        return value, {name: _array(p.grad, p) for name, p in self.parameters.items()}
+        with self._at(x):
+            for share, batch in self._batches(rows):
+                part = share * self._loss(batch)
+                part.backward()
+                value += float(part.detach())
+            return value, {name: _array(_or_zeros(p.grad, p)) for name, p in self.parameters.items()}
 
     def hvp(self, x, v, rows):
-        self._load(x)
         names, parameters = zip(*self.parameters.items(), strict=True)
-        along = [torch.as_tensor(np.array(v[name])).to(p) for name, p in self.parameters.items()]
+        along = [_tensor(v[name], p) for name, p in self.parameters.items()]
         products = [torch.zeros_like(p) for p in parameters]
-        for share, batch in self._batches(rows):
-            slopes = torch.autograd.grad(share * self.loss(self.module, batch), parameters, create_graph=True)
-            inner = sum((slope * part).sum() for slope, part in zip(slopes, along, strict=True))
-            for product, part in zip(products, torch.autograd.grad(inner, parameters, allow_unused=True), strict=True):
-                if part is not None:
-                    product += part
-        return {name: _array(product, product) for name, product in zip(names, products, strict=True)}
+        with self._at(x):
+            for share, batch in self._batches(rows):
+                slopes = torch.autograd.grad(share * self._loss(batch), parameters, create_graph=True)
+                inner = sum((slope * part).sum() for slope, part in zip(slopes, along, strict=True))
+                for product, part in zip(products, torch.autograd.grad(inner, parameters, allow_unused=True), strict=True):
+                    if part is not None:
+                        product += part
+        return {name: _array(product) for name, product in zip(names, products, strict=True)}
 
     def accuracy(self, x):
         if self.right is None:
             return super().accuracy(x)
-        self._load(x)
-        with torch.no_grad():
+        with self._at(x), torch.no_grad():
             return sum(float(self.right(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
 
-    def _load(self, x) -> None:
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(torch.as_tensor(np.array(x[name])))
+    @contextmanager
+    def working(self, key):
+        devices = [self.device] if self.device.type != "cpu" else []
+        with torch.random.fork_rng(devices, device_type=self.device.type if devices else "cuda"):
+            torch.manual_seed(int.from_bytes(np.asarray(jax.random.key_data(key)).tobytes(), "little"))
+            yield
+
+    @contextmanager
+    def measured(self):
+        modes = [(part, part.training) for part in self.module.modules()]
+        self.module.eval()
+        try:
+            yield
+        finally:
+            for part, mode in modes:
+                part.training = mode
+
+    @contextmanager
+    def _at(self, x) -> Iterator[None]:
+        """Let the module's parameters be x inside, in the same memory where types and devices agree."""
+        own = [(p, p.data, p.grad) for p in self.parameters.values()]
+        try:
+            for name, p in self.parameters.items():
+                p.data, p.grad = _fitting(x, name, p), None
+            yield
+        finally:
+            for p, data, gradient in own:
+                p.data, p.grad = data, gradient
+
+    def _loss(self, batch) -> torch.Tensor:
+        try:
+            return self.loss(self.module, batch)
+        except (IndexError, ValueError, RuntimeError) as error:
+            why = str(error).partition("\n")[0]
+            raise UserError(f"a PyTorch client's loss fails ({why}): let what the module puts out fit the labels") from error
 
     def _batches(self, rows) -> Iterator[tuple[float, Any]]:
         """Yield the rows in batches of the loader's size, each with its share of them."""
         numbers = np.arange(self.size)[rows]
         for start in range(0, numbers.size, self.together):
             mine = numbers[start : start + self.together]
-            yield mine.size / numbers.size, self.collate([self.dataset[int(k)] for k in mine])
+            yield mine.size / numbers.size, moved(self._batch(mine), self.device)
+
+    def _batch(self, numbers: np.ndarray) -> Any:
+        """Return the rows `numbers` as the loader would put them together."""
+        if type(self.dataset) is TensorDataset and self.collate is default_collate:
+            places = torch.from_numpy(numbers)
+            return [tensor[places] for tensor in self.dataset.tensors]
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate(self.dataset.__getitems__(numbers.tolist()))
+        return self.collate([self.dataset[k] for k in numbers.tolist()])
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
-    """Return a module's parameters as `TorchOracle` names them."""
-    return {name: _array(parameter, parameter) for name, parameter in module.named_parameters()}
+    """Return copies of a module's parameters as `TorchOracle` names them; `UserError` where one is NaN or infinite."""
+    for name, parameter in _trained(module):
+        if not torch.isfinite(parameter).all():
+            raise UserError(f"parameter {name} of the module is NaN or infinite: initialise it, or load other weights")
+    return {name: _array(parameter).copy() for name, parameter in _trained(module)}
 
 
-def _array(tensor: torch.Tensor | None, like: torch.Tensor) -> np.ndarray:
-    return (torch.zeros_like(like) if tensor is None else tensor).detach().cpu().numpy().copy()
+def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
+    """Write parameters that a run has found into a module."""
+    with torch.no_grad():
+        for name, parameter in _trained(module):
+            parameter.copy_(_fitting(x, name, parameter))
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """Return the tensors of a batch, in whatever lists and dictionaries they are, on `device`."""
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {name: moved(part, device) for name, part in batch.items()}
+    if isinstance(batch, list | tuple):
+        parts = [moved(part, device) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
+
+
+def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+
+
+def _fitting(x: dict[str, Any], name: str, parameter: torch.Tensor) -> torch.Tensor:
+    """Return the part `name` of x as a tensor to take the place of `parameter`."""
+    if name not in x or np.shape(x[name]) != parameter.shape:
+        found = f"of shape {np.shape(x[name])}" if name in x else "missing"
+        raise UserError(f"the module has a parameter {name} of shape {(*parameter.shape,)}, which is {found} in the run's: start with "
+                        "parameters_of(module)")  # fmt: skip
+    return _tensor(x[name], parameter)
+
+
+def _tensor(array: Any, like: torch.Tensor) -> torch.Tensor:
+    array = np.asarray(array)
+    # NumPy's own interchange has no bfloat16.
+    bits = array.view(np.uint16) if array.dtype == BFLOAT16 else array
+    tensor = torch.from_dlpack(bits)
+    return (tensor.view(torch.bfloat16) if bits is not array else tensor).to(like.device, like.dtype)
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    return tensor.view(torch.uint16).numpy().view(BFLOAT16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def _or_zeros(tensor: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(like) if tensor is None else tensor
