@@ -1,5 +1,7 @@
 """Splits: which rows become which client."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -130,12 +132,12 @@ def test_log_normal_sizes_follow_the_draws_to_rounding(sizes, sigma, seed):
 
 def test_log_normal_sizes_have_the_law_and_three_levels_of_tails():
     """Among 1,000 clients log n_i has the mean and the deviation of the law, and the largest tenth its share."""
-    data = Dataset("made", np.zeros((10**6, 1)), np.zeros(10**6))
+    data = Dataset("made", np.zeros((10**5, 1)), np.zeros(10**5))
     mild = np.log(splits.LogNormalSplit(1000, 1.0).split(data).sizes)
     assert abs(mild.std() - 1) < 4 / np.sqrt(2 * 1000) and abs(np.mean((mild - mild.mean()) ** 3)) < 4 * np.sqrt(6 / 1000)
     for sigma in (1.0, 2.0, 3.0):
         # E[e^(sigma z); z > q] / E[e^(sigma z)] = Phi(sigma - q), and a few very large clients make the share uncertain.
-        held = splits.LogNormalSplit(1000, sigma).split(data).sizes[:100].sum() / 1e6
+        held = splits.LogNormalSplit(1000, sigma).split(data).sizes[:100].sum() / 1e5
         assert abs(held - norm.cdf(sigma - norm.ppf(0.9))) < 0.1
 
 
@@ -305,6 +307,50 @@ def test_the_thinned_writers_of_mnist_are_as_unequal_as_those_of_femnist(real_da
         sizes = splits.ThinnedSplit(THINNING[level]).split(data).sizes
         large = sizes > 3
         assert abs(large.mean() - share) < 0.03 and abs(sizes[large].sum() / sizes.sum() - held) < 0.03
+
+
+@pytest.mark.parametrize(
+    "partitioner, options",
+    [
+        ("IidPartitioner", {"num_partitions": 4}),
+        ("DirichletPartitioner", {"num_partitions": 4, "partition_by": "label", "alpha": 5.0}),
+        ("PathologicalPartitioner", {"num_partitions": 4, "partition_by": "label", "num_classes_per_partition": 2}),
+        ("ShardPartitioner", {"num_partitions": 4, "partition_by": "label", "num_shards_per_partition": 2}),
+    ],
+)
+def test_the_partitions_of_flwr_datasets_are_clients(partitioner, options):
+    data = dataset(240)
+    split = splits.FlwrSplit(partitioner, options).split(data)
+    assert split.clients == 4 and np.array_equal(np.sort(split.indices), np.arange(240))
+    assert np.array_equal(split.indices, splits.FlwrSplit(partitioner, options).split(data).indices)
+    if partitioner == "PathologicalPartitioner":
+        assert all(np.unique(data.labels[rows]).size == 2 for rows in members(split))
+
+
+def test_flwr_datasets_cut_by_the_ids():
+    ids = np.array([7, 3, 7, 3, 3, 9])
+    split = splits.FlwrSplit("NaturalIdPartitioner", {"partition_by": "client"}).split(dataset(6, ids=ids))
+    assert sorted(rows.tolist() for rows in members(split)) == [[0, 2], [1, 3, 4], [5]]
+
+
+@pytest.mark.parametrize(
+    "partitioner, options, message",
+    [
+        ("DirichletPartioner", {}, "did you mean 'DirichletPartitioner'"),
+        ("IidPartitioner", {"clients": 3}, "IidPartitioner cannot cut made .*'clients'.*change its options"),
+        ("NaturalIdPartitioner", {"partition_by": "client"}, "NaturalIdPartitioner cannot cut made"),
+        ("IidPartitioner", {"num_partitions": 70}, "client .* of the split has no rows|cannot cut made"),
+    ],
+)
+def test_a_partitioner_that_cannot_cut_is_a_user_error(partitioner, options, message):
+    with pytest.raises(UserError, match=message):
+        splits.FlwrSplit(partitioner, options).split(dataset())
+
+
+def test_without_flwr_datasets_the_command_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr_datasets.partitioner", None)
+    with pytest.raises(UserError, match=r"pip install 'turnout\[data\]'"):
+        splits.FlwrSplit("IidPartitioner", {"num_partitions": 3}).split(dataset())
 
 
 @pytest.mark.parametrize("kind", [splits.NaturalSplit(), splits.NaturalSplit(3), splits.ThinnedSplit(0.5)])

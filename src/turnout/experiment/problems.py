@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from turnout import problems
 from turnout.data.dataset import Dataset
 from turnout.data.quadratics import quadratics
+from turnout.data.source import Source
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.problem import Precision, Problem
@@ -17,16 +18,16 @@ from turnout.records import Count, Index, NonNegative, Positive, config
 
 @config
 class DataSpec:
-    """`data` is a known name or a path to a LIBSVM file; `normalize` scales its rows or columns first.
+    """`data` is a known name, a path to a LIBSVM file or a table with a kind; `normalize` scales its rows or columns first.
 
     `test` names the data to test with. `weights` says what lambda_i is: the same for every client ("uniform") or proportional to
     its rows ("size").
     """
 
-    data: str
+    data: str | Source
     normalize: Literal["none", "rows", "columns"] = "none"
     weights: Literal["uniform", "size"] = "uniform"
-    test: str | None = None
+    test: str | Source | None = None
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         """Return the problem on `dataset` as `split` cuts it."""

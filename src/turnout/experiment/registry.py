@@ -1,6 +1,6 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, estimators, optimisers, prices, samplers, solvers
+from turnout import algorithms, data, estimators, optimisers, prices, samplers, solvers
 from turnout.data import splits
 from turnout.experiment import problems, remote
 from turnout.samplers import probabilities
@@ -16,6 +16,14 @@ FIRST_ORDER = {
     "sgd": optimisers.Sgd,
 }
 
+SOURCES = {
+    "leaf": data.Leaf,
+    "tff": data.Tff,
+    "hdf5": data.Hdf5,
+    "parquet": data.Parquet,
+    "hugging-face": data.HuggingFace,
+}
+
 TABLES = {
     "problem": {
         "logistic": problems.LogisticSpec,
@@ -27,6 +35,8 @@ TABLES = {
         "chain": problems.ChainSpec,
         "remote": remote.RemoteSpec,
     },
+    "data": SOURCES,
+    "test": SOURCES,
     "split": {
         "kmeans": splits.KMeansSplit,
         "sorted": splits.SortedSplit,
@@ -38,6 +48,7 @@ TABLES = {
         "thinned": splits.ThinnedSplit,
         "power": splits.PowerSplit,
         "log-normal": splits.LogNormalSplit,
+        "flwr": splits.FlwrSplit,
     },
     "sampler": {
         "full": samplers.Full,
