@@ -21,6 +21,7 @@ from turnout.algorithms import SaberPartial as SaberPartial
 from turnout.algorithms import Scaffold as Scaffold
 from turnout.algorithms import ScaffoldSag as ScaffoldSag
 from turnout.algorithms import Sppm as Sppm
+from turnout import schedules as schedules
 from turnout.api import Sweep as Sweep
 from turnout.api import run as run
 from turnout.api import sweep as sweep
@@ -44,6 +45,7 @@ from turnout.exchange import Each as Each
 from turnout.exchange import Replies as Replies
 from turnout.exchange import on_client as on_client
 from turnout.faults import Faults as Faults
+from turnout.models import load_model as load_model
 from turnout.oracles import NumpyOracle as NumpyOracle
 from turnout.oracles import Oracle as Oracle
 from turnout.prices import Bytes as Bytes

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from turnout.engines.compiled import PLACES, Compiled, survey
 from turnout.engines.job import Aggregation, Job
@@ -22,10 +24,12 @@ from turnout.errors import UserError
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
 from turnout.metrics import DIVERGED, NAMES, SAMPLING, TEST
+from turnout.models import started
 from turnout.optimum import Optimum, solve
 from turnout.privacy import Privacy
 from turnout.problem import Problem
 from turnout.samplers.base import Sampler, samplers_in
+from turnout.schedules import Schedule
 from turnout.seeds import Seeds
 from turnout.solvers import CohortSolver
 from turnout.solvers.own import LocalSolver
@@ -68,6 +72,7 @@ class Session:
         optimum: Optimum | None = None,
         test: Problem | None = None,
         memory: int = MEMORY,
+        start: PyTree | Path | str | None = None,
         label: str = "run",
         cells: list[Cell] | None = None,
     ):
@@ -83,7 +88,8 @@ class Session:
             optimum = solve(problem)
         with scope(precision):
             algorithm = bind(algorithm, problem, rounds)
-            job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
+            judged = bool({*SAMPLING} & {*self.metrics})
+            job = prepare(problem, seeds, faults, optimum, memory, test, judged, start)
             if target is not None and target.stop:
                 job = replace(job, stop=target)
             if aggregation != "plain":
@@ -93,7 +99,7 @@ class Session:
                 self._refuse_singles(job, algorithm, privacy)
                 job = replace(job, protection=privacy.protection())
             if cells is not None:
-                self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
+                self.engine = Swept(job, algorithm, self.metrics, every, cells, min(self.rows, PLACES), start is None)
             else:
                 made = {"compiled": Compiled, "nodes": partial(Nodes, problem)}.get(engine, engine)
                 self.engine = made(job, algorithm, self.metrics, every)
@@ -239,14 +245,20 @@ def scope(precision: Precision):
         yield
 
 
-def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY, test=None, judged: bool = False) -> Job:
-    """Put `problem` and all that an engine needs where it computes, in the precision in force."""
+def prepare(
+    problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY, test=None, judged: bool = False, start=None
+) -> Job:
+    """Put `problem` and all that an engine needs where it computes, in the precision in force.
+
+    The first parameters are those that `start` gives, itself or as a file, or else the problem's.
+    """
     kind = jnp.result_type(float)
     storage = store(problem)
     per_client = storage.bytes_per_client()
+    own = problem.start(jax.random.key(seeds.model))
     job = Job(
         storage=storage,
-        start=problem.start(jax.random.key(seeds.model)),
+        start=own if start is None else started(start, own),
         seeds=seeds,
         faults=faults,
         optimum=optimum,
@@ -258,9 +270,11 @@ def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMOR
 
 
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
-    """Fit the samplers and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
+    """Fit the samplers, schedules and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
     if isinstance(node, Sampler):
         return node.fit(problem).during(rounds)
+    if isinstance(node, Schedule):
+        return node.during(rounds)
     if isinstance(node, (CohortSolver, LocalSolver)):
         return node.bind(problem)
     if not is_dataclass(node):

@@ -29,7 +29,8 @@ from turnout.target import Target
 class RunSpec:
     """How long, how exactly and from which seeds a run goes; a seed not given is `seed`.
 
-    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time.
+    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time;
+    `start` is the file of a saved model to begin with.
     """
 
     rounds: Index = 100
@@ -43,6 +44,7 @@ class RunSpec:
     engine: Literal["compiled", "nodes"] = "compiled"
     aggregation: Aggregation = "plain"
     memory: Count = MEMORY
+    start: str | None = None
     metrics: list[str] | None = None
 
     def seeds(self) -> Seeds:

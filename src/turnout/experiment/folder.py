@@ -20,6 +20,7 @@ from turnout.experiment.budget import accounting, spent
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.description import plan_of
 from turnout.experiment.problems import DataSpec
+from turnout.experiment.registry import kind_of
 from turnout.experiment.remote import RemoteSpec
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
@@ -28,9 +29,11 @@ from turnout.problem import Problem
 from turnout.report.plan import PLAN
 from turnout.report.result import Result
 from turnout.session import Session
+from turnout.trace import Trace
 from turnout.wire import decode, encode
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
+MODEL = "model.safetensors"
 OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs.json")
 
 SHOWN = 6
@@ -54,8 +57,9 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 
     Where clients are elsewhere that hold rows of their own, `sizes` says how many each has.
     """
+    begun = "" if experiment.run.start is None else _digest(Path(experiment.run.start))
     if not isinstance(experiment.problem, DataSpec):
-        mark = sha256(experiment.to_toml().encode()).hexdigest()
+        mark = sha256((begun + experiment.to_toml()).encode()).hexdigest()
         told = (sizes,) if isinstance(experiment.problem, RemoteSpec) else ()
         return Built(experiment.problem.build(*told), experiment.problem.split(*told), mark)
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
@@ -64,7 +68,7 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     if experiment.problem.test is not None:
         held = load(experiment.problem.test, data)
         mark, test = mark + digest(held), experiment.problem.to_test(held, dataset)
-    mark = sha256((mark + experiment.to_toml()).encode()).hexdigest()
+    mark = sha256((mark + begun + experiment.to_toml()).encode()).hexdigest()
     return Built(experiment.problem.build(dataset, split), split, mark, test)
 
 
@@ -89,6 +93,7 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) 
         optimum=optimum,
         test=built.test,
         memory=spec.memory,
+        start=spec.start,
         label=experiment.name,
         cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
     )
@@ -157,7 +162,7 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
     if trace.diverged is not None and not experiment.sweep:
         raise UserError(
             f"{experiment.name} diverged at round {trace.diverged}: the last good model, of round "
-            f"{trace.columns['round'][-1]}, is in {folder / 'model.npz'}; lower the step size"
+            f"{trace.columns['round'][-1]}, is in {folder / MODEL}; lower the step size"
         )
     return session
 
@@ -165,7 +170,7 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
 def finish_run(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
     """Write the results of one run."""
     trace = session.trace
-    write(folder / "model.npz", _npz(named_leaves(trace.x)))
+    _save(trace, folder, experiment, experiment.run.seed)
     write(folder / TRACE, _parquet(trace.frame))
     facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
     if experiment.privacy is not None:
@@ -181,7 +186,8 @@ def finish_sweep(experiment, problem: Problem, session: Session, folder: Path, c
     costs = {price.label: swept.costs(price).to_dicts() for price in experiment.prices}
     best = [swept.typical(setting, experiment.prices[0]) for setting in costs[experiment.prices[0].label][:SHOWN]]
     summaries = [summarise(experiment, problem, trace, command, seconds) for trace in best]
-    write(folder / "model.npz", _npz(named_leaves(best[0].x)))
+    seed = next(cell.seed for cell, trace in zip(session.cells, session.traces, strict=True) if trace is best[0])
+    _save(best[0], folder, experiment, seed)
     write(folder / TRACE, _parquet(swept.frame))
     for row in (row for rows in costs.values() for row in rows):
         row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
@@ -200,10 +206,15 @@ def report(results: list[Result], folder: Path, title: str) -> None:
     write_report(folder, results, title)
 
 
-def named_leaves(x) -> dict[str, np.ndarray]:
-    """Name the arrays of the parameters: "x" for a single one, "x.hidden.weight" and so on inside dictionaries."""
-    leaves = jax.tree_util.tree_leaves_with_path(x)
-    return {".".join(["x", *(jax.tree_util.keystr((key,), simple=True) for key in path)]): leaf for path, leaf in leaves}
+def _save(trace: Trace, folder: Path, experiment: Experiment, seed: int) -> None:
+    """Write the model of a run, with what it is of."""
+    kinds = {"algorithm": kind_of(experiment.algorithm), "problem": kind_of(experiment.problem)}
+    trace.save_model(folder / MODEL, name=trace.label, seed=seed, jax=jax.__version__, **kinds)
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of the file that a run starts from; whether it is a model is seen later."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _npz(arrays: dict[str, np.ndarray]) -> bytes:

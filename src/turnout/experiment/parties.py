@@ -24,8 +24,10 @@ PATIENCE = 120.0
 def terms_of(experiment: Experiment, built: Built) -> Terms:
     """Return what the server and the nodes of `experiment` have to agree on."""
     with scope(experiment.run.precision):
-        start = prepare(built.problem, experiment.run.seeds(), None, None).start
-    return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact=built.problem.remote)
+        given = experiment.run.start
+        start = prepare(built.problem, experiment.run.seeds(), None, None, start=given).start
+    exact = built.problem.remote or given is not None
+    return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact)
 
 
 def elsewhere(experiment: Experiment, data: Path | None) -> Built:
@@ -52,7 +54,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         last = built.problem.clients - 1
         raise UserError(f"{experiment.name} has clients 0 to {last}, so that no node can be client {client}")
     with scope(spec.precision):
-        job = prepare(built.problem, spec.seeds(), None, None)
+        job = prepare(built.problem, spec.seeds(), None, None, start=spec.start)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
         node.states = DiskStates(folder / f"{terms.mark}-{client}", node.first)

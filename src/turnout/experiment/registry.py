@@ -1,6 +1,6 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, estimators, prices, samplers, solvers
+from turnout import algorithms, estimators, prices, samplers, schedules, solvers
 from turnout.data import splits
 from turnout.experiment import problems, remote
 from turnout.samplers import probabilities
@@ -122,6 +122,13 @@ TABLES = {
         "per-class": own.PerClass,
         "sgd": own.Sgd,
         "svrg": own.Svrg,
+    },
+    "schedule": {
+        "inverse": schedules.Inverse,
+        "exponential": schedules.Exponential,
+        "step": schedules.Step,
+        "cosine": schedules.Cosine,
+        "warm-up": schedules.WarmUp,
     },
     "price": {
         "rounds": prices.Rounds,
