@@ -144,7 +144,9 @@ def test_divergence_names_the_round_and_keeps_the_last_good_model(tmp_path):
     )
     assert f"at round {summary['diverged']}:" in err and summary["status"] == "diverged"
     assert trace["round"][-1] == summary["diverged"] - 1 == summary["rounds"]
-    assert np.isfinite(trace["value"].to_numpy()).all() and np.isfinite(load_file(tmp_path / "out" / "model.safetensors")["x"]).all()
+    assert (
+        np.isfinite(trace["value"].to_numpy()).all() and np.isfinite(load_file(tmp_path / "out" / "model.safetensors")["x"]).all()
+    )
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):

@@ -8,7 +8,9 @@ import turnout as t
 from turnout import own
 
 
-@pytest.mark.parametrize("work", [{"steps": 3}, {"batch": 4, "epochs": 2, "schedule": t.schedules.Inverse(5.0)}], ids=["steps", "epochs"])
+@pytest.mark.parametrize(
+    "work", [{"steps": 3}, {"batch": 4, "epochs": 2, "schedule": t.schedules.Inverse(5.0)}], ids=["steps", "epochs"]
+)
 def test_without_a_proximal_term_it_is_fedavg_bit_for_bit(work):
     first, second = (
         t.run(make, logistic(), rounds=4, seed=3)

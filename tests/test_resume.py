@@ -2,7 +2,6 @@
 
 import signal
 
-import numpy as np
 import pytest
 from commands import config, start, turnout
 from safetensors.numpy import load_file

@@ -81,9 +81,7 @@ def test_numbers_are_leaves():
     programs = _advance._cache_size()
     second = run(0.5)
     assert _advance._cache_size() == programs and not np.array_equal(first.x, second.x)
-    swept = t.sweep(
-        t.MbGd(t.Full(), lr=0.3, schedule=Exponential(0.7, 3.0)), problem, {"schedule.rate": [0.9, 0.5]}, rounds=5
-    )
+    swept = t.sweep(t.MbGd(t.Full(), lr=0.3, schedule=Exponential(0.7, 3.0)), problem, {"schedule.rate": [0.9, 0.5]}, rounds=5)
     for trace, single in zip(swept.traces, (first, second), strict=True):
         np.testing.assert_allclose(trace.x, single.x, rtol=1e-12)
 

@@ -1,5 +1,6 @@
 """turnout: federated optimization that counts what communication costs."""
 
+from turnout import schedules as schedules
 from turnout.algorithms import AccFedDcd as AccFedDcd
 from turnout.algorithms import CeLgd as CeLgd
 from turnout.algorithms import FedAvg as FedAvg
@@ -21,7 +22,6 @@ from turnout.algorithms import SaberPartial as SaberPartial
 from turnout.algorithms import Scaffold as Scaffold
 from turnout.algorithms import ScaffoldSag as ScaffoldSag
 from turnout.algorithms import Sppm as Sppm
-from turnout import schedules as schedules
 from turnout.api import Sweep as Sweep
 from turnout.api import run as run
 from turnout.api import sweep as sweep

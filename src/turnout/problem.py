@@ -114,7 +114,7 @@ class Constants(NamedTuple):
     smoothness: Float[np.ndarray, " n"]
 
 
-def row_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+def row_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r losses_r(x) over a batch of b rows."""
     return weights @ problem.losses(x, rows)
 

@@ -10,7 +10,7 @@ from jax.custom_batching import sequential_vmap
 from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Client
-from turnout.problem import Problem, derivative, row_sum
+from turnout.problem import derivative, row_sum
 from turnout.rows import take
 from turnout.samplers.permutation import shuffled
 
@@ -90,9 +90,12 @@ class JaxClient(Client):
 
 
 class RowsOracle:
-    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b]."""
+    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b].
 
-    def __init__(self, problem: Problem, rows, weights, size):
+    `problem` is a `Problem`, or what has losses and a regulariser as that has.
+    """
+
+    def __init__(self, problem, rows, weights, size):
         self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
 
     def __call__(self, order, x, *v):

@@ -21,7 +21,7 @@ from turnout.prices import Price, Rounds
 from turnout.privacy import Privacy
 from turnout.records import Count, Index, config
 from turnout.seeds import Seeds
-from turnout.session import MEMORY
+from turnout.session import MEMORY, Precision
 from turnout.target import Target
 
 
@@ -40,7 +40,7 @@ class RunSpec:
     model_seed: Index | None = None
     faults_seed: Index | None = None
     every: Count = 1
-    precision: Literal["double", "single"] = "double"
+    precision: Precision = "double"
     engine: Literal["compiled", "nodes"] = "compiled"
     aggregation: Aggregation = "plain"
     memory: Count = MEMORY

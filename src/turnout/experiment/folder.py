@@ -14,6 +14,7 @@ import numpy as np
 from turnout.api import Sweep, cells_of
 from turnout.data.catalogue import load
 from turnout.data.dataset import digest
+from turnout.data.holdout import hold_out
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.experiment.budget import accounting, spent
@@ -44,12 +45,15 @@ Watch = Callable[[Session], None]
 
 @dataclass(frozen=True)
 class Built:
-    """A configuration made concrete: the problem, how its rows were split, a digest of both, and the problem to test with."""
+    """A configuration made concrete: the problem, how its rows were split, a digest of both, the problem to test with, and the
+    one of clients that are held out, with their rows."""
 
     problem: Problem
     split: Split
     digest: str
     test: Problem | None = None
+    held_out: Problem | None = None
+    others: Split | None = None
 
 
 def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = None) -> Built:
@@ -69,7 +73,13 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         held = load(experiment.problem.test, data)
         mark, test = mark + digest(held), experiment.problem.to_test(held, dataset)
     mark = sha256((mark + begun + experiment.to_toml()).encode()).hexdigest()
-    return Built(experiment.problem.build(dataset, split), split, mark, test)
+    others = others_split = None
+    if experiment.problem.held_out is not None:
+        if experiment.problem.normalize == "columns":
+            raise UserError("normalize = 'columns' scales by all rows, those of held-out clients too: take 'rows' or 'none'")
+        split, others_split = hold_out(split, experiment.problem.held_out, getattr(experiment.split, "seed", 0))
+        others = experiment.problem.build(dataset, others_split)
+    return Built(experiment.problem.build(dataset, split), split, mark, test, others, others_split)
 
 
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
@@ -92,6 +102,7 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) 
         privacy=experiment.privacy,
         optimum=optimum,
         test=built.test,
+        held_out=built.held_out,
         memory=spec.memory,
         start=spec.start,
         label=experiment.name,
@@ -154,7 +165,9 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
         write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}))
         watch(session)
     seconds = time.perf_counter() - began
-    write(folder / "split.npz", _npz({"indices": built.split.indices, "offsets": built.split.offsets}))
+    parts = {"": built.split, "held_out_": built.others}
+    rows = {f"{name}{part}": getattr(split, part) for name, split in parts.items() if split for part in ("indices", "offsets")}
+    write(folder / "split.npz", _npz(rows))
     finish = finish_sweep if experiment.sweep else finish_run
     finish(experiment, built.problem, session, folder, command, seconds)
     (folder / CHECKPOINT).unlink(missing_ok=True)
