@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 from commands import config, contents, turnout
+from safetensors.numpy import load_file
 from scipy.optimize import minimize
 from sklearn.datasets import load_svmlight_file
 
 from turnout.data.catalogue import CATALOGUE
 
-FILES = {"config.toml", "summary.json", "trace.parquet", "model.npz", "split.npz", "report.html"}
+FILES = {"config.toml", "summary.json", "trace.parquet", "model.safetensors", "split.npz", "report.html"}
 
 
 def files(folder) -> set[str]:
@@ -43,14 +44,14 @@ def test_a_run_leaves_exactly_its_results(finished):
     assert summary["metrics"]["distance"] == trace["distance"][-1]
     split = np.load(out / "split.npz")
     assert sorted(split["indices"].tolist()) == list(range(569)) and split["offsets"].shape == (13,)
-    assert np.load(out / "model.npz")["x"].shape == (30,)
+    assert load_file(out / "model.safetensors")["x"].shape == (30,)
 
 
 def test_the_written_configuration_repeats_the_run(finished, tmp_path):
     _, out = finished
     code, _, wrong = turnout("run", out / "config.toml", "--out", tmp_path / "again")
     assert code == 0, wrong
-    for name in ("trace.parquet", "model.npz", "split.npz", "config.toml"):
+    for name in ("trace.parquet", "model.safetensors", "split.npz", "config.toml"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
 
 
@@ -143,7 +144,9 @@ def test_divergence_names_the_round_and_keeps_the_last_good_model(tmp_path):
     )
     assert f"at round {summary['diverged']}:" in err and summary["status"] == "diverged"
     assert trace["round"][-1] == summary["diverged"] - 1 == summary["rounds"]
-    assert np.isfinite(trace["value"].to_numpy()).all() and np.isfinite(np.load(tmp_path / "out" / "model.npz")["x"]).all()
+    assert (
+        np.isfinite(trace["value"].to_numpy()).all() and np.isfinite(load_file(tmp_path / "out" / "model.safetensors")["x"]).all()
+    )
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):
@@ -234,7 +237,7 @@ def test_the_main_job_on_real_data(tmp_path, real_data, request):
     summary, trace = json.loads((out / "summary.json").read_text()), pl.read_parquet(out / "trace.parquet")
     assert trace["exchanges"].to_list() == [10 * k for k in range(21)]
     assert summary["target"]["costs"].keys() == {"rounds", "hierarchical(c1=0.1, c2=1)"}
-    split, x = np.load(out / "split.npz"), np.load(out / "model.npz")["x"]
+    split, x = np.load(out / "split.npz"), load_file(out / "model.safetensors")["x"]
     assert x.shape == (122,) and split["offsets"].shape == (101,) and sorted(split["indices"]) == list(range(11220))
     import lzma
 

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "turnout"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAYERS = [
-    {"arithmetic", "errors", "files", "records", "rows", "seeds", "prices", "stack", "target"},
-    {"problem", "cohort", "faults", "ledger", "data", "oracles", "wire"},
+    {"arithmetic", "errors", "files", "records", "rows", "schedules", "seeds", "prices", "stack", "target"},
+    {"problem", "cohort", "faults", "ledger", "data", "saved", "oracles", "wire"},
     {"exchange", "privacy", "problems", "models"},
     {"text"},
     {"index", "optimisers", "samplers", "strata", "solvers", "theory", "training"},

@@ -8,7 +8,9 @@ import turnout as t
 from turnout import own
 
 
-@pytest.mark.parametrize("work", [{"steps": 3}, {"batch": 4, "epochs": 2, "decay": 5.0}], ids=["steps", "epochs"])
+@pytest.mark.parametrize(
+    "work", [{"steps": 3}, {"batch": 4, "epochs": 2, "schedule": t.schedules.Inverse(5.0)}], ids=["steps", "epochs"]
+)
 def test_without_a_proximal_term_it_is_fedavg_bit_for_bit(work):
     first, second = (
         t.run(make, logistic(), rounds=4, seed=3)
@@ -36,7 +38,7 @@ def reference(problem, lr: float, mu: float, steps: int, rounds: int, decay: flo
 
 @pytest.mark.parametrize("mu", [0.3, 20.0])
 def test_it_is_its_numpy_program(mu):
-    trace = t.run(t.FedProx(t.Full(), lr=0.02, mu=mu, steps=5, decay=2.0), quadratic(), rounds=6)
+    trace = t.run(t.FedProx(t.Full(), lr=0.02, mu=mu, steps=5, schedule=t.schedules.Inverse(2.0)), quadratic(), rounds=6)
     np.testing.assert_allclose(trace.x, reference(quadratic(), 0.02, mu, 5, 6, 2.0), rtol=1e-12)
 
 

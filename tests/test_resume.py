@@ -2,16 +2,16 @@
 
 import signal
 
-import numpy as np
 import pytest
 from commands import config, start, turnout
+from safetensors.numpy import load_file
 
 from turnout import session
 from turnout.experiment import folder as folders
 from turnout.experiment.config import read
 
 LONG = {"run": {"rounds": 40_000, "every": 20}, "split": {"kind": "iid", "clients": 12}}
-RESULTS = ("trace.parquet", "model.npz", "split.npz", "config.toml")
+RESULTS = ("trace.parquet", "model.safetensors", "split.npz", "config.toml")
 
 
 def interrupt(process, folder, with_signal) -> int:
@@ -67,7 +67,7 @@ def test_a_stopped_comparison_goes_on(tmp_path, whole):
     assert interrupt(start("compare", first, second, "--out", out), out, signal.SIGKILL) == -signal.SIGKILL
     assert turnout("resume", out)[0] == 0
     assert (out / "made" / "trace.parquet").read_bytes() == whole["trace.parquet"]
-    assert (out / "report.html").exists() and (out / "other" / "model.npz").exists()
+    assert (out / "report.html").exists() and (out / "other" / "model.safetensors").exists()
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
@@ -96,6 +96,6 @@ def test_the_length_of_chunks_changes_nothing(tmp_path, monkeypatch):
     folders.start(experiment, tmp_path / "long", None, quiet, "test")
     monkeypatch.setattr(session, "CHUNK_SECONDS", 0.0)
     folders.start(experiment, tmp_path / "short", None, quiet, "test")
-    for name in ("trace.parquet", "model.npz"):
+    for name in ("trace.parquet", "model.safetensors"):
         assert (tmp_path / "long" / name).read_bytes() == (tmp_path / "short" / name).read_bytes()
-    assert len(np.load(tmp_path / "short" / "model.npz")["x"]) == 30
+    assert len(load_file(tmp_path / "short" / "model.safetensors")["x"]) == 30

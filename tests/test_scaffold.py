@@ -50,7 +50,8 @@ RUNS = [("I", t.Nice(3), None, t.Faults(0.0, "repeat")), ("II", t.Independent(si
 def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     """Local steps on all rows, their number differing from client to client, and for option II a rate that falls."""
     problem = quadratic()
-    algorithm = t.Scaffold(sampler, lr=0.05, steps=STEPS, option=option, server_lr=0.8, decay=decay)
+    falls = None if decay is None else t.schedules.Inverse(decay)
+    algorithm = t.Scaffold(sampler, lr=0.05, steps=STEPS, option=option, server_lr=0.8, schedule=falls)
     trace = t.run(algorithm, problem, rounds=5, seed=1, faults=faults)
     x, c, variates = np.zeros(3), np.zeros(3), np.zeros((6, 3))
     for number, cohort in enumerate(cohorts(sampler, problem, 1)):

@@ -236,10 +236,10 @@ def test_the_sketch_is_its_numpy_program():
     assert trace.ledger.totals()["queries_total"] == 4 * (6 + 1)
 
 
-def test_first_decay_and_averaging():
+def test_first_schedule_and_averaging():
     """Options of SPPM-AS against the update written out, on exact proximal points of all clients."""
     problem, x, total = quadratic(), np.zeros(5), 0.0
-    algorithm = t.Sppm(t.Full(), t.Newton(), gamma=3.0, inner=1, first=4, decay=2.0, averaging=1.0)
+    algorithm = t.Sppm(t.Full(), t.Newton(), gamma=3.0, inner=1, first=4, schedule=t.schedules.Inverse(2.0), averaging=1.0)
     trace = t.run(algorithm, problem, rounds=5)
     for k in range(5):
         total += k + 1
@@ -249,14 +249,14 @@ def test_first_decay_and_averaging():
 
 
 def test_the_first_steps_of_a_decreasing_rate():
-    """lr / (1 + t / decay) at the server and at the clients alike, where there is one local step."""
-    problem, x = quadratic(), np.zeros(5)
+    """lr / (1 + t / 3) at the server and at the clients alike, where there is one local step."""
+    problem, x, falls = quadratic(), np.zeros(5), t.schedules.Inverse(3.0)
     for k in range(4):
         x = x - 0.05 / (1 + k / 3.0) * gradient(problem, x)
     for algorithm in (
-        t.MbGd(t.Full(), 0.05, decay=3.0),
-        t.MbLocalGd(t.Full(), 0.05, steps=1, decay=3.0),
-        t.FedAvg(t.Full(), 0.05, decay=3.0),
+        t.MbGd(t.Full(), 0.05, schedule=falls),
+        t.MbLocalGd(t.Full(), 0.05, steps=1, schedule=falls),
+        t.FedAvg(t.Full(), 0.05, schedule=falls),
     ):
         np.testing.assert_allclose(t.run(algorithm, problem, rounds=4).x, x, atol=1e-13)
 

@@ -1,6 +1,7 @@
 """turnout: federated optimization that counts what communication costs."""
 
 from turnout import optimisers as optimisers
+from turnout import schedules as schedules
 from turnout import solvers as solvers
 from turnout.algorithms import AccFedDcd as AccFedDcd
 from turnout.algorithms import CeLgd as CeLgd
@@ -51,6 +52,7 @@ from turnout.exchange import Each as Each
 from turnout.exchange import Replies as Replies
 from turnout.exchange import on_client as on_client
 from turnout.faults import Faults as Faults
+from turnout.saved import load_model as load_model
 from turnout.oracles import NumpyOracle as NumpyOracle
 from turnout.oracles import Oracle as Oracle
 from turnout.prices import Bytes as Bytes

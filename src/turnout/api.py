@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
+from jaxtyping import PyTree
 
 from turnout.engines.job import Aggregation
 from turnout.exchange import Algorithm
@@ -35,19 +37,22 @@ def run(
     faults: Faults | None = None,
     privacy: Privacy | None = None,
     test: Problem | None = None,
+    held_out: Problem | None = None,
     memory: int = MEMORY,
+    start: PyTree | Path | str | None = None,
 ) -> Trace:
     """Play `rounds` rounds of `algorithm` on `problem` and return the trace, one row every `every` rounds.
 
     `seeds` gives each purpose a seed of its own. `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy
-    of a classifier, the same of `test`, a problem that holds rows to test with, and what `target` asks for. Unless given,
-    `precision` is double, or single for a `Neural`. An exchange works on at most `memory` bytes of client data at a time. With
-    `aggregation` "sum", on the engine "nodes", the server gets only weighted sums of replies.
+    of a classifier, the same of `test`, a problem that holds rows to test with, and of `held_out`, one whose clients are never
+    drawn, and what `target` asks for. Unless given, `precision` is double, or single for a `Neural`. An exchange works on at most
+    `memory` bytes of client data at a time. It begins at the parameters `start`, given as they are or as the file of a saved model,
+    or else at the problem's. With `aggregation` "sum", on the engine "nodes", the server gets only weighted sums of replies.
     """
     session = Session(
         algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,
         metrics=metrics, engine=engine, precision=precision, aggregation=aggregation, faults=faults, privacy=privacy,
-        test=test, memory=memory,
+        test=test, held_out=held_out, memory=memory, start=start,
     )  # fmt: skip
     return session.run().trace
 
@@ -106,7 +111,9 @@ def sweep(
     precision: Precision | None = None,
     faults: Faults | None = None,
     test: Problem | None = None,
+    held_out: Problem | None = None,
     memory: int = MEMORY,
+    start: PyTree | Path | str | None = None,
 ) -> Sweep:
     """Play every combination of the values in `grid` with every seed, in one compiled program.
 
@@ -115,7 +122,8 @@ def sweep(
     cells = cells_of(grid, seeds)
     session = Session(
         algorithm, problem, seeds=Seeds.of(0), rounds=rounds, every=every, target=target,
-        metrics=metrics, precision=precision, faults=faults, test=test, memory=memory, cells=cells,
+        metrics=metrics, precision=precision, faults=faults, test=test, held_out=held_out, memory=memory, start=start,
+        cells=cells,
     )  # fmt: skip
     return Sweep(cells, session.run().traces)
 

@@ -14,7 +14,8 @@ from turnout.errors import UserError
 from turnout.records import record, static
 from turnout.rows import row_count, take
 
-Precision = Literal["double", "single"]
+Precision = Literal["double", "single", "mixed"]
+"""64 or 32 bits; "mixed" is 32 with the clients' losses and gradients computed in bfloat16."""
 
 WHOLE = 65536
 """Rows that are passed over at once, unless the problem says otherwise."""
@@ -137,7 +138,7 @@ class Constants(NamedTuple):
     smoothness: Float[np.ndarray, " n"]
 
 
-def row_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+def row_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r losses_r(x) over a batch of b rows."""
     return weights @ _of_rows(problem, problem.losses, x, rows, weights)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -23,11 +24,13 @@ from turnout.engines.uses import weights_of
 from turnout.errors import UserError
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
-from turnout.metrics import DIVERGED, NAMES, SAMPLING, TEST
+from turnout.metrics import DIVERGED, HELD_OUT, NAMES, SAMPLING, TEST
+from turnout.saved import started
 from turnout.optimum import Optimum, solve
 from turnout.privacy import Privacy
 from turnout.problem import Precision, Problem
 from turnout.samplers.base import Sampler, samplers_in
+from turnout.schedules import Schedule
 from turnout.seeds import Seeds
 from turnout.solvers import CohortSolver
 from turnout.solvers.own import LocalSolver
@@ -68,7 +71,9 @@ class Session:
         privacy: Privacy | None = None,
         optimum: Optimum | None = None,
         test: Problem | None = None,
+        held_out: Problem | None = None,
         memory: int = MEMORY,
+        start: PyTree | Path | str | None = None,
         label: str = "run",
         cells: list[Cell] | None = None,
     ):
@@ -76,15 +81,17 @@ class Session:
             raise UserError(f"rounds must not be negative and every at least 1, but they are {rounds} and {every}")
         if problem.remote and (engine == "compiled" or cells is not None):
             raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
+        refuse_mixed(problem, precision)
         self.rounds, self.every, self.faults = rounds, every, faults
         self.precision: Precision = precision or problem.precision
         self.label, self.cells = label, cells
-        self.metrics = wanted_metrics(problem, target, metrics, test)
+        self.metrics = wanted_metrics(problem, target, metrics, test, held_out)
         if optimum is None and {"gap", "distance"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
             algorithm = bind(algorithm, problem, rounds)
-            job = prepare(problem, seeds, faults, optimum, memory, test, judged=bool({*SAMPLING} & {*self.metrics}))
+            judged = bool({*SAMPLING} & {*self.metrics})
+            job = prepare(problem, seeds, faults, optimum, memory, test, judged, start, held_out, precision == "mixed")
             if target is not None and target.stop:
                 job = replace(job, stop=target)
             if aggregation != "plain":
@@ -94,7 +101,7 @@ class Session:
                 self._refuse_singles(job, algorithm, privacy)
                 job = replace(job, protection=privacy.protection())
             if cells is not None:
-                self.engine = Swept(job, algorithm, self.metrics, every, cells, rows=min(self.rows, PLACES))
+                self.engine = Swept(job, algorithm, self.metrics, every, cells, min(self.rows, PLACES), start is None)
             else:
                 made = {"compiled": Compiled, "nodes": partial(Nodes, problem)}.get(engine, engine)
                 self.engine = made(job, algorithm, self.metrics, every)
@@ -240,20 +247,35 @@ def scope(precision: Precision):
         yield
 
 
-def prepare(problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY, test=None, judged: bool = False) -> Job:
-    """Put `problem` and all that an engine needs where it computes, in the precision in force."""
+def refuse_mixed(problem: Problem, precision: Precision) -> None:
+    """Raise `UserError` where clients compute in types of their own."""
+    if precision == "mixed" and problem.remote:
+        raise UserError("precision 'mixed' is about losses written in JAX, but these clients compute their own: take 'single'")
+
+
+def prepare(
+    problem: Problem, seeds: Seeds, faults, optimum, memory: int = MEMORY, test=None, judged: bool = False, start=None,
+    held_out=None, mixed: bool = False,
+) -> Job:  # fmt: skip
+    """Put `problem` and all that an engine needs where it computes, in the precision in force.
+
+    The first parameters are those that `start` gives, itself or as a file, or else the problem's. If `mixed` clients compute in
+    bfloat16.
+    """
     kind = jnp.result_type(float)
-    storage = store(problem)
+    storage = store(problem, mixed)
     per_client = storage.bytes_per_client()
     if not serial():
         per_client += 2 * problem.row_bytes * min(int(problem.sizes.max()), problem.together)
+    own = problem.start(jax.random.key(seeds.model))
     job = Job(
         storage=storage,
-        start=finite(problem.start(jax.random.key(seeds.model))),
+        start=finite(own) if start is None else started(start, own),
         seeds=seeds,
         faults=faults,
         optimum=optimum,
         test=None if test is None else store(test),
+        held_out=None if held_out is None else store(pooled(held_out)),
         chunk=max(1, memory // per_client) if per_client else problem.clients,
         judged=judged,
     )
@@ -269,9 +291,11 @@ def finite(start: PyTree) -> PyTree:
 
 
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
-    """Fit the samplers and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
+    """Fit the samplers, schedules and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
     if isinstance(node, Sampler):
         return node.fit(problem).during(rounds)
+    if isinstance(node, Schedule):
+        return node.during(rounds)
     if isinstance(node, (CohortSolver, LocalSolver)):
         return node.bind(problem)
     if not is_dataclass(node):
@@ -280,11 +304,19 @@ def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
     return node.bind(problem) if isinstance(node, Algorithm) else node
 
 
-def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, ...] | None, test=None) -> tuple[str, ...]:
+def pooled(problem: Problem) -> Problem:
+    """Return `problem` with clients weighted by their rows, so that f is the mean over the union of these."""
+    return replace(problem, population=replace(problem.population, weights=problem.sizes / problem.sizes.sum()))
+
+
+def wanted_metrics(
+    problem: Problem, target: Target | None, metrics: tuple[str, ...] | None, test=None, held_out=None
+) -> tuple[str, ...]:
     """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`."""
     if metrics is None:
         told = ("value", "accuracy") if problem.classifies else ("value",)
-        metrics = (*told, *(f"test_{name}" for name in told if test is not None))
+        further = {"test": test, "held_out": held_out}
+        metrics = (*told, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in told))
     wanted = {*metrics, *([target.metric] if target else [])}
     if not wanted:
         raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
@@ -293,7 +325,9 @@ def wanted_metrics(problem: Problem, target: Target | None, metrics: tuple[str, 
         raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")
     if wanted & {*TEST} and test is None:
         raise UserError(f"metric {min(wanted & {*TEST})!r} needs rows to test with: give a test problem, or [problem] test")
-    if wanted & {"accuracy", "test_accuracy"} and not problem.classifies:
+    if wanted & {*HELD_OUT} and held_out is None:
+        raise UserError(f"metric {min(wanted & {*HELD_OUT})!r} needs clients that are held out: give [problem] held_out")
+    if any("accuracy" in name for name in wanted) and not problem.classifies:
         raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
     return tuple(name for name in NAMES if name in wanted)
 

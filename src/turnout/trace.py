@@ -1,14 +1,18 @@
 """What a run leaves behind: one row for each evaluated round."""
 
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 from jaxtyping import PyTree
 
 from turnout.engines.tally import to_ledger
+from turnout.files import write
 from turnout.ledger import EVENTS, Ledger, Site
 from turnout.metrics import NAMES
+from turnout.saved import encode_model
 from turnout.prices import Price, Rounds, cost_to_target
 from turnout.target import Target
 
@@ -74,6 +78,10 @@ class Trace:
         """Return what the target cost under `price` (default: exchanges); None if it was not reached."""
         hit = self.target.first_hit(self.columns) if self.target else None
         return cost_to_target(price or Rounds(), self.frame, hit)
+
+    def save_model(self, path: Path | str, **facts) -> None:
+        """Write the parameters to the file `path`, by name in the format safetensors; `facts` are metadata beside the round."""
+        write(Path(path), encode_model(self.x, {"turnout": version("turnout"), "round": self.columns["round"][-1], **facts}))
 
     def chart(self, *prices: Price, metric: str | None = None):
         """Return an Altair chart of a metric against cost, which shows itself in a notebook."""

@@ -8,6 +8,7 @@ from turnout.arithmetic import add
 from turnout.exchange import Algorithm, Client, Done, on_client
 from turnout.records import Count, Positive, record, static
 from turnout.samplers import Sampler
+from turnout.schedules import Schedule, scheduled
 from turnout.training import LocalWork
 
 
@@ -17,13 +18,13 @@ class LocalDescent(LocalWork, Algorithm):
 
     `steps` is E, on all rows or on `batch` random ones, or a list with one E_i for each client; or else there are `epochs` passes
     over the client's shuffled rows, each step with the gradient on the next `batch` of them, fewer at the end of a pass: E_i =
-    epochs ceil(n_i / batch). With `decay` lr falls as lr / (1 + t / decay), t = 0, 1, ... counting rounds, and is sent along.
+    epochs ceil(n_i / batch). With a `schedule` lr is its factor of the round times lr, and is sent along.
     """
 
     sampler: Sampler
     lr: Positive
     steps: Count | list[Count] | Int[np.ndarray, " n"] | None = None
-    decay: Positive | None = None
+    schedule: Schedule | None = None
     batch: Count | None = static(default=None)
     epochs: Count | None = None
 
@@ -31,12 +32,12 @@ class LocalDescent(LocalWork, Algorithm):
         return self.fitted(problem)
 
     def message(self, ask, x):
-        """Return the message to descend from x: x alone, or with this round's learning rate where that falls."""
-        return x if self.decay is None else (x, decayed(self, ask.round))
+        """Return the message to descend from x: x alone, or with this round's learning rate where that changes."""
+        return x if self.schedule is None else (x, scheduled(self.lr, self.schedule, ask.round))
 
     def received(self, message):
         """Return x and the learning rate of a `message`."""
-        return (message, self.lr) if self.decay is None else message
+        return (message, self.lr) if self.schedule is None else message
 
     def descend(self, client: Client, message, also=None) -> Done:
         """Reply with y_i - x, one query a step; `also(y)`, where given, is added to the gradient of every step."""
@@ -53,10 +54,3 @@ class LocalDescent(LocalWork, Algorithm):
     def train(self, client: Client, message) -> Done:
         """y_i - x."""
         return self.descend(client, message)
-
-
-def decayed(algorithm, round):
-    """Return lr / (1 + t / decay), t = round - 1; lr itself without `decay`."""
-    if algorithm.decay is None:
-        return algorithm.lr
-    return jnp.asarray(algorithm.lr) / (1 + (round - 1).astype(jnp.result_type(float)) / algorithm.decay)

@@ -11,6 +11,7 @@ from turnout.errors import UserError
 from turnout.exchange import Algorithm
 from turnout.records import Count, NonNegative, Positive, record
 from turnout.samplers import Sampler
+from turnout.schedules import Schedule, scheduled
 from turnout.solvers import CohortSolver
 from turnout.solvers.base import Asked, Proximal
 from turnout.theory.bounds import tolerance
@@ -36,8 +37,8 @@ class Sppm(Algorithm):
     |grad phi(y)|^2 <= b (mu + 1 / gamma)^2, so that |y - prox|^2 <= b, the inexactness of Lemma 13; b is what
     `theory.bounds.tolerance` gives for |x - x*|^2 <= `accuracy`.
 
-    With `decay` gamma falls as gamma / (1 + t / decay), t = 0, 1, ... counting rounds. With `averaging` = p the new x is
-    (1 - a) x + a y, a = (t + 1)^p / sum_{s <= t} (s + 1)^p: the mean of all y found so far, the later ones weighing more.
+    With a `schedule` gamma is its factor of the round times gamma. With `averaging` = p the new x is (1 - a) x + a y,
+    a = (t + 1)^p / sum_{s <= t} (s + 1)^p: the mean of all y found so far, the later ones weighing more.
     """
 
     sampler: Sampler
@@ -46,7 +47,7 @@ class Sppm(Algorithm):
     inner: Count | Literal["auto"] = 10
     first: Count | None = None
     accuracy: Positive | None = None
-    decay: Positive | None = None
+    schedule: Schedule | None = None
     averaging: NonNegative | None = None
 
     def bind(self, problem):
@@ -74,7 +75,7 @@ class Sppm(Algorithm):
         cohort = ask.draw(self.sampler, self.solver.gradient, server.x)
         centre, unravel = ravel_pytree(server.x)
         number = jnp.asarray(ask.round, centre.dtype)
-        gamma = self.gamma if self.decay is None else self.gamma / (1 + (number - 1) / self.decay)
+        gamma = scheduled(self.gamma, self.schedule, ask.round)
         phi = Proximal(cohort, centre, jnp.asarray(1 / gamma, centre.dtype), unravel)
         y, state = self._prox(ask, phi, self.solver.start(phi, server.memory))
         total = server.total

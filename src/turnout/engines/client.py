@@ -10,7 +10,7 @@ from jax.custom_batching import sequential_vmap
 from jax.flatten_util import ravel_pytree
 
 from turnout.exchange import Client
-from turnout.problem import Problem, derivative, in_parts, row_sum
+from turnout.problem import derivative, in_parts, row_sum
 from turnout.rows import take
 from turnout.samplers.permutation import shuffled
 
@@ -92,10 +92,11 @@ class JaxClient(Client):
 class RowsOracle:
     """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b].
 
-    A `batch` stays together where its rows mix; otherwise what is too large is passed over in parts.
+    A `batch` stays together where its rows mix; otherwise what is too large is passed over in parts. `problem` is a `Problem`, or
+    what has losses and a regulariser as that has.
     """
 
-    def __init__(self, problem: Problem, rows, weights, size, batch: bool = False):
+    def __init__(self, problem, rows, weights, size, batch: bool = False):
         self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
         self._whole = weights.size <= problem.together or (batch and problem.mixes_rows)
 

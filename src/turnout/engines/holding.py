@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from turnout.engines.asking import finished
 from turnout.engines.client import JaxClient, RowsOracle
+from turnout.engines.mixed import Mixed
 from turnout.engines.owned import OwnClient
 from turnout.exchange import Client, Done, local_method
 from turnout.oracles.base import Oracle
@@ -20,10 +21,10 @@ from turnout.wire import copy_leaves
 
 
 class Rows:
-    """The rows of one client of a problem written in JAX, for which local methods are compiled."""
+    """The rows of one client of a problem written in JAX, for which local methods are compiled, `mixed` ones in bfloat16."""
 
-    def __init__(self, problem: Problem):
-        self.size = row_count(problem.rows)
+    def __init__(self, problem: Problem, mixed: bool = False):
+        self.size, self.mixed = row_count(problem.rows), mixed
         # Sizes are rounded up to powers of two, so that clients share compiled programs.
         places = np.arange(1 << (self.size - 1).bit_length())
         self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, self.size - 1))))
@@ -35,7 +36,7 @@ class Rows:
     ) -> Done:  # fmt: skip
         """Run the local method `name` on a message, and protect its reply with the key `noise`."""
         mine = algorithm, self.problem, start, self.weights, number, state
-        return run_locally(*mine, key, message, protection, noise, name=name)
+        return run_locally(*mine, key, message, protection, noise, name=name, mixed=self.mixed)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the client's own part of what `metrics.measure` finds."""
@@ -69,15 +70,15 @@ class Own:
         return found
 
 
-def held(client: Oracle | Problem) -> Rows | Own:
+def held(client: Oracle | Problem, mixed: bool = False) -> Rows | Own:
     """Return what runs the local methods of a client that is an `Oracle` or a `Problem` of one client."""
-    return Rows(client) if isinstance(client, Problem) else Own(client)
+    return Rows(client, mixed) if isinstance(client, Problem) else Own(client)
 
 
-@partial(jax.jit, static_argnames=("name",))
-def run_locally(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name) -> Done:
+@partial(jax.jit, static_argnames=("name", "mixed"))
+def run_locally(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name, mixed) -> Done:
     """Run the local method `name` of a client that has `problem` alone, and protect its reply with the key `noise`."""
-    client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights))
+    client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights, mixed))
     return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
 
 
@@ -95,10 +96,10 @@ def _measure(problem, weights, x, *, names) -> dict[str, PyTree]:
     return found
 
 
-def _oracle(problem, weights) -> RowsOracle:
+def _oracle(problem, weights, mixed: bool = False) -> RowsOracle:
     # Sparse rows become a batch here, where their number is known.
     rows = take(problem.rows, jnp.arange(weights.size))
-    return RowsOracle(problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+    return RowsOracle(Mixed(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 
 def _measured(client: Client, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:

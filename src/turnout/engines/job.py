@@ -18,7 +18,7 @@ Aggregation = Literal["plain", "sum"]
 
 @record
 class Job:
-    """One problem, its first parameters, seeds, faults, optimum and the rows to test with.
+    """One problem, its first parameters, seeds, faults, optimum, the rows to test with and clients that are held out.
 
     A cohort is computed `chunk` clients at a time.
 
@@ -31,6 +31,7 @@ class Job:
     faults: Faults | None
     optimum: Optimum | None
     test: Blocks | Tiles | None
+    held_out: Blocks | Tiles | None
     chunk: int = static()
     judged: bool = static(default=False)
     stop: Target | None = None

@@ -39,7 +39,8 @@ class Nodes(Wired):
     def __init__(self, problem: Problem, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
         shared = algorithm, job.start, job.seeds
-        self.nodes = [Node(i, problem.client(i), *shared, protection=job.protection) for i in range(problem.clients)]
+        options = {"protection": job.protection, "mixed": job.storage.mixed}
+        self.nodes = [Node(i, problem.client(i), *shared, **options) for i in range(problem.clients)]
         # No state is gone back to.
         self._asks = partial(NodesAsk, self.nodes, np.random.default_rng(0), self.versions, self.versions, self.sums)
 

@@ -107,9 +107,9 @@ def judge(
     """
     x = algorithm.output(server)
     if measured is None:
-        values = evaluate(metrics, job.storage, job.optimum, x, job.test)
+        values = evaluate(metrics, job.storage, job.optimum, x, job.test, job.held_out)
     else:
-        values = derive(metrics, measured, job.optimum, x, job.test)
+        values = derive(metrics, measured, job.optimum, x, job.test, job.held_out)
     if quality is not None:
         judged = shown(quality, samplers_in(algorithm)[0])
         values |= {name: judged[name] for name in metrics if name in judged}

@@ -12,6 +12,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.engines.client import RowsOracle
+from turnout.engines.mixed import Mixed
 from turnout.problem import Problem, derivative, row_sum
 from turnout.records import record, static
 from turnout.rows import is_sparse, row_count, take
@@ -24,12 +25,13 @@ PADDING = 1.75
 class Blocks:
     """Every client's rows padded to s: `problem.rows` holds arrays [n, s, ...], `weight` [n, s] is 1 / n_i or 0.
 
-    `weight` is None where all sizes are equal: a constant 1 / s makes a faster program.
+    `weight` is None where all sizes are equal: a constant 1 / s makes a faster program. With `mixed` clients compute in bfloat16.
     """
 
     problem: Problem
     weight: Float[Any, "n s"] | None
     row_share: Float[Any, " all_rows"]
+    mixed: bool = static(default=False)
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
@@ -45,6 +47,12 @@ class Blocks:
         size = row_count(self.flat()) // self.problem.clients
         return jnp.arange(self.problem.clients + 1) * size
 
+    def own_rows(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
+        """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
+        n, size = jax.tree.leaves(self.problem.rows)[0].shape[:2]
+        share = jnp.full((n, size), 1 / size) if self.weight is None else jnp.asarray(self.weight)
+        return jnp.repeat(jnp.arange(n, dtype="int32"), size), share.ravel()
+
     def bytes_per_client(self) -> int:
         return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
 
@@ -57,10 +65,10 @@ class BlocksOracle(RowsOracle):
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], blocks.problem.rows)
         size = row_count(rows)
         if blocks.weight is None:
-            super().__init__(blocks.problem, rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
+            super().__init__(computed(blocks), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
         else:
             weights = jnp.asarray(blocks.weight)[i]
-            super().__init__(blocks.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+            super().__init__(computed(blocks), rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
     def at(self, numbers, weights):
         # From all clients' rows, so that this client's need not be copied first.
@@ -73,7 +81,7 @@ class Tiles:
     """Rows end to end, without padding: client i owns rows `starts[i]` to `starts[i + 1]`.
 
     A cohort's rows are visited in tiles of `tile` rows of one client, `lanes` tiles at a time, so that the work is
-    proportional to the cohort's own rows and the memory to one step.
+    proportional to the cohort's own rows and the memory to one step. With `mixed` clients compute in bfloat16.
     """
 
     problem: Problem
@@ -81,6 +89,7 @@ class Tiles:
     row_share: Float[Any, " rows"]
     tile: int = static()
     lanes: int = static()
+    mixed: bool = static(default=False)
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
@@ -94,6 +103,13 @@ class Tiles:
     def bounds(self) -> Int[Array, " bounds"]:
         """Where each client's rows begin and end among all."""
         return jnp.asarray(self.starts)
+
+    def own_rows(self) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
+        """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
+        starts = jnp.asarray(self.starts)
+        rows = jnp.arange(row_count(self.problem.rows), dtype=starts.dtype)
+        client = jnp.searchsorted(starts, rows, side="right").astype("int32") - 1
+        return client, 1 / jnp.diff(starts)[client].astype(jnp.result_type(float))
 
     def bytes_per_client(self) -> int:
         return 0
@@ -114,10 +130,15 @@ class TilesOracle:
     def at(self, numbers, weights) -> RowsOracle:
         """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
         rows = take(self._tiles.problem.rows, self._first + numbers.astype(self._first.dtype))
-        return RowsOracle(self._tiles.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        return RowsOracle(computed(self._tiles), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
-def store(problem: Problem) -> Blocks | Tiles:
+def computed(storage: Blocks | Tiles) -> Problem | Mixed:
+    """Return whose losses clients compute."""
+    return Mixed(storage.problem) if storage.mixed else storage.problem
+
+
+def store(problem: Problem, mixed: bool = False) -> Blocks | Tiles:
     """Lay out the rows of `problem` for the compiled engine, in at most PADDING times their own size."""
     sizes, n = problem.sizes, problem.clients
     leaves = jax.tree.leaves(problem.rows, is_leaf=is_sparse)
@@ -127,7 +148,8 @@ def store(problem: Problem) -> Blocks | Tiles:
         # Where rows mix it matters which ones are together.
         tile = problem.together if problem.mixes_rows else min(tile, problem.together)
         starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
-        return Tiles(problem, starts, problem.row_share, tile=tile, lanes=max(1, min(1024, problem.together) // tile))
+        lanes = max(1, min(1024, problem.together) // tile)
+        return Tiles(problem, starts, problem.row_share, tile=tile, lanes=lanes, mixed=mixed)
     inside = np.arange(largest) < sizes[:, None]
     index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
     equal = bool(inside.all())
@@ -135,7 +157,7 @@ def store(problem: Problem) -> Blocks | Tiles:
     share = np.zeros(inside.shape)
     share[inside] = problem.row_share
     weight = None if equal else inside / sizes[:, None]
-    return Blocks(replace(problem, rows=blocks), weight, share.ravel())
+    return Blocks(replace(problem, rows=blocks), weight, share.ravel(), mixed)
 
 
 def total(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
@@ -149,9 +171,13 @@ def objective(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
     return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
 
 
-def over_rows(storage: Blocks | Tiles, part) -> Any:
-    """Sum `part(rows, share)` over all rows, at most `problem.together` of them at a time; of one client where rows mix."""
-    rows, share, problem = storage.flat(), jnp.asarray(storage.row_share), storage.problem
+def over_rows(storage: Blocks | Tiles, part, share: PyTree = None) -> Any:
+    """Sum `part(rows, share)` over all rows, at most `problem.together` of them at a time; of one client where rows mix.
+
+    `share` is row_share, or other arrays [rows].
+    """
+    rows, problem = storage.flat(), storage.problem
+    share = jnp.asarray(storage.row_share) if share is None else share
     count = row_count(rows)
     if count <= problem.together and not problem.mixes_rows:
         if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
@@ -165,9 +191,11 @@ def over_rows(storage: Blocks | Tiles, part) -> Any:
         owner = jnp.searchsorted(ends, k, side="right")
         index = bounds[owner] + (k - (ends - parts)[owner]) * size + jnp.arange(size, dtype=bounds.dtype)
         inside, index = index < bounds[owner + 1], jnp.minimum(index, count - 1)
-        return jax.tree.map(jnp.add, sums, part(take(rows, index), jnp.where(inside, share[index], 0)))
+        weights = jax.tree.map(lambda a: jnp.where(inside, a[index], 0), share)
+        return jax.tree.map(jnp.add, sums, part(take(rows, index), weights))
 
-    empty = jax.eval_shape(lambda: part(take(rows, jnp.arange(size)), share[jnp.arange(size)]))
+    first = jnp.arange(size)
+    empty = jax.eval_shape(lambda: part(take(rows, first), jax.tree.map(lambda a: a[first], share)))
     return lax.fori_loop(0, ends[-1], step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
 
 
@@ -195,13 +223,14 @@ def _tiled(order: str):
 def _pack(order: str, tiles: Tiles, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
     """The oracle `order` of m clients at m points, tile by tile: (weights_r losses_r) summed for each client."""
     problem, starts, tile, lanes = tiles.problem, jnp.asarray(tiles.starts), tiles.tile, tiles.lanes
+    losing = computed(tiles)
     dtype = jnp.result_type(float)
     first, last = starts[ids], starts[ids + 1]
     counts = (last - first + tile - 1) // tile
     ends = jnp.cumsum(counts, dtype=starts.dtype)
 
     def tile_sum(rows, weights, x, *v):
-        return derivative(order, lambda y: row_sum(problem, y, rows, weights))(x, *v)
+        return derivative(order, lambda y: row_sum(losing, y, rows, weights))(x, *v)
 
     def step(k, sums):
         number = k * lanes + jnp.arange(lanes, dtype=starts.dtype)

@@ -19,9 +19,12 @@ BATCH = 64
 
 
 class Swept:
-    """Plays all cells of a sweep; its progress and tables have the cells as leading axis."""
+    """Plays all cells of a sweep; its progress and tables have the cells as leading axis.
 
-    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int, cells: list, rows: int):
+    The first parameters of each are `drawn` by its own seed, or those of the job.
+    """
+
+    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int, cells: list, rows: int, drawn: bool):
         self.metrics, self.every, self.places = metrics, every, rows
         algorithms = [set_leaves(algorithm, cell.settings) for cell in cells]
         kinds = {jax.tree.structure(one) for one in algorithms}
@@ -33,7 +36,8 @@ class Swept:
         self.leaves = [jnp.stack([jnp.asarray(a) for a in c]) if k in self.swept else c[0] for k, c in enumerate(columns)]
         seeds = jnp.array([cell.seed for cell in cells])
         self.seeds = jax.tree.map(lambda _: seeds, job.seeds)
-        starts = [strongly_typed(job.storage.problem.start(jax.random.key(cell.seed))) for cell in cells]
+        problem = job.storage.problem
+        starts = [strongly_typed(problem.start(jax.random.key(cell.seed)) if drawn else job.start) for cell in cells]
         self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
         self.sites = discover(job, algorithm)
 

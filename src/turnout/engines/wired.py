@@ -54,8 +54,9 @@ class Node:
         seeds: Seeds,
         states: MutableMapping | None = None,
         protection: Protection | None = None,
+        mixed: bool = False,
     ):
-        self.number, self.start, self.held = number, copy_leaves(start), held(client)
+        self.number, self.start, self.held = number, copy_leaves(start), held(client, mixed)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
         self.protection = copy_leaves(protection)
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
@@ -251,7 +252,10 @@ class Wired(ABC):
         traced = survey(job, algorithm)
         self.sites = (*traced.found.values(),)
         self.sums = only_sums(traced, algorithm) if job.aggregation == "sum" else None
-        self.asked = asked_for(metrics)
+        known = asked_for(metrics)
+        # All clients' accuracies are their replies to the question for the accuracy.
+        self.each = "accuracies" in known
+        self.asked = tuple(dict.fromkeys("accuracy" if name == "accuracies" else name for name in known))
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
         self.metrics = metrics
 
@@ -291,4 +295,7 @@ class Wired(ABC):
         replies = self._everyone(header, encode(x, self.job.start)) if self.asked else {}
         shares = np.asarray(self.job.population.shares)[list(replies)]
         parts = [decode(reply, self.job.start)[0] for reply in replies.values()]
-        return jax.tree.map(lambda *leaves: np.tensordot(shares / shares.sum(), np.stack(leaves), 1), *parts) if parts else {}
+        if not parts:
+            return {}
+        means = jax.tree.map(lambda *leaves: np.tensordot(shares / shares.sum(), np.stack(leaves), 1), *parts)
+        return means | ({"accuracies": np.stack([part["accuracy"] for part in parts])} if self.each else {})

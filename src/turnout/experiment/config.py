@@ -21,7 +21,7 @@ from turnout.prices import Price, Rounds
 from turnout.privacy import Privacy
 from turnout.records import Count, Index, config
 from turnout.seeds import Seeds
-from turnout.session import MEMORY
+from turnout.session import MEMORY, Precision
 from turnout.target import Target
 
 
@@ -29,7 +29,8 @@ from turnout.target import Target
 class RunSpec:
     """How long, how exactly and from which seeds a run goes; a seed not given is `seed`.
 
-    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time.
+    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time;
+    `start` is the file of a saved model to begin with.
     """
 
     rounds: Index = 100
@@ -39,10 +40,11 @@ class RunSpec:
     model_seed: Index | None = None
     faults_seed: Index | None = None
     every: Count = 1
-    precision: Literal["double", "single"] = "double"
+    precision: Precision = "double"
     engine: Literal["compiled", "nodes"] = "compiled"
     aggregation: Aggregation = "plain"
     memory: Count = MEMORY
+    start: str | None = None
     metrics: list[str] | None = None
 
     def seeds(self) -> Seeds:

@@ -14,12 +14,14 @@ import numpy as np
 from turnout.api import Sweep, cells_of
 from turnout.data.catalogue import load
 from turnout.data.dataset import digest
+from turnout.data.holdout import hold_out
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.experiment.budget import accounting, spent
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.description import plan_of
 from turnout.experiment.problems import DataSpec
+from turnout.experiment.registry import kind_of
 from turnout.experiment.remote import RemoteSpec
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
@@ -28,9 +30,11 @@ from turnout.problem import Problem
 from turnout.report.plan import PLAN
 from turnout.report.result import Result
 from turnout.session import Session
+from turnout.trace import Trace
 from turnout.wire import decode, encode
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
+MODEL = "model.safetensors"
 OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs.json")
 
 SHOWN = 6
@@ -41,12 +45,15 @@ Watch = Callable[[Session], None]
 
 @dataclass(frozen=True)
 class Built:
-    """A configuration made concrete: the problem, how its rows were split, a digest of both, and the problem to test with."""
+    """A configuration made concrete: the problem, how its rows were split, a digest of both, the problem to test with, and the
+    one of clients that are held out, with their rows."""
 
     problem: Problem
     split: Split
     digest: str
     test: Problem | None = None
+    held_out: Problem | None = None
+    others: Split | None = None
 
 
 def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = None) -> Built:
@@ -54,8 +61,9 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 
     Where clients are elsewhere that hold rows of their own, `sizes` says how many each has.
     """
+    begun = "" if experiment.run.start is None else _digest(Path(experiment.run.start))
     if not isinstance(experiment.problem, DataSpec):
-        mark = sha256(experiment.to_toml().encode()).hexdigest()
+        mark = sha256((begun + experiment.to_toml()).encode()).hexdigest()
         told = (sizes,) if isinstance(experiment.problem, RemoteSpec) else ()
         return Built(experiment.problem.build(*told), experiment.problem.split(*told), mark)
     dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
@@ -64,8 +72,14 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     if experiment.problem.test is not None:
         held = load(experiment.problem.test, data)
         mark, test = mark + digest(held), experiment.problem.to_test(held, dataset)
-    mark = sha256((mark + experiment.to_toml()).encode()).hexdigest()
-    return Built(experiment.problem.build(dataset, split), split, mark, test)
+    mark = sha256((mark + begun + experiment.to_toml()).encode()).hexdigest()
+    others = others_split = None
+    if experiment.problem.held_out is not None:
+        if experiment.problem.normalize == "columns":
+            raise UserError("normalize = 'columns' scales by all rows, those of held-out clients too: take 'rows' or 'none'")
+        split, others_split = hold_out(split, experiment.problem.held_out, getattr(experiment.split, "seed", 0))
+        others = experiment.problem.build(dataset, others_split)
+    return Built(experiment.problem.build(dataset, split), split, mark, test, others, others_split)
 
 
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
@@ -88,7 +102,9 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) 
         privacy=experiment.privacy,
         optimum=optimum,
         test=built.test,
+        held_out=built.held_out,
         memory=spec.memory,
+        start=spec.start,
         label=experiment.name,
         cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
     )
@@ -149,7 +165,9 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
         write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}))
         watch(session)
     seconds = time.perf_counter() - began
-    write(folder / "split.npz", _npz({"indices": built.split.indices, "offsets": built.split.offsets}))
+    parts = {"": built.split, "held_out_": built.others}
+    rows = {f"{name}{part}": getattr(split, part) for name, split in parts.items() if split for part in ("indices", "offsets")}
+    write(folder / "split.npz", _npz(rows))
     finish = finish_sweep if experiment.sweep else finish_run
     finish(experiment, built.problem, session, folder, command, seconds)
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -157,7 +175,7 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
     if trace.diverged is not None and not experiment.sweep:
         raise UserError(
             f"{experiment.name} diverged at round {trace.diverged}: the last good model, of round "
-            f"{trace.columns['round'][-1]}, is in {folder / 'model.npz'}; lower the step size"
+            f"{trace.columns['round'][-1]}, is in {folder / MODEL}; lower the step size"
         )
     return session
 
@@ -165,7 +183,7 @@ def _play(experiment, built: Built, session: Session, folder: Path, watch: Watch
 def finish_run(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
     """Write the results of one run."""
     trace = session.trace
-    write(folder / "model.npz", _npz(named_leaves(trace.x)))
+    _save(trace, folder, experiment, experiment.run.seed)
     write(folder / TRACE, _parquet(trace.frame))
     facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
     if experiment.privacy is not None:
@@ -181,7 +199,8 @@ def finish_sweep(experiment, problem: Problem, session: Session, folder: Path, c
     costs = {price.label: swept.costs(price).to_dicts() for price in experiment.prices}
     best = [swept.typical(setting, experiment.prices[0]) for setting in costs[experiment.prices[0].label][:SHOWN]]
     summaries = [summarise(experiment, problem, trace, command, seconds) for trace in best]
-    write(folder / "model.npz", _npz(named_leaves(best[0].x)))
+    seed = next(cell.seed for cell, trace in zip(session.cells, session.traces, strict=True) if trace is best[0])
+    _save(best[0], folder, experiment, seed)
     write(folder / TRACE, _parquet(swept.frame))
     for row in (row for rows in costs.values() for row in rows):
         row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
@@ -200,10 +219,15 @@ def report(results: list[Result], folder: Path, title: str) -> None:
     write_report(folder, results, title)
 
 
-def named_leaves(x) -> dict[str, np.ndarray]:
-    """Name the arrays of the parameters: "x" for a single one, "x.hidden.weight" and so on inside dictionaries."""
-    leaves = jax.tree_util.tree_leaves_with_path(x)
-    return {".".join(["x", *(jax.tree_util.keystr((key,), simple=True) for key in path)]): leaf for path, leaf in leaves}
+def _save(trace: Trace, folder: Path, experiment: Experiment, seed: int) -> None:
+    """Write the model of a run, with what it is of."""
+    kinds = {"algorithm": kind_of(experiment.algorithm), "problem": kind_of(experiment.problem)}
+    trace.save_model(folder / MODEL, name=trace.label, seed=seed, jax=jax.__version__, **kinds)
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of the file that a run starts from; whether it is a model is seen later."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _npz(arrays: dict[str, np.ndarray]) -> bytes:

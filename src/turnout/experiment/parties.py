@@ -15,7 +15,7 @@ from turnout.errors import UserError
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.folder import CHECKPOINT, CONFIG, SUMMARY, Built, Watch, build, resume, start
 from turnout.experiment.remote import RemoteSpec
-from turnout.session import bind, prepare, scope
+from turnout.session import bind, prepare, refuse_mixed, scope
 
 PATIENCE = 120.0
 """Seconds within which all nodes have to say hello."""
@@ -24,8 +24,10 @@ PATIENCE = 120.0
 def terms_of(experiment: Experiment, built: Built) -> Terms:
     """Return what the server and the nodes of `experiment` have to agree on."""
     with scope(experiment.run.precision):
-        start = prepare(built.problem, experiment.run.seeds(), None, None).start
-    return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact=built.problem.remote)
+        given = experiment.run.start
+        start = prepare(built.problem, experiment.run.seeds(), None, None, start=given).start
+    exact = built.problem.remote or given is not None
+    return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact)
 
 
 def elsewhere(experiment: Experiment, data: Path | None) -> Built:
@@ -37,6 +39,7 @@ def elsewhere(experiment: Experiment, data: Path | None) -> Built:
         raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: play it with turnout sweep")
     remote = isinstance(experiment.problem, RemoteSpec)
     built = build(experiment, data, [1] * experiment.problem.clients if remote else None)
+    refuse_mixed(built.problem, experiment.run.precision)
     if experiment.run.aggregation == "sum":
         with scope(experiment.run.precision):
             job = prepare(built.problem, experiment.run.seeds(), None, None)
@@ -52,9 +55,10 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         last = built.problem.clients - 1
         raise UserError(f"{experiment.name} has clients 0 to {last}, so that no node can be client {client}")
     with scope(spec.precision):
-        job = prepare(built.problem, spec.seeds(), None, None)
+        mixed = spec.precision == "mixed"
+        job = prepare(built.problem, spec.seeds(), None, None, start=spec.start, mixed=mixed)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
-        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds)
+        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, mixed=mixed)
         node.states = DiskStates(folder / f"{terms.mark}-{client}", node.first)
         if experiment.privacy is not None:
             node.protection = experiment.privacy.protection()

@@ -21,13 +21,14 @@ class DataSpec:
     """`data` is a known name, a path to a LIBSVM file or a table with a kind; `normalize` scales its rows or columns first.
 
     `test` names the data to test with. `weights` says what lambda_i is: the same for every client ("uniform") or proportional to
-    its rows ("size").
+    its rows ("size"). `held_out` clients, a number or a share below 1, are never drawn; metrics tell how the model does there.
     """
 
     data: str | Source
     normalize: Literal["none", "rows", "columns"] = "none"
     weights: Literal["uniform", "size"] = "uniform"
     test: str | Source | None = None
+    held_out: Positive | None = None
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         """Return the problem on `dataset` as `split` cuts it."""

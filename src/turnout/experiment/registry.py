@@ -1,6 +1,6 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, data, estimators, optimisers, prices, samplers, solvers
+from turnout import algorithms, data, estimators, optimisers, prices, samplers, schedules, solvers
 from turnout.data import splits
 from turnout.experiment import problems, remote
 from turnout.samplers import probabilities
@@ -161,6 +161,13 @@ TABLES = {
     },
     "optimiser": {**FIRST_ORDER, "oasis": optimisers.Oasis},
     "server_optimiser": FIRST_ORDER,
+    "schedule": {
+        "inverse": schedules.Inverse,
+        "exponential": schedules.Exponential,
+        "step": schedules.Step,
+        "cosine": schedules.Cosine,
+        "warm-up": schedules.WarmUp,
+    },
     "price": {
         "rounds": prices.Rounds,
         "hierarchical": prices.Hierarchical,

@@ -106,9 +106,9 @@ def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=Non
         return Bound(found.theorem, found.rate, 0.0, max(found.first / found.rate, constants.distance2))
     if not isinstance(algorithm, Sppm):
         raise UserError(f"no theorem here bounds |x - x*| for {type(algorithm).__name__}")
-    for name in ("decay", "averaging"):
+    for name in ("schedule", "averaging"):
         if getattr(algorithm, name) is not None:
-            raise UserError(f"Theorem 1 is about a constant gamma without averaging, but {name} is {getattr(algorithm, name):g}")
+            raise UserError(f"Theorem 1 is about a constant gamma without averaging: leave {name} out")
     if not constants.mu > 0:
         raise UserError("Theorem 1 needs mu_AS > 0, but a cohort of this sampler may be empty or weigh nothing")
     gamma = algorithm.gamma

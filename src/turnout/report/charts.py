@@ -10,7 +10,7 @@ from turnout.report.result import Result, distinct
 from turnout.report.theme import DASHES, LEGEND_LABEL, LIGHT, config
 from turnout.report.words import METRICS, axis_title, short
 
-LINEAR = ("accuracy", "value", "test_accuracy", "test_value")
+LINEAR = tuple(name for name in METRICS if "accuracy" in name or name.endswith("value"))
 """Metrics on a linear axis: an error rate is read as a share, and a loss may be negative."""
 
 WIDTH, HEIGHT = 640, 360

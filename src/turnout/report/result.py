@@ -13,7 +13,7 @@ import pydantic
 from turnout.errors import UserError
 from turnout.ledger import EVENTS
 from turnout.prices import Price
-from turnout.target import Target
+from turnout.target import Target, smaller_better
 from turnout.theory.dual import LowerBound
 
 if TYPE_CHECKING:
@@ -93,11 +93,10 @@ class Result:
         return None if floor is None else float(floor)
 
     def values(self, metric: str) -> np.ndarray:
-        """Return the metric of each trace row, smaller being better: for "accuracy" it is the error rate."""
+        """Return the metric of each trace row, smaller being better: for an accuracy it is the error rate."""
         if metric not in self.trace.columns:
             raise UserError(f"{self.label} has no metric {metric!r}: run it again with that metric, or choose another")
-        values = self.trace[metric].to_numpy()
-        return 1 - values if metric.endswith("accuracy") else values
+        return smaller_better(metric, self.trace[metric].to_numpy())
 
     def check(self, folder: Path) -> None:
         """Raise `UserError` where the summary and the trace do not fit together."""

@@ -13,6 +13,13 @@ METRICS = {
     "value": "loss f(x)",
     "test_value": "mean loss of the test rows",
     "test_accuracy": "test error rate, 1 − accuracy",
+    "held_out_value": "mean loss of held-out clients' rows",
+    "held_out_accuracy": "error rate of held-out clients, 1 − accuracy",
+    **{
+        f"{prefix}accuracy_{percent}": f"error rate of {whose}, 1 − {percent} % quantile of accuracy"
+        for prefix, whose in (("", "clients"), ("held_out_", "held-out clients"))
+        for percent in (10, 50, 90)
+    },
     "variance": "variance of the sampled estimate",
     "regret": "dynamic regret of the sampler",
     "static_regret": "static regret of the sampler",
@@ -22,7 +29,9 @@ METRICS = {
 
 def short(metric: str) -> str:
     """Name a metric in a sentence."""
-    return {"accuracy": "error rate", "test_accuracy": "test error rate", "test_value": "test loss"}.get(metric, metric)
+    words = {"accuracy": "error rate", "test_accuracy": "test error rate", "test_value": "test loss"}
+    further = {"held_out_accuracy": "held-out error rate", "held_out_value": "held-out loss"}
+    return (words | further).get(metric, metric)
 
 
 def goal(target: Target) -> str:
