@@ -1,6 +1,5 @@
 """Networks as problems: batches, engines, what memory and bad input do to them."""
 
-from dataclasses import replace
 from functools import cache
 
 import jax
@@ -8,19 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import sparse
 from torch import nn
 
 import turnout as t
 from turnout.data.dataset import Dataset
-from turnout.data.splits import IidSplit, Split
-from turnout.engines import client as engine
-from turnout.engines.client import JaxClient
-from turnout.engines.storage import Blocks, Tiles, store, total
-from turnout.metrics import accuracy
-from turnout.problems import neural
+from turnout.data.splits import Split
 from turnout.samplers.permutation import shuffled
 from turnout.seeds import Seeds
 

@@ -52,7 +52,6 @@ from turnout.exchange import Each as Each
 from turnout.exchange import Replies as Replies
 from turnout.exchange import on_client as on_client
 from turnout.faults import Faults as Faults
-from turnout.saved import load_model as load_model
 from turnout.oracles import NumpyOracle as NumpyOracle
 from turnout.oracles import Oracle as Oracle
 from turnout.prices import Bytes as Bytes
@@ -105,6 +104,7 @@ from turnout.samplers.probabilities import Osmd as Osmd
 from turnout.samplers.probabilities import Probability as Probability
 from turnout.samplers.probabilities import Uniform as Uniform
 from turnout.samplers.probabilities import Vrb as Vrb
+from turnout.saved import load_model as load_model
 from turnout.seeds import Seeds as Seeds
 from turnout.solvers import AcceleratedGradient as AcceleratedGradient
 from turnout.solvers import Aicn as Aicn

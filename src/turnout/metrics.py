@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from turnout.engines.quality import NAMES as SAMPLING
 from turnout.engines.storage import objective, over_rows, total
 from turnout.optimum import Optimum
-from turnout.problem import right_sum
+from turnout.problem import each_row, right_sum
 
 TEST = ("test_value", "test_accuracy")
 QUANTILES = {"accuracy_10": 0.1, "accuracy_50": 0.5, "accuracy_90": 0.9}
@@ -92,11 +92,11 @@ def accuracy(storage, x: PyTree) -> Float[Array, ""]:
 
 def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
     """The share of its own rows that x classifies rightly, of each client."""
-    n = storage.problem.clients
+    problem, n = storage.problem, storage.problem.clients
 
     def part(rows, own):
         client, share = own
-        return segment_sum(share * storage.problem.correct(x, rows), client, n)
+        return segment_sum(share * each_row(problem, problem.correct, x, rows, share), client, n)
 
     return over_rows(storage, part, storage.own_rows())
 

@@ -140,16 +140,16 @@ class Constants(NamedTuple):
 
 def row_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r losses_r(x) over a batch of b rows."""
-    return weights @ _of_rows(problem, problem.losses, x, rows, weights)
+    return weights @ each_row(problem, problem.losses, x, rows, weights)
 
 
 def right_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r correct_r(x) over a batch of b rows."""
-    return weights @ _of_rows(problem, problem.correct, x, rows, weights)
+    return weights @ each_row(problem, problem.correct, x, rows, weights)
 
 
-def _of_rows(problem: Problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
-    # Rows without weight fill places up, and have no say in what rows have in common.
+def each_row(problem: Problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
+    """Return `function`(x, rows) of a batch of b rows; those without weight fill places up, and have no say where rows mix."""
     return function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
 
 

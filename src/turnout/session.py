@@ -25,11 +25,11 @@ from turnout.errors import UserError
 from turnout.exchange import Algorithm
 from turnout.faults import Faults
 from turnout.metrics import DIVERGED, HELD_OUT, NAMES, SAMPLING, TEST
-from turnout.saved import started
 from turnout.optimum import Optimum, solve
 from turnout.privacy import Privacy
 from turnout.problem import Precision, Problem
 from turnout.samplers.base import Sampler, samplers_in
+from turnout.saved import started
 from turnout.schedules import Schedule
 from turnout.seeds import Seeds
 from turnout.solvers import CohortSolver

@@ -12,8 +12,8 @@ from turnout.engines.tally import to_ledger
 from turnout.files import write
 from turnout.ledger import EVENTS, Ledger, Site
 from turnout.metrics import NAMES
-from turnout.saved import encode_model
 from turnout.prices import Price, Rounds, cost_to_target
+from turnout.saved import encode_model
 from turnout.target import Target
 
 

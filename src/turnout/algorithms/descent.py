@@ -1,6 +1,5 @@
 """Descent from the server's parameters: what algorithms share whose clients take steps of their own."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 

@@ -86,7 +86,9 @@ class Player:
 
         def one(task: Task, number: int) -> Kept:
             built, check = self.problem(name, task.name), partial(self.watch, task.label, done + number, many)
-            return self.store.played(task.stem, mark_of(built.digest, task.experiment.to_toml()), partial(play, task, built, check))
+            return self.store.played(
+                task.stem, mark_of(built.digest, task.experiment.to_toml()), partial(play, task, built, check)
+            )
 
         side_by_side(tasks, one, results.add)
 

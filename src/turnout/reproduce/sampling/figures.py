@@ -10,7 +10,7 @@ import polars as pl
 
 from turnout.report.theme import LIGHT
 from turnout.reproduce import page
-from turnout.reproduce.charts import colored, compact, dashed, finished, log_axis, quartiles
+from turnout.reproduce.charts import client_sizes, colored, compact, dashed, finished, log_axis, quartiles
 from turnout.reproduce.sampling import case
 from turnout.reproduce.sampling.paper import Contender, Figure, Panel, Paper
 from turnout.reproduce.sampling.tables import Numbers, fitted
