@@ -46,8 +46,9 @@ def run(
     `seeds` gives each purpose a seed of its own. `metrics` are names of `metrics.NAMES`; the default is the value, the accuracy
     of a classifier, the same of `test`, a problem that holds rows to test with, and of `held_out`, one whose clients are never
     drawn, and what `target` asks for. Unless given, `precision` is double, or single for a `Neural`. An exchange works on at most
-    `memory` bytes of client data at a time. It begins at the parameters `start`, given as they are or as the file of a saved model,
-    or else at the problem's. With `aggregation` "sum", on the engine "nodes", the server gets only weighted sums of replies.
+    `memory` bytes of client data at a time. It begins at the parameters `start`, given as they are or as the file of a saved
+    model, or else at the problem's. With `aggregation` "sum", on the engine "nodes", the server gets only weighted sums of
+    replies.
     """
     session = Session(
         algorithm, problem, seeds=seeds or Seeds.of(seed), rounds=rounds, every=every, target=target,

@@ -22,8 +22,8 @@ def judged(paper: Paper, numbers: Numbers, claim: Claim) -> str:
     if goal.level is None:
         better = own.mean > rival.mean if goal.upwards else own.mean < rival.mean
         return (
-            f"On {where}, the best {metric} of {titles[0]} is {cost(own)} and of {titles[1]} {cost(rival)} ({len(own.costs)} seeds): "
-            f"that the first is better {'holds' if better else 'does not hold'}."
+            f"On {where}, the best {metric} of {titles[0]} is {cost(own)} and of {titles[1]} {cost(rival)} ({len(own.costs)} "
+            f"seeds): that the first is better {'holds' if better else 'does not hold'}."
         )
     met = "met" if own.mean <= claim.factor * rival.least else "not met"
     at_most = "" if math.isfinite(rival.mean) else "at most "
