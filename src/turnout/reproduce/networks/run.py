@@ -43,12 +43,12 @@ class Plan:
         return list(dict.fromkeys(asked))
 
     def tasks(self, tuning: bool, chosen: set[tuple[str, str, str]] | None = None) -> list[Task]:
-        """Return what is played to tune those that have a choice, or, of the settings `chosen`, to report."""
+        """Return what plays to tune those that have a choice, with the measure of goals, or, of the settings `chosen`, to report."""
         paper, found = self.paper, []
         for problem, name in dict.fromkeys(question[:2] for question in self.questions()):
             contender = paper.contenders[name]
             settings = contender.settings()
-            if tuning and len(settings) == 1:
+            if tuning and len(settings) == 1 and name != paper.measure:
                 continue
             seeds = range(paper.tuning) if tuning else range(FRESH, FRESH + self.seeds)
             tasks = [Task(paper.settings[problem], name, contender, values, seed) for values in settings for seed in seeds]
