@@ -1,7 +1,5 @@
 """Residual networks."""
 
-from typing import Literal
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,6 @@ from turnout.errors import unknown
 from turnout.models.layers import BatchNorm, Convolution, GroupNorm, at_least, dense
 
 NORMS = {"group": GroupNorm, "batch": BatchNorm}
-Norm = Literal["group", "batch"]
 
 
 class Block(eqx.Module):
@@ -24,7 +21,7 @@ class Block(eqx.Module):
     conv3: Convolution | None
     norm3: GroupNorm | BatchNorm | None
 
-    def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm, key: PRNGKeyArray):
+    def __init__(self, inputs: int, outputs: int, stride: int, norm: str, key: PRNGKeyArray):
         keys, same = jax.random.split(key, 3), stride == 1 and inputs == outputs
         self.conv1 = Convolution(inputs, outputs, 3, keys[0], padding=1, stride=stride, use_bias=False)
         self.norm1 = NORMS[norm](outputs)
@@ -52,10 +49,10 @@ class Residual(eqx.Module):
     dense: eqx.nn.Linear
 
     def __init__(
-        self, shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, widths: tuple[int, ...], blocks: int, norm: Norm
+        self, shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, widths: tuple[int, ...], blocks: int, norm: str
     ):
         if norm not in NORMS:
-            raise unknown("norm", str(norm), NORMS)
+            raise unknown("norm", norm, NORMS)
         keys = iter(jax.random.split(key, 2 + blocks * len(widths)))
         self.conv = Convolution(shape[2], widths[0], 3, next(keys), padding=1, use_bias=False)
         self.norm = NORMS[norm](widths[0])
@@ -76,7 +73,7 @@ class Residual(eqx.Module):
         return jax.vmap(self.dense)(jnp.mean(h, (1, 2)))
 
 
-def residual_6(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, norm: Norm = "group") -> Residual:
+def residual_6(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, norm: str = "group") -> Residual:
     """Make the residual network of six layers: 3x3-32, a block of 32 channels, one of 64, dense.
 
     Cost-aware client selection, appendix E.3, has one of six layers, and does not tell its widths.
@@ -85,7 +82,7 @@ def residual_6(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, nor
     return Residual(shape, classes, key, (32, 64), 1, norm)
 
 
-def resnet_18(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, norm: Norm = "group") -> Residual:
+def resnet_18(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, norm: str = "group") -> Residual:
     """Make ResNet-18 for small images: its first convolution is 3x3 with stride 1, and no pooling follows it."""
     at_least("resnet-18", shape, 8)
     return Residual(shape, classes, key, (64, 128, 256, 512), 2, norm)

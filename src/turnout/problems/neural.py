@@ -139,10 +139,11 @@ def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndar
         given, images = images.shape[1:], images.reshape(len(images), -1)
     else:
         given = (isqrt(images.shape[1]),) * 2
-    size = (*(given if shape is None else shape), 1)[:3]
-    if len(size) != 3 or prod(size) != images.shape[1] or min(size) < 1:
+    size = given if shape is None else tuple(shape)
+    size = (*size, 1) if len(size) == 2 else size
+    if len(size) != 3 or prod(size) != images.shape[1]:
         raise UserError(
-            f"an image of data set {name} has {images.shape[1]} pixels, which are no {' x '.join(map(str, size))}: "
+            f"an image of data set {name} has {images.shape[1]} numbers, which are not {' x '.join(map(str, size))}: "
             "give shape = [height, width] or [height, width, channels]"
         )
     return images if images.dtype == np.uint8 else in_bytes(images), size
