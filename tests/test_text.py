@@ -192,7 +192,7 @@ def test_a_folder_that_does_not_fit_is_one_sentence(bert, distil, tmp_path):
         (lambda: minilm(2, spoilt(lambda weights: weights.update({name: torch.zeros(3)}))), f"another shape of {name}"),
         (lambda: minilm(2, spoilt(lambda weights: weights[name].fill_(torch.nan))), f"{name} is NaN"),
         (lambda: minilm(2, bert, train="some"), "unknown part to train"),
-        (lambda: tokenizer_of(tmp_path), "no tokenizer"),
+        (lambda: tokenizer_of(tmp_path), "no tokenizer.json"),
         (lambda: embed([]), "no texts"),
         (lambda: text_clients(minilm(2, bert), tokenizer_of(bert), TEXTS, LABELS[1:], SPLIT), "12 texts but 11 labels"),
         (lambda: text_clients(minilm(2, bert), tokenizer_of(bert), TEXTS[:5], None, SPLIT), "names row 11"),

@@ -4,6 +4,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 
@@ -12,11 +13,25 @@ def positive(a: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(a > 0, a, 1)
 
 
-# Outside of compiled programs one dispatch serves all leaves; inside it leaves no trace.
-@partial(jax.jit, inline=True)
 def add(x: PyTree, step: PyTree, factor=1.0) -> PyTree:
     """x + factor step, leaf by leaf."""
+    # Where a client's loss is none of JAX, NumPy takes memory that was used before, and XLA fresh pages for each step.
+    if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(step)) and not isinstance(factor, jax.core.Tracer):
+        factor = np.asarray(factor) if isinstance(factor, jax.Array) else factor
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
+            return jax.tree.map(lambda x, step: _added(np.asarray(x), np.asarray(factor * step)), x, step)
+    return _add(x, step, factor)
+
+
+# Outside of compiled programs one dispatch serves all leaves; inside it leaves no trace.
+@partial(jax.jit, inline=True)
+def _add(x: PyTree, step: PyTree, factor) -> PyTree:
     return jax.tree.map(lambda x, step: x + factor * step, x, step)
+
+
+def _added(x: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """x + step, in the memory of `step` where it fits."""
+    return np.add(x, step, out=step) if x.dtype == step.dtype and x.shape == step.shape else np.asarray(x + step)
 
 
 def zeros(x: PyTree) -> PyTree:

@@ -352,7 +352,12 @@ def length_of(reply: PyTree, like: PyTree) -> Float[Array, ""]:
 
 def strongly_typed(tree: PyTree) -> PyTree:
     """Return `tree` as arrays whose types do not yield to others, so that a loop over rounds keeps them."""
-    return jax.tree.map(lambda a: jax.lax.convert_element_type(jnp.asarray(a), jnp.asarray(a).dtype), tree)
+    return jax.tree.map(_strongly, tree)
+
+
+def _strongly(leaf) -> jax.Array:
+    leaf = jnp.asarray(leaf)
+    return jax.lax.convert_element_type(leaf, leaf.dtype) if leaf.weak_type else leaf
 
 
 def finished(done: Done, state: PyTree) -> Done:

@@ -54,12 +54,17 @@ class Own:
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
         """Run the local method `name` on a message, and protect its reply with the key `noise`."""
-        algorithm, state, message = jax.tree.map(jnp.asarray, (algorithm, state, message))
+        algorithm = jax.device_put(algorithm)
+        if not self.oracle.fresh:
+            state, message = jax.device_put((state, message))
         client = OwnClient(jnp.asarray(number, "int32"), key, state, self.oracle)
         with self.oracle.working(key):
             # Whatever calls back from a compiled program is to be done inside.
             done = jax.block_until_ready(local_method(algorithm, name, start)(client, message))
-        return _protected(done, state, protection, noise)
+        if protection is not None or not self.oracle.fresh:
+            return _protected(done, state, protection, noise)
+        reply, kept = jax.tree.map(_array, (done.reply, state if done.state is None else done.state))
+        return done._replace(reply=reply, state=kept)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the client's own part of what `metrics.measure` finds."""
@@ -68,6 +73,10 @@ class Own:
             if "accuracy" in names:
                 found["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
         return found
+
+
+def _array(leaf):
+    return leaf if isinstance(leaf, np.ndarray) else jnp.asarray(leaf)
 
 
 def held(client: Oracle | Problem, mixed: bool = False) -> Rows | Own:

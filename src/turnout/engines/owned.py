@@ -48,7 +48,9 @@ class OwnClient(Client):
 
         def one_pass(packed):
             number, carry = packed
-            order = _order(jax.random.fold_in(key, number), rows)
+            order = _order(key, number, rows)
+            if not isinstance(order, Tracer):
+                order = np.asarray(order)  # Which is cut into batches at no cost.
             for k in range(batches):
                 carry = body(self._of(order[k * size : (k + 1) * size]), carry)
             return number + 1, carry
@@ -76,26 +78,30 @@ class OwnClient(Client):
         return OwnClient(self.id, self.key, self.state, self._oracle, rows)
 
     def _call(self, order: str, x, *v):
-        value = jax.ShapeDtypeStruct((), jnp.result_type(float))
-        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
-        wanted = {"value": value, "value_and_grad": (value, like), "hvp": like}[order]
         given = (x, *v, () if self._rows is ALL else self._rows)
-
-        def call(x, *rest):
-            *v, rows = jax.tree.map(np.asarray, rest)
-            point = jax.tree.map(np.asarray, x)
-            return fitted(getattr(self._oracle, order)(point, *v, ALL if isinstance(rows, tuple) else rows), wanted, self.id)
-
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given)):
-            return jax.pure_callback(call, wanted, *given)
-        answer = call(*given)
+            like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
+            return jax.pure_callback(partial(self._answer, order), _answered(order, like), *given)
+        answer = self._answer(order, *given)
         return answer if self._oracle.fresh else jax.tree.map(jnp.asarray, answer)
 
+    def _answer(self, order: str, *given):
+        """Return what the oracle answers at x, and v, about rows, as NumPy arrays."""
+        x, *v, rows = jax.tree.map(np.asarray, given)
+        answer = getattr(self._oracle, order)(x, *v, ALL if isinstance(rows, tuple) else rows)
+        return fitted(answer, _answered(order, x), self.id)
 
-@partial(jax.jit, static_argnums=1)
-def _order(key, rows: int):
-    """The order in which a pass goes through all rows."""
-    return shuffled(key, jnp.asarray(rows, "int32"))(jnp.arange(rows, dtype="int32"))
+
+def _answered(order: str, x):
+    """Return how what an oracle answers at x is shaped."""
+    value = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    return {"value": value, "value_and_grad": (value, x), "hvp": x}[order]
+
+
+@partial(jax.jit, static_argnums=2)
+def _order(key, number, rows: int):
+    """The order in which the pass `number` goes through all rows."""
+    return shuffled(jax.random.fold_in(key, number), jnp.asarray(rows, "int32"))(jnp.arange(rows, dtype="int32"))
 
 
 def fitted(answer, wanted, client):

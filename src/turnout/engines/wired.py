@@ -77,7 +77,7 @@ class Node:
         if request != self._last:
             told = json.loads(header)
             made, base, kept = (tuple(told[name]) for name in ("made", "base", "kept"))
-            key = jax.random.fold_in(self.seeds.exchange(*made), self.number)
+            key = _key(self.seeds, *made, self.number)
             mine = self.algorithm, self.start, self.number, self.state(base)
             message, _ = decode(body, self.start)
             noise = None if self.protection is None else self.protection.key(told["method"], *made, self.number)
@@ -94,6 +94,12 @@ class Node:
         """Reply with what `metrics.measure` is to find of f_i, at the parameters in the body, as the header says."""
         x, _ = decode(body, self.start)
         return encode(self.held.measure(tuple(json.loads(header)["measure"]), x), self.start)
+
+
+@jax.jit
+def _key(seeds: Seeds, round, exchange, number):
+    """Return the key of a client in an exchange."""
+    return jax.random.fold_in(seeds.exchange(round, exchange), number)
 
 
 def weighed(reply: PyTree, weight: float) -> PyTree:

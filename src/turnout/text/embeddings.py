@@ -25,8 +25,8 @@ def embed(
 ) -> np.ndarray:
     """Return the sentence embeddings [rows, d] of `texts`, each of length 1, in single precision, by MiniLM or that in `folder`.
 
-    Texts are cut to `length` tokens. What was found is kept in the folder `cache`, `~/.cache/turnout` unless given, under the hash
-    of texts, weights and length.
+    Texts are cut to `length` tokens. What was found is kept in the folder `cache`, `~/.cache/turnout` unless given, under the
+    hash of texts, weights and length.
     """
     if not texts:
         raise UserError("there are no texts to embed: give at least one")

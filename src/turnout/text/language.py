@@ -29,7 +29,7 @@ PYTHIA_70M = {
 
 
 def pythia_70m(folder: str | Path | None = None, seed: int = 0, **changes) -> nn.Module:
-    """Return a GPT-NeoX language model: that of the weights in `folder`, or one of `PYTHIA_70M` and `changes` drawn from `seed`."""
+    """Return a GPT-NeoX language model: that of the weights in `folder`, or `PYTHIA_70M` with `changes` drawn from `seed`."""
     if folder is not None:
         return read_model(transformers.GPTNeoXForCausalLM, folder, "gpt_neox").train()
     with drawn(seed):
@@ -37,7 +37,7 @@ def pythia_70m(folder: str | Path | None = None, seed: int = 0, **changes) -> nn
 
 
 def next_token_loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    """Return the mean over the texts of a batch of -(1 / T) sum_t log p(token t | those before), T counting tokens but the first."""
+    """Return the mean over the texts of a batch of -(1 / T) sum_t log p(token t | those before), t = 2, ..., T + 1."""
     tokens, mask = batch["input_ids"], batch["attention_mask"]
     logits = model(input_ids=tokens, attention_mask=mask).logits[:, :-1]
     losses = nn.functional.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")

@@ -18,6 +18,9 @@ except ImportError as error:
 FILES = ("model.safetensors", "model.safetensors.index.json")
 """What holds the weights: one of these."""
 
+WORDS = ("tokenizer.json", "vocab.txt")
+"""What holds a tokenizer: one of these."""
+
 
 def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **options) -> torch.nn.Module:
     """Return the model `cls` of transformers with the weights in `folder`, whose architecture has to be `kind`.
@@ -54,7 +57,9 @@ def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **op
 def tokenizer_of(folder: str | Path | None = None) -> Any:
     """Return the tokenizer in `folder`, or that of MiniLM."""
     folder = minilm_folder() if folder is None else Path(folder)
-    _architecture(folder)
+    # Without its files transformers makes up a tokenizer that knows no words.
+    if not any((folder / name).is_file() for name in WORDS):
+        raise UserError(f"{folder} has no {' or '.join(WORDS)}: give a folder with the tokenizer's files")
     try:
         with quiet():
             return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
