@@ -19,6 +19,7 @@ from turnout.errors import UserError
 
 h5py = pytest.importorskip("h5py")
 datasets = pytest.importorskip("datasets")
+Image = pytest.importorskip("PIL.Image")
 
 GENERATOR = np.random.default_rng(5)
 IMAGES = GENERATOR.integers(256, size=(5, 28, 28)).astype(np.uint8)
@@ -96,6 +97,7 @@ def test_leaf_with_other_rows_gives_numbers(tmp_path):
         ('{"users": ["u"], "user_data": {"u": {"x": [[NaN]], "y": [1]}}}', "row 1 has a feature that is NaN"),
         ('{"users": ["u"], "user_data": {"u": {"x": [], "y": []}}}', "no user has any rows"),
         ('{"users": 3, "user_data": {}}', "not a file of LEAF"),
+        ('{"users": ["u"], "user_data": {"u": {"x": 1, "y": [1]}}}', "not a file of LEAF"),
     ],
 )
 def test_a_file_that_is_not_leafs_is_a_user_error(tmp_path, content, message):
@@ -201,6 +203,10 @@ def test_parquet_with_columns_of_ones_own(table):
     data = Parquet(table, ["a", "b", "list"], client="user").load()
     assert data.features.tolist() == [[1, 1, 1, 2], [2, 0, 3, 4], [3, 1, 5, 6]] and data.name == "mine.parquet"
     assert data.labels.tolist() == [2, 0, 2] and data.ids.tolist() == ["x", "y", "x"]
+    cubes = pl.DataFrame({"cube": np.ones((3, 2, 2)), "a": [0.0, 1.0, 2.0], "label": [0, 1, 2]})
+    cubes.write_parquet(table)
+    assert Parquet(table).load().features.tolist() == [[1, 1, 1, 1, a] for a in range(3)]
+    TABLE.write_parquet(table)
     assert Parquet(table, ["list"], client="group").load().ids.tolist() == ["x", "y", "x"]
     assert Parquet(table, ["a"], "a").load().labels.tolist() == [1, 2, 3]
 
@@ -258,12 +264,20 @@ def saved(tmp_path_factory):
     features = datasets.Features(
         {
             "image": datasets.Array2D((28, 28), "uint8"),
+            "picture": datasets.Image(),
             "words": datasets.Value("string"),
             "label": datasets.ClassLabel(num_classes=62),
             "writer": datasets.Value("string"),
         }
     )
-    columns = {"image": IMAGES, "words": ["red", "blue", "red", "green", "blue"], "label": LABELS, "writer": WRITERS}
+    pictures = [Image.fromarray(image) for image in IMAGES]
+    columns = {
+        "image": IMAGES,
+        "picture": pictures,
+        "words": ["red", "blue", "red", "green", "blue"],
+        "label": LABELS,
+        "writer": WRITERS,
+    }
     whole = datasets.Dataset.from_dict(columns, features=features)
     whole.save_to_disk(folder / "whole")
     datasets.DatasetDict(train=whole, test=whole.select([1])).save_to_disk(folder / "parts")
@@ -275,6 +289,7 @@ def test_a_data_set_of_hugging_face_on_disk(saved):
     assert by_writer(HuggingFace("parts", features=["image"], client="writer").load(saved)) == EXPECTED
     test = HuggingFace(str(saved / "parts"), "test", features=["image"]).load()
     assert test.features.tolist() == IMAGES[[1]].tolist() and test.ids is None
+    assert by_writer(HuggingFace("whole", features=["picture"], client="writer").load(saved)) == EXPECTED
     words = HuggingFace("whole", features=["words"]).load(saved).features.toarray()
     assert np.array_equal(words[0], words[2]) and np.array_equal(words[1], words[4]) and not np.array_equal(words[0], words[1])
 
@@ -284,7 +299,7 @@ def test_what_is_not_hugging_faces_is_a_user_error(saved):
         HuggingFace(str(saved)).load()
     with pytest.raises(UserError, match="no part 'dev', only train, test"):
         HuggingFace("parts", "dev").load(saved)
-    with pytest.raises(UserError, match="no column 'user', only image, label, words, writer"):
+    with pytest.raises(UserError, match="no column 'user', only image, label, picture, words, writer"):
         HuggingFace("whole", client="user").load(saved)
 
 

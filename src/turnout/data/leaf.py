@@ -34,17 +34,18 @@ class Leaf(Source):
 
 
 def _users(path: Path) -> list[tuple[np.ndarray, np.ndarray, str]]:
-    """Return the features, labels and name of each user with rows in one file."""
+    """Return the features, labels and name of each user of one file who has rows."""
     try:
         content = json.loads(path.read_bytes())
-        users = [(name, content["user_data"][name]["x"], content["user_data"][name]["y"]) for name in content["users"]]
+        found = [(name, content["user_data"][name]) for name in content["users"]]
+        users = [(name, user["x"], user["y"]) for name, user in found if len(user["x"]) or len(user["y"])]
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): give a file that can") from None
     except ValueError as error:
         raise UserError(f"{path}: not json ({error}): fetch or make it again") from None
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: not a file of LEAF, which has users and for each user_data with x and y ({error})") from None
-    return [_rows(path, *user) for user in users if len(user[1]) or len(user[2])]
+    return [_rows(path, *user) for user in users]
 
 
 def _rows(path: Path, name: str, rows: list, labels: list) -> tuple[np.ndarray, np.ndarray, str]:
