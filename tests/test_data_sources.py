@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import issparse
 
 from turnout.data import Hdf5, HuggingFace, Leaf, NaturalSplit, Parquet, Tff, load
+from turnout.data.ag_news import read_ag_news
 from turnout.data.arrays import features_of
 from turnout.data.columns import WORDS
 from turnout.errors import UserError
@@ -349,3 +350,60 @@ def test_any_array_of_numbers_gives_rows_or_images_with_its_numbers(array, scale
     else:
         assert not image
         np.testing.assert_array_equal(found.ravel(), array.ravel())
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 300), st.floats(), st.sampled_from(["u", "x", ""])),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@given(st.dictionaries(st.sampled_from(["u", "v"]), st.fixed_dictionaries({"x": JSON, "y": JSON}), max_size=2) | JSON)
+@settings(max_examples=200)
+def test_any_users_give_data_or_a_user_error(scratch, users):
+    (scratch / "any.json").write_text(
+        json.dumps({"users": list(users) if isinstance(users, dict) else users, "user_data": users})
+    )
+    try:
+        data = Leaf(str(scratch / "any.json")).load()
+    except UserError:
+        return
+    assert data.rows == data.ids.size == data.labels.size > 0
+
+
+KINDS = st.sampled_from([st.booleans(), st.integers(-(2**40), 2**40), st.floats(), st.text(max_size=2), st.lists(st.floats())])
+CELLS = st.one_of(st.none(), KINDS.flatmap(lambda kind: kind))
+
+
+COLUMN = st.one_of(st.lists(CELLS, min_size=4, max_size=4), KINDS.flatmap(lambda kind: st.lists(kind, min_size=4, max_size=4)))
+
+
+@given(st.fixed_dictionaries({name: COLUMN for name in ("x", "label", "client")}))
+@settings(max_examples=150)
+def test_any_table_gives_data_or_a_user_error(scratch, columns):
+    table = pl.DataFrame({name: pl.Series(name, values, strict=False) for name, values in columns.items()})
+    try:
+        table.write_parquet(scratch / "any.parquet")
+    except pl.exceptions.PolarsError:
+        return
+    try:
+        data = Parquet("any.parquet", client="client").load(scratch)
+    except UserError:
+        return
+    assert data.rows == 4 and NaturalSplit().split(data).sizes.sum() == 4
+
+
+@given(st.binary(max_size=60), st.sampled_from(["wrong.parquet", "wrong.h5", "wrong.json", "wrong.csv"]))
+@settings(max_examples=80)
+def test_any_bytes_are_a_user_error(scratch, content, name):
+    path = scratch / name
+    path.write_bytes(content)
+    read = {".parquet": Parquet, ".h5": Tff, ".json": Leaf}.get(path.suffix)
+    with pytest.raises(UserError, match=name):
+        read_ag_news(path) if read is None else read(str(path)).load()
