@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.naive_bayes import MultinomialNB
 
 from turnout.data import IidSplit, LogNormalSplit, Parquet, load
 from turnout.data.ag_news import ag_news, read_ag_news
@@ -92,15 +93,13 @@ def test_what_is_not_ag_news_is_a_user_error(tmp_path, content, message):
 
 
 def test_the_real_news_are_told_apart_by_their_words(real_data):
-    """The class whose mean words, in the train part, are nearest is the right one for most of the test set."""
+    """Naive Bayes on hashed words, from a part of the train set, is right on most of the test set."""
     if not (real_data / "ag_news_test.csv.xz").exists():
         pytest.skip("AG News is not in the folder of the real data sets")
     train, test = load("ag_news_subset", real_data), load("ag_news.t", real_data)
     sizes = LogNormalSplit(1000, 3.0).split(train).sizes
     assert sizes.size == 1000 and sizes.sum() == train.rows and sizes[:100].sum() > 0.8 * train.rows
-    means = np.stack([train.features[train.labels == label].mean(axis=0) for label in range(4)], axis=1)
-    found = np.argmax(test.features @ (means / np.linalg.norm(means, axis=0)), axis=1)
-    assert np.mean(found == test.labels) > 0.7
+    assert MultinomialNB(fit_prior=False).fit(train.features, train.labels).score(test.features, test.labels) > 0.75
 
 
 CONFIG = """

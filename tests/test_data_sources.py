@@ -13,12 +13,14 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import issparse
 
 from turnout.data import Hdf5, HuggingFace, Leaf, NaturalSplit, Parquet, Tff, load
+from turnout.data.ag_news import read_ag_news
 from turnout.data.arrays import features_of
 from turnout.data.columns import WORDS
 from turnout.errors import UserError
 
 h5py = pytest.importorskip("h5py")
 datasets = pytest.importorskip("datasets")
+Image = pytest.importorskip("PIL.Image")
 
 GENERATOR = np.random.default_rng(5)
 IMAGES = GENERATOR.integers(256, size=(5, 28, 28)).astype(np.uint8)
@@ -96,6 +98,7 @@ def test_leaf_with_other_rows_gives_numbers(tmp_path):
         ('{"users": ["u"], "user_data": {"u": {"x": [[NaN]], "y": [1]}}}', "row 1 has a feature that is NaN"),
         ('{"users": ["u"], "user_data": {"u": {"x": [], "y": []}}}', "no user has any rows"),
         ('{"users": 3, "user_data": {}}', "not a file of LEAF"),
+        ('{"users": ["u"], "user_data": {"u": {"x": 1, "y": [1]}}}', "not a file of LEAF"),
     ],
 )
 def test_a_file_that_is_not_leafs_is_a_user_error(tmp_path, content, message):
@@ -201,6 +204,10 @@ def test_parquet_with_columns_of_ones_own(table):
     data = Parquet(table, ["a", "b", "list"], client="user").load()
     assert data.features.tolist() == [[1, 1, 1, 2], [2, 0, 3, 4], [3, 1, 5, 6]] and data.name == "mine.parquet"
     assert data.labels.tolist() == [2, 0, 2] and data.ids.tolist() == ["x", "y", "x"]
+    cubes = pl.DataFrame({"cube": np.ones((3, 2, 2)), "a": [0.0, 1.0, 2.0], "label": [0, 1, 2]})
+    cubes.write_parquet(table)
+    assert Parquet(table).load().features.tolist() == [[1, 1, 1, 1, a] for a in range(3)]
+    TABLE.write_parquet(table)
     assert Parquet(table, ["list"], client="group").load().ids.tolist() == ["x", "y", "x"]
     assert Parquet(table, ["a"], "a").load().labels.tolist() == [1, 2, 3]
 
@@ -258,12 +265,20 @@ def saved(tmp_path_factory):
     features = datasets.Features(
         {
             "image": datasets.Array2D((28, 28), "uint8"),
+            "picture": datasets.Image(),
             "words": datasets.Value("string"),
             "label": datasets.ClassLabel(num_classes=62),
             "writer": datasets.Value("string"),
         }
     )
-    columns = {"image": IMAGES, "words": ["red", "blue", "red", "green", "blue"], "label": LABELS, "writer": WRITERS}
+    pictures = [Image.fromarray(image) for image in IMAGES]
+    columns = {
+        "image": IMAGES,
+        "picture": pictures,
+        "words": ["red", "blue", "red", "green", "blue"],
+        "label": LABELS,
+        "writer": WRITERS,
+    }
     whole = datasets.Dataset.from_dict(columns, features=features)
     whole.save_to_disk(folder / "whole")
     datasets.DatasetDict(train=whole, test=whole.select([1])).save_to_disk(folder / "parts")
@@ -275,6 +290,7 @@ def test_a_data_set_of_hugging_face_on_disk(saved):
     assert by_writer(HuggingFace("parts", features=["image"], client="writer").load(saved)) == EXPECTED
     test = HuggingFace(str(saved / "parts"), "test", features=["image"]).load()
     assert test.features.tolist() == IMAGES[[1]].tolist() and test.ids is None
+    assert by_writer(HuggingFace("whole", features=["picture"], client="writer").load(saved)) == EXPECTED
     words = HuggingFace("whole", features=["words"]).load(saved).features.toarray()
     assert np.array_equal(words[0], words[2]) and np.array_equal(words[1], words[4]) and not np.array_equal(words[0], words[1])
 
@@ -284,7 +300,7 @@ def test_what_is_not_hugging_faces_is_a_user_error(saved):
         HuggingFace(str(saved)).load()
     with pytest.raises(UserError, match="no part 'dev', only train, test"):
         HuggingFace("parts", "dev").load(saved)
-    with pytest.raises(UserError, match="no column 'user', only image, label, words, writer"):
+    with pytest.raises(UserError, match="no column 'user', only image, label, picture, words, writer"):
         HuggingFace("whole", client="user").load(saved)
 
 
@@ -334,3 +350,60 @@ def test_any_array_of_numbers_gives_rows_or_images_with_its_numbers(array, scale
     else:
         assert not image
         np.testing.assert_array_equal(found.ravel(), array.ravel())
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 300), st.floats(), st.sampled_from(["u", "x", ""])),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@given(st.dictionaries(st.sampled_from(["u", "v"]), st.fixed_dictionaries({"x": JSON, "y": JSON}), max_size=2) | JSON)
+@settings(max_examples=200)
+def test_any_users_give_data_or_a_user_error(scratch, users):
+    (scratch / "any.json").write_text(
+        json.dumps({"users": list(users) if isinstance(users, dict) else users, "user_data": users})
+    )
+    try:
+        data = Leaf(str(scratch / "any.json")).load()
+    except UserError:
+        return
+    assert data.rows == data.ids.size == data.labels.size > 0
+
+
+KINDS = st.sampled_from([st.booleans(), st.integers(-(2**40), 2**40), st.floats(), st.text(max_size=2), st.lists(st.floats())])
+CELLS = st.one_of(st.none(), KINDS.flatmap(lambda kind: kind))
+
+
+COLUMN = st.one_of(st.lists(CELLS, min_size=4, max_size=4), KINDS.flatmap(lambda kind: st.lists(kind, min_size=4, max_size=4)))
+
+
+@given(st.fixed_dictionaries({name: COLUMN for name in ("x", "label", "client")}))
+@settings(max_examples=150)
+def test_any_table_gives_data_or_a_user_error(scratch, columns):
+    table = pl.DataFrame({name: pl.Series(name, values, strict=False) for name, values in columns.items()})
+    try:
+        table.write_parquet(scratch / "any.parquet")
+    except pl.exceptions.PolarsError:
+        return
+    try:
+        data = Parquet("any.parquet", client="client").load(scratch)
+    except UserError:
+        return
+    assert data.rows == 4 and NaturalSplit().split(data).sizes.sum() == 4
+
+
+@given(st.binary(max_size=60), st.sampled_from(["wrong.parquet", "wrong.h5", "wrong.json", "wrong.csv"]))
+@settings(max_examples=80)
+def test_any_bytes_are_a_user_error(scratch, content, name):
+    path = scratch / name
+    path.write_bytes(content)
+    read = {".parquet": Parquet, ".h5": Tff, ".json": Leaf}.get(path.suffix)
+    with pytest.raises(UserError, match=name):
+        read_ag_news(path) if read is None else read(str(path)).load()

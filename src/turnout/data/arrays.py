@@ -11,6 +11,9 @@ from turnout.errors import UserError
 SIDE = 28
 """Height and width of the images of EMNIST and of what was made of it."""
 
+LARGEST = 2**53
+"""Below this all whole numbers are floats."""
+
 
 def column_of(columns, name: str, path: Path, part: str = ""):
     """Return the column `name` of `columns`, which are a `part` of a file."""
@@ -22,10 +25,7 @@ def column_of(columns, name: str, path: Path, part: str = ""):
 
 def numbers_of(values, path: Path, what: str) -> np.ndarray:
     """Return numbers [rows, ...], all rows of one shape."""
-    try:
-        array = _stacked(np.asarray(values))
-    except ValueError:
-        raise UserError(f"{path}: {what} has rows of different lengths: make them equal") from None
+    array = _array(values, path, what)
     if array.dtype.kind not in "biuf":
         raise UserError(f"{path}: {what} holds {_named(array)}, which no model takes: give numbers")
     return array
@@ -57,23 +57,23 @@ def pixels_of(values, path: Path, what: str) -> np.ndarray:
 
 def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
     """Return labels [rows]: numbers, or `whole` ones."""
-    array = np.asarray(values)
+    array = _array(values, path, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         held = f"shape {array.shape}" if array.ndim != 1 else _named(array)
         raise UserError(f"{path}: {what} holds {held}, but a label is a number: number the classes from 0")
-    if whole and np.any(array != np.rint(array)):
-        bad = array[array != np.rint(array)][0]
-        raise UserError(f"{path}: {what} holds {bad}, but a label is a whole number: number the classes from 0")
+    wrong = ~((array == np.rint(array)) & (np.abs(array) < LARGEST))
+    if whole and wrong.any():
+        raise UserError(f"{path}: {what} holds {array[wrong][0]}, but a label is a whole number: number the classes from 0")
     return array.astype(np.int64) if whole or array.dtype.kind in "biu" else array
 
 
 def ids_of(values, path: Path, what: str) -> np.ndarray:
     """Return the client of each row [rows]: whole numbers or text."""
     array = np.asarray(values)
-    if array.dtype.kind in "OS":
-        array = np.array([each.decode() if isinstance(each, bytes) else each for each in array.tolist()])
+    if array.dtype.kind in "OS" and all(isinstance(each, (str, bytes)) for each in array.flat):
+        array = np.array([each.decode(errors="replace") if isinstance(each, bytes) else each for each in array.tolist()], str)
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise UserError(
             f"{path}: {what} holds {_named(array)}, but a client is a whole number or a name: fill in what is missing"
@@ -88,6 +88,14 @@ def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Datas
         raise UserError(f"{path}: clients have rows of different lengths: make them equal")
     ids = np.repeat(names, [len(each) for each in labels])
     return Dataset(data_name(path), np.concatenate(features), np.concatenate(labels), ids)
+
+
+def _array(values, path: Path, what: str) -> np.ndarray:
+    """Return `values` as one array, lists or arrays in it as further axes."""
+    try:
+        return _stacked(np.asarray(values))
+    except ValueError:
+        raise UserError(f"{path}: {what} has rows of different lengths: make them equal") from None
 
 
 def _stacked(array: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from turnout.data.arrays import features_of, ids_of, labels_of
+from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
 from turnout.data.libsvm import data_name
 from turnout.errors import UserError
@@ -47,5 +47,5 @@ def _features(path: Path, names: list[str], read: Read):
         values = read(names[0])
         texts = values.dtype.kind == "U" or (values.dtype == object and all(isinstance(value, str) for value in values))
         return hashed(values) if texts else features_of(values, path, f"column {names[0]!r}")
-    parts = [features_of(read(name), path, f"column {name!r}") for name in names]
+    parts = [numbers_of(read(name), path, f"column {name!r}") for name in names]
     return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=np.float64)

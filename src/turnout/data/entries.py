@@ -43,7 +43,9 @@ class Entry:
             return "scikit-learn"
         if self.generated:
             return "generated when used"
-        return f"LIBSVM {self.remote}" if self.remote else ", ".join(self.files)
+        if self.remote:
+            return f"LIBSVM {self.remote}"
+        return self.files[0] if len(self.files) == 1 else "idx files"
 
 
 def _in_folder(read: Callable[[str, Path], Dataset]) -> Callable[[str, Path], Dataset]:

@@ -34,17 +34,18 @@ class Leaf(Source):
 
 
 def _users(path: Path) -> list[tuple[np.ndarray, np.ndarray, str]]:
-    """Return the features, labels and name of each user with rows in one file."""
+    """Return the features, labels and name of each user of one file who has rows."""
     try:
         content = json.loads(path.read_bytes())
-        users = [(name, content["user_data"][name]["x"], content["user_data"][name]["y"]) for name in content["users"]]
+        found = [(name, content["user_data"][name]) for name in content["users"]]
+        users = [(name, list(user["x"]), list(user["y"])) for name, user in found]
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): give a file that can") from None
     except ValueError as error:
         raise UserError(f"{path}: not json ({error}): fetch or make it again") from None
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         raise UserError(f"{path}: not a file of LEAF, which has users and for each user_data with x and y ({error})") from None
-    return [_rows(path, *user) for user in users if len(user[1]) or len(user[2])]
+    return [_rows(path, str(name), rows, labels) for name, rows, labels in users if rows or labels]
 
 
 def _rows(path: Path, name: str, rows: list, labels: list) -> tuple[np.ndarray, np.ndarray, str]:
@@ -54,4 +55,4 @@ def _rows(path: Path, name: str, rows: list, labels: list) -> tuple[np.ndarray, 
     features = numbers_of(rows, path, f"x of user {name}")
     if features.shape[1:] == (SIDE * SIDE,):
         features = pixels_of(features, path, f"x of user {name}")
-    return features, labels_of(labels, path, f"y of user {name}", whole=True), str(name)
+    return features, labels_of(labels, path, f"y of user {name}", whole=True), name
