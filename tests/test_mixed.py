@@ -92,3 +92,15 @@ def test_clients_of_their_own_compute_in_types_of_their_own():
     oracle = t.NumpyOracle(lambda x, rows: 0.0, lambda x, rows: 0 * x, 2)
     with pytest.raises(t.UserError, match="losses written in JAX"):
         t.run(t.MbGd(t.Full(), 0.1), t.Remote.of(np.zeros(2), [oracle]), rounds=1, engine="nodes", precision="mixed")
+
+
+def test_a_federation_of_such_clients_refuses_it_before_anybody_is_asked():
+    pytest.importorskip("flwr")
+    from turnout.experiment.config import Experiment, RunSpec
+    from turnout.experiment.parties import elsewhere
+    from turnout.experiment.remote import RemoteSpec
+
+    problem = RemoteSpec("turnout.experiment.project.numpy_clients", clients=2)
+    experiment = Experiment("made", problem, None, t.MbGd(t.Full(), 0.1), RunSpec(precision="mixed"))
+    with pytest.raises(t.UserError, match="losses written in JAX"):
+        elsewhere(experiment, None)

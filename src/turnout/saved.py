@@ -1,5 +1,6 @@
 """Models in files: parameters by their names, in the format safetensors."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ def named_leaves(x: PyTree) -> dict[str, np.ndarray]:
 
 
 def encode_model(x: PyTree, facts: dict[str, Any]) -> bytes:
-    """Return the file of the parameters x, their types kept, with `facts` as its metadata."""
+    """Return the file of the parameters x, their types kept; its metadata "turnout" holds `facts` as JSON."""
     # Slow to import.
     from safetensors.numpy import save
 
     arrays = {name: np.ascontiguousarray(leaf).reshape(leaf.shape) for name, leaf in named_leaves(x).items()}
-    return save(arrays, {name: str(value) for name, value in facts.items()})
+    # One entry only: the library writes several in an order that differs from process to process.
+    return save(arrays, {"turnout": json.dumps(facts)})
 
 
 def load_model(path: Path | str, like: PyTree) -> PyTree:

@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from turnout.errors import UserError
 from turnout.records import Fraction, Positive, Share, record
 
 
@@ -71,6 +72,8 @@ class Cosine(Schedule):
         return self if self.rounds is not None else replace(self, rounds=float(max(rounds, 1)))
 
     def factor(self, t):
+        if self.rounds is None:
+            raise UserError("a cosine needs its rounds: give them, or let a run fit it to its own")
         return self.floor + (1 - self.floor) * (1 + jnp.cos(jnp.pi * jnp.minimum(t / self.rounds, 1))) / 2
 
 

@@ -81,7 +81,7 @@ class Trace:
 
     def save_model(self, path: Path | str, **facts) -> None:
         """Write the parameters to the file `path`, by name in the format safetensors; `facts` are metadata beside the round."""
-        write(Path(path), encode_model(self.x, {"turnout": version("turnout"), "round": self.columns["round"][-1], **facts}))
+        write(Path(path), encode_model(self.x, {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}))
 
     def chart(self, *prices: Price, metric: str | None = None):
         """Return an Altair chart of a metric against cost, which shows itself in a notebook."""

@@ -43,7 +43,7 @@ class Plan:
         return list(dict.fromkeys(asked))
 
     def tasks(self, tuning: bool, chosen: set[tuple[str, str, str]] | None = None) -> list[Task]:
-        """Return what plays to tune those that have a choice, with the measure of goals, or, of the settings `chosen`, to report."""
+        """Return what plays to tune those that have a choice, and the measure of goals, or to report the settings `chosen`."""
         paper, found = self.paper, []
         for problem, name in dict.fromkeys(question[:2] for question in self.questions()):
             contender = paper.contenders[name]
