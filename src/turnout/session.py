@@ -81,9 +81,9 @@ class Session:
             raise UserError(f"rounds must not be negative and every at least 1, but they are {rounds} and {every}")
         if problem.remote and (engine == "compiled" or cells is not None):
             raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
-        refuse_mixed(problem, precision)
         self.rounds, self.every, self.faults = rounds, every, faults
         self.precision: Precision = precision or problem.precision
+        refuse_mixed(problem, self.precision)
         self.label, self.cells = label, cells
         self.metrics = wanted_metrics(problem, target, metrics, test, held_out)
         if optimum is None and {"gap", "distance"} & set(self.metrics):
@@ -91,7 +91,7 @@ class Session:
         with scope(self.precision):
             algorithm = bind(algorithm, problem, rounds)
             judged = bool({*SAMPLING} & {*self.metrics})
-            job = prepare(problem, seeds, faults, optimum, memory, test, judged, start, held_out, precision == "mixed")
+            job = prepare(problem, seeds, faults, optimum, memory, test, judged, start, held_out, self.precision == "mixed")
             if target is not None and target.stop:
                 job = replace(job, stop=target)
             if aggregation != "plain":
