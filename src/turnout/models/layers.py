@@ -1,5 +1,7 @@
 """Layers that networks are made of; images are [b, h, w, channels], weights are laid out as PyTorch has them."""
 
+from functools import reduce
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -40,7 +42,7 @@ class Convolution(eqx.Module):
         height, width = images.shape[1] - size + 1, images.shape[2] - size + 1
         patches = jnp.concatenate([images[:, :, j : j + width : self.stride] for j in range(size)], axis=-1)
         kernel = self.weight.transpose(2, 3, 1, 0).reshape(size, size * inputs, outputs)
-        found = sum(patches[:, i : i + height : self.stride] @ kernel[i] for i in range(size))
+        found = reduce(jnp.add, [patches[:, i : i + height : self.stride] @ kernel[i] for i in range(size)])
         return found if self.bias is None else found + self.bias[None, None, None]
 
 

@@ -18,8 +18,7 @@ class Block(eqx.Module):
     norm1: GroupNorm | BatchNorm
     conv2: Convolution
     norm2: GroupNorm | BatchNorm
-    conv3: Convolution | None
-    norm3: GroupNorm | BatchNorm | None
+    shortcut: tuple[Convolution, GroupNorm | BatchNorm] | None
 
     def __init__(self, inputs: int, outputs: int, stride: int, norm: str, key: PRNGKeyArray):
         keys, same = jax.random.split(key, 3), stride == 1 and inputs == outputs
@@ -27,13 +26,16 @@ class Block(eqx.Module):
         self.norm1 = NORMS[norm](outputs)
         self.conv2 = Convolution(outputs, outputs, 3, keys[1], padding=1, use_bias=False)
         self.norm2 = NORMS[norm](outputs)
-        self.conv3 = None if same else Convolution(inputs, outputs, 1, keys[2], stride=stride, use_bias=False)
-        self.norm3 = None if same else NORMS[norm](outputs)
+        short = Convolution(inputs, outputs, 1, keys[2], stride=stride, use_bias=False)
+        self.shortcut = None if same else (short, NORMS[norm](outputs))
 
     def __call__(self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None) -> Float[Array, "b hh ww cc"]:
         h = jax.nn.relu(self.norm1(self.conv1(images), counted))
         h = self.norm2(self.conv2(h), counted)
-        return jax.nn.relu(h + (images if self.conv3 is None else self.norm3(self.conv3(images), counted)))
+        if self.shortcut is not None:
+            conv, norm = self.shortcut
+            images = norm(conv(images), counted)
+        return jax.nn.relu(h + images)
 
 
 class Residual(eqx.Module):
