@@ -5,7 +5,8 @@ from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import PyTree
+import numpy as np
+from jaxtyping import Int, PyTree
 
 from turnout.errors import UserError
 from turnout.exchange import Ask, Client, Replies
@@ -62,7 +63,7 @@ class LocalTraining(LocalWork):
     passes over the shuffled rows, each step on the next `batch` of them.
     """
 
-    steps: Count | list[Count] | None = field(default=None, kw_only=True)
+    steps: Count | list[Count] | Int[np.ndarray, " n"] | None = field(default=None, kw_only=True)
     batch: Count | None = static(default=None, kw_only=True)
     epochs: Count | None = field(default=None, kw_only=True)
 
