@@ -342,3 +342,23 @@ def test_a_mistake_about_an_optimiser_is_one_sentence(tmp_path, text, words):
 def test_what_does_not_fit_is_one_sentence(algorithm, words):
     with pytest.raises(t.UserError, match=words):
         t.run(algorithm(), problem(), rounds=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda oasis: t.FedOpt(t.Nice(2), optimiser=oasis, server_optimiser=SGD),
+        lambda oasis: t.FedSpeed(t.Nice(2), optimiser=oasis, gamma=0.5),
+        lambda oasis: t.Sppm(t.Nice(2), t.Descent(optimiser=oasis), 1.0),
+        lambda oasis: t.FedProxSppm(t.Nice(2), 1.0, 1, own.Stochastic(oasis, 4, 1)),
+    ],
+)
+def test_second_derivatives_are_asked_for_only_where_there_are_some(make):
+    @t.record
+    class Rough(t.Quadratic):
+        """A problem without Hessians."""
+
+        twice_differentiable = False
+
+    with pytest.raises(t.UserError, match="optimiser Oasis needs second derivatives: Rough has none"):
+        t.run(make(o.Oasis(0.1)), Rough.of(*quadratic().rows), rounds=1)

@@ -11,7 +11,7 @@ from jaxtyping import Int, PyTree
 from turnout.errors import UserError
 from turnout.exchange import Ask, Client, Replies
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import diagonal
+from turnout.optimisers.base import probed
 from turnout.records import Count, record, static
 from turnout.training.work import LocalWork
 
@@ -87,9 +87,4 @@ class LocalTraining(LocalWork):
 def moved(optimiser: Optimiser, client: Client, objective: Objective, gradient, carry, rows: Client) -> tuple[PyTree, Any]:
     """Return (y, state) after a step of `optimiser` from `carry` = (y, state) on `rows` of `client`."""
     y, state = carry
-
-    def curvature(number):
-        key = jax.random.fold_in(jax.random.fold_in(client.key, number), 1)
-        return diagonal(lambda v: objective.hvp(rows, y, v), y, key)
-
-    return optimiser.step(y, gradient, state, curvature)
+    return optimiser.step(y, gradient, state, probed(lambda v: objective.hvp(rows, y, v), y, client.key))
