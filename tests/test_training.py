@@ -1,12 +1,12 @@
 """Algorithms and cohort solvers of local training: whole runs against NumPy programs, their fixed points and what they refuse."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import jax
 import numpy as np
 import pytest
-from table import logistic, network
+from table import logistic, network, quadratic
 from test_conformance import client_gradient
 from test_local_sgd import order_of
 
@@ -20,9 +20,10 @@ ROUNDS, SEED, SIZE, STEPS, LR = 4, 3, 4, 3, 0.1
 SGD = o.Sgd(LR)
 
 
+@cache
 def problem() -> t.Problem:
-    """Clients of different sizes and weights."""
-    return logistic()
+    """Twelve clients of different weights."""
+    return t.Quadratic.of(*quadratic().rows, weights=np.arange(1.0, 13) / 78)
 
 
 class Cohort:
@@ -224,14 +225,14 @@ def test_mimes_and_fedspeeds_fixed_point_is_the_minimiser():
 
 
 def test_fedopt_with_a_plain_server_is_fedavg():
-    one = t.run(t.FedAvg(t.Nice(4), lr=LR, batch=4, epochs=2), problem(), rounds=3)
-    two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), batch=4, epochs=2), problem(), rounds=3)
+    one = t.run(t.FedAvg(t.Nice(4), lr=LR, steps=[1, 2, 3] * 4), problem(), rounds=3)
+    two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), steps=[1, 2, 3] * 4), problem(), rounds=3)
     np.testing.assert_allclose(one.x, two.x, atol=1e-12)
     assert one.ledger.totals() == two.ledger.totals()
 
 
 def test_steps_on_random_batches_are_a_numpy_program():
-    p, seeds, x = problem(), Seeds.of(SEED), np.zeros(5)
+    p, seeds, x = logistic(), Seeds.of(SEED), np.zeros(5)
     weights = p.population.weights / p.population.weights.sum()
     for number in range(1, 4):
         change = np.zeros(5)
@@ -249,7 +250,7 @@ def test_steps_on_random_batches_are_a_numpy_program():
 
 def test_the_local_solver_takes_steps_of_any_optimiser_on_batches():
     """x <- mean of w_i, each after two passes of FedYogi on f_i + |. - x|^2 / (2 gamma), in NumPy."""
-    p, seeds, gamma, x = problem(), Seeds.of(SEED), 0.5, np.zeros(5)
+    p, seeds, gamma, x = logistic(), Seeds.of(SEED), 0.5, np.zeros(5)
     for number in range(1, 3):
         found = []
         for i, size in enumerate(p.sizes.tolist()):
@@ -341,3 +342,23 @@ def test_a_mistake_about_an_optimiser_is_one_sentence(tmp_path, text, words):
 def test_what_does_not_fit_is_one_sentence(algorithm, words):
     with pytest.raises(t.UserError, match=words):
         t.run(algorithm(), problem(), rounds=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda oasis: t.FedOpt(t.Nice(2), optimiser=oasis, server_optimiser=SGD),
+        lambda oasis: t.FedSpeed(t.Nice(2), optimiser=oasis, gamma=0.5),
+        lambda oasis: t.Sppm(t.Nice(2), t.Descent(optimiser=oasis), 1.0),
+        lambda oasis: t.FedProxSppm(t.Nice(2), 1.0, 1, own.Stochastic(oasis, 4, 1)),
+    ],
+)
+def test_second_derivatives_are_asked_for_only_where_there_are_some(make):
+    @t.record
+    class Rough(t.Quadratic):
+        """A problem without Hessians."""
+
+        twice_differentiable = False
+
+    with pytest.raises(t.UserError, match="optimiser Oasis needs second derivatives: Rough has none"):
+        t.run(make(o.Oasis(0.1)), Rough.of(*quadratic().rows), rounds=1)

@@ -35,6 +35,12 @@ class Optimiser:
         """The oracle queries that a step needs."""
         return 1 + self.needs_hessian
 
+    def check(self, problem) -> None:
+        """Raise `UserError` if this optimiser takes second derivatives and `problem` has none."""
+        if self.needs_hessian and not problem.twice_differentiable:
+            name, kind = type(self).__name__, type(problem).__name__
+            raise UserError(f"optimiser {name} needs second derivatives: {kind} has none, take a first-order one")
+
     def start(self, x: PyTree) -> Any:
         """Return what is kept before the first step, a pytree of arrays."""
         return None
@@ -49,6 +55,12 @@ class Optimiser:
     def move(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None) -> tuple[PyTree, Any]:
         """Return what `step` does, for a gradient that is clipped already."""
         raise UserError(f"{type(self).__name__} has no move(self, x, gradient, state, curvature): write one")
+
+
+def probed(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> Curvature:
+    """Return z * (H z) as a function of a step's number, for a client with this `key`."""
+    # Folded twice, since batches are drawn by the number alone.
+    return lambda number: diagonal(hvp, x, jax.random.fold_in(jax.random.fold_in(key, number), 1))
 
 
 def diagonal(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> PyTree:

@@ -10,7 +10,7 @@ from turnout.exchange import Done, on_client
 from turnout.optimisers import Optimiser
 from turnout.optimisers.base import signs
 from turnout.records import record
-from turnout.solvers.base import Asked, CohortSolver, check_twice_differentiable, exchange
+from turnout.solvers.base import Asked, CohortSolver, exchange
 
 
 @record
@@ -25,8 +25,7 @@ class Descent(CohortSolver):
     needs_smoothness = False
 
     def bind(self, problem):
-        if self.optimiser.needs_hessian:
-            check_twice_differentiable(self.optimiser, problem)
+        self.optimiser.check(problem)
         return super().bind(problem)
 
     def start(self, phi, memory):

@@ -5,12 +5,13 @@ from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import PyTree
+import numpy as np
+from jaxtyping import Int, PyTree
 
 from turnout.errors import UserError
 from turnout.exchange import Ask, Client, Replies
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import diagonal
+from turnout.optimisers.base import probed
 from turnout.records import Count, record, static
 from turnout.training.work import LocalWork
 
@@ -62,7 +63,7 @@ class LocalTraining(LocalWork):
     passes over the shuffled rows, each step on the next `batch` of them.
     """
 
-    steps: Count | list[Count] | None = field(default=None, kw_only=True)
+    steps: Count | list[Count] | Int[np.ndarray, " n"] | None = field(default=None, kw_only=True)
     batch: Count | None = static(default=None, kw_only=True)
     epochs: Count | None = field(default=None, kw_only=True)
 
@@ -86,9 +87,4 @@ class LocalTraining(LocalWork):
 def moved(optimiser: Optimiser, client: Client, objective: Objective, gradient, carry, rows: Client) -> tuple[PyTree, Any]:
     """Return (y, state) after a step of `optimiser` from `carry` = (y, state) on `rows` of `client`."""
     y, state = carry
-
-    def curvature(number):
-        key = jax.random.fold_in(jax.random.fold_in(client.key, number), 1)
-        return diagonal(lambda v: objective.hvp(rows, y, v), y, key)
-
-    return optimiser.step(y, gradient, state, curvature)
+    return optimiser.step(y, gradient, state, probed(lambda v: objective.hvp(rows, y, v), y, client.key))

@@ -27,6 +27,7 @@ class FedOpt(LocalTraining):
         if self.server_optimiser.needs_hessian:
             kind = type(self.server_optimiser).__name__
             raise UserError(f"a server has no Hessian, so {kind} cannot be its optimiser: take another server_optimiser")
+        self.optimiser.check(problem)
         return super().fitted(problem)
 
     def begin(self, x):

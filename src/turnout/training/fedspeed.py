@@ -27,6 +27,10 @@ class FedSpeed(LocalTraining):
     radius: NonNegative = field(default=0.1, kw_only=True)
     alpha: Share = field(default=1.0, kw_only=True)
 
+    def fitted(self, problem):
+        self.optimiser.check(problem)
+        return super().fitted(problem)
+
     def local_state(self, x):
         return zeros(x)
 

@@ -8,9 +8,8 @@ from jax.flatten_util import ravel_pytree
 
 from turnout import optimisers
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import diagonal
+from turnout.optimisers.base import probed
 from turnout.records import Count, Positive, record, static
-from turnout.solvers.base import check_twice_differentiable
 from turnout.solvers.own.base import Found, LocalSolver
 
 
@@ -29,13 +28,9 @@ class Passes(LocalSolver):
 
         def step(batch, carry):
             (w, state), part = carry, phi.of(batch)
-            x, gradient = phi.unravel(w), phi.unravel(part.grad(w))
-
-            def curvature(number):
-                key = jax.random.fold_in(jax.random.fold_in(phi.client.key, number), 1)
-                return diagonal(lambda v: phi.unravel(part.hvp(w, ravel_pytree(v)[0])), x, key)
-
-            x, state = optimiser.step(x, gradient, state, curvature)
+            x = phi.unravel(w)
+            curvature = probed(lambda v: phi.unravel(part.hvp(w, ravel_pytree(v)[0])), x, phi.client.key)
+            x, state = optimiser.step(x, phi.unravel(part.grad(w)), state, curvature)
             return ravel_pytree(x)[0], state
 
         first = phi.start, optimiser.start(phi.unravel(phi.start))
@@ -52,8 +47,7 @@ class Stochastic(Passes):
     epochs: Count
 
     def bind(self, problem):
-        if self.optimiser.needs_hessian:
-            check_twice_differentiable(self.optimiser, problem)
+        self.optimiser.check(problem)
         return self
 
     def chosen(self):
@@ -69,7 +63,7 @@ class Sgd(Passes):
     epochs: Count
 
     def chosen(self):
-        return optimisers.Sgd(self.lr)
+        return _rated(optimisers.Sgd(1.0), self.lr)
 
 
 @record
@@ -81,4 +75,9 @@ class Adam(Passes):
     epochs: Count
 
     def chosen(self):
-        return optimisers.Adam(self.lr)
+        return _rated(optimisers.Adam(1.0), self.lr)
+
+
+def _rated(optimiser: Optimiser, lr) -> Optimiser:
+    """Return the `optimiser` with the rate `lr`, which may be traced: its first leaf."""
+    return jax.tree.unflatten(jax.tree.structure(optimiser), [lr, *jax.tree.leaves(optimiser)[1:]])
