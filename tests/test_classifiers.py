@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import turnout as t
 from turnout.data.dataset import Dataset
@@ -96,3 +97,38 @@ def test_configurations_reach_the_options():
 def test_an_unknown_activation_is_one_sentence():
     with pytest.raises(t.UserError, match="unknown activation 'rely': did you mean 'relu'"):
         network(activation="rely")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda data, split: t.Multinomial.of(data, split),
+        lambda data, split: t.Network.of(data, split),
+        lambda data, split: t.Logistic.of(data, split, mu=0.1),
+        lambda data, split: t.Ridge.of(data, split, mu=0.1),
+    ],
+)
+def test_problems_with_flat_rows_take_images_as_their_pixels_from_0_to_1(build):
+    generator = np.random.default_rng(0)
+    data = Dataset("pictures", generator.integers(256, size=(12, 3, 2)).astype(np.uint8), np.arange(12) % 2)
+    split = ContiguousSplit(3).split(data)
+    pictures, rows = build(data, split), build(data.flat(), split)
+    assert np.array_equal(np.asarray(pictures.rows[0]), np.asarray(rows.rows[0])) and pictures.rows[0].shape == (12, 6)
+
+
+@pytest.mark.parametrize("labels", [np.array([0.5, 1, 2]), np.array(["a", "b", "a"])])
+def test_classes_are_whole_numbers(labels):
+    data = Dataset("odd", np.eye(3), labels)
+    with pytest.raises(t.UserError, match="odd has the label .*, but classes are whole numbers"):
+        t.Multinomial.of(data, ContiguousSplit(3).split(data))
+
+
+def test_images_are_tested_with_images_of_their_shape_or_with_rows_of_their_width():
+    generator = np.random.default_rng(0)
+    pictures = generator.integers(256, size=(12, 3, 2)).astype(np.uint8)
+    trained = Dataset("trained", pictures, np.arange(12) % 3)
+    spec = MultinomialSpec(data="trained")
+    for held in (trained, trained.flat(), Dataset("held", csr_array(trained.flat().features), trained.labels)):
+        assert np.array_equal(spec.to_test(held, trained).rows[0], trained.flat().features)
+    with pytest.raises(t.UserError, match="held has images of 2 x 3 and trained of 3 x 2"):
+        spec.to_test(Dataset("held", pictures.reshape(12, 2, 3), trained.labels), trained)

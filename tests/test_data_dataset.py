@@ -141,3 +141,38 @@ def test_the_digest_sees_the_order_of_rows_and_the_ids():
     assert reference == digest(made(features.copy(), labels.copy()))
     assert reference != digest(made(features[::-1], labels[::-1]))
     assert reference != digest(made(features, labels, np.array([1, 1, 2])))
+
+
+IMAGES = arrays(np.uint8, st.one_of(*(st.tuples(*[st.integers(1, 4)] * axes) for axes in (3, 4))))
+
+
+@given(IMAGES)
+@settings(max_examples=40, deadline=None)
+def test_images_stay_bytes_and_flat_rows_are_their_bytes_over_255(images):
+    data = made(images)
+    assert data.images and data.features is images and data.width == images[0].size and data.rows == len(images)
+    flat = data.flat()
+    assert not flat.images and flat.features.dtype == np.float64 and flat.flat() is flat
+    assert np.array_equal(flat.features, images.reshape(len(images), -1) / 255)
+    assert data.normalized("none") is data
+    for how in ("rows", "columns"):
+        assert np.array_equal(data.normalized(how).features, flat.normalized(how).features)
+    assert checksum(data) == checksum(flat)
+
+
+def test_the_digest_of_images_sees_their_shape_and_every_pixel():
+    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    changed = images.copy()
+    changed[1, 2, 3] += 1
+    assert len({digest(made(each)) for each in (images, changed, images.reshape(2, 4, 3), images.transpose(0, 2, 1))}) == 4
+
+
+@pytest.mark.parametrize("features", [np.zeros((2, 3, 3)), np.zeros((2, 1, 1, 1, 1), np.uint8), np.zeros((2, 3, 3), int)])
+def test_images_that_are_no_bytes_are_refused(features):
+    with pytest.raises(UserError, match="features have shape.*or images as bytes"):
+        made(features)
+
+
+def test_two_axes_of_bytes_are_rows_of_numbers():
+    data = made(np.array([[3, 255]], np.uint8))
+    assert not data.images and data.features.dtype == np.float64 and data.features.tolist() == [[3, 255]]

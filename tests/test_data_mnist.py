@@ -71,10 +71,10 @@ def test_a_missing_idx_file_is_a_user_error(tmp_path):
         read_idx(tmp_path / "absent.gz")
 
 
-def test_features_are_pixels_from_0_to_1(folder):
+def test_features_are_images_as_bytes(folder):
     data = read_mnist("mnist", folder)
-    assert data.features.dtype == np.float64 and data.features.shape == (4, 6) and data.ids is None
-    assert np.array_equal(data.features * 255, IMAGES.reshape(4, 6))
+    assert data.features.dtype == np.uint8 and data.ids is None
+    assert np.array_equal(data.features, IMAGES)
     assert np.array_equal(data.labels, LABELS)
 
 
@@ -121,4 +121,4 @@ def test_the_real_test_set_splits_by_writer(real_data):
     split = NaturalSplit().split(data)
     assert split.clients == np.unique(data.ids).size > 1
     assert all(np.unique(data.ids[split.rows(client)]).size == 1 for client in range(split.clients))
-    assert data.features.min() == 0 and data.features.max() == 1
+    assert data.features.min() == 0 and data.features.max() == 255

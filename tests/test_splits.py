@@ -1,13 +1,18 @@
 """Splits: which rows become which client."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from scipy.stats import norm
 
 from turnout.data import Dataset, splits
-from turnout.data.splits import Split
+from turnout.data.mnist import WRITERS
+from turnout.data.splits import Split, classes
+from turnout.data.splits.natural import THINNING
 from turnout.errors import UserError
 
 
@@ -25,6 +30,10 @@ def power(clients, seed=0):
     return splits.PowerSplit(clients, 1.0, seed)
 
 
+def log_normal(clients, seed=0):
+    return splits.LogNormalSplit(clients, 2.0, seed)
+
+
 @st.composite
 def rows_and_clients(draw):
     rows = draw(st.integers(1, 80))
@@ -36,11 +45,12 @@ KINDS = [
     splits.ContiguousSplit,
     splits.IidSplit,
     power,
+    log_normal,
     lambda clients: splits.DirichletSplit(clients, 50.0),
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=["sorted", "contiguous", "iid", "power", "dirichlet"])
+@pytest.mark.parametrize("kind", KINDS, ids=["sorted", "contiguous", "iid", "power", "log-normal", "dirichlet"])
 @given(rows_and_clients())
 @settings(max_examples=30, deadline=None)
 def test_every_row_goes_to_exactly_one_client(kind, sizes):
@@ -67,12 +77,13 @@ def test_near_equal_sizes_differ_by_at_most_one(kind, sizes):
 SEEDED = [
     lambda seed: splits.IidSplit(5, seed=seed),
     lambda seed: power(5, seed),
+    lambda seed: log_normal(5, seed),
     lambda seed: splits.DirichletSplit(5, 1.0, seed=seed),
     lambda seed: splits.KMeansSplit(3, 2, seed=seed),
 ]
 
 
-@pytest.mark.parametrize("kind", SEEDED, ids=["iid", "power", "dirichlet", "kmeans"])
+@pytest.mark.parametrize("kind", SEEDED, ids=["iid", "power", "log-normal", "dirichlet", "kmeans"])
 def test_a_seed_fixes_the_split_and_another_one_changes_it(kind):
     one, again, other = (kind(seed).split(dataset()) for seed in (3, 3, 4))
     assert np.array_equal(one.indices, again.indices) and np.array_equal(one.offsets, again.offsets)
@@ -103,17 +114,39 @@ def test_sorted_gives_one_client_one_class_where_blocks_fit():
         assert np.unique(data.labels[rows]).size == 1
 
 
+def follow(found, share):
+    """Whether falling sizes above the least one share the other rows as `share` says, to rounding."""
+    large = found > 1
+    expected = share[large] / share[large].sum() * found[large].sum()
+    return np.all(np.diff(found) <= 0) and np.all(np.abs(found[large] - expected) <= 1 + 1e-9)
+
+
+@given(rows_and_clients(), st.floats(0, 50), st.integers(0, 9))
+@settings(max_examples=50, deadline=None)
+def test_log_normal_sizes_follow_the_draws_to_rounding(sizes, sigma, seed):
+    rows, clients = sizes
+    normal = np.sort(np.random.default_rng(seed).normal(size=clients))[::-1]
+    found = splits.LogNormalSplit(clients, sigma, seed).split(dataset(rows)).sizes
+    assert follow(found, np.exp(sigma * (normal - normal[0])))
+
+
+def test_log_normal_sizes_have_the_law_and_three_levels_of_tails():
+    """Among 1,000 clients log n_i has the mean and the deviation of the law, and the largest tenth its share."""
+    data = Dataset("made", np.zeros((10**5, 1)), np.zeros(10**5))
+    mild = np.log(splits.LogNormalSplit(1000, 1.0).split(data).sizes)
+    assert abs(mild.std() - 1) < 4 / np.sqrt(2 * 1000) and abs(np.mean((mild - mild.mean()) ** 3)) < 4 * np.sqrt(6 / 1000)
+    for sigma in (1.0, 2.0, 3.0):
+        # E[e^(sigma z); z > q] / E[e^(sigma z)] = Phi(sigma - q), and a few very large clients make the share uncertain.
+        held = splits.LogNormalSplit(1000, sigma).split(data).sizes[:100].sum() / 1e5
+        assert abs(held - norm.cdf(sigma - norm.ppf(0.9))) < 0.1
+
+
 @given(rows_and_clients(), st.floats(0, 4))
 @settings(max_examples=50, deadline=None)
 def test_power_sizes_follow_the_law_to_rounding(sizes, exponent):
     rows, clients = sizes
-    share = np.arange(1, clients + 1.0) ** -exponent
     found = splits.PowerSplit(clients, exponent).split(dataset(rows)).sizes
-    assert np.all(np.diff(found) <= 0)
-    # Clients above the least size share the other rows in the ratio of their ranks.
-    large = found > 1
-    expected = share[large] / share[large].sum() * found[large].sum()
-    assert np.all(np.abs(found[large] - expected) <= 1 + 1e-9)
+    assert follow(found, np.arange(1, clients + 1.0) ** -exponent)
 
 
 def test_power_with_exponent_zero_is_near_equal_and_a_huge_one_gives_all_to_the_first():
@@ -210,9 +243,125 @@ def test_natural_clients_hold_one_id_each(ids):
     assert all(np.unique(ids[rows]).size == 1 for rows in members(split))
 
 
-def test_natural_needs_ids():
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=40), st.data(), st.integers(0, 9))
+@settings(max_examples=40, deadline=None)
+def test_some_natural_clients_are_whole_ones_in_order(ids, data, seed):
+    made = dataset(len(ids), ids=np.array(ids))
+    clients = data.draw(st.integers(1, np.unique(ids).size))
+    split = splits.NaturalSplit(clients, seed).split(made)
+    everyone = [rows.tolist() for rows in members(splits.NaturalSplit().split(made))]
+    numbers = [everyone.index(rows.tolist()) for rows in members(split)]
+    assert split.clients == clients and numbers == sorted(set(numbers))
+    assert np.array_equal(split.indices, splits.NaturalSplit(clients, seed).split(made).indices)
+
+
+def test_every_natural_client_is_drawn_equally_often():
+    made = dataset(10, ids=np.arange(10) // 2)
+    drawn = np.concatenate([splits.NaturalSplit(2, seed).split(made).indices for seed in range(2000)])
+    assert np.all(np.abs(np.bincount(drawn) - 800) < 4 * np.sqrt(2000 * 0.4 * 0.6))
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=120),
+    st.integers(1, 30),
+    st.floats(0, 1),
+    st.integers(1, 6),
+    st.integers(0, 9),
+)
+@settings(max_examples=60, deadline=None)
+def test_thinning_keeps_large_clients_whole_and_a_few_rows_of_some_others(ids, least, dropped, kept, seed):
+    made, ids = dataset(len(ids), ids=np.array(ids)), np.array(ids)
+    thinned = splits.ThinnedSplit(dropped, least, kept, seed)
+    large = {client for client, size in zip(*np.unique(ids, return_counts=True), strict=True) if size >= least}
+    try:
+        split = thinned.split(made)
+    except UserError as error:
+        assert "left no client of made" in str(error) and not large
+        return
+    seen = [ids[rows[0]] for rows in members(split)]
+    assert np.all(np.diff(seen) > 0) and large <= set(seen)
+    for client, rows in zip(seen, members(split), strict=True):
+        size = np.count_nonzero(ids == client)
+        assert np.all(ids[rows] == client) and rows.size == (size if client in large else min(kept, size))
+    if dropped == 0:
+        assert split.clients == np.unique(ids).size
+    assert np.array_equal(split.indices, thinned.split(made).indices)
+
+
+def test_thinning_drops_with_its_probability_and_keeps_random_rows():
+    made = dataset(8000, ids=np.arange(8000) // 8)
+    split = splits.ThinnedSplit(0.3, least=9, kept=2).split(made)
+    assert abs(split.clients - 700) < 4 * np.sqrt(1000 * 0.3 * 0.7)
+    places = np.bincount(split.indices % 8, minlength=8)
+    assert np.all(np.abs(places - split.clients / 4) < 4 * np.sqrt(split.clients * 3 / 16))
+
+
+def test_the_thinned_writers_of_mnist_are_as_unequal_as_those_of_femnist(real_data):
+    """10, 20 and 50 % of the clients hold 82, 90 and 98 % of the images (K-Vib, section 6.2)."""
+    if not (real_data / WRITERS).exists():
+        pytest.skip("the writers of MNIST are not in the folder of the real data sets")
+    with np.load(real_data / WRITERS) as file:
+        writers = file["train_writer"]
+    data = Dataset("mnist", np.zeros((writers.size, 1)), np.zeros(writers.size), writers)
+    for level, share, held in (("v1", 0.1, 0.82), ("v2", 0.2, 0.9), ("v3", 0.5, 0.98)):
+        sizes = splits.ThinnedSplit(THINNING[level]).split(data).sizes
+        large = sizes > 3
+        assert abs(large.mean() - share) < 0.03 and abs(sizes[large].sum() / sizes.sum() - held) < 0.03
+
+
+@pytest.mark.parametrize(
+    "partitioner, options",
+    [
+        ("IidPartitioner", {"num_partitions": 4}),
+        ("DirichletPartitioner", {"num_partitions": 4, "partition_by": "label", "alpha": 5.0}),
+        ("PathologicalPartitioner", {"num_partitions": 4, "partition_by": "label", "num_classes_per_partition": 2}),
+        ("ShardPartitioner", {"num_partitions": 4, "partition_by": "label", "num_shards_per_partition": 2}),
+    ],
+)
+def test_the_partitions_of_flwr_datasets_are_clients(partitioner, options):
+    data = dataset(240)
+    split = splits.FlwrSplit(partitioner, options).split(data)
+    assert split.clients == 4 and np.array_equal(np.sort(split.indices), np.arange(240))
+    assert np.array_equal(split.indices, splits.FlwrSplit(partitioner, options).split(data).indices)
+    if partitioner == "PathologicalPartitioner":
+        assert all(np.unique(data.labels[rows]).size == 2 for rows in members(split))
+
+
+def test_flwr_datasets_cut_by_the_ids():
+    ids = np.array([7, 3, 7, 3, 3, 9])
+    split = splits.FlwrSplit("NaturalIdPartitioner", {"partition_by": "client"}).split(dataset(6, ids=ids))
+    assert sorted(rows.tolist() for rows in members(split)) == [[0, 2], [1, 3, 4], [5]]
+
+
+@pytest.mark.parametrize(
+    "partitioner, options, message",
+    [
+        ("DirichletPartioner", {}, "did you mean 'DirichletPartitioner'"),
+        ("IidPartitioner", {"clients": 3}, "IidPartitioner cannot cut made .*'clients'.*change its options"),
+        ("NaturalIdPartitioner", {"partition_by": "client"}, "NaturalIdPartitioner cannot cut made"),
+        ("IidPartitioner", {"num_partitions": 70}, "client .* of the split has no rows|cannot cut made"),
+    ],
+)
+def test_a_partitioner_that_cannot_cut_is_a_user_error(partitioner, options, message):
+    with pytest.raises(UserError, match=message):
+        splits.FlwrSplit(partitioner, options).split(dataset())
+
+
+def test_without_flwr_datasets_the_command_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr_datasets.partitioner", None)
+    with pytest.raises(UserError, match=r"pip install 'turnout\[data\]'"):
+        splits.FlwrSplit("IidPartitioner", {"num_partitions": 3}).split(dataset())
+
+
+@pytest.mark.parametrize("kind", [splits.NaturalSplit(), splits.NaturalSplit(3), splits.ThinnedSplit(0.5)])
+def test_natural_clients_need_ids(kind):
     with pytest.raises(UserError, match="made has no ids"):
-        splits.NaturalSplit().split(dataset())
+        kind.split(dataset())
+
+
+def test_more_natural_clients_than_there_are_is_a_user_error():
+    with pytest.raises(UserError, match="made has 2 clients, not 3"):
+        splits.NaturalSplit(3).split(dataset(4, ids=np.array([1, 1, 2, 2])))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, lambda clients: splits.KMeansSplit(clients, 1)])
@@ -231,6 +380,9 @@ def test_more_clients_than_rows_is_a_user_error(kind):
         lambda: splits.DirichletSplit(3, float("inf")),
         lambda: splits.KMeansSplit(3, 2, seed=2**32),
         lambda: splits.PowerSplit(3, -1.0),
+        lambda: splits.LogNormalSplit(3, -1.0),
+        lambda: splits.ThinnedSplit(1.5),
+        lambda: splits.NaturalSplit(0),
         lambda: splits.KMeansSplit(0, 2),
     ],
 )
@@ -289,12 +441,12 @@ def test_two_classes_a_client_at_most_and_every_row_used(clients, classes, seed)
 def test_every_pair_of_classes_and_every_holder_is_equally_likely():
     """Of 3 classes each client holds one of 3 pairs; a row is with each of its class's holders equally often."""
     generator, clients = np.random.default_rng(0), 3000
-    holds = splits._pairs(generator, clients, 3)
+    holds = classes._pairs(generator, clients, 3)
     assert np.all(holds.sum(axis=1) == 2)
     counts = (~holds).sum(axis=0)
     assert np.all(np.abs(counts - clients / 3) < 4 * np.sqrt(clients * 2 / 9))
     holds = np.array([[True, True, False], [True, False, True], [True, True, False]])
-    owner = splits._deal(generator, holds, np.repeat([0, 1, 2], 3000))
+    owner = classes._deal(generator, holds, np.repeat([0, 1, 2], 3000))
     first = np.bincount(owner[:3000], minlength=3)
     assert np.all(np.abs(first - 1000) < 4 * np.sqrt(3000 * 2 / 9))
     assert set(owner[3000:6000]) == {0, 2} and set(owner[6000:]) == {1}

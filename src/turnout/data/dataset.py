@@ -1,5 +1,6 @@
-"""A data set: feature rows, their labels, and the natural client of each row where there is one."""
+"""A data set: feature rows or images, their labels, and the natural client of each row where there is one."""
 
+import math
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -11,8 +12,9 @@ from turnout.errors import UserError, unknown
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features [rows, d] as float64, dense or sparse, labels [rows] as given, natural clients `ids` [rows] or None.
+    """Features [rows, d] as float64, dense or sparse, or images; labels [rows] as given, natural clients `ids` [rows] or None.
 
+    Images are bytes (uint8) [rows, height, width] or [rows, height, width, colours] and stay so.
     Sparse features are put in canonical form: indices sorted, no entry twice, no stored zeros.
     Raises `UserError` where lengths differ or a feature or label is NaN or infinite.
     """
@@ -23,9 +25,13 @@ class Dataset:
     ids: np.ndarray | None = None
 
     def __post_init__(self):
-        features = _canonical(self.features) if issparse(self.features) else np.asarray(self.features, np.float64)
-        if features.ndim != 2:
-            raise UserError(f"data set {self.name}: features have shape {features.shape}: give one row a sample")
+        features = _canonical(self.features) if issparse(self.features) else np.asarray(self.features)
+        if isinstance(features, np.ndarray) and not (features.dtype == np.uint8 and features.ndim in (3, 4)):
+            features = features.astype(np.float64, copy=False)
+            if features.ndim != 2:
+                raise UserError(
+                    f"data set {self.name}: features have shape {features.shape}: give rows of numbers or images as bytes"
+                )
         object.__setattr__(self, "features", features)
         self._set_column("labels", self.labels)
         if self.ids is not None:
@@ -39,7 +45,9 @@ class Dataset:
         object.__setattr__(self, field, values)
 
     def _check_finite(self) -> None:
-        if isinstance(self.features, np.ndarray):
+        if self.images:
+            bad = np.zeros(self.rows, bool)
+        elif isinstance(self.features, np.ndarray):
             bad = ~np.isfinite(self.features).all(axis=1)
         else:
             bad = np.zeros(self.rows, bool)
@@ -56,16 +64,31 @@ class Dataset:
         """How many rows there are."""
         return self.features.shape[0]
 
+    @property
+    def images(self) -> bool:
+        """Whether the features are images."""
+        return len(self.features.shape) > 2
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return math.prod(self.features.shape[1:])
+
+    def flat(self) -> "Dataset":
+        """Return the data set with each image as a row of numbers from 0 to 1, its bytes / 255; what has no images as it is."""
+        return replace(self, features=self.features.reshape(self.rows, -1) / 255) if self.images else self
+
     def normalized(self, how: str) -> "Dataset":
         """Return the data set with scaled features.
 
         "none": as they are; "rows": each row of Euclidean length 1, empty rows stay zero; "columns": each column with
         mean 0 and standard deviation 1, constant columns become zero (`UserError` for sparse features).
+        Images are made flat to be scaled.
         """
-        scalings = {"none": lambda features: features, "rows": _unit_rows, "columns": self._standard_columns}
+        scalings = {"none": None, "rows": _unit_rows, "columns": self._standard_columns}
         if how not in scalings:
             raise unknown("normalization", how, scalings)
-        return replace(self, features=scalings[how](self.features))
+        return self if how == "none" else replace(self, features=scalings[how](self.flat().features))
 
     def _standard_columns(self, features):
         if issparse(features):
@@ -95,7 +118,7 @@ def digest(dataset: Dataset) -> str:
 
 def checksum(dataset: Dataset) -> str:
     """Return the SHA-256 of the rows as a set: that of the sorted SHA-256 of each row's label, columns and values."""
-    features, labels = dataset.features, dataset.labels.astype("<f8")
+    features, labels = dataset.flat().features, dataset.labels.astype("<f8")
     if isinstance(features, np.ndarray):
         # Converted row by row: a canonical copy of a large dense matrix would double its memory.
         rows = (_entries(np.flatnonzero(row), row[row != 0]) for row in features)
@@ -112,6 +135,8 @@ def _entries(columns, values) -> bytes:
 
 
 def _bytes(array: np.ndarray) -> bytes:
+    if array.ndim > 2:
+        return array.tobytes()
     if array.dtype.kind in "biu":
         return array.astype("<i8").tobytes()
     return array.astype("<f8").tobytes() if array.dtype.kind == "f" else "\n".join(map(str, array)).encode()

@@ -2,13 +2,13 @@
 
 import gzip
 import math
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from turnout.data.dataset import Dataset
 from turnout.data.libsvm import UNREADABLE, unreadable
+from turnout.data.npz import read_npz
 from turnout.errors import UserError
 
 PARTS = {"mnist": "train", "mnist.t": "t10k"}
@@ -22,16 +22,21 @@ def mnist_files(name: str) -> tuple[str, str]:
 
 
 def read_mnist(name: str, folder: Path) -> Dataset:
-    """Read "mnist" or "mnist.t" from `folder`: features are pixels / 255, `ids` the writers if their file is there."""
-    images_file, labels_file = (folder / file for file in mnist_files(name))
+    """Read "mnist" or "mnist.t" from `folder`: features are the images, `ids` the writers if their file is there."""
+    images, labels = read_pair(*(folder / file for file in mnist_files(name)))
+    writers = _writers(name, folder / WRITERS, labels) if (folder / WRITERS).exists() else None
+    return Dataset(name, images, labels, writers)
+
+
+def read_pair(images_file: Path, labels_file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Read images [rows, height, width] and their labels [rows] from two idx files."""
     images, labels = read_idx(images_file), read_idx(labels_file)
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
         raise UserError(
             f"{images_file} holds shape {images.shape} and {labels_file.name} shape {labels.shape}: "
             "give the images and the labels of the same set"
         )
-    writers = _writers(name, folder / WRITERS, labels) if (folder / WRITERS).exists() else None
-    return Dataset(name, images.reshape(len(images), -1) / 255, labels.astype(np.int64), writers)
+    return images, labels.astype(np.int64)
 
 
 def read_idx(path: Path) -> np.ndarray:
@@ -52,12 +57,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 def _writers(name: str, path: Path, labels: np.ndarray) -> np.ndarray:
     part = "train" if name == "mnist" else "test"
-    try:
-        # NumPy leaves a path open when its content is not a zip file.
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            writers, digits = file[f"{part}_writer"], file[f"{part}_label"]
-    except (*UNREADABLE, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: cannot be read ({error}): copy it again, or do without it") from None
+    writers, digits = read_npz(path, (f"{part}_writer", f"{part}_label"), "copy it again, or do without it")
     if not np.array_equal(digits, labels):
         raise UserError(f"{path}: its {part}_label differ from the labels of {name}: give the file of this set")
     return writers

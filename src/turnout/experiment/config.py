@@ -166,8 +166,8 @@ class Reader:
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]
-        for name, (part, optional, several) in _records(cls).items():
-            if name in parts or (optional and not isinstance(rest.get(name), (str, dict))):
+        for name, (part, optional, several, forms) in _records(cls).items():
+            if name in parts or (optional and not isinstance(rest.get(name), forms)):
                 continue
             given = rest.pop(name, None)
             if not several:
@@ -254,8 +254,11 @@ def line_of(text: str, path: tuple) -> int | None:
 
 
 @functools.cache
-def _records(cls) -> dict[str, tuple[str, bool, bool]]:
-    """Return the fields of `cls` that tables with a kind fill: which table, whether something else may too, if it is a list."""
+def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
+    """Return the fields of `cls` that tables with a kind fill: which table, whether something else may too, if it is a list.
+
+    The last says what such a table is given as: also as its kind alone, where text means nothing else.
+    """
     hints, found = typing.get_type_hints(cls), {}
     for field in dataclasses.fields(cls):
         choices = typing.get_args(hints[field.name]) or (hints[field.name],)
@@ -264,7 +267,8 @@ def _records(cls) -> dict[str, tuple[str, bool, bool]]:
         for table, kinds in TABLES.items():
             named = table.split()[-1] + several * "s" == field.name
             if named and any(issubclass(kind, classes) for kind in kinds.values()):
-                found[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several
+                forms = (dict,) if str in choices else (str, dict)
+                found[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
     return found
 
 

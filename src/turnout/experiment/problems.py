@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from turnout import problems
 from turnout.data.dataset import Dataset
 from turnout.data.quadratics import quadratics
+from turnout.data.source import Source
 from turnout.data.splits import Split
 from turnout.errors import UserError
 from turnout.problem import Problem
@@ -17,16 +18,16 @@ from turnout.records import Count, Index, NonNegative, Positive, config
 
 @config
 class DataSpec:
-    """`data` is a known name or a path to a LIBSVM file; `normalize` scales its rows or columns first.
+    """`data` is a known name, a path to a LIBSVM file or a table with a kind; `normalize` scales its rows or columns first.
 
     `test` names the data to test with. `weights` says what lambda_i is: the same for every client ("uniform") or proportional to
     its rows ("size").
     """
 
-    data: str
+    data: str | Source
     normalize: Literal["none", "rows", "columns"] = "none"
     weights: Literal["uniform", "size"] = "uniform"
-    test: str | None = None
+    test: str | Source | None = None
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         """Return the problem on `dataset` as `split` cuts it."""
@@ -36,7 +37,7 @@ class DataSpec:
         """Return the problem of one client that has the rows of `held`; features that `trained` lacks are left out."""
         if self.normalize == "columns":
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
-        held = replace(held, features=of_width(held.features, trained.features.shape[1])).normalized(self.normalize)
+        held = alike(held, trained).normalized(self.normalize)
         problem = self.build(held, Split.of([np.arange(held.rows)], held.rows))
         if problem.classifies:
             same_labels(held, trained)
@@ -147,6 +148,19 @@ def same_labels(held: Dataset, trained: Dataset) -> None:
                 f"{held.name} cannot test what {trained.name} trains, since {has.name} has the label {extra[0]}, which "
                 f"{lacks.name} lacks: give a test set with the same labels"
             )
+
+
+def alike(held: Dataset, trained: Dataset) -> Dataset:
+    """Return `held` with features as those of `trained`: images of the same shape, or rows cut or filled to the same width."""
+    if held.images and trained.images:
+        shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (held, trained)]
+        if shapes[0] != shapes[1]:
+            raise UserError(
+                f"{held.name} has images of {shapes[0]} and {trained.name} of {shapes[1]}: test with images of that shape"
+            )
+        return held
+    held = held.flat()
+    return replace(held, features=of_width(held.features, trained.width))
 
 
 def of_width(features, width: int):

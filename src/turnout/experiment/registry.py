@@ -1,10 +1,18 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, estimators, prices, samplers, solvers
+from turnout import algorithms, data, estimators, prices, samplers, solvers
 from turnout.data import splits
 from turnout.experiment import problems, remote
 from turnout.samplers import probabilities
 from turnout.solvers import own
+
+SOURCES = {
+    "leaf": data.Leaf,
+    "tff": data.Tff,
+    "hdf5": data.Hdf5,
+    "parquet": data.Parquet,
+    "hugging-face": data.HuggingFace,
+}
 
 TABLES = {
     "problem": {
@@ -16,6 +24,8 @@ TABLES = {
         "chain": problems.ChainSpec,
         "remote": remote.RemoteSpec,
     },
+    "data": SOURCES,
+    "test": SOURCES,
     "split": {
         "kmeans": splits.KMeansSplit,
         "sorted": splits.SortedSplit,
@@ -24,7 +34,10 @@ TABLES = {
         "dirichlet": splits.DirichletSplit,
         "two-classes": splits.TwoClassSplit,
         "natural": splits.NaturalSplit,
+        "thinned": splits.ThinnedSplit,
         "power": splits.PowerSplit,
+        "log-normal": splits.LogNormalSplit,
+        "flwr": splits.FlwrSplit,
     },
     "sampler": {
         "full": samplers.Full,

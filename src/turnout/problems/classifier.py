@@ -44,6 +44,12 @@ class Classifier(Problem):
 
 def federate_classes(dataset, split, weights: np.ndarray | None) -> dict:
     """Return what `federate` does and the number of `classes`, which are numbered in increasing order of their labels."""
+    whole = dataset.labels == np.rint(dataset.labels) if dataset.labels.dtype.kind in "biuf" else np.zeros(dataset.rows, bool)
+    if not whole.all():
+        bad = dataset.labels[np.argmin(whole)].item()
+        raise UserError(
+            f"{dataset.name} has the label {bad!r}, but classes are whole numbers: number them, or take ridge regression"
+        )
     classes, labels = np.unique(dataset.labels, return_inverse=True)
     return {**federate(dataset, split, labels.astype(np.int32), weights), "classes": classes.size}
 

@@ -27,7 +27,7 @@ class Logistic(Problem):
         if classes.size != 2:
             raise UserError(f"logistic regression needs two classes, but {dataset.name} has {classes.size}")
         signs = np.where(dataset.labels == classes[1], 1.0, -1.0)
-        return cls(**federate(dataset, split, signs, weights), mu=mu)
+        return cls(**federate(dataset.flat(), split, signs, weights), mu=mu)
 
     def losses(self, x, rows):
         features, labels = rows

@@ -33,7 +33,7 @@ class Multinomial(Classifier):
     @classmethod
     def of(cls, dataset, split, mu: float = 0.0, weights=None, initial: str = "zeros", intercept: bool = True) -> "Multinomial":
         """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
-        return cls(**federate_classes(dataset, split, weights), mu=mu, initial=initial, intercept=intercept)
+        return cls(**federate_classes(dataset.flat(), split, weights), mu=mu, initial=initial, intercept=intercept)
 
     def logits(self, x, features):
         return affine(x, features)

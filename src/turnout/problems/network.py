@@ -29,7 +29,7 @@ class Network(Classifier):
     @classmethod
     def of(cls, dataset, split, hidden: int = 32, mu: float = 0.0, weights=None, activation: str = "tanh", intercept=True):
         """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
-        parts = federate_classes(dataset, split, weights)
+        parts = federate_classes(dataset.flat(), split, weights)
         return cls(**parts, mu=mu, hidden=hidden, activation=activation, intercept=intercept)
 
     def logits(self, x, features):

@@ -21,7 +21,7 @@ class Ridge(Problem):
     @classmethod
     def of(cls, dataset, split, mu: float, weights=None) -> "Ridge":
         """Cut `dataset` into clients, its labels being the targets b_r."""
-        return cls(**federate(dataset, split, np.asarray(dataset.labels, float), weights), mu=mu)
+        return cls(**federate(dataset.flat(), split, np.asarray(dataset.labels, float), weights), mu=mu)
 
     def losses(self, x, rows):
         features, targets = rows

@@ -1,0 +1,112 @@
+"""Turning arrays of files into the features, labels and clients of a data set."""
+
+from pathlib import Path
+
+import numpy as np
+
+from turnout.data.dataset import Dataset
+from turnout.data.libsvm import data_name
+from turnout.errors import UserError
+
+SIDE = 28
+"""Height and width of the images of EMNIST and of what was made of it."""
+
+LARGEST = 2**53
+"""Below this all whole numbers are floats."""
+
+
+def column_of(columns, name: str, path: Path, part: str = ""):
+    """Return the column `name` of `columns`, which are a `part` of a file."""
+    if name not in columns:
+        where, there = f" in {part}" if part else "", ", ".join(sorted(columns)) or "nothing"
+        raise UserError(f"{path}: there is no {name!r}{where}, only {there}: name one of these, or give another file")
+    return columns[name]
+
+
+def numbers_of(values, path: Path, what: str) -> np.ndarray:
+    """Return numbers [rows, ...], all rows of one shape."""
+    array = _array(values, path, what)
+    if array.dtype.kind not in "biuf":
+        raise UserError(f"{path}: {what} holds {_named(array)}, which no model takes: give numbers")
+    return array
+
+
+def features_of(values, path: Path, what: str) -> np.ndarray:
+    """Return numbers or images [rows, ...] as a `Dataset` holds them.
+
+    What has three or four axes are images where all numbers are 0, ..., 255, or k / 255 for such k, else rows of numbers.
+    """
+    array = numbers_of(values, path, what)
+    whole = array.dtype.kind in "iu"
+    if array.ndim in (3, 4) and array.size and array.min() >= 0 and array.max() <= (255 if whole else 1):
+        pixels = array if whole else np.rint(array * 255)
+        if whole or np.allclose(pixels / 255, array, atol=1e-6):
+            return pixels.astype(np.uint8, copy=False)
+    return array[:, None] if array.ndim == 1 else array.reshape(len(array), -1)
+
+
+def pixels_of(values, path: Path, what: str) -> np.ndarray:
+    """Return images of digits and letters [rows, 28, 28] as bytes: each pixel from 0 to 1 as the nearest k / 255."""
+    array = numbers_of(values, path, what)
+    if array.shape[1:] not in ((SIDE, SIDE), (SIDE * SIDE,)):
+        raise UserError(f"{path}: {what} has rows of shape {array.shape[1:]}: give images of {SIDE} x {SIDE} pixels")
+    if not (array.min() >= 0 and array.max() <= 1):
+        raise UserError(f"{path}: {what} has a pixel that is not from 0 to 1: give images in this range")
+    return np.rint(array * 255).astype(np.uint8).reshape(-1, SIDE, SIDE)
+
+
+def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
+    """Return labels [rows]: numbers, or `whole` ones."""
+    array = _array(values, path, what)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        held = f"shape {array.shape}" if array.ndim != 1 else _named(array)
+        raise UserError(f"{path}: {what} holds {held}, but a label is a number: number the classes from 0")
+    wrong = ~((array == np.rint(array)) & (np.abs(array) < LARGEST))
+    if whole and wrong.any():
+        raise UserError(f"{path}: {what} holds {array[wrong][0]}, but a label is a whole number: number the classes from 0")
+    return array.astype(np.int64) if whole or array.dtype.kind in "biu" else array
+
+
+def ids_of(values, path: Path, what: str) -> np.ndarray:
+    """Return the client of each row [rows]: whole numbers or text."""
+    array = np.asarray(values)
+    if array.dtype.kind in "OS" and all(isinstance(each, (str, bytes)) for each in array.flat):
+        array = np.array([each.decode(errors="replace") if isinstance(each, bytes) else each for each in array.tolist()], str)
+    if array.ndim != 1 or array.dtype.kind not in "iuU":
+        raise UserError(
+            f"{path}: {what} holds {_named(array)}, but a client is a whole number or a name: fill in what is missing"
+        )
+    return array
+
+
+def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Dataset:
+    """Return the data of clients that each have features, labels and a name."""
+    features, labels, names = zip(*parts, strict=True)
+    if len({each.shape[1:] for each in features}) > 1:
+        raise UserError(f"{path}: clients have rows of different lengths: make them equal")
+    ids = np.repeat(names, [len(each) for each in labels])
+    return Dataset(data_name(path), np.concatenate(features), np.concatenate(labels), ids)
+
+
+def _array(values, path: Path, what: str) -> np.ndarray:
+    """Return `values` as one array, lists or arrays in it as further axes."""
+    try:
+        return _stacked(np.asarray(values))
+    except ValueError:
+        raise UserError(f"{path}: {what} has rows of different lengths: make them equal") from None
+
+
+def _stacked(array: np.ndarray) -> np.ndarray:
+    """Return an array of arrays as one; all must have the same shape."""
+    if array.dtype != object or not array.ndim or not len(array):
+        return array
+    return np.stack([_stacked(np.asarray(row)) for row in array])
+
+
+def _named(array: np.ndarray) -> str:
+    """Return what an array of no use holds."""
+    if array.dtype.kind in "US" or (array.dtype == object and all(isinstance(value, str) for value in array.flat)):
+        return "text"
+    return {"f": "fractions", "O": "missing or mixed values"}.get(array.dtype.kind, str(array.dtype))

@@ -1,0 +1,51 @@
+"""Tables with columns for features, labels and clients, wherever they come from."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
+from turnout.data.dataset import Dataset
+from turnout.data.libsvm import data_name
+from turnout.errors import UserError
+
+WORDS = 4096
+"""Columns that the words of a text are hashed to."""
+
+Read = Callable[[str], np.ndarray]
+
+
+def dataset_of(path: Path, names: list[str], read: Read, features: list[str] | None, label: str, client: str | None) -> Dataset:
+    """Return the data in the columns `names` that `read` reads; without `features` these are all but `label` and `client`."""
+    named = [label, *([] if client is None else [client])]
+    if features is None:
+        features = [name for name in names if name not in named]
+    for name in (*features, *named):
+        if name not in names:
+            raise UserError(f"{path}: there is no column {name!r}, only {', '.join(sorted(names)) or 'none'}: name one of these")
+    if not features:
+        raise UserError(f"{path}: there is no column beside {' and '.join(named)}: give the features columns of their own")
+    return Dataset(
+        data_name(path),
+        _features(path, features, read),
+        labels_of(read(label), path, f"column {label!r}"),
+        None if client is None else ids_of(read(client), path, f"column {client!r}"),
+    )
+
+
+def hashed(texts) -> csr_array:
+    """Return the counts of each text's words, hashed to `WORDS` columns, as rows of length 1 (Weinberger et al., 2009)."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return csr_array(HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts))
+
+
+def _features(path: Path, names: list[str], read: Read):
+    if len(names) == 1:
+        values = read(names[0])
+        texts = values.dtype.kind == "U" or (values.dtype == object and all(isinstance(value, str) for value in values))
+        return hashed(values) if texts else features_of(values, path, f"column {names[0]!r}")
+    parts = [numbers_of(read(name), path, f"column {name!r}") for name in names]
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=np.float64)

@@ -1,0 +1,51 @@
+"""Reading HDF5 files with one array for each of features, labels and clients."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+from turnout.data.arrays import column_of, features_of, ids_of, labels_of
+from turnout.data.dataset import Dataset
+from turnout.data.source import Source, extra, located
+from turnout.errors import UserError
+from turnout.records import config
+
+
+@config
+class Hdf5(Source):
+    """The arrays `features` [rows, ...], `label` [rows] and `client` [rows] of the file `path`, each a name or group/name."""
+
+    path: str
+    features: str = "features"
+    label: str = "label"
+    client: str | None = None
+
+    def load(self, folder=None) -> Dataset:
+        """Return the data."""
+        path = located(self.path, folder)
+        with opened(path) as file:
+            arrays = {name: _array(file, name, path) for name in (self.features, self.label, self.client) if name is not None}
+        return Dataset(
+            path.name,
+            features_of(arrays[self.features], path, repr(self.features)),
+            labels_of(arrays[self.label], path, repr(self.label)),
+            None if self.client is None else ids_of(arrays[self.client], path, repr(self.client)),
+        )
+
+
+@contextmanager
+def opened(path: Path):
+    """Open an HDF5 file to read."""
+    h5py = extra("h5py", "reading HDF5 files")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise UserError(f"{path}: not an HDF5 file ({error}): give one with the ending .h5") from None
+    with file:
+        yield file
+
+
+def _array(file, name: str, path: Path):
+    found = column_of(file, name, path)
+    if not hasattr(found, "dtype"):
+        raise UserError(f"{path}: {name!r} is a group, with {', '.join(found) or 'nothing'} in it: name an array")
+    return found[()]

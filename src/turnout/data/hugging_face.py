@@ -1,0 +1,37 @@
+"""Reading a data set of Hugging Face's datasets that was saved on disk."""
+
+from turnout.data.columns import dataset_of
+from turnout.data.dataset import Dataset
+from turnout.data.source import Source, extra, located
+from turnout.errors import UserError
+from turnout.records import config
+
+
+@config
+class HuggingFace(Source):
+    """What `save_to_disk` wrote to the folder `path`; of several parts the one named `part`. The rest is as for `Parquet`.
+
+    A column of pictures becomes images. The split "flwr" cuts it by a partitioner of flwr-datasets.
+    """
+
+    path: str
+    part: str = "train"
+    features: list[str] | None = None
+    label: str = "label"
+    client: str | None = None
+
+    def load(self, folder=None) -> Dataset:
+        """Return the data."""
+        datasets = extra("datasets", "reading data sets of Hugging Face")
+        path = located(self.path, folder)
+        try:
+            table = datasets.load_from_disk(str(path))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: not a data set that save_to_disk wrote ({error}): give its folder") from None
+        if isinstance(table, datasets.DatasetDict):
+            if self.part not in table:
+                raise UserError(f"{path}: there is no part {self.part!r}, only {', '.join(table) or 'none'}: name one of these")
+            table = table[self.part]
+        return dataset_of(
+            path, table.column_names, lambda name: table.with_format("numpy")[name][:], self.features, self.label, self.client
+        )

@@ -1,0 +1,20 @@
+"""Reading arrays from an npz file."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from turnout.data.libsvm import UNREADABLE
+from turnout.errors import UserError
+
+
+def read_npz(path: Path, names: Sequence[str], remedy: str = "copy it again") -> list[np.ndarray]:
+    """Return the arrays `names` of an npz file; `remedy` says what to do about one that cannot be read."""
+    try:
+        # NumPy leaves a path open when its content is not a zip file.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return [file[name] for name in names]
+    except (*UNREADABLE, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: cannot be read ({error}): {remedy}") from None

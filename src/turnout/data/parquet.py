@@ -1,0 +1,45 @@
+"""Reading parquet files with a column for the labels and one for the clients."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from turnout.data.columns import dataset_of
+from turnout.data.dataset import Dataset
+from turnout.data.source import Source, located
+from turnout.errors import UserError
+from turnout.records import config
+
+
+@config
+class Parquet(Source):
+    """The columns `label` and `client` of the file `path`, and as `features` those named, else all others.
+
+    A feature is a number or a list of numbers; a single column of text is hashed (`columns.hashed`).
+    """
+
+    path: str
+    features: list[str] | None = None
+    label: str = "label"
+    client: str | None = None
+
+    def load(self, folder=None) -> Dataset:
+        """Return the data."""
+        path = located(self.path, folder)
+        try:
+            table = pl.read_parquet(path, glob=False)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise UserError(f"{path}: not a parquet file ({str(error).splitlines()[0]}): give one") from None
+        return dataset_of(path, table.columns, lambda name: _values(path, table[name]), self.features, self.label, self.client)
+
+
+def _values(path: Path, column: pl.Series) -> np.ndarray:
+    """Return a column as numbers, text, or rows of them."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    if not (
+        column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean) or isinstance(column.dtype, (pl.Array, pl.List))
+    ):
+        raise UserError(f"{path}: column {column.name!r} holds {column.dtype}, which is no number, list or text: leave it out")
+    return column.to_numpy()

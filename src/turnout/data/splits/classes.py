@@ -1,0 +1,106 @@
+"""Splits by label: each client has some classes more than others."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from turnout.data.dataset import Dataset
+from turnout.data.splits.split import Split, enough_rows, offsets_of
+from turnout.errors import UserError
+from turnout.records import Count, Index, config
+
+TRIES = 1000
+
+
+@config
+class DirichletSplit:
+    """Each label's rows are dealt to the clients in shares drawn from Dirichlet(concentration, ..., concentration).
+
+    A small concentration gives clients few labels and unequal sizes; a large one gives all the same. The shares
+    are drawn again, at most `TRIES` times, until every client has a row.
+    """
+
+    clients: Count
+    concentration: Annotated[float, Ge(1e-6), Le(1e9)]
+    seed: Index = 0
+    kind: Literal["dirichlet"] = "dirichlet"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`."""
+        enough_rows(self.kind, dataset, self.clients)
+        labels, totals = np.unique(dataset.labels, return_counts=True)
+        generator = np.random.default_rng(self.seed)
+        for _ in range(TRIES):
+            shares = generator.dirichlet(np.full(self.clients, self.concentration), size=labels.size)
+            cuts = np.rint(np.cumsum(shares, axis=1)[:, :-1] * totals[:, None]).astype(int)
+            if _counts(cuts, totals).sum(axis=0).all():
+                break
+        else:
+            raise UserError(
+                f"split 'dirichlet': {TRIES} draws all left one of the {self.clients} clients without a row: "
+                "take a larger concentration or fewer clients"
+            )
+        dealt = [
+            np.split(generator.permutation(np.flatnonzero(dataset.labels == label)), cut)
+            for label, cut in zip(labels, cuts, strict=True)
+        ]
+        return Split.of([np.concatenate(parts) for parts in zip(*dealt, strict=True)], dataset.rows)
+
+
+@config
+class TwoClassSplit:
+    """Each client draws a pair of classes; each row goes to one of the clients that hold its class, all equally likely.
+
+    Clients differ in size. The draw is repeated, at most `TRIES` times, until every class has a client and every client a row
+    (FedDCD, section 8.4).
+    """
+
+    clients: Count
+    seed: Index = 0
+    kind: Literal["two-classes"] = "two-classes"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`."""
+        enough_rows(self.kind, dataset, self.clients)
+        classes, labels = np.unique(dataset.labels, return_inverse=True)
+        if classes.size < 2:
+            raise UserError(f"split 'two-classes' needs two classes, but {dataset.name} has {classes.size}: take another split")
+        generator = np.random.default_rng(self.seed)
+        for _ in range(TRIES):
+            holds = _pairs(generator, self.clients, classes.size)
+            if not holds.any(axis=0).all():
+                continue
+            owner = _deal(generator, holds, labels)
+            if np.bincount(owner, minlength=self.clients).all():
+                break
+        else:
+            raise UserError(
+                f"split 'two-classes': {TRIES} draws all left one of the {self.clients} clients without a row, or one of the "
+                f"{classes.size} classes without a client: take another number of clients"
+            )
+        return Split(np.argsort(owner, kind="stable"), offsets_of(np.bincount(owner)))
+
+
+def _pairs(generator: np.random.Generator, clients: int, classes: int) -> np.ndarray:
+    """Return which classes each client holds [clients, classes]: two, every pair equally likely."""
+    first = generator.integers(classes, size=clients)
+    second = (first + generator.integers(1, classes, size=clients)) % classes
+    holds = np.zeros((clients, classes), bool)
+    holds[np.arange(clients), first] = holds[np.arange(clients), second] = True
+    return holds
+
+
+def _deal(generator: np.random.Generator, holds: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the client of each row [rows]: one of those that hold its label, all equally likely."""
+    owner = np.empty(labels.size, np.int64)
+    for label, holders in enumerate(holds.T):
+        mine = labels == label
+        owner[mine] = generator.choice(np.flatnonzero(holders), size=np.count_nonzero(mine))
+    return owner
+
+
+def _counts(cuts: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Return how many rows of each label each client gets [labels, clients], from where the labels' rows are cut."""
+    edges = np.concatenate([np.zeros((totals.size, 1), int), cuts, totals[:, None]], axis=1)
+    return np.diff(edges, axis=1)

@@ -1,0 +1,51 @@
+"""Clusters of rows as strata of clients."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Lt
+
+from turnout.data.dataset import Dataset
+from turnout.data.splits.split import Split, enough_rows
+from turnout.errors import UserError
+from turnout.records import Count, config
+
+
+@config
+class KMeansSplit:
+    """K-means clusters of the rows are strata, each shuffled and cut into `clients_per_cluster` near-equal clients."""
+
+    clusters: Count
+    clients_per_cluster: Count
+    seed: Annotated[int, Ge(0), Lt(2**32)] = 0
+    kind: Literal["kmeans"] = "kmeans"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`, whose strata are the clusters."""
+        enough_rows(self.kind, dataset, self.clusters * self.clients_per_cluster)
+        cluster = _kmeans(dataset, self.clusters, self.seed)
+        generator = np.random.default_rng(self.seed)
+        parts = []
+        for number in range(self.clusters):
+            rows = generator.permutation(np.flatnonzero(cluster == number))
+            if rows.size < self.clients_per_cluster:
+                raise UserError(
+                    f"split 'kmeans': cluster {number} of {dataset.name} has {rows.size} rows, too few for "
+                    f"{self.clients_per_cluster} clients: take fewer clusters or fewer clients_per_cluster"
+                )
+            parts += np.array_split(rows, self.clients_per_cluster)
+        strata = np.repeat(np.arange(self.clusters), self.clients_per_cluster)
+        return Split.of(parts, dataset.rows, strata)
+
+
+def _kmeans(dataset: Dataset, clusters: int, seed: int) -> np.ndarray:
+    """Return the cluster of each row."""
+    import warnings
+
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # Fewer distinct rows than clusters leave a cluster empty, which is reported as an error of its own.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return KMeans(clusters, n_init=10, random_state=seed).fit_predict(dataset.flat().features)

@@ -1,0 +1,43 @@
+"""Splits by the partitioners of flwr-datasets."""
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from turnout.data.dataset import Dataset
+from turnout.data.source import extra
+from turnout.data.splits.split import Split
+from turnout.errors import UserError, unknown
+from turnout.records import config
+
+
+@config
+class FlwrSplit:
+    """The partitions of the class `partitioner` of flwr-datasets, which gets `options`, on the columns "label" and "client".
+
+    For instance partitioner "DirichletPartitioner" with num_partitions = 10, partition_by = "label", alpha = 0.5.
+    """
+
+    partitioner: str
+    options: dict[str, Any]
+    kind: Literal["flwr"] = "flwr"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`."""
+        datasets, partitioners = (extra(name, "split 'flwr'") for name in ("datasets", "flwr_datasets.partitioner"))
+        known = [name for name in partitioners.__all__ if name != "Partitioner"]
+        if self.partitioner not in known:
+            raise unknown("partitioner", self.partitioner, known)
+        columns = {"label": dataset.labels, "client": dataset.ids, "row": np.arange(dataset.rows)}
+        table = datasets.Dataset.from_dict({name: column for name, column in columns.items() if column is not None})
+        try:
+            with warnings.catch_warnings():
+                # About the libraries that flwr-datasets calls.
+                warnings.simplefilter("ignore", FutureWarning)
+                partitioner = getattr(partitioners, self.partitioner)(**self.options)
+                partitioner.dataset = table
+                parts = [np.array(partitioner.load_partition(i)["row"], np.int64) for i in range(partitioner.num_partitions)]
+        except Exception as error:
+            raise UserError(f"{self.partitioner} cannot cut {dataset.name} ({error}): change its options") from None
+        return Split.of(parts, dataset.rows)

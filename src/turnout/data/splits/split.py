@@ -1,0 +1,73 @@
+"""A split: which rows of a data set each client has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.data.dataset import Dataset
+from turnout.errors import UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers `indices` [rows used], client by client: client i has `indices[offsets[i]:offsets[i + 1]]`.
+
+    `offsets` has n + 1 entries for n clients; `strata` [n] numbers each client's stratum from 0, or is None.
+    """
+
+    indices: np.ndarray
+    offsets: np.ndarray
+    strata: np.ndarray | None = None
+
+    def __post_init__(self):
+        for field in ("indices", "offsets", "strata"):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, np.asarray(getattr(self, field), np.int64))
+        if self.offsets.ndim != 1 or self.offsets.size < 2:
+            raise UserError("a split needs at least one client: give offsets from 0 to the number of rows used")
+        if self.offsets[0] != 0 or self.offsets[-1] != self.indices.size:
+            raise UserError(f"a split's offsets must go from 0 to the {self.indices.size} rows used")
+        if np.any(self.sizes < 1):
+            empty = np.argmax(self.sizes < 1)
+            raise UserError(f"client {empty} of the split has no rows: give it some, or leave it out")
+        if self.indices.min() < 0:
+            raise UserError(f"a split's row numbers count from 0, but one is {self.indices.min()}")
+        if np.unique(self.indices).size < self.indices.size:
+            values, counts = np.unique(self.indices, return_counts=True)
+            row = values[np.argmax(counts > 1)]
+            raise UserError(f"row {row} appears twice in the split: give each row to one client")
+        if self.strata is not None and self.strata.shape != (self.clients,):
+            raise UserError(f"a split of {self.clients} clients needs as many strata, but got {self.strata.size}")
+
+    @classmethod
+    def of(cls, parts: Sequence, rows: int, strata=None) -> "Split":
+        """Build a split of a data set with `rows` rows from each client's row numbers."""
+        parts = [np.asarray(part, np.int64) for part in parts]
+        indices = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        if indices.size and indices.max() >= rows:
+            raise UserError(f"a split of {rows} rows names row {indices.max()}, but rows go from 0 to {rows - 1}")
+        return cls(indices, offsets_of([part.size for part in parts]), strata)
+
+    @property
+    def clients(self) -> int:
+        """How many clients there are."""
+        return self.offsets.size - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many rows each client has [n]."""
+        return np.diff(self.offsets)
+
+    def rows(self, client: int) -> np.ndarray:
+        """Return the row numbers of one client."""
+        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+
+
+def offsets_of(sizes) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def enough_rows(kind: str, dataset: Dataset, clients: int) -> None:
+    if clients > dataset.rows:
+        raise UserError(f"split {kind!r}: {clients} clients cannot share the {dataset.rows} rows of {dataset.name}: take fewer")

@@ -1,0 +1,43 @@
+"""Reading the federated EMNIST of TensorFlow Federated: an HDF5 file with a group of images for each writer."""
+
+from pathlib import Path
+
+import numpy as np
+
+from turnout.data.arrays import column_of, joined, labels_of, pixels_of
+from turnout.data.dataset import Dataset
+from turnout.data.hdf5 import opened
+from turnout.data.source import Source, located
+from turnout.errors import UserError
+from turnout.records import config
+
+
+@config
+class Tff(Source):
+    """The file `path`, such as fed_emnist_digitsonly_train.h5: examples/<writer>/pixels [rows, 28, 28] and label [rows].
+
+    `ids` are the writers; in these images white paper is 255.
+    """
+
+    path: str
+
+    def load(self, folder=None) -> Dataset:
+        """Return the images of all writers that have any."""
+        path = located(self.path, folder)
+        with opened(path) as file:
+            writers = column_of(file, "examples", path)
+            parts = [part for name, group in writers.items() if (part := _writer(path, name, group))]
+        if not parts:
+            raise UserError(f"{path}: 'examples' has no images: fetch the file again")
+        return joined(path, parts)
+
+
+def _writer(path: Path, name: str, group) -> tuple[np.ndarray, np.ndarray, str] | None:
+    """Return the images and labels of one writer, and its name; None where there are no images."""
+    where = f"examples/{name}"
+    pixels, labels = (column_of(group, key, path, where)[()] for key in ("pixels", "label"))
+    if pixels.shape[:1] != labels.shape:
+        raise UserError(f"{path}: {where} has pixels of shape {pixels.shape} and labels of {labels.shape}: fetch the file again")
+    if not labels.size:
+        return None
+    return pixels_of(pixels, path, f"{where}/pixels"), labels_of(labels, path, f"{where}/label", whole=True), name
