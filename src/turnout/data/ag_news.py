@@ -49,3 +49,11 @@ def ag_news(name: str, path: Path) -> Dataset:
     """Read AG News with hashed words as features: see `columns.hashed`."""
     texts, labels = read_ag_news(path)
     return Dataset(name, hashed(texts), labels)
+
+
+def ag_news_minilm(name: str, path: Path) -> Dataset:
+    """Read AG News with sentence embeddings by MiniLM as features: see `text.embed`."""
+    from turnout.text.embeddings import embed
+
+    texts, labels = read_ag_news(path)
+    return Dataset(name, embed(texts), labels)

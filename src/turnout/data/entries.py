@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnout.data.ag_news import AG_NEWS, ag_news
+from turnout.data.ag_news import AG_NEWS, ag_news, ag_news_minilm
 from turnout.data.cifar import CIFAR, read_cifar
 from turnout.data.columns import WORDS
 from turnout.data.dataset import Dataset
@@ -68,8 +68,17 @@ def _cifar(name: str, rows: int, checksum: str) -> Entry:
     return Entry(name, rows, 3072, 10, None, checksum, files=(CIFAR,), read=read_cifar)
 
 
-def _ag_news(name: str, rows: int) -> Entry:
-    return Entry(name, rows, WORDS, 4, files=(AG_NEWS[name],), read=ag_news)
+def _ag_news(name: str, rows: int) -> list[Entry]:
+    files, (base, *test) = (AG_NEWS[name],), name.split(".")
+    embedded = ".".join([f"{base}-minilm", *test])
+    return [
+        Entry(name, rows, WORDS, 4, files=files, read=ag_news),
+        Entry(embedded, rows, MINILM, 4, files=files, read=ag_news_minilm),
+    ]
+
+
+MINILM = 384
+"""Numbers in a sentence embedding by MiniLM."""
 
 
 # No row of a6a or a9a.t has feature 123: a6a is known with 122 features, a9a.t with the 123 of a9a, which it tests.
@@ -97,10 +106,10 @@ _ENTRIES = (
     _cifar("cifar10_subset", 12000, "f513fc1666a0d39d8c0078e9e44366a9d0a5efe6c63ab5619b8b91ca7398e24c"),
     _cifar("cifar10_subset.held", 1000, "604ba5f6a600fe0362df9b3026079a87dc8735f5b4faeccf68c6ed430cae830f"),
     _cifar("cifar10_subset.t", 1000, "0cfd09bef71a1a192671fc8c6b84fa04ac20053f4d60243f22808de3a3e042ad"),
-    _ag_news("ag_news", 120000),
-    _ag_news("ag_news.t", 7600),
-    _ag_news("ag_news_subset", 8814),
-    _ag_news("ag_news_descriptions", 7981),
+    *_ag_news("ag_news", 120000),
+    *_ag_news("ag_news.t", 7600),
+    *_ag_news("ag_news_subset", 8814),
+    *_ag_news("ag_news_descriptions", 7981),
     Entry("breast_cancer", 569, 30, 2, bundled=True),
     Entry("digits", 1797, 64, 10, bundled=True),
     Entry("iris", 150, 4, 3, bundled=True),
