@@ -48,13 +48,16 @@ class Own:
 
     def __init__(self, oracle: Oracle):
         self.oracle, self.size = oracle, oracle.size
+        self._put: tuple = (None, None)
 
     def run(
         self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
         """Run the local method `name` on a message, and protect its reply with the key `noise`."""
-        algorithm = jax.device_put(algorithm)
+        if self._put[0] is not algorithm:
+            self._put = algorithm, jax.device_put(algorithm)
+        algorithm = self._put[1]
         if not self.oracle.fresh:
             state, message = jax.device_put((state, message))
         client = OwnClient(jnp.asarray(number, "int32"), key, state, self.oracle)
