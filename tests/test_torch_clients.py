@@ -194,20 +194,21 @@ class Rows(torch.utils.data.Dataset):
         return [(features, label) for features, label in zip(*(part[numbers] for part in images(0)), strict=True)]
 
 
-class Single(Rows):
-    """Rows that are read one at a time, as dictionaries."""
+class Single(torch.utils.data.Dataset):
+    """Rows that are read one at a time."""
 
-    __getitems__ = None  # type: ignore
+    def __len__(self):
+        return ROWS
 
     def __getitem__(self, k):
-        features, labels = images(0)
-        return {"features": features[k], "label": labels[k]}
+        return tuple(part[k] for part in images(0))
 
 
 def test_rows_are_read_in_whatever_way_a_data_set_has():
     x, rows = parameters_of(network()), np.array([4, 0, 4])
     wanted = client(0, network()).value_and_grad(x, rows)[1]
-    same(TorchOracle(network(), DataLoader(Rows()), loss).value_and_grad(x, rows)[1], wanted)
+    for dataset in (Rows(), Single()):
+        same(TorchOracle(network(), DataLoader(dataset), loss).value_and_grad(x, rows)[1], wanted)
 
 
 class Stream(IterableDataset):

@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 
@@ -16,9 +17,9 @@ def positive(a: Float[Array, "..."]) -> Float[Array, "..."]:
 def add(x: PyTree, step: PyTree, factor=1.0) -> PyTree:
     """x + factor step, leaf by leaf."""
     # Where a client's loss is none of JAX, NumPy takes memory that was used before, and XLA fresh pages for each step.
-    if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(step)) and not isinstance(factor, jax.core.Tracer):
+    if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(step)) and not isinstance(factor, Tracer):
         factor = np.asarray(factor) if isinstance(factor, jax.Array) else factor
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
+        if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(x)):
             return jax.tree.map(lambda x, step: _added(np.asarray(x), np.asarray(factor * step)), x, step)
     return _add(x, step, factor)
 

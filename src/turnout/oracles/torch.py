@@ -137,8 +137,9 @@ class TorchOracle(Oracle):
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
             places = torch.from_numpy(numbers)
             return [tensor[places] for tensor in self.dataset.tensors]
-        if hasattr(self.dataset, "__getitems__"):
-            return self.collate(self.dataset.__getitems__(numbers.tolist()))
+        many = getattr(self.dataset, "__getitems__", None)
+        if many is not None:
+            return self.collate(many(numbers.tolist()))
         return self.collate([self.dataset[k] for k in numbers.tolist()])
 
 

@@ -1,6 +1,7 @@
 """Reading models and tokenizers from folders on disk, as transformers writes them; no hub is ever asked."""
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -82,7 +83,7 @@ def quiet() -> Iterator[None]:
     """Let transformers neither log nor show progress inside: what matters of it is told by errors."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity(log.CRITICAL)
+    log.set_verbosity(logging.CRITICAL)
     log.disable_progress_bar()
     try:
         yield
