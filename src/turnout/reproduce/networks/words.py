@@ -45,7 +45,7 @@ def cost(entry: Entry) -> str:
     if not entry.costs.size:
         return "–"
     if math.isfinite(entry.mean):
-        return number(entry.mean) + ("" if math.isnan(entry.error) else f" ± {number(entry.error)}")
+        return number(entry.mean) + ("" if math.isnan(entry.error) else f" ± {entry.error:.2g}")
     return f"more than {number(entry.least)} ({entry.arrived} of {entry.costs.size} arrived)"
 
 
