@@ -48,6 +48,12 @@ def test_a_cosine_spans_the_run_or_what_is_left_of_it():
     assert factors(Cosine(20.0), 21)[-1] == pytest.approx(0, abs=1e-12)
 
 
+@given(st.floats(0.1, 50))
+def test_a_warm_up_rises_to_one_and_no_further(rounds):
+    found = np.asarray(WarmUp(rounds).factor(jnp.arange(60.0)))
+    assert np.all(np.diff(found) >= 0) and found[-1] == found.max() == 1
+
+
 def quadratic():
     generator = np.random.default_rng(0)
     matrices = np.stack([np.diag(generator.uniform(0.5, 2, 3)) for _ in range(4)])

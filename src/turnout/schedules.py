@@ -79,7 +79,7 @@ class Cosine(Schedule):
 
 @record
 class WarmUp(Schedule):
-    """(t + 1) / `rounds` in the first `rounds` rounds; then the factor of `schedule`, counting from there, or 1."""
+    """min((t + 1) / `rounds`, 1) in the first `rounds` rounds; then the factor of `schedule`, counting from there, or 1."""
 
     rounds: Positive
     schedule: Schedule | None = None
@@ -90,7 +90,7 @@ class WarmUp(Schedule):
     def factor(self, t):
         after = jnp.maximum(t - self.rounds, 0)
         then = jnp.ones_like(t) if self.schedule is None else self.schedule.factor(after)
-        return jnp.where(t < self.rounds, (t + 1) / self.rounds, then)
+        return jnp.where(t < self.rounds, jnp.minimum((t + 1) / self.rounds, 1), then)
 
 
 def scheduled(step, schedule: Schedule | None, round) -> Any:
