@@ -224,6 +224,16 @@ def test_mimes_and_fedspeeds_fixed_point_is_the_minimiser():
     assert np.linalg.norm(away - best) > 1e-3
 
 
+def test_fedspeeds_second_derivatives_are_of_all_that_its_steps_descend():
+    """One step of OASIS, scaled by the whole diagonal of the Hessian, that of the prox included, lr = 1: the minimiser."""
+    q, gamma = diagonal_quadratic(), 0.2
+    algorithm = t.FedSpeed(t.Full(), optimiser=o.Oasis(1.0, adaptive=False), gamma=gamma, radius=0.0, steps=1)
+    matrices, vectors = q.rows
+    y = np.linalg.solve(matrices + np.eye(4) / gamma, vectors[..., None])[..., 0]
+    # From x = 0 and h = 0, so that y - gamma h is twice y.
+    np.testing.assert_allclose(t.run(algorithm, q, rounds=1).x, 2 * y.mean(0), atol=1e-12)
+
+
 def test_fedopt_with_a_plain_server_is_fedavg():
     one = t.run(t.FedAvg(t.Nice(4), lr=LR, steps=[1, 2, 3] * 4), problem(), rounds=3)
     two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), steps=[1, 2, 3] * 4), problem(), rounds=3)

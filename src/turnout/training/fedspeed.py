@@ -51,7 +51,8 @@ class FedSpeed(LocalTraining):
                 lambda g, a, h, y, x: (1 - self.alpha) * g + self.alpha * a - h + (y - x) / self.gamma,
                 *(gradient, ahead, variate, y, x),
             )
-            return moved(self.optimiser, client, objective, corrected, carry, rows)
+            pulled = objective._replace(centre=x, pull=objective.pull + 1 / self.gamma)
+            return moved(self.optimiser, client, pulled, corrected, carry, rows)
 
         (y, _), steps = self.work(client, step, (x, self.optimiser.start(x)))
         change = add(y, x, -1.0)
