@@ -135,6 +135,28 @@ def test_what_a_client_may_change_of_its_module_is_not_what_the_run_holds():
     same(first, kept, rtol=0)
 
 
+def test_parameters_that_a_loss_has_not_in_it_or_is_linear_in_have_no_second_derivatives():
+    module = network()
+    module.spare = nn.Parameter(torch.ones(2))
+    flat = nn.Linear(36, 1)
+    oracles = (
+        client(0, network()),
+        *(
+            TorchOracle(module, DataLoader(TensorDataset(*images(0)), batch_size=4), found)
+            for module, found in (
+                (module, lambda module, batch: loss(nn.Sequential(*module.children()), batch)),
+                (flat, lambda module, batch: module(batch[0].flatten(1)).mean()),
+            )
+        ),
+    )
+    products = []
+    for oracle in oracles:
+        x = {name: part.detach().numpy() for name, part in oracle.parameters.items()}
+        products.append(oracle.hvp(x, jax.tree.map(np.ones_like, x), slice(None)))
+    assert not products[1].pop("spare").any() and not any(part.any() for part in products[2].values())
+    same(*products[:2])
+
+
 def test_frozen_parameters_are_not_sent():
     module = network()
     module[0].weight.requires_grad_(False)

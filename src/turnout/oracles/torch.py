@@ -70,9 +70,11 @@ class TorchOracle(Oracle):
         products = [torch.zeros_like(p) for p in parameters]
         with self._at(x):
             for share, batch in self._batches(rows):
-                slopes = torch.autograd.grad(share * self._loss(batch), parameters, create_graph=True)
-                inner = sum((slope * part).sum() for slope, part in zip(slopes, along, strict=True))
-                for product, part in zip(products, torch.autograd.grad(inner, parameters, allow_unused=True), strict=True):
+                slopes = torch.autograd.grad(share * self._loss(batch), parameters, create_graph=True, allow_unused=True)
+                # Where the loss is linear, or has no such parameter in it, there is nothing to go through.
+                bent = [(slope * part).sum() for slope, part in zip(slopes, along, strict=True) if _differentiable(slope)]
+                found = torch.autograd.grad(sum(bent), parameters, allow_unused=True) if bent else [None] * len(parameters)
+                for product, part in zip(products, found, strict=True):
                     if part is not None:
                         product += part
         return {name: _array(product) for name, product in zip(names, products, strict=True)}
@@ -194,6 +196,10 @@ def _tensor(array: Any, like: torch.Tensor) -> torch.Tensor:
 def _array(tensor: torch.Tensor) -> np.ndarray:
     tensor = tensor.detach().cpu()
     return tensor.view(torch.uint16).numpy().view(BFLOAT16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def _differentiable(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.requires_grad
 
 
 def _or_zeros(tensor: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
