@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from table import logistic, network, quadratic
@@ -166,6 +167,24 @@ def test_a_cohort_solver_is_its_numpy_program(kind):
             y, memory = program(Cohort(ids, weights, x, 1 / (gamma * np.sum(weights))), y, memory, clients)
         x = y
     trace = t.run(t.Sppm(sampler, solver, gamma, inner=2), problem(), rounds=ROUNDS, seed=SEED)
+    np.testing.assert_allclose(trace.x, x, **TIGHT)
+
+
+@pytest.mark.parametrize("kind", ["FedSpeed", "FedLamb"])
+def test_a_client_first_heard_late_begins_anew_with_its_cohort_too(kind):
+    """Replies are lost, so that a client may have last been heard about an earlier cohort."""
+    options, program, _ = KINDS[kind]
+    sampler, gamma, faults, x = t.Nice(SIZE), 2.0, t.Faults(0.5, "skip"), np.zeros(5)
+    for number, (ids, _, weights) in enumerate(drawn(sampler), start=1):
+        y, memory, clients = x, None, {}
+        for k in range(3):
+            heard = np.asarray(faults.losses(Seeds.of(SEED).fault(number, k), jnp.array(ids))) == 0
+            if heard.any():
+                cohort = Cohort(np.array(ids)[heard].tolist(), weights[heard], x, 1 / (gamma * np.sum(weights)))
+                y, memory = program(cohort, y, memory, clients)
+        x = y
+    solver = getattr(t.solvers, kind)(steps=STEPS, **options)
+    trace = t.run(t.Sppm(sampler, solver, gamma, inner=3), problem(), rounds=ROUNDS, seed=SEED, faults=faults)
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Int, PyTree
 
 from turnout import training
 from turnout.arithmetic import positive
@@ -16,11 +16,17 @@ from turnout.training import LocalTraining, Meeting, Objective
 
 
 class State(NamedTuple):
-    """The point y, what the server keeps beside it, and whether the cohort was not asked yet."""
+    """The point y, and what the server keeps beside it."""
 
     y: PyTree
     memory: Any
-    first: Bool[Array, ""]
+
+
+class Kept(NamedTuple):
+    """What a client keeps, and the round of the cohort that it is from."""
+
+    round: Int[Array, ""]
+    state: PyTree
 
 
 @record
@@ -36,24 +42,31 @@ class Trained(LocalTraining, CohortSolver):
         return CohortSolver.bind(self.fitted(problem), problem)
 
     def client_state(self, x):
-        return self.local_state(x)
+        state = self.local_state(x)
+        return None if state is None else Kept(jnp.zeros((), "int32"), state)
 
     def opened(self, client, message):
-        message, centre, pull, first = message
-        state = jax.tree.map(lambda new, old: jnp.where(first, new, old), self.local_state(centre), client.state)
+        message, centre, pull, round = message
+        state = self.local_state(centre)
+        if state is not None:
+            # A client may be heard for the first time in any of the exchanges with a cohort.
+            same = client.state.round == round
+            state = jax.tree.map(lambda new, old: jnp.where(same, old, new), state, client.state.state)
         return message, state, Objective(centre, pull)
+
+    def closed(self, message, state):
+        return Kept(message[-1], state)
 
     def start(self, phi, memory):
         y = phi.unravel(phi.centre)
-        return State(y, self.begin(y), jnp.asarray(True))
+        return State(y, self.begin(y))
 
     def step(self, ask, phi, state):
         centre, pull = phi.unravel(phi.centre), phi.convexity / positive(phi.weight)
-        meeting = Meeting(ask, phi.cohort, _mean, lambda message: (message, centre, pull, state.first))
+        meeting = Meeting(ask, phi.cohort, _mean, lambda message: (message, centre, pull, ask.round))
         new = self.play(meeting, state.y, state.memory)
-        y, memory = if_any(meeting.replies, new, (state.y, state.memory))
         point = ravel_pytree(state.y)[0]
-        return Asked(State(y, memory, jnp.asarray(False)), point, jnp.full_like(point, jnp.inf))
+        return Asked(State(*if_any(meeting.replies, new, tuple(state))), point, jnp.full_like(point, jnp.inf))
 
     def solution(self, state):
         return ravel_pytree(state.y)[0]

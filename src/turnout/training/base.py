@@ -71,6 +71,10 @@ class LocalTraining(LocalWork):
         """Return what was sent, the client's state and what it is to minimise."""
         return message, client.state, Objective()
 
+    def closed(self, message: PyTree, state: PyTree) -> PyTree:
+        """Return what a client that was sent `message` keeps, made of its new `state`."""
+        return state
+
     def local_state(self, x: PyTree) -> PyTree:
         """Return what a client keeps from round to round, before the first one; None if nothing."""
         return None

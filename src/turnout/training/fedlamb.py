@@ -60,7 +60,7 @@ class FedLamb(LocalTraining):
             return jax.tree.map(self._layer, y, m, scale), Moments(m, v)
 
         (y, moments), steps = self.work(client, step, (x, moments))
-        return Done((add(y, x, -1.0), moments.second), moments, steps)
+        return Done((add(y, x, -1.0), moments.second), self.closed(message, moments), steps)
 
     def _layer(self, y, m, scale):
         """Return one layer after a step."""

@@ -58,4 +58,4 @@ class FedSpeed(LocalTraining):
         change = add(y, x, -1.0)
         variate = jax.tree.map(lambda h, change: h - change / self.gamma, variate, change)
         reply = jax.tree.map(lambda change, h: change - self.gamma * h, change, variate)
-        return Done(reply, variate, (1 + self.optimiser.queries) * steps)
+        return Done(reply, self.closed(message, variate), (1 + self.optimiser.queries) * steps)
