@@ -38,7 +38,7 @@ def split_of(sizes) -> Split:
     ],
 )
 def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, whole, engine):
-    monkeypatch.setattr(storage, "WHOLE", whole)
+    monkeypatch.setattr("turnout.problem.WHOLE", whole)
     split = split_of(sizes)
     trained, held = only(split, np.array([0, 1, 2])), only(split, np.array([3, 4]))
     # Whoever is held out counts by its rows, whatever the weights are.
