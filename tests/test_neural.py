@@ -22,7 +22,7 @@ from turnout.engines.client import JaxClient
 from turnout.engines.storage import Blocks, Tiles, store, total
 from turnout.experiment.config import read
 from turnout.experiment.folder import build
-from turnout.metrics import accuracy
+from turnout.metrics import accuracies, accuracy
 from turnout.models import MODELS, Residual
 from turnout.problems import neural
 from turnout.samplers.permutation import shuffled
@@ -164,6 +164,7 @@ def test_statistics_are_of_one_clients_rows_and_of_nothing_that_fills_up(sizes, 
     np.testing.assert_allclose(own, [float(v.detach()) for v in values], rtol=1e-12)
     np.testing.assert_allclose((value, share), (float(mean.detach()), float(np.mean(right))), rtol=1e-12)
     close(gradient, [parameter.grad for parameter in module.parameters()], atol=1e-10)
+    np.testing.assert_allclose(jax.jit(accuracies)(store(made), x), right, rtol=1e-12)
 
 
 def test_networks_that_mix_rows_are_the_same_in_separate_nodes(mixing):
