@@ -67,6 +67,7 @@ LIKE = {"hidden": {"weight": jnp.zeros((2, 3))}, "bias": jnp.zeros(2)}
     [
         ({"hidden.weight": None}, "it has no 'hidden.weight', and the problem's has one"),
         ({"more": np.ones(1)}, "it has an array 'more', and the problem's has none"),
+        ({f"more{k}": np.ones(1) for k in range(10)}, "it has an array 'more0'"),
         ({"bias": np.zeros(3)}, r"'bias' has the shape \(3,\) there, \(2,\) here"),
         ({"bias": np.zeros(2, int)}, "'bias' is int64 there, float64 here"),
         ({"bias": np.array([0, np.nan])}, "'bias' in .* holds NaN or infinite numbers"),

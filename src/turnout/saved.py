@@ -48,7 +48,7 @@ def fitted(arrays: dict[str, np.ndarray], like: PyTree, source: str) -> PyTree:
     """Return the named `arrays` as parameters structured as `like` is and in its types; `source` says where they are from."""
     wanted = named_leaves(like)
     advice = "start from a model of the same problem"
-    for name in wanted.keys() ^ arrays.keys():
+    for name in sorted(wanted.keys() ^ arrays.keys()):
         here, there = ("no", "one") if name in wanted else ("an array", "none")
         raise UserError(f"{source} holds another architecture: it has {here} {name!r}, and the problem's has {there}; {advice}")
     for name, leaf in wanted.items():
