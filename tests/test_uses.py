@@ -132,8 +132,8 @@ def test_a_server_of_sums_cannot_look_at_single_replies(look, words):
 def test_what_a_client_sends_is_weighed_already(monkeypatch):
     sent, answer = [], Node.answer
 
-    def listen(self, header, body):
-        reply = answer(self, header, body)
+    def listen(self, header, *body):
+        reply = answer(self, header, *body)
         sent.append((self.number, json.loads(header), decode(reply, self.start)[0]))
         return reply
 
