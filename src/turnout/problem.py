@@ -148,12 +148,12 @@ def right_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, "
     return weights @ each_row(problem, problem.correct, x, rows, weights)
 
 
-def each_row(problem: Problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
+def each_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
     """Return `function`(x, rows) of a batch of b rows; those without weight fill places up, and have no say where rows mix."""
     return function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
 
 
-def in_parts(problem: Problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
+def in_parts(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
     """Sum `part(rows, weights)` over b rows of one client, at most `problem.together` of them at a time."""
     count, together = weights.size, problem.together
     if count <= together:
