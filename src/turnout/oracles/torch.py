@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from turnout.errors import UserError
 from turnout.oracles.base import Oracle
+
+try:
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+except ImportError as error:
+    raise UserError(f"TorchOracle needs torch ({error}): pip install 'turnout[torch]'") from None
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 

@@ -8,13 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from turnout.errors import UserError
+import torch
+import transformers
 
-try:
-    import torch
-    import transformers
-except ImportError as error:
-    raise UserError(f"language models need torch and transformers ({error}): pip install 'turnout[text]'") from None
+from turnout.errors import UserError
 
 FILES = ("model.safetensors", "model.safetensors.index.json")
 """What holds the weights: one of these."""
