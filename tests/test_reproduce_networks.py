@@ -195,4 +195,8 @@ def test_mistakes_are_sentences(tiny):
         plan_of(tiny, ["99"], None, 1, None)
     with pytest.raises(UserError, match="has no set 'other'"):
         plan_of(tiny, [], ["other"], 1, None)
+
+
+def test_settings_are_told_apart():
     assert told({"solver.optimiser.lr": 0.01, "inner": 3}) == "lr = 0.01, inner = 3"
+    assert told({"a.lr": 0.5, "b.lr": 2}) == "a.lr = 0.5, b.lr = 2"

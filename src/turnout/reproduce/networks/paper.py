@@ -214,5 +214,7 @@ def nested(path: list[str], value):
 
 
 def told(values: dict[str, float]) -> str:
-    """Write the values of a setting, such as "lr = 0.1, inner = 3"."""
-    return ", ".join(f"{key.rpartition('.')[2]} = {number(value)}" for key, value in values.items())
+    """Write the values of a setting, such as "lr = 0.1, inner = 3"; numbers that end alike have their whole names."""
+    last = [key.rpartition(".")[2] for key in values]
+    names = [name if last.count(name) == 1 else key for key, name in zip(values, last, strict=True)]
+    return ", ".join(f"{name} = {number(value)}" for name, value in zip(names, values.values(), strict=True))
