@@ -137,7 +137,7 @@ ROWS = [
         (3, 2),
         0,
         2 * 2,
-        bytes_down=8 + 1,
+        bytes_down=8 + 4,
     ),
     Row("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=3, option="I"), {"lr": 0.01}, 1, (2, 2), 0, 4),
 ]
