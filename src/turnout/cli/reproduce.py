@@ -25,9 +25,7 @@ def reproduce(
     sets: Sets = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds that each setting is played with, at least.")] = 5,
     one_by_one: Annotated[bool, typer.Option("--one-by-one", help="Time all runs one by one too, not a sample of them.")] = False,
-    scale: Annotated[
-        Literal["small", "paper"] | None, typer.Option("--scale", help="Sizes for two cores, or the paper’s.")
-    ] = None,
+    scale: Scale = None,
     data: Data = None,
 ) -> None:
     """Play the runs of a paper's figures and tables again; without a name, list what can be reproduced."""

@@ -5,7 +5,7 @@ from turnout.optimisers.adaptive import FedAdam as FedAdam
 from turnout.optimisers.adaptive import FedYogi as FedYogi
 from turnout.optimisers.apollo import Apollo as Apollo
 from turnout.optimisers.base import Optimiser as Optimiser
-from turnout.optimisers.library import Adagrad as Adagrad
-from turnout.optimisers.library import Adam as Adam
-from turnout.optimisers.library import Sgd as Sgd
 from turnout.optimisers.oasis import Oasis as Oasis
+from turnout.optimisers.standard import Adagrad as Adagrad
+from turnout.optimisers.standard import Adam as Adam
+from turnout.optimisers.standard import Sgd as Sgd

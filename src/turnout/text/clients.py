@@ -53,16 +53,13 @@ def text_clients(
     empty = [int(k) for k in split.indices if not tokens[k]]
     if empty:
         raise UserError(f"text {empty[0]} has no tokens: leave it out")
-    if labels is not None:
-        labels = np.asarray(labels)
     loss, right = (next_token_loss, None) if labels is None else (cross_entropy, count_right)
-    oracles = []
-    for i in range(split.clients):
-        rows = split.rows(i)
-        mine = Texts([tokens[k] for k in rows], None if labels is None else labels[rows])
-        loader = DataLoader(mine, batch, collate_fn=padded)
-        oracles.append(TorchOracle(module, loader, loss, right))
-    return oracles
+
+    def client(rows: np.ndarray) -> TorchOracle:
+        mine = Texts([tokens[k] for k in rows], None if labels is None else np.asarray(labels)[rows])
+        return TorchOracle(module, DataLoader(mine, batch, collate_fn=padded), loss, right)
+
+    return [client(split.rows(i)) for i in range(split.clients)]
 
 
 def tokenized(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:

@@ -31,9 +31,9 @@ def reproduce(plan: Plan, folder: Path, watch: Watch, command: str, every_run: b
 
     untimed(plan.paper.name, every_run)
     paper, player = plan.paper, Player(plan, folder, watch)
-    tuned = player.play(plan.tasks(tuning=True))
+    tuned = player.play(plan.tasks())
     chooser = Numbers(paper, tuned.rows, tuned.rows)
-    results = player.play(plan.tasks(tuning=False, chosen=chosen(plan, chooser)))
+    results = player.play(plan.tasks(chosen(plan, chooser)))
     numbers = Numbers(paper, tuned.rows, results.rows)
     sizes = {name: np.asarray(player.problem(name).split.sizes) for name in plan.problems}
     figures = [draw(figure, paper, numbers, plan.problems, sizes) for figure in plan.figures]

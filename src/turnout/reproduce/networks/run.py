@@ -42,15 +42,15 @@ class Plan:
             asked += [(each.name, name, goal, False) for each in settings for name in each.contenders for goal in goals]
         return list(dict.fromkeys(asked))
 
-    def tasks(self, tuning: bool, chosen: set[tuple[str, str, str]] | None = None) -> list[Task]:
-        """Return what plays to tune those that have a choice, and the measure of goals, or to report the settings `chosen`."""
+    def tasks(self, chosen: set[tuple[str, str, str]] | None = None) -> list[Task]:
+        """Return what plays to report the settings `chosen`; before any are, to tune those with a choice, and the measure."""
         paper, found = self.paper, []
         for problem, name in dict.fromkeys(question[:2] for question in self.questions()):
             contender = paper.contenders[name]
             settings = contender.settings()
-            if tuning and len(settings) == 1 and name != paper.measure:
+            if chosen is None and len(settings) == 1 and name != paper.measure:
                 continue
-            seeds = range(paper.tuning) if tuning else range(FRESH, FRESH + self.seeds)
+            seeds = range(paper.tuning) if chosen is None else range(FRESH, FRESH + self.seeds)
             tasks = [Task(paper.settings[problem], name, contender, values, seed) for values in settings for seed in seeds]
             found += [task for task in tasks if chosen is None or task.key in chosen]
         return sorted(found, key=lambda task: self.problems.index(task.setting.name))

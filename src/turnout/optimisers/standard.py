@@ -1,4 +1,4 @@
-"""Optimisers of optax."""
+"""The standard optimisers, from optax."""
 
 from abc import abstractmethod
 from typing import Any
@@ -15,17 +15,23 @@ class Optax(Optimiser):
     """An optimiser that optax has."""
 
     @abstractmethod
-    def transformation(self) -> Any:
-        """Return the optax transformation of gradients into steps."""
+    def transformation(self, optax) -> Any:
+        """Return the transformation of gradients into steps that the module `optax` makes."""
 
     def start(self, x):
-        return self.transformation().init(x)
+        return self._made().init(x)
 
     def move(self, x, gradient, state, curvature):
-        # The library mixes types.
+        # Its transformations mix types.
         with jax.numpy_dtype_promotion("standard"):
-            step, state = self.transformation().update(gradient, state, x)
+            step, state = self._made().update(gradient, state, x)
         return add(x, step), state
+
+    def _made(self):
+        # Slow to import.
+        import optax
+
+        return self.transformation(optax)
 
 
 @record
@@ -34,10 +40,7 @@ class Sgd(Optax):
 
     momentum: Proper | None = None
 
-    def transformation(self):
-        # Slow to import.
-        import optax
-
+    def transformation(self, optax):
         return optax.sgd(self.lr, self.momentum)
 
 
@@ -52,10 +55,7 @@ class Adam(Optax):
     beta2: Proper = 0.999
     epsilon: NonNegative = 1e-8
 
-    def transformation(self):
-        # Slow to import.
-        import optax
-
+    def transformation(self, optax):
         return optax.adam(self.lr, self.beta1, self.beta2, self.epsilon)
 
 
@@ -66,8 +66,5 @@ class Adagrad(Optax):
     initial: NonNegative = 0.1
     epsilon: Positive = 1e-7
 
-    def transformation(self):
-        # Slow to import.
-        import optax
-
+    def transformation(self, optax):
         return optax.adagrad(self.lr, self.initial, self.epsilon)
