@@ -41,10 +41,11 @@ class LocalDescent(LocalWork, Algorithm):
     def descend(self, client: Client, message, also=None) -> Done:
         """Reply with y_i - x, one query a step; `also(y)`, where given, is added to the gradient of every step."""
         x, lr = self.received(message)
+        factor = -lr
 
         def step(oracle, y):
             gradient = oracle.grad(y)
-            return add(y, gradient if also is None else add(gradient, also(y)), -lr)
+            return add(y, gradient if also is None else add(gradient, also(y)), factor)
 
         y, steps = self.work(client, step, x)
         return Done(add(y, x, -1.0), queries=steps)

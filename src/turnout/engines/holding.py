@@ -56,7 +56,9 @@ class Own:
     ) -> Done:  # fmt: skip
         """Run the local method `name` on a message, and protect its reply with the key `noise`."""
         if self._put[0] is not algorithm:
-            self._put = algorithm, jax.device_put(algorithm)
+            on_device = jax.device_put(algorithm)
+            # Beside parameters in NumPy, a step with a number of JAX is a dispatch more.
+            self._put = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.fresh else on_device
         algorithm = self._put[1]
         if not self.oracle.fresh:
             state, message = jax.device_put((state, message))

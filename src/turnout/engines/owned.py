@@ -55,7 +55,7 @@ class OwnClient(Client):
                 carry = body(self._of(order[k * size : (k + 1) * size]), carry)
             return number + 1, carry
 
-        _, carry = self.loop(count, one_pass, (jnp.zeros((), "int32"), carry))
+        _, carry = self.loop(count, one_pass, (np.zeros((), "int32"), carry))
         return carry, jnp.asarray(count, "int32") * batches
 
     def choose(self, number, branches):
@@ -94,7 +94,7 @@ class OwnClient(Client):
 
 def _answered(order: str, x):
     """Return how what an oracle answers at x is shaped."""
-    value = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    value = jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(float))
     return {"value": value, "value_and_grad": (value, x), "hvp": x}[order]
 
 

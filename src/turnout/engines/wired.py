@@ -69,10 +69,15 @@ class Node:
 
     def go_on_from(self, state: PyTree) -> None:
         """Take `state` as the first one, and forget what was since."""
-        self.first, self.states, self._last = state, {}, b""
+        self.first, self.states = state, {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the reply to the last request, which is not to come again."""
+        self._last, self._reply = b"", b""
 
     def answer(self, header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
-        """Run the local method that the header of a request names on the message in its body, whose SHA-256 may be known."""
+        """Run the local method that the header of a request names on the message in its body, whose digest may be known."""
         request = header + (digest or sha256(body).digest())
         if request != self._last:
             told = json.loads(header)
