@@ -6,7 +6,6 @@ from pathlib import Path
 
 from turnout.files import write
 from turnout.reproduce.networks import words
-from turnout.reproduce.networks.paper import Column
 from turnout.reproduce.networks.run import FRESH, Plan
 from turnout.reproduce.networks.tables import Entry, Numbers
 from turnout.reproduce.page import PART, Drawn, write_page
@@ -29,27 +28,25 @@ def write_all(folder: Path, plan: Plan, figures: list[Drawn], numbers: Numbers, 
         authors=paper.authors,
         verdict=words.verdict(paper, numbers, plan.problems) if whole else [PART],
         tuned=words.tuned(paper, plan.seeds, FRESH),
-        heads=[column.title for column in paper.columns],
         tables=[table(plan, numbers, name) for name in plan.problems] if whole else [],
     )
 
 
 def table(plan: Plan, numbers: Numbers, problem: str) -> dict:
     """Return what goals cost on one problem in words: a row for each contender, a cell for each column."""
-    paper = plan.paper
+    paper, columns = plan.paper, plan.paper.columns_of(problem)
     rows = [
-        (paper.contenders[name].title, [cell(numbers.entry(problem, name, column.goal), column) for column in paper.columns])
+        (paper.contenders[name].title, [cell(numbers.entry(problem, name, column.goal)) for column in columns])
         for name in paper.settings[problem].contenders
     ]
     levels = [
-        f"{column.title}: {words.aim(numbers.known(problem, column.goal))}"
-        for column in paper.columns
-        if column.goal.level == "common"
+        f"{column.title}: {words.aim(numbers.known(problem, column.goal))}" for column in columns if column.goal.level == "common"
     ]
-    return {"title": paper.settings[problem].title, "levels": levels, "rows": rows}
+    heads = [column.title for column in columns]
+    return {"title": paper.settings[problem].title, "heads": heads, "levels": levels, "rows": rows}
 
 
-def cell(entry: Entry, column: Column) -> list[str]:
+def cell(entry: Entry) -> list[str]:
     """Return the lines of one cell: the cost and the setting."""
     return [words.cost(entry), *([entry.setting] if entry.setting else [])]
 
@@ -62,7 +59,7 @@ def plain(plan: Plan, numbers: Numbers, problem: str) -> dict:
         numbers = {"mean": entry.mean, "error": entry.error, "least": entry.least}
         return kept | {key: each if math.isfinite(each) else None for key, each in numbers.items()}
 
-    columns = plan.paper.columns
+    columns = plan.paper.columns_of(problem)
     levels = {column.title: numbers.known(problem, column.goal).level for column in columns}
     rows = {
         name: {column.title: value(numbers.entry(problem, name, column.goal)) for column in columns}

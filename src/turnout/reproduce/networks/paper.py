@@ -97,10 +97,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the tables."""
+    """A column of the tables of `problems`, or where none are named, of all tables."""
 
     title: str
     goal: Goal
+    problems: tuple[str, ...] = ()
 
 
 @config
@@ -149,6 +150,10 @@ class Paper:
     measure: str | None = None
     ceiling: float | None = None
 
+    def columns_of(self, problem: str) -> list[Column]:
+        """Return the columns of the table of `problem`."""
+        return [column for column in self.columns if problem in (column.problems or self.settings)]
+
 
 def read_paper(name: str, scale: str = "small") -> Paper:
     """Read the paper `name` at one of SCALES."""
@@ -158,7 +163,7 @@ def read_paper(name: str, scale: str = "small") -> Paper:
     return Paper(
         name=name,
         scale=scale,
-        columns=tuple(Column(column.pop("title"), read_goal(reader, column)) for column in tables.get("column", [])),
+        columns=tuple(read_column(reader, column) for column in tables.get("column", [])),
         claims=tuple(reader.plain(Claim, ("claim", k), claim) for k, claim in enumerate(tables.get("claim", []))),
         settings={key: read_setting(folder / "problems" / f"{key}.toml", scale) for key in tables["problems"]},
         contenders={key: contenders.plain(Contender, (key,), at_scale(table, scale)) for key, table in entries.items()},
@@ -184,6 +189,12 @@ def read_panel(reader: Reader, table: dict) -> Panel:
     """Read a panel."""
     goal = read_goal(reader, {key: table.pop(key) for key in ("metric", "level", "price") if key in table})
     return Panel(goal=goal, **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+
+
+def read_column(reader: Reader, table: dict) -> Column:
+    """Read a column."""
+    title, problems = table.pop("title"), tuple(table.pop("problems", ()))
+    return Column(title, read_goal(reader, table), problems)
 
 
 def read_goal(reader: Reader, table: dict) -> Goal:

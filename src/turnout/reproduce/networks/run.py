@@ -37,9 +37,9 @@ class Plan:
             for name in panel.contenders
         ]
         if self.whole:
-            goals = [column.goal for column in self.paper.columns]
-            settings = [self.paper.settings[name] for name in self.problems]
-            asked += [(each.name, name, goal, False) for each in settings for name in each.contenders for goal in goals]
+            for problem in self.problems:
+                goals = [column.goal for column in self.paper.columns_of(problem)]
+                asked += [(problem, name, goal, False) for name in self.paper.settings[problem].contenders for goal in goals]
         return list(dict.fromkeys(asked))
 
     def tasks(self, chosen: set[tuple[str, str, str]] | None = None) -> list[Task]:
