@@ -244,6 +244,10 @@ def broken(module: nn.Module) -> nn.Module:
     return module
 
 
+def full(module, batch):
+    raise torch.OutOfMemoryError("as a device says whose memory is full")
+
+
 def classes(count: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(36, count))
 
@@ -257,6 +261,10 @@ def classes(count: int) -> nn.Module:
         (lambda: client(0, classes(2)).value(parameters_of(classes(2)), slice(None)), "put.*out fit the labels"),
         (lambda: client(0, classes(4)).value(parameters_of(classes(3)), slice(None)), r"shape \(4, 36\).*of shape \(3, 36\)"),
         (lambda: client(0, classes(4)).value(parameters_of(network()), slice(None)), "1.weight.*missing"),
+        (
+            lambda: TorchOracle(network(), DataLoader(Rows()), full).value(parameters_of(network()), slice(None)),
+            "more memory than cpu",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(mistake, sentence):

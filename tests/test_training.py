@@ -17,7 +17,7 @@ from turnout import own
 from turnout.experiment.config import read
 from turnout.seeds import Seeds
 
-ROUNDS, SEED, SIZE, STEPS, LR = 4, 3, 4, 3, 0.1
+ROUNDS, SEED, SIZE, STEPS, LR, SERVER_LR = 4, 3, 4, 3, 0.1, 0.05
 SGD = o.Sgd(LR)
 
 
@@ -63,7 +63,7 @@ class Yogi:
     def step(self, x, g, state):
         m, v = state
         m, v = 0.9 * m + 0.1 * g, v - 0.01 * g**2 * np.sign(v - g**2)
-        return x - LR * m / (np.sqrt(v) + 1e-3), (m, v)
+        return x - SERVER_LR * m / (np.sqrt(v) + 1e-3), (m, v)
 
 
 def fedopt(cohort, x, memory, clients):
@@ -122,7 +122,7 @@ def fedlamb(cohort, x, memory, clients, decay=0.1):
 
 # What each is made with, its program, and the vectors down and up and the queries of one client in one round.
 KINDS = {
-    "FedOpt": ({"optimiser": o.Adam(LR), "server_optimiser": o.FedYogi(LR)}, fedopt, (1, 1, STEPS)),
+    "FedOpt": ({"optimiser": o.Adam(LR), "server_optimiser": o.FedYogi(SERVER_LR)}, fedopt, (1, 1, STEPS)),
     "MimeLite": ({"optimiser": o.Adam(LR)}, partial(mime, lite=True), (3, 2, STEPS + 1)),
     "Mime": ({"optimiser": o.Adam(LR)}, partial(mime, lite=False), (5, 2, 2 * STEPS + 1)),
     "FedSpeed": ({"optimiser": SGD, "gamma": 0.4, "radius": 0.2, "alpha": 0.7}, fedspeed, (1, 1, 2 * STEPS)),
@@ -152,6 +152,20 @@ def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind):
     totals = trace.ledger.totals()
     assert (totals["vectors_down"], totals["vectors_up"]) == (ROUNDS * SIZE * down, ROUNDS * SIZE * up)
     assert totals["queries_total"] == ROUNDS * SIZE * queries
+
+
+@every_kind
+@pytest.mark.parametrize("engine", ["compiled", "nodes"])
+def test_a_schedule_changes_the_steps_of_the_clients(kind, engine, monkeypatch):
+    options, program, (down, _, _) = KINDS[kind]
+    x, memory, clients = np.zeros(5), None, {}
+    for number, (ids, shares, _) in enumerate(drawn(t.Nice(SIZE))):
+        monkeypatch.setitem(globals(), "LR", 0.1 * 0.5**number)
+        x, memory = program(Cohort(ids, shares), x, memory, clients)
+    algorithm = getattr(t, kind)(t.Nice(SIZE), steps=STEPS, schedule=t.schedules.Exponential(0.5), **options)
+    trace = t.run(algorithm, problem(), rounds=ROUNDS, seed=SEED, engine=engine)
+    np.testing.assert_allclose(trace.x, x, **TIGHT)
+    assert trace.ledger.totals()["vectors_down"] == ROUNDS * SIZE * down
 
 
 @every_kind
@@ -294,7 +308,7 @@ def test_the_local_solver_takes_steps_of_any_optimiser_on_batches():
             found.append(w)
         weights = p.population.weights / p.population.weights.sum()
         x = weights @ np.array(found)
-    solver = own.Stochastic(o.FedYogi(LR), batch=7, epochs=2)
+    solver = own.Stochastic(o.FedYogi(SERVER_LR), batch=7, epochs=2)
     trace = t.run(t.FedProxSppm(t.Full(), gamma, 1, solver), p, rounds=2, seeds=seeds)
     np.testing.assert_allclose(trace.x, x, atol=1e-10)
     twice = t.run(t.FedProxSppm(t.Full(), gamma, 1, replace(solver, optimiser=o.Oasis(0.01, adaptive=False))), p, rounds=2)

@@ -1,5 +1,6 @@
 """Algorithms of local training: rounds of `turnout.training`, each with a cohort of its own."""
 
+from dataclasses import field
 from typing import NamedTuple
 
 from jaxtyping import PyTree
@@ -8,7 +9,8 @@ from turnout import training
 from turnout.exchange import Algorithm, if_any
 from turnout.records import record
 from turnout.samplers import Sampler
-from turnout.training import LocalTraining, Meeting
+from turnout.schedules import Schedule, scheduled
+from turnout.training import LocalTraining, Meeting, Objective
 
 
 class Server(NamedTuple):
@@ -20,9 +22,13 @@ class Server(NamedTuple):
 
 @record
 class Trained(LocalTraining, Algorithm):
-    """Means are over those who answered, as in practice."""
+    """Means are over those who answered, as in practice.
+
+    With a `schedule` the clients' lr is its factor of the round times lr, and is sent along.
+    """
 
     sampler: Sampler
+    schedule: Schedule | None = field(default=None, kw_only=True)
 
     def bind(self, problem):
         return self.fitted(problem)
@@ -36,8 +42,20 @@ class Trained(LocalTraining, Algorithm):
     def output(self, server):
         return server.x
 
+    def opened(self, client, message):
+        if self.schedule is None:
+            return super().opened(client, message)
+        message, factor = message
+        return message, client.state, Objective(), factor
+
     def round(self, ask, server):
-        meeting = Meeting(ask, self.sampler, lambda replies: replies.mean())
+        factor = scheduled(1.0, self.schedule, ask.round)
+        meeting = Meeting(
+            ask,
+            self.sampler,
+            lambda replies: replies.mean(),
+            lambda message: message if self.schedule is None else (message, factor),
+        )
         new = Server(*self.play(meeting, *server))
         return if_any(meeting.replies, new, server)
 

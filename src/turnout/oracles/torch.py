@@ -120,6 +120,8 @@ class TorchOracle(Oracle):
             for name, p in self.parameters.items():
                 p.data, p.grad = _fitting(x, name, p), None
             yield
+        except torch.OutOfMemoryError as error:
+            raise UserError(f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones") from error
         finally:
             for p, data, gradient in own:
                 p.data, p.grad = data, gradient
@@ -127,6 +129,8 @@ class TorchOracle(Oracle):
     def _loss(self, batch) -> torch.Tensor:
         try:
             return self.loss(self.module, batch)
+        except torch.OutOfMemoryError:
+            raise
         except (IndexError, ValueError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"a PyTorch client's loss fails ({why}): let what the module puts out fit the labels") from error

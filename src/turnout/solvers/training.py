@@ -52,7 +52,7 @@ class Trained(LocalTraining, CohortSolver):
             # A client may be heard for the first time in any of the exchanges with a cohort.
             same = client.state.round == round
             state = jax.tree.map(lambda new, old: jnp.where(same, old, new), state, client.state.state)
-        return message, state, Objective(centre, pull)
+        return message, state, Objective(centre, pull), 1.0
 
     def closed(self, message, state):
         return Kept(message[-1], state)

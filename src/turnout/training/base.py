@@ -67,9 +67,9 @@ class LocalTraining(LocalWork):
     batch: Count | None = static(default=None, kw_only=True)
     epochs: Count | None = field(default=None, kw_only=True)
 
-    def opened(self, client: Client, message: PyTree) -> tuple[PyTree, PyTree, Objective]:
-        """Return what was sent, the client's state and what it is to minimise."""
-        return message, client.state, Objective()
+    def opened(self, client: Client, message: PyTree) -> tuple[PyTree, PyTree, Objective, Any]:
+        """Return what was sent, the client's state, what it is to minimise, and the factor of its steps."""
+        return message, client.state, Objective(), 1.0
 
     def closed(self, message: PyTree, state: PyTree) -> PyTree:
         """Return what a client that was sent `message` keeps, made of its new `state`."""

@@ -1,6 +1,7 @@
 """Fed-LAMB: local steps scaled layer by layer and entry by entry."""
 
 from dataclasses import field
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -50,19 +51,20 @@ class FedLamb(LocalTraining):
     @on_client
     def train(self, client, message):
         """y_i - x and v_i."""
-        (x, scale), moments, objective = self.opened(client, message)
+        (x, scale), moments, objective, factor = self.opened(client, message)
+        lr = factor * self.lr
 
         def step(rows, carry):
             y, (m, v) = carry
             gradient = objective.grad(rows, y)
             m = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g, m, gradient)
             v = jax.tree.map(lambda v, g: self.beta2 * v + (1 - self.beta2) * g * g, v, gradient)
-            return jax.tree.map(self._layer, y, m, scale), Moments(m, v)
+            return jax.tree.map(partial(self._layer, lr), y, m, scale), Moments(m, v)
 
         (y, moments), steps = self.work(client, step, (x, moments))
         return Done((add(y, x, -1.0), moments.second), self.closed(message, moments), steps)
 
-    def _layer(self, y, m, scale):
+    def _layer(self, lr, y, m, scale):
         """Return one layer after a step."""
         p = m / (jnp.sqrt(scale) + self.epsilon) + self.weight_decay * y
-        return y - self.lr * positive(norm(y)) / positive(norm(p)) * p
+        return y - lr * positive(norm(y)) / positive(norm(p)) * p

@@ -40,10 +40,11 @@ class FedOpt(LocalTraining):
     @on_client
     def train(self, client, message):
         """y_i - x."""
-        x, _, objective = self.opened(client, message)
+        x, _, objective, factor = self.opened(client, message)
+        optimiser = self.optimiser.paced(factor)
 
         def step(rows, carry):
-            return moved(self.optimiser, client, objective, objective.grad(rows, carry[0]), carry, rows)
+            return moved(optimiser, client, objective, objective.grad(rows, carry[0]), carry, rows)
 
-        (y, _), steps = self.work(client, step, (x, self.optimiser.start(x)))
+        (y, _), steps = self.work(client, step, (x, optimiser.start(x)))
         return Done(add(y, x, -1.0), queries=self.optimiser.queries * steps)

@@ -40,7 +40,8 @@ class FedSpeed(LocalTraining):
     @on_client
     def train(self, client, message):
         """y_i - gamma h_i - x."""
-        x, variate, objective = self.opened(client, message)
+        x, variate, objective, factor = self.opened(client, message)
+        optimiser = self.optimiser.paced(factor)
 
         def step(rows, carry):
             y = carry[0]
@@ -52,10 +53,10 @@ class FedSpeed(LocalTraining):
                 *(gradient, ahead, variate, y, x),
             )
             pulled = objective._replace(centre=x, pull=objective.pull + 1 / self.gamma)
-            return moved(self.optimiser, client, pulled, corrected, carry, rows)
+            return moved(optimiser, client, pulled, corrected, carry, rows)
 
-        (y, _), steps = self.work(client, step, (x, self.optimiser.start(x)))
+        (y, _), steps = self.work(client, step, (x, optimiser.start(x)))
         change = add(y, x, -1.0)
         variate = jax.tree.map(lambda h, change: h - change / self.gamma, variate, change)
         reply = jax.tree.map(lambda change, h: change - self.gamma * h, change, variate)
-        return Done(reply, self.closed(message, variate), (1 + self.optimiser.queries) * steps)
+        return Done(reply, self.closed(message, variate), (1 + optimiser.queries) * steps)

@@ -41,11 +41,11 @@ class MimeLite(LocalTraining):
     @on_client
     def train(self, client, message):
         """y_i - x and grad f_i(x)."""
-        (x, parts), _, objective = self.opened(client, message)
-        state = unpacked(parts, self.optimiser, x)
+        (x, parts), _, objective, factor = self.opened(client, message)
+        optimiser, state = self.optimiser.paced(factor), unpacked(parts, self.optimiser, x)
 
         def step(rows, y):
-            return self.optimiser.step(y, objective.grad(rows, y), state)[0]
+            return optimiser.step(y, objective.grad(rows, y), state)[0]
 
         y, steps = self.work(client, step, x)
         return Done((add(y, x, -1.0), objective.grad(client, x)), queries=steps + 1)
@@ -66,18 +66,18 @@ class Mime(MimeLite):
     @on_client
     def look(self, client, message):
         """grad f_i(x)."""
-        x, _, objective = self.opened(client, message)
+        x, _, objective, _ = self.opened(client, message)
         return Done(objective.grad(client, x))
 
     @on_client
     def train(self, client, message):
         """y_i - x."""
-        ((x, mean), parts), _, objective = self.opened(client, message)
-        state = unpacked(parts, self.optimiser, x)
+        ((x, mean), parts), _, objective, factor = self.opened(client, message)
+        optimiser, state = self.optimiser.paced(factor), unpacked(parts, self.optimiser, x)
 
         def step(rows, y):
             gradient = jax.tree.map(lambda c, g, b: c + g - b, mean, objective.grad(rows, y), objective.grad(rows, x))
-            return self.optimiser.step(y, gradient, state)[0]
+            return optimiser.step(y, gradient, state)[0]
 
         y, steps = self.work(client, step, x)
         return Done(add(y, x, -1.0), queries=2 * steps)
