@@ -1,6 +1,8 @@
 # Everything that sets up, shows, checks or measures turnout. The environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
+# One more than there are processors, since tests of real federations wait for other processes.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .PHONY: demo test lint bench bench-flower clean
 .DEFAULT_GOAL := demo
@@ -15,7 +17,7 @@ demo: $(BIN)/turnout
 	$(BIN)/turnout compare examples/demo/*.toml --out demo
 
 test: $(BIN)/turnout
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .
