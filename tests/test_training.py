@@ -141,31 +141,21 @@ def drawn(sampler):
 
 
 @every_kind
-def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind):
+@pytest.mark.parametrize(("rate", "engine"), [(None, "compiled"), (0.5, "compiled"), (0.5, "nodes")])
+def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, rate, engine, monkeypatch):
+    """With a schedule too, which changes the clients' steps alone."""
     options, program, (down, up, queries) = KINDS[kind]
-    algorithm = getattr(t, kind)(t.Nice(SIZE), steps=STEPS, **options)
-    x, memory, clients = np.zeros(5), None, {}
-    for ids, shares, _ in drawn(t.Nice(SIZE)):
+    schedule = None if rate is None else t.schedules.Exponential(rate)
+    algorithm = getattr(t, kind)(t.Nice(SIZE), steps=STEPS, schedule=schedule, **options)
+    x, memory, clients, lr = np.zeros(5), None, {}, LR
+    for number, (ids, shares, _) in enumerate(drawn(t.Nice(SIZE))):
+        monkeypatch.setitem(globals(), "LR", lr * (rate or 1.0) ** number)
         x, memory = program(Cohort(ids, shares), x, memory, clients)
-    trace = t.run(algorithm, problem(), rounds=ROUNDS, seed=SEED)
+    trace = t.run(algorithm, problem(), rounds=ROUNDS, seed=SEED, engine=engine)
     np.testing.assert_allclose(trace.x, x, **TIGHT)
     totals = trace.ledger.totals()
     assert (totals["vectors_down"], totals["vectors_up"]) == (ROUNDS * SIZE * down, ROUNDS * SIZE * up)
     assert totals["queries_total"] == ROUNDS * SIZE * queries
-
-
-@every_kind
-@pytest.mark.parametrize("engine", ["compiled", "nodes"])
-def test_a_schedule_changes_the_steps_of_the_clients(kind, engine, monkeypatch):
-    options, program, (down, _, _) = KINDS[kind]
-    x, memory, clients = np.zeros(5), None, {}
-    for number, (ids, shares, _) in enumerate(drawn(t.Nice(SIZE))):
-        monkeypatch.setitem(globals(), "LR", 0.1 * 0.5**number)
-        x, memory = program(Cohort(ids, shares), x, memory, clients)
-    algorithm = getattr(t, kind)(t.Nice(SIZE), steps=STEPS, schedule=t.schedules.Exponential(0.5), **options)
-    trace = t.run(algorithm, problem(), rounds=ROUNDS, seed=SEED, engine=engine)
-    np.testing.assert_allclose(trace.x, x, **TIGHT)
-    assert trace.ledger.totals()["vectors_down"] == ROUNDS * SIZE * down
 
 
 @every_kind

@@ -10,7 +10,7 @@ from turnout.exchange import Algorithm, if_any
 from turnout.records import record
 from turnout.samplers import Sampler
 from turnout.schedules import Schedule, scheduled
-from turnout.training import LocalTraining, Meeting, Objective
+from turnout.training import LocalTraining, Meeting
 
 
 class Server(NamedTuple):
@@ -43,19 +43,14 @@ class Trained(LocalTraining, Algorithm):
         return server.x
 
     def opened(self, client, message):
-        if self.schedule is None:
-            return super().opened(client, message)
-        message, factor = message
-        return message, client.state, Objective(), factor
+        message, factor = (message, 1.0) if self.schedule is None else message
+        return *super().opened(client, message)[:-1], factor
 
     def round(self, ask, server):
-        factor = scheduled(1.0, self.schedule, ask.round)
-        meeting = Meeting(
-            ask,
-            self.sampler,
-            lambda replies: replies.mean(),
-            lambda message: message if self.schedule is None else (message, factor),
-        )
+        def wrap(message):
+            return message if self.schedule is None else (message, scheduled(1.0, self.schedule, ask.round))
+
+        meeting = Meeting(ask, self.sampler, lambda replies: replies.mean(), wrap)
         new = Server(*self.play(meeting, *server))
         return if_any(meeting.replies, new, server)
 
