@@ -62,8 +62,8 @@ class Own:
         algorithm = self._put[1]
         if not self.oracle.fresh:
             state, message = jax.device_put((state, message))
-        client = OwnClient(jnp.asarray(number, "int32"), key, state, self.oracle)
-        with self.oracle.working(key):
+        with self.oracle.working(key) as oracle:
+            client = OwnClient(jnp.asarray(number, "int32"), key, state, oracle)
             # Whatever calls back from a compiled program is to be done inside.
             done = jax.block_until_ready(local_method(algorithm, name, start)(client, message))
         if protection is not None or not self.oracle.fresh:

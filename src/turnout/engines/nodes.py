@@ -1,5 +1,6 @@
 """The nodes engine: every client is an object of its own, with its own copy of everything; only bytes cross."""
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -8,31 +9,53 @@ import numpy as np
 
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
-from turnout.engines.wired import FIRST, Node, Wired, WiredAsk
+from turnout.engines.holding import Own
+from turnout.engines.wired import FIRST, Letter, Node, Wired, WiredAsk
+from turnout.oracles.base import Oracle
 from turnout.problem import Problem
 
 HERE = b"the same process"
 """In the place of a message's digest: no request comes again once its exchange is over."""
 
 
+class Crew:
+    """Does the tasks of nodes: several at a time where their oracles are of one type that can, and in turn once they could not."""
+
+    def __init__(self, nodes: list[Node]):
+        kinds = {type(node.held.oracle) if isinstance(node.held, Own) else Oracle for node in nodes}
+        self.side_by_side = kinds.pop().side_by_side if len(kinds) == 1 else Oracle.side_by_side
+
+    def done(self, tasks: list[Callable]) -> list:
+        """Return what the tasks return."""
+        found = self.side_by_side(tasks)
+        if found is None:
+            self.side_by_side = Oracle.side_by_side
+            found = [task() for task in tasks]
+        return found
+
+
 class NodesAsk(WiredAsk):
     """Answers `ask` by handing bytes to nodes, whose replies arrive in an order of their own."""
 
-    def __init__(self, nodes: list[Node], arrival: np.random.Generator, *arguments):
+    def __init__(self, nodes: list[Node], crew: Crew, arrival: np.random.Generator, *arguments):
         super().__init__(*arguments)
-        self.nodes, self.arrival = nodes, arrival
+        self.nodes, self.crew, self.arrival = nodes, crew, arrival
 
     def _exchange(self, letters, expected, losses):
-        replies = {}
-        for k in self.arrival.permutation(len(letters)):
-            place, number, header, body = letters[k]
-            node = self.nodes[number]
-            # A lost reply was computed all the same; whether it is asked for again is the policy's affair.
-            for _ in range(1 + int(losses[place])):
-                replies[place] = node.answer(header, body, HERE)
-            # The next reply takes its memory, which is dear where it is much.
-            node.forget()
+        letters = [letters[k] for k in self.arrival.permutation(len(letters))]
+        tasks = [partial(self._answer, letter, int(losses[letter.place])) for letter in letters]
+        replies = dict(zip((letter.place for letter in letters), self.crew.done(tasks), strict=True))
         return replies, np.zeros_like(losses)
+
+    def _answer(self, letter: Letter, lost: int) -> bytes:
+        """Return the last reply of one client, `lost` of which were lost before."""
+        node, reply = self.nodes[letter.number], b""
+        # A lost reply was computed all the same; whether it is asked for again is the policy's affair.
+        for _ in range(1 + lost):
+            reply = node.answer(letter.header, letter.body, HERE)
+        # The next reply takes its memory, which is dear where it is much.
+        node.forget()
+        return reply
 
 
 class Nodes(Wired):
@@ -44,7 +67,7 @@ class Nodes(Wired):
         options = {"protection": job.protection, "mixed": job.storage.mixed}
         self.nodes = [Node(i, problem.client(i), *shared, **options) for i in range(problem.clients)]
         # No state is gone back to.
-        self._asks = partial(NodesAsk, self.nodes, np.random.default_rng(0), self.versions, self.versions, self.sums)
+        self._asks = partial(NodesAsk, self.nodes, Crew(self.nodes), np.random.default_rng(0), self.versions, self.versions, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round."""

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from turnout.errors import UserError
 from turnout.exchange import Client
-from turnout.oracles.base import ALL, Oracle
+from turnout.oracles.base import ALL, InTurn, Oracle
 from turnout.samplers.permutation import shuffled
 
 
@@ -80,6 +80,8 @@ class OwnClient(Client):
     def _call(self, order: str, x, *v):
         given = (x, *v, () if self._rows is ALL else self._rows)
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given)):
+            if self._oracle.beside:
+                raise InTurn
             like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
             return jax.pure_callback(partial(self._answer, order), _answered(order, like), *given)
         answer = self._answer(order, *given)

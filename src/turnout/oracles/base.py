@@ -1,6 +1,7 @@
 """What a client that does not write its loss in JAX has to provide."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -10,6 +11,10 @@ from turnout.errors import UserError
 
 ALL = slice(None)
 """In the place of row numbers: all rows."""
+
+
+class InTurn(Exception):
+    """A local method cannot be run beside others."""
 
 
 class Oracle(ABC):
@@ -39,9 +44,23 @@ class Oracle(ABC):
         """Return the share of the rows that x classifies rightly."""
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
 
-    def working(self, key) -> AbstractContextManager:
-        """Return what surrounds a local method, in which whatever the loss draws by itself, as dropout does, follows `key`."""
-        return nullcontext()
+    beside: bool = False
+    """Whether it works beside others, so that JAX has no thread left to call it back from."""
+
+    @staticmethod
+    def side_by_side(tasks: list[Callable]) -> list | None:
+        """Return what `tasks` return, local methods of clients with oracles of this type, several done at a time.
+
+        None where they are in each other's way, or one fails: they are to be done in turn.
+        """
+        return None
+
+    def working(self, key) -> AbstractContextManager["Oracle"]:
+        """Return what surrounds a local method, in which whatever the loss draws by itself, as dropout does, follows `key`.
+
+        It gives the oracle to work with, which is another one where this one is in use.
+        """
+        return nullcontext(self)
 
     def measured(self) -> AbstractContextManager:
         """Return what surrounds the evaluation of metrics, in which nothing is drawn and nothing learnt."""

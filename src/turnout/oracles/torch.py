@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, ClassVar
 
 import jax
@@ -9,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.errors import UserError
-from turnout.oracles.base import Oracle
+from turnout.oracles.base import InTurn, Oracle
 
 try:
     import torch
     from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 except ImportError as error:
     raise UserError(f"TorchOracle needs torch ({error}): pip install 'turnout[torch]'") from None
+
+from turnout.oracles.side_by_side import FETCHING, Lender, leaves, lender, side_by_side
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
@@ -33,6 +36,11 @@ class TorchOracle(Oracle):
     """
 
     fresh: ClassVar[bool] = True
+
+    side_by_side = staticmethod(side_by_side)
+
+    elsewhere: frozenset = frozenset()
+    """The parameters of the module that a copy was made of, as long as the loss may be reaching for these."""
 
     def __init__(
         self,
@@ -89,18 +97,30 @@ class TorchOracle(Oracle):
         with self._at(x), torch.no_grad():
             return sum(float(self.right(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
 
-    @contextmanager
     def working(self, key):
+        side = lender()
+        return self._alone(key) if side is None else self._beside(side)
+
+    @contextmanager
+    def _beside(self, side: Lender) -> Iterator["TorchOracle"]:
+        with side.lend(self.module) as module:
+            mine = copy(self)
+            mine.module, mine.parameters, mine.beside = module, dict(_trained(module)), True
+            mine.elsewhere = frozenset() if module is self.module else frozenset(self.parameters.values())
+            yield mine
+
+    @contextmanager
+    def _alone(self, key) -> Iterator["TorchOracle"]:
         seed = int.from_bytes(np.asarray(jax.random.key_data(key)).tobytes(), "little")
         # PyTorch's manual_seed would seek out all devices, which takes milliseconds.
         if self.device.type == "cpu":
             with torch.random.fork_rng([]):
                 torch.default_generator.manual_seed(seed)
-                yield
+                yield self
         else:
             with torch.random.fork_rng([self.device], device_type=self.device.type):
                 torch.manual_seed(seed)
-                yield
+                yield self
 
     @contextmanager
     def measured(self):
@@ -119,6 +139,8 @@ class TorchOracle(Oracle):
         try:
             for name, p in self.parameters.items():
                 p.data, p.grad = _fitting(x, name, p), None
+            # Around a whole run autocast would keep what it made of other parameters.
+            torch.clear_autocast_cache()
             yield
         except torch.OutOfMemoryError as error:
             raise UserError(f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones") from error
@@ -128,19 +150,30 @@ class TorchOracle(Oracle):
 
     def _loss(self, batch) -> torch.Tensor:
         try:
-            return self.loss(self.module, batch)
+            return self._of_copy(batch) if self.elsewhere else self.loss(self.module, batch)
         except torch.OutOfMemoryError:
             raise
         except (IndexError, ValueError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"a PyTorch client's loss fails ({why}): let what the module puts out fit the labels") from error
 
+    def _of_copy(self, batch) -> torch.Tensor:
+        """Return the loss, and see once that it is of the copy alone."""
+        with torch.enable_grad():
+            loss = self.loss(self.module, batch)
+        if leaves(loss) & self.elsewhere:
+            raise InTurn
+        self.elsewhere = frozenset()
+        return loss if torch.is_grad_enabled() else loss.detach()
+
     def _batches(self, rows) -> Iterator[tuple[float, Any]]:
         """Yield the rows in batches of the loader's size, each with its share of them."""
         numbers = np.arange(self.size)[rows]
         for start in range(0, numbers.size, self.together):
             mine = numbers[start : start + self.together]
-            yield mine.size / numbers.size, moved(self._batch(mine), self.device)
+            with FETCHING:
+                batch = self._batch(mine)
+            yield mine.size / numbers.size, moved(batch, self.device)
 
     def _batch(self, numbers: np.ndarray) -> Any:
         """Return the rows `numbers` as the loader would put them together."""
