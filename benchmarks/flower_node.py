@@ -14,7 +14,7 @@ import turnout as t
 from benchmarks.data import equal_clients, unequal_clients
 from turnout.engines.flower import keys
 from turnout.engines.flower.desk import Terms, client_app
-from turnout.engines.flower.link import serve
+from turnout.engines.flower.node import serve
 from turnout.engines.wired import Node
 from turnout.experiment.federation import Federation
 from turnout.seeds import Seeds

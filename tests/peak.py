@@ -14,7 +14,7 @@ from turnout.engines.flower.engine import Flower, Post, meet
 from turnout.engines.flower.link import Server, joined
 from turnout.experiment.config import read
 from turnout.experiment.folder import build, session_of
-from turnout.experiment.parties import terms_of
+from turnout.experiment.terms import terms_of
 
 
 def main() -> None:

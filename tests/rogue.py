@@ -18,9 +18,9 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.letters import pack, unpack
-from turnout.engines.flower.link import LOST, POLL, connected, fetch, post
+from turnout.engines.flower.node import LOST, POLL, connected, fetch, post
 from turnout.engines.flower.parts import Slim
-from turnout.experiment.parties import app_of
+from turnout.experiment.node import app_of
 from turnout.wire import decode, encode
 
 LEAVES = {

@@ -16,8 +16,8 @@ from turnout.engines.flower.link import joined
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation
 from turnout.experiment.folder import build, session_of
-from turnout.experiment.parties import terms_of
 from turnout.experiment.registry import TABLES
+from turnout.experiment.terms import terms_of
 from turnout.files import write
 
 CLIENTS = 10

@@ -26,7 +26,7 @@ from turnout.errors import UserError
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation, environment
 from turnout.experiment.folder import build, session_of
-from turnout.experiment.parties import terms_of
+from turnout.experiment.terms import terms_of
 
 CLIENTS = 10
 PROBLEM = f"""

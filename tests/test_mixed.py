@@ -97,8 +97,8 @@ def test_clients_of_their_own_compute_in_types_of_their_own():
 def test_a_federation_of_such_clients_refuses_it_before_anybody_is_asked():
     pytest.importorskip("flwr")
     from turnout.experiment.config import Experiment, RunSpec
-    from turnout.experiment.parties import elsewhere
     from turnout.experiment.remote import RemoteSpec
+    from turnout.experiment.terms import elsewhere
 
     problem = RemoteSpec("turnout.experiment.project.numpy_clients", clients=2)
     experiment = Experiment("made", problem, None, t.MbGd(t.Full(), 0.1), RunSpec(precision="mixed"))

@@ -23,7 +23,7 @@ from turnout.engines.flower.link import joined, register, replies
 from turnout.experiment.config import read
 from turnout.experiment.federation import Federation
 from turnout.experiment.folder import build, session_of
-from turnout.experiment.parties import terms_of
+from turnout.experiment.terms import terms_of
 
 CLIENTS, ROGUE, STRANGER = 3, 2, 3
 REFUSED = {

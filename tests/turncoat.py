@@ -10,8 +10,8 @@ import jax
 from flwr.app import Context, Message
 
 from turnout.engines.flower.keys import read_node_key
-from turnout.engines.flower.link import serve
-from turnout.experiment.parties import app_of
+from turnout.engines.flower.node import serve
+from turnout.experiment.node import app_of
 
 
 class Turncoat:

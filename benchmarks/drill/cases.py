@@ -15,7 +15,7 @@ from turnout.engines.job import Job
 from turnout.engines.wired import FIRST, Wired
 from turnout.experiment.config import read
 from turnout.experiment.folder import build, session_of
-from turnout.experiment.parties import terms_of
+from turnout.experiment.terms import terms_of
 from turnout.session import Session
 from turnout.wire import decode
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from turnout.engines.flower.link import Server, joined
 from turnout.experiment.config import read
 from turnout.experiment.folder import SUMMARY
-from turnout.experiment.parties import met, play
+from turnout.experiment.server import met, play
 from turnout.files import write
 from turnout.session import Session
 from turnout.wire import encode

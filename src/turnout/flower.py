@@ -5,7 +5,9 @@ from pathlib import Path
 from turnout.engines.flower import desk, serverapp
 from turnout.errors import UserError
 from turnout.experiment.config import read
-from turnout.experiment.parties import elsewhere, met, node_of, play, terms_of
+from turnout.experiment.node import node_of
+from turnout.experiment.server import met, play
+from turnout.experiment.terms import elsewhere, terms_of
 
 
 def client_app(file: Path):

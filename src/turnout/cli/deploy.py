@@ -23,7 +23,7 @@ def deploy(
     with needing_flower():
         from turnout.engines.flower.link import joined
         from turnout.experiment.federation import federated
-        from turnout.experiment.parties import met, play
+        from turnout.experiment.server import met, play
 
     with federated(out / "federation", file, data) as server, joined(server) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline)

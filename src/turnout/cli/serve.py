@@ -27,7 +27,7 @@ def serve(
     with needing_flower():
         from turnout.engines.flower.link import joined
         from turnout.experiment.federation import server_at
-        from turnout.experiment.parties import met, play
+        from turnout.experiment.server import met, play
 
     with joined(server_at(superlink, keys)) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline, patience)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.engines.holding import Own
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
-from turnout.engines.holding import Own
 from turnout.engines.wired import FIRST, Letter, Node, Wired, WiredAsk
 from turnout.oracles.base import Oracle
 from turnout.problem import Problem
@@ -19,7 +19,7 @@ HERE = b"the same process"
 
 
 class Crew:
-    """Does the tasks of nodes: several at a time where their oracles are of one type that can, and in turn once they could not."""
+    """Does nodes' tasks: several at a time where their oracles are of one type that can, and in turn once they could not."""
 
     def __init__(self, nodes: list[Node]):
         kinds = {type(node.held.oracle) if isinstance(node.held, Own) else Oracle for node in nodes}
@@ -67,7 +67,9 @@ class Nodes(Wired):
         options = {"protection": job.protection, "mixed": job.storage.mixed}
         self.nodes = [Node(i, problem.client(i), *shared, **options) for i in range(problem.clients)]
         # No state is gone back to.
-        self._asks = partial(NodesAsk, self.nodes, Crew(self.nodes), np.random.default_rng(0), self.versions, self.versions, self.sums)
+        self._asks = partial(
+            NodesAsk, self.nodes, Crew(self.nodes), np.random.default_rng(0), self.versions, self.versions, self.sums
+        )
 
     def begin(self) -> Progress:
         """Return the state before the first round."""

@@ -16,7 +16,7 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.link import HEADER, Server, register
 from turnout.errors import UserError
 from turnout.experiment.config import read
-from turnout.experiment.parties import elsewhere
+from turnout.experiment.terms import elsewhere
 
 REST = 5.0
 """Seconds between two starts of a process that ends: the SuperLink refuses a node that was killed until it has noticed."""

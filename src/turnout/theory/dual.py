@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import binom
 
 from turnout.errors import UserError
 from turnout.problems.chain import chain_minimiser
@@ -109,6 +108,8 @@ def lower_distance(t, size: int, clients: int, minimiser: Float[np.ndarray, " le
     x* = `minimiser` is that of a `problems.Chain`. At most K_t ~ Binomial(t, tau / n) coordinates are found, whatever the method,
     as the proof of Theorem 7.1 shows. On a long chain this falls by `lower_rate` an exchange.
     """
+    from scipy.stats import binom  # Which takes long to import, and few need.
+
     _check_lower(size, clients)
     missing = np.append(np.cumsum(minimiser[::-1] ** 2)[::-1], 0)
     found = np.arange(missing.size)

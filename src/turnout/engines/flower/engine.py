@@ -18,7 +18,8 @@ from jaxtyping import PyTree
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.desk import Terms
 from turnout.engines.flower.letters import enclosed, pack, unpack
-from turnout.engines.flower.link import HALVED, replies
+from turnout.engines.flower.link import replies
+from turnout.engines.flower.parts import HALVED
 from turnout.engines.job import Job
 from turnout.engines.progress import Progress, begin
 from turnout.engines.wired import Wired, WiredAsk

@@ -16,12 +16,24 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_body,
     get_object_head_values_from_object_content,
 )
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError, inflatable_class_registry
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    ObjectPushError,
+    ObjectUnavailableError,
+    inflatable_class_registry,
+)
+from google.protobuf.message import DecodeError
 
 from turnout.engines.flower.letters import NAME
 
 PATIENCE = 15.0
 """Seconds that a part of a message may come after the part before it; then whoever was to send it was killed."""
+
+HALVED = (ObjectPullError, ObjectPushError)
+"""What becomes of a message while whose parts are sent somebody is killed."""
+
+MALFORMED = (ValueError, KeyError, TypeError, DecodeError)
+"""What is met in a message that is none of Flower's."""
 
 Pull = Callable[[str], bytes]
 """Fetches the part with a given id."""
