@@ -11,7 +11,9 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import polars as pl
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
@@ -32,7 +34,7 @@ CLIENTS = 10
 PROBLEM = f"""
 [problem]
 kind = "logistic"
-data = "breast_cancer"
+data = {{ kind = "parquet", path = "DATA" }}
 mu = 0.1
 [split]
 kind = "dirichlet"
@@ -53,6 +55,16 @@ ALGORITHMS = {
 }
 
 
+def configuration(folder: Path, algorithm: str, more: str = "", change: tuple[str, str] = ("", "")) -> Path:
+    """Write a configuration beside the rows, which nodes that come and go read sooner than they import scikit-learn for them."""
+    file, rows = folder / f"{algorithm}.toml", folder / "breast_cancer.parquet"
+    if not rows.exists():
+        features, label = load_breast_cancer(return_X_y=True)
+        pl.DataFrame({"features": features, "label": label}).write_parquet(rows)
+    file.write_text(f"{PROBLEM.replace('DATA', str(rows)).replace(*change)}{ALGORITHMS[algorithm]}\n{more}")
+    return file
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A federation whose SuperLink runs, and where nodes come and go."""
@@ -70,8 +82,7 @@ def stranger(place, tmp_path_factory):
     """A node whose key was not registered, and which knocks while the first runs are played."""
     folder = tmp_path_factory.mktemp("stranger")
     keys.write_node_key(folder / "key")
-    file = folder / "fedavg.toml"
-    file.write_text(PROBLEM + ALGORITHMS["fedavg"])
+    file = configuration(folder, "fedavg")
     theirs = ("--superlink", place.server.address, "--authority", place.server.authority)
     command = ["node", file, "--client", 0, *theirs, "--key", folder / "key", "--states", folder / "states"]
     words, log = [sys.executable, "-m", "turnout", *map(str, command)], folder / "log"
@@ -83,8 +94,7 @@ def stranger(place, tmp_path_factory):
 @contextmanager
 def nodes(federation, name: str, more: str = "", run: str = ""):
     """Nodes for the algorithm `name` inside."""
-    federation.file = federation.folder / f"{name}.toml"
-    federation.file.write_text(PROBLEM.replace("rounds = 6", f"rounds = 6\n{run}") + ALGORITHMS[name] + "\n" + more)
+    federation.file = configuration(federation.folder, name, more, ("rounds = 6", f"rounds = 6\n{run}"))
     started = [federation.start_node(i) for i in range(CLIENTS)]
     try:
         yield read(federation.file)
@@ -222,8 +232,7 @@ def test_a_node_with_a_key_that_was_not_registered_is_refused(stranger):
 
 
 def test_a_node_needs_a_client_of_the_configuration(tmp_path):
-    file = tmp_path / "fedavg.toml"
-    file.write_text(PROBLEM + ALGORITHMS["fedavg"])
+    file = configuration(tmp_path, "fedavg")
     rest = ("--superlink", "localhost:1", "--authority", file, "--key", file, "--states", tmp_path)
     code, _, wrong = turnout("node", file, "--client", CLIENTS, *rest)
     assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
@@ -258,8 +267,7 @@ AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'
 
 def test_available_clients_are_those_that_are_connected(place):
     """Two nodes are stopped after the first rounds; cohorts of everyone available are without them from then on."""
-    place.file = place.folder / "available.toml"
-    place.file.write_text(PROBLEM.replace('kind = "nice"\nsize = 3', AVAILABLE) + ALGORITHMS["fedavg"])
+    place.file = configuration(place.folder, "fedavg", change=('kind = "nice"\nsize = 3', AVAILABLE))
     started = [place.start_node(i) for i in range(CLIENTS)]
     with joined(place.server) as grid:
         experiment = read(place.file)
