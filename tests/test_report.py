@@ -67,6 +67,19 @@ def test_what_was_foretold_of_a_run_is_on_the_page(tmp_path):
     assert page.count("told: calls") == 1 and "silent: calls" not in page and "<td>random: 1</td>" in page
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_page_is_the_same_whether_its_script_was_kept_or_could_not_be(tmp_path, monkeypatch, broken):
+    (tmp_path / "file").touch()
+    pages = []
+    for cache in ("cache", "cache", "file"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+        pages.append(write_report(tmp_path, [halving("one", 0.5)], "one run").read_bytes())
+        kept = list((tmp_path / "cache").rglob("*"))
+        if broken:
+            kept[-1].write_bytes(b"\xff")
+    assert len(kept) == 2 and kept[-1].suffix == ".js" and len(set(pages)) == 1 and len(pages[0]) > 500_000
+
+
 def test_a_real_comparison_becomes_a_page_and_figures(tmp_path):
     problem, target = t.Quadratic.random(12, 4, seed=1), t.Target("distance", 0.3)
     traces = [

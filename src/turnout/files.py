@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from tempfile import mkstemp
 
 from turnout.errors import UserError
 
@@ -18,6 +19,27 @@ def write(path: Path, content: bytes | str) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written ({error.strerror}): free some space, then run turnout resume") from None
+
+
+def default_cache() -> Path:
+    """Return the folder for what can be computed again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnout"
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write what can be computed again, as others may be doing at the same time; where it cannot be written, nobody minds."""
+    partial = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = mkstemp(dir=path.parent)
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        if partial is not None:
+            Path(partial).unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from turnout.report.plan import PLAN, Described, Grid, calls, message, side_by_s
 from turnout.report.result import Result, distinct
 from turnout.report.table import main_metric, prices_of, table
 from turnout.report.theme import DARK, LIGHT, config
+from turnout.report.vega import script
 from turnout.report.verdict import verdict
 from turnout.report.words import formula, goal, human_bytes, number
 
@@ -43,7 +44,7 @@ def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
         entry=entry_width([result.label for result in results]),
         chart=_json(curves(results, metric, prices).to_dict()),
         themes=_json({"light": config(LIGHT), "dark": config(DARK)}),
-        vega=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
+        vega=script(),
     )
     path = Path(folder) / "report.html"
     _write(path, page.encode())

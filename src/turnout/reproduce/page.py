@@ -10,6 +10,7 @@ import vl_convert
 from turnout.files import make_folder, write
 from turnout.report.page import SCALE, TEMPLATES
 from turnout.report.theme import DARK, LIGHT, config
+from turnout.report.vega import script
 
 PART = "The tables come with the whole reproduction, without --figure."
 
@@ -43,7 +44,7 @@ def write_page(folder: Path, template: str, figures: list[Drawn], facts: dict, *
             {f"{figure.name}/{k}": panel.chart.to_dict() for figure in figures for k, panel in enumerate(figure.panels)}
         ),
         themes=_json({"light": config(LIGHT), "dark": config(DARK)}),
-        vega=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
+        vega=script(),
         **content,
     )
     write(folder / "report.html", page)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from collections.abc import Sequence
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 import transformers
 
 from turnout.errors import UserError
-from turnout.files import make_folder, write
+from turnout.files import default_cache, keep
 from turnout.text.classifiers import sentence
 from turnout.text.clients import LENGTH, padded, tokenized
 from turnout.text.weights import FILES, minilm_folder, read_model, tokenizer_of
@@ -42,14 +41,8 @@ def embed(
     found = _found(texts, folder, length)
     buffer = io.BytesIO()
     np.save(buffer, found)
-    make_folder(kept.parent)
-    write(kept, buffer.getvalue())
+    keep(kept, buffer.getvalue())
     return found
-
-
-def default_cache() -> Path:
-    """Return the folder for what can be computed again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnout"
 
 
 def _found(texts: Sequence[str], folder: Path, length: int) -> np.ndarray:

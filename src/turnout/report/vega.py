@@ -1,0 +1,16 @@
+"""The script that draws charts on a page."""
+
+import vl_convert
+
+from turnout.files import default_cache, keep
+
+
+def script() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which takes a second to put together and is kept for the next page."""
+    path = default_cache() / f"vega-{vl_convert.__version__}.js"
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        made = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+        keep(path, made.encode())
+        return made
