@@ -1,5 +1,6 @@
 """Local methods of PyTorch clients side by side, each in a thread of its own."""
 
+import pickle
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 
@@ -28,7 +30,7 @@ def side_by_side(tasks: list[Callable]) -> list | None:
     many = min(threads, len(tasks))
     if many < 2:
         return [task() for task in tasks]
-    generators, lender, wide = _generators(), Lender(), jax.config.jax_enable_x64
+    generators, lender, wide = _generators(), Lender(), jnp.result_type(float) == jnp.float64
     cast = {"dtype": torch.get_autocast_dtype("cpu"), "enabled": torch.is_autocast_enabled("cpu")}
 
     def begin() -> None:
@@ -38,7 +40,10 @@ def side_by_side(tasks: list[Callable]) -> list | None:
     def play(task: Callable):
         # What JAX and PyTorch are told of precision holds for one thread.
         with jax.enable_x64(wide), torch.autocast("cpu", **cast):
-            return task()
+            found = task()
+        if _generators() != generators:
+            raise InTurn
+        return found
 
     try:
         with ThreadPoolExecutor(many, initializer=begin) as pool:
@@ -48,10 +53,9 @@ def side_by_side(tasks: list[Callable]) -> list | None:
         found = None
     finally:
         torch.set_num_threads(threads)
-    if _generators() == generators:
-        return found
-    _set_generators(*generators)
-    return None
+    if found is None:
+        _set_generators(generators)
+    return found
 
 
 def lender() -> "Lender | None":
@@ -95,26 +99,25 @@ def _copy(module: torch.nn.Module) -> torch.nn.Module:
     return deepcopy(module, own)
 
 
-def leaves(loss: torch.Tensor) -> set[torch.Tensor]:
-    """Return the parameters that a loss is differentiated by."""
+def leaves(loss: torch.Tensor) -> set[torch.Tensor | None]:
+    """Return the parameters that a loss is differentiated by, and None."""
     found, seen, ahead = set(), set(), [loss.grad_fn]
     while ahead:
         node = ahead.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        found |= {node.variable} if hasattr(node, "variable") else set()
+        found.add(getattr(node, "variable", None))
         ahead += [before for before, _ in node.next_functions]
     return found
 
 
-def _generators() -> tuple:
-    """Return the states of PyTorch's and NumPy's generators, which all threads share, so that they can be compared."""
-    kind, words, *rest = np.random.get_state()
-    return torch.default_generator.get_state().numpy().tobytes(), (kind, words.tobytes(), *rest)
+def _generators() -> bytes:
+    """Return the states of PyTorch's and NumPy's generators, which all threads share."""
+    return pickle.dumps((torch.get_rng_state().numpy(), np.random.get_state()))
 
 
-def _set_generators(of_torch: bytes, of_numpy: tuple) -> None:
-    torch.default_generator.set_state(torch.frombuffer(bytearray(of_torch), dtype=torch.uint8))
-    kind, words, *rest = of_numpy
-    np.random.set_state((kind, np.frombuffer(words, np.uint32), *rest))
+def _set_generators(states: bytes) -> None:
+    of_torch, of_numpy = pickle.loads(states)
+    torch.set_rng_state(torch.from_numpy(of_torch))
+    np.random.set_state(of_numpy)

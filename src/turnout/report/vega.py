@@ -1,5 +1,7 @@
 """The script that draws charts on a page."""
 
+from importlib.metadata import version
+
 import vl_convert
 
 from turnout.files import default_cache, keep
@@ -7,7 +9,7 @@ from turnout.files import default_cache, keep
 
 def script() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, which takes a second to put together and is kept for the next page."""
-    path = default_cache() / f"vega-{vl_convert.__version__}.js"
+    path = default_cache() / f"vega-{version('vl-convert-python')}.js"
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
