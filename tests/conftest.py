@@ -1,5 +1,6 @@
 """Strict numerics for every test: 64 bits, no implicit promotion of types or ranks."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -19,6 +20,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 settings.register_profile("turnout", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("turnout")
+
+
+def pytest_collection_finish():
+    """Let collections of garbage pass over what was imported, which stays."""
+    gc.freeze()
 
 
 MAPS = Path("/proc/self/maps")
