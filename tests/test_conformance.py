@@ -37,6 +37,7 @@ NODES = [
     *((row, problem, "none") for row in ROWS if "one-step" not in row.name for problem in PROBLEMS),
     *((row, "logistic", faults) for row in (ROWS[0], ROWS[-2], ROWS[-1]) for faults in ("skip", "repeat")),
     *((row, "logistic", faults) for row in ADAPTIVE for faults in ("none", "skip")),
+    *((row, "network", "none") for row in ADAPTIVE),
 ]
 
 

@@ -1,8 +1,8 @@
 """Writing files so that nothing is ever half-written: to a temporary name first, then renamed."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from tempfile import mkstemp
 
 from turnout.errors import UserError
 
@@ -28,18 +28,11 @@ def default_cache() -> Path:
 
 def keep(path: Path, content: bytes) -> None:
     """Write what can be computed again, as others may be doing at the same time; where it cannot be written, nobody minds."""
-    partial = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = mkstemp(dir=path.parent)
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError:
-        if partial is not None:
-            Path(partial).unlink(missing_ok=True)
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    with suppress(UserError, OSError):
+        make_folder(path.parent)
+        write(own, content)
+        os.replace(own, path)
 
 
 def make_folder(folder: Path) -> Path:

@@ -28,6 +28,9 @@ class Oracle(ABC):
     fresh: ClassVar[bool] = False
     """Whether nobody else writes into an array that it has answered with, so that none has to be copied."""
 
+    beside: bool = False
+    """Whether it works beside others, so that JAX has no thread left to call it back from."""
+
     @abstractmethod
     def value(self, x: PyTree, rows: Any) -> float:
         """Return the mean loss over `rows` at x."""
@@ -43,9 +46,6 @@ class Oracle(ABC):
     def accuracy(self, x: PyTree) -> float:
         """Return the share of the rows that x classifies rightly."""
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
-
-    beside: bool = False
-    """Whether it works beside others, so that JAX has no thread left to call it back from."""
 
     @staticmethod
     def side_by_side(tasks: list[Callable]) -> list | None:

@@ -48,7 +48,7 @@ def side_by_side(tasks: list[Callable]) -> list | None:
     try:
         with ThreadPoolExecutor(many, initializer=begin) as pool:
             found = list(pool.map(play, tasks))
-    # Whatever it is comes again, and then in the order of the tasks.
+    # A loss is anybody's code and may fail in any way. What fails in turn too is raised there, by the first task that does.
     except Exception:
         found = None
     finally:

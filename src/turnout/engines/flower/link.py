@@ -45,7 +45,7 @@ from turnout.engines.flower.parts import MALFORMED, fetched, push_parts, slim
 from turnout.errors import UserError
 
 POLL = 0.05
-"""Seconds between two looks for messages."""
+"""Seconds between two looks for the run."""
 
 PATIENCE = 60.0
 """Seconds within which the SuperLink has to hand out a run that was started."""
