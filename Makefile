@@ -22,6 +22,7 @@ test: $(BIN)/turnout
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/pyright
 
 bench: $(BIN)/turnout

@@ -4,9 +4,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from benchmarks.timing import SEED
-from turnout.problem import Population
 from turnout.problems import Logistic
-from turnout.rows import SparseRows
+from turnout.problems.base import Population
+from turnout.problems.row_formats import SparseRows
 
 MU = 1e-3
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 import turnout as t
 from benchmarks.timing import SEED, Line, alternate, seconds
-from turnout.seeds import Seeds
+from turnout.core.seeds import Seeds
 
 COHORT, DRAWS = 100, 20_000
 ROUND = (10**4, 10**6, 10**8)

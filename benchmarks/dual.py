@@ -12,7 +12,7 @@ from benchmarks.rounds import SEEDS, draw_all, per_client
 from benchmarks.timing import SEED, Line, alternate, ratio, seconds
 from turnout.data import ContiguousSplit, load, present
 from turnout.problems import Multinomial
-from turnout.session import Session
+from turnout.runs.session import Session
 
 CLIENTS, COHORT, ROUNDS, MU = 100, 30, 100, 1e-2
 BLOCKS = 5
@@ -63,7 +63,7 @@ def apart(problem: Multinomial) -> float:
 
 def new_session(problem: Multinomial, rounds: int, tolerance: float = TOLERANCE) -> Session:
     """Return a session that writes a trace row before the first round and after each part of the run."""
-    solver = t.own.NewtonCg(steps=STEPS, tolerance=tolerance, products=PRODUCTS, relative=RELATIVE)
+    solver = t.client_solvers.NewtonCg(steps=STEPS, tolerance=tolerance, products=PRODUCTS, relative=RELATIVE)
     return Session(
         t.FedDcd(t.Nice(COHORT), solver), problem, seeds=SEEDS, rounds=rounds, every=max(1, rounds // BLOCKS), metrics=("value",)
     )

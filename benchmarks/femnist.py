@@ -71,8 +71,8 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 def compiled() -> tuple[Callable, Callable]:
     """Return what plays ROUNDS rounds in the compiled engine and what evaluates f."""
     import turnout as t
-    from turnout.seeds import Seeds
-    from turnout.session import Session
+    from turnout.core.seeds import Seeds
+    from turnout.runs.session import Session
 
     def problem(images, labels):
         clients = len(images) // ROWS

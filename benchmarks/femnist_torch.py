@@ -8,10 +8,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnout as t
 from benchmarks.timing import seconds
-from turnout.optimum import Optimum
-from turnout.oracles.torch import TorchOracle, parameters_of
-from turnout.seeds import Seeds
-from turnout.session import Session, scope
+from turnout.core.seeds import Seeds
+from turnout.problems.optimum import Optimum
+from turnout.problems.oracles.torch_module import TorchOracle, parameters_of
+from turnout.runs.session import Session, scope
 
 
 def nodes(images: torch.Tensor, labels: torch.Tensor, network: nn.Module, settings: dict) -> tuple[Callable, Callable]:

@@ -10,8 +10,8 @@ from flwr.serverapp.strategy import FedAvg
 from benchmarks.flower_node import SEEDS, federation, prepared
 from benchmarks.timing import Line, alternate, ratio, seconds
 from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.link import joined
-from turnout.session import Session
+from turnout.engines.flower.server_connection import joined
+from turnout.runs.session import Session
 
 EXCHANGES, ROUNDS = 20, 2
 BARS = {3: 0.3, 10: 1.0}

@@ -12,8 +12,8 @@ from benchmarks.flower_node import SEEDS, Made, federation, prepared
 from benchmarks.memory import peak_bytes
 from benchmarks.timing import Line
 from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.link import Server, joined
-from turnout.session import Session
+from turnout.engines.flower.server_connection import Server, joined
+from turnout.runs.session import Session
 
 WIDTH = 100_000_000
 CLIENTS = (1, 3)

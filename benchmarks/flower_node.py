@@ -12,13 +12,13 @@ from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
 import turnout as t
 from benchmarks.data import equal_clients, unequal_clients
+from turnout.core.seeds import Seeds
 from turnout.engines.flower import keys
-from turnout.engines.flower.desk import Terms, client_app
-from turnout.engines.flower.node import serve
-from turnout.engines.wired import Node
-from turnout.experiment.federation import Federation
-from turnout.seeds import Seeds
-from turnout.session import bind, prepare, scope
+from turnout.engines.flower.client_app import Terms, client_app
+from turnout.engines.flower.node_connection import serve
+from turnout.engines.messaging import Node
+from turnout.federation.local import Federation
+from turnout.runs.session import bind, prepare, scope
 
 SEEDS = Seeds.of(0)
 

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.timing import SEED, Line, alternate, ratio, seconds
-from turnout.index import Index, KVib
+from turnout.samplers.large_scale import Index, KVib
 
 COHORT, THETA = 100, 0.1
 SIZES = (10**4, 10**5, 10**6, 10**7)

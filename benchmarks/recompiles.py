@@ -41,7 +41,7 @@ def measure() -> list[Line]:
 
 def algorithm(gamma: float) -> t.Algorithm:
     """Return SPPM, whose gamma is a leaf."""
-    return t.Sppm(t.Nice(5), t.Bfgs(smoothness=1.0, convexity=0.0), gamma=gamma, inner=3)
+    return t.Sppm(t.Nice(5), t.solvers.Bfgs(smoothness=1.0, convexity=0.0), gamma=gamma, inner=3)
 
 
 def one_run(problem, gamma: float, seed: int) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import turnout as t
 from benchmarks.data import equal_clients
 from benchmarks.timing import SEED, Line, alternate, ratio, seconds
-from turnout.seeds import Seeds
-from turnout.session import Session
+from turnout.core.seeds import Seeds
+from turnout.runs.session import Session
 
 LR, STEPS = 0.1, 5
 REPEATS = 11

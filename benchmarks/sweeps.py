@@ -12,12 +12,12 @@ import jax
 
 import turnout as t
 from benchmarks.timing import Line, alternate, ratio, seconds
-from turnout.api import cells_of
+from turnout.core.seeds import Seeds
 from turnout.data import ContiguousSplit, load, present
-from turnout.optimum import solve
 from turnout.problems import Logistic
-from turnout.seeds import Seeds
-from turnout.session import Session, bind
+from turnout.problems.optimum import solve
+from turnout.runs.api import cells_of
+from turnout.runs.session import Session, bind
 
 CLIENTS, COHORT, ROUNDS, MU = 100, 10, 20, 0.1
 GRID = {"gamma": [0.1, 1.0, 10.0, 100.0, 1000.0], "inner": [1, 2, 3, 4, 5, 6, 8, 10]}
@@ -38,7 +38,7 @@ def measure() -> list[Line]:
 def in_process() -> list[Line]:
     """Compare the loops over rounds of both in one process, after compilation and with it."""
     problem = Logistic.of(load("a6a"), ContiguousSplit(CLIENTS).split(load("a6a")), MU)
-    algorithm, optimum = bind(t.Sppm(t.Nice(COHORT), t.Bfgs(), **MIDDLE), problem), solve(problem)
+    algorithm, optimum = bind(t.Sppm(t.Nice(COHORT), t.solvers.Bfgs(), **MIDDLE), problem), solve(problem)
     cells = cells_of(GRID, SEEDS)
 
     def play(algorithm, seed, cells) -> float:

@@ -8,6 +8,8 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.helpers.typecheck  # noqa: F401 (jaxtyping's hook looks it up as an attribute)
+
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
 

@@ -10,14 +10,14 @@ from jaxtyping import PyTree
 
 from turnout.algorithms import FedDcd, Icgm, Scaffold
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.states import DiskStates
-from turnout.engines.job import Job
-from turnout.engines.wired import FIRST, Wired
+from turnout.engines.flower.state_store import DiskStates
+from turnout.engines.inputs import Job
+from turnout.engines.messaging import FIRST, Wired
 from turnout.experiment.config import read
-from turnout.experiment.folder import build, session_of
-from turnout.experiment.terms import terms_of
-from turnout.session import Session
-from turnout.wire import decode
+from turnout.experiment.run import build, session_of
+from turnout.federation.handshake import terms_of
+from turnout.io.serialization import decode
+from turnout.runs.session import Session
 
 ALGORITHMS = {
     "scaffold": 'kind = "scaffold"\nlr = 0.05\nsteps = 3',

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.drill.cases import Case, differences
 from benchmarks.drill.server import END
-from turnout.experiment.federation import Federation
+from turnout.federation.local import Federation
 
 KINDS = ("node", "server", "superlink")
 DEADLINE = 10.0

@@ -6,13 +6,13 @@ python -m benchmarks.drill.server SUPERLINK AUTHORITY SECRET-FILE FILE.toml OUT 
 import sys
 from pathlib import Path
 
-from turnout.engines.flower.link import Server, joined
+from turnout.engines.flower.server_connection import Server, joined
 from turnout.experiment.config import read
-from turnout.experiment.folder import SUMMARY
-from turnout.experiment.server import met, play
-from turnout.files import write
-from turnout.session import Session
-from turnout.wire import encode
+from turnout.experiment.run import SUMMARY
+from turnout.federation.server import met, play
+from turnout.io.atomic import write
+from turnout.io.serialization import encode
+from turnout.runs.session import Session
 
 END = "end.safetensors"
 """The snapshot of a session that played its last round, in the folder of its run."""

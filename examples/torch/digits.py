@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import turnout as t
-from turnout.oracles.torch import TorchOracle, parameters_of
+from turnout.problems.oracles.torch_module import TorchOracle, parameters_of
 
 images, labels = load_digits(return_X_y=True)
 images, labels = torch.tensor(images / 16, dtype=torch.float32).reshape(-1, 1, 8, 8), torch.tensor(labels)

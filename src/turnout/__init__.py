@@ -1,126 +1,209 @@
 """turnout: federated optimization that counts what communication costs."""
 
-from turnout import optimisers as optimisers
-from turnout import schedules as schedules
-from turnout import solvers as solvers
-from turnout.algorithms import AccFedDcd as AccFedDcd
-from turnout.algorithms import CeLgd as CeLgd
-from turnout.algorithms import FedAvg as FedAvg
-from turnout.algorithms import FedAvgSppm as FedAvgSppm
-from turnout.algorithms import FedDcd as FedDcd
-from turnout.algorithms import FedDyn as FedDyn
-from turnout.algorithms import FedLamb as FedLamb
-from turnout.algorithms import FedOpt as FedOpt
-from turnout.algorithms import FedProx as FedProx
-from turnout.algorithms import FedProxSppm as FedProxSppm
-from turnout.algorithms import FedRed as FedRed
-from turnout.algorithms import FedSpeed as FedSpeed
-from turnout.algorithms import FedVarp as FedVarp
-from turnout.algorithms import Gd as Gd
-from turnout.algorithms import Icgm as Icgm
-from turnout.algorithms import MbGd as MbGd
-from turnout.algorithms import MbLocalGd as MbLocalGd
-from turnout.algorithms import Mime as Mime
-from turnout.algorithms import MimeLite as MimeLite
-from turnout.algorithms import MimeMvr as MimeMvr
-from turnout.algorithms import PointSaga as PointSaga
-from turnout.algorithms import SaberFull as SaberFull
-from turnout.algorithms import SaberPartial as SaberPartial
-from turnout.algorithms import Scaffold as Scaffold
-from turnout.algorithms import ScaffoldSag as ScaffoldSag
-from turnout.algorithms import Sppm as Sppm
-from turnout.api import Sweep as Sweep
-from turnout.api import run as run
-from turnout.api import sweep as sweep
-from turnout.cohort import Cohort as Cohort
-from turnout.errors import UserError as UserError
-from turnout.estimators import Estimator as Estimator
-from turnout.estimators import Exact as Exact
-from turnout.estimators import RgSaga as RgSaga
-from turnout.estimators import RgSvrg as RgSvrg
-from turnout.estimators import Sag as Sag
-from turnout.estimators import Saga as Saga
-from turnout.estimators import Sarah as Sarah
-from turnout.estimators import Storm as Storm
-from turnout.estimators import Svrg as Svrg
-from turnout.estimators import ZeroSarah as ZeroSarah
-from turnout.exchange import Algorithm as Algorithm
-from turnout.exchange import Ask as Ask
-from turnout.exchange import Client as Client
-from turnout.exchange import Done as Done
-from turnout.exchange import Each as Each
-from turnout.exchange import Replies as Replies
-from turnout.exchange import on_client as on_client
-from turnout.faults import Faults as Faults
-from turnout.oracles import NumpyOracle as NumpyOracle
-from turnout.oracles import Oracle as Oracle
-from turnout.prices import Bytes as Bytes
-from turnout.prices import Hierarchical as Hierarchical
-from turnout.prices import Rounds as Rounds
-from turnout.prices import Seconds as Seconds
-from turnout.prices import Selection as Selection
-from turnout.privacy import Privacy as Privacy
-from turnout.problem import Population as Population
-from turnout.problem import Problem as Problem
-from turnout.problems import Chain as Chain
-from turnout.problems import Logistic as Logistic
-from turnout.problems import Multinomial as Multinomial
-from turnout.problems import Network as Network
-from turnout.problems import Neural as Neural
-from turnout.problems import Quadratic as Quadratic
-from turnout.problems import Remote as Remote
-from turnout.problems import Ridge as Ridge
-from turnout.records import record as record
-from turnout.records import static as static
-from turnout.samplers import Afl as Afl
-from turnout.samplers import Available as Available
-from turnout.samplers import Block as Block
-from turnout.samplers import Cube as Cube
-from turnout.samplers import Delegate as Delegate
-from turnout.samplers import DesRaj as DesRaj
-from turnout.samplers import Full as Full
-from turnout.samplers import Importance as Importance
-from turnout.samplers import Independent as Independent
-from turnout.samplers import Nice as Nice
-from turnout.samplers import NonUniform as NonUniform
-from turnout.samplers import Pivotal as Pivotal
-from turnout.samplers import PowerOfChoice as PowerOfChoice
-from turnout.samplers import Sampler as Sampler
-from turnout.samplers import ShuffledNice as ShuffledNice
-from turnout.samplers import ShuffledStratified as ShuffledStratified
-from turnout.samplers import Stratified as Stratified
-from turnout.samplers import Subsets as Subsets
-from turnout.samplers import Systematic as Systematic
-from turnout.samplers import WithReplacement as WithReplacement
-from turnout.samplers.probabilities import AOsmd as AOsmd
-from turnout.samplers.probabilities import Avare as Avare
-from turnout.samplers.probabilities import BySize as BySize
-from turnout.samplers.probabilities import Drift as Drift
-from turnout.samplers.probabilities import KVib as KVib
-from turnout.samplers.probabilities import LastNorm as LastNorm
-from turnout.samplers.probabilities import Mabs as Mabs
-from turnout.samplers.probabilities import Optimal as Optimal
-from turnout.samplers.probabilities import Osmd as Osmd
-from turnout.samplers.probabilities import Probability as Probability
-from turnout.samplers.probabilities import Uniform as Uniform
-from turnout.samplers.probabilities import Vrb as Vrb
-from turnout.saved import load_model as load_model
-from turnout.seeds import Seeds as Seeds
-from turnout.solvers import AcceleratedGradient as AcceleratedGradient
-from turnout.solvers import Aicn as Aicn
-from turnout.solvers import Bfgs as Bfgs
-from turnout.solvers import CohortSolver as CohortSolver
-from turnout.solvers import ConjugateGradient as ConjugateGradient
-from turnout.solvers import Descent as Descent
-from turnout.solvers import GradientDescent as GradientDescent
-from turnout.solvers import Lbfgs as Lbfgs
-from turnout.solvers import LocalGd as LocalGd
-from turnout.solvers import LocalNewton as LocalNewton
-from turnout.solvers import Newton as Newton
-from turnout.solvers import Scaffnew as Scaffnew
-from turnout.solvers import Sketch as Sketch
-from turnout.solvers import own as own
-from turnout.target import Target as Target
-from turnout.trace import Trace as Trace
+from turnout import client_solvers, optimisers, solvers
+from turnout.accounting.prices import Bytes, Hierarchical, Rounds, Seconds, Selection
+from turnout.accounting.target import Target
+from turnout.algorithms import (
+    AccFedDcd,
+    CeLgd,
+    FedAvg,
+    FedAvgSppm,
+    FedDcd,
+    FedDyn,
+    FedLamb,
+    FedOpt,
+    FedProx,
+    FedProxSppm,
+    FedRed,
+    FedSpeed,
+    FedVarp,
+    Gd,
+    Icgm,
+    MbGd,
+    MbLocalGd,
+    Mime,
+    MimeLite,
+    MimeMvr,
+    PointSaga,
+    SaberFull,
+    SaberPartial,
+    Scaffnew,
+    Scaffold,
+    ScaffoldSag,
+    Sppm,
+)
+from turnout.core.algorithm import Algorithm, Ask, on_client
+from turnout.core.client import Client, Done
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.messages import Each
+from turnout.core.records import record, static
+from turnout.core.replies import Replies
+from turnout.core.seeds import Seeds
+from turnout.engines.faults import Faults
+from turnout.estimators import Estimator, Exact, RgSaga, RgSvrg, Sag, Saga, Sarah, Storm, Svrg, ZeroSarah
+from turnout.io.models import load_model
+from turnout.optimisers import schedules
+from turnout.privacy.mechanism import Privacy
+from turnout.problems import Chain, Logistic, Multinomial, Network, Neural, Quadratic, Remote, Ridge
+from turnout.problems.base import Population, Problem
+from turnout.problems.oracles import NumpyOracle, Oracle
+from turnout.runs.api import Sweep, run, sweep
+from turnout.runs.trace import Trace
+from turnout.samplers import (
+    Afl,
+    Available,
+    Block,
+    Cube,
+    Delegate,
+    DesRaj,
+    Full,
+    Importance,
+    Independent,
+    Nice,
+    NonUniform,
+    Pivotal,
+    PowerOfChoice,
+    Sampler,
+    ShuffledNice,
+    ShuffledStratified,
+    Stratified,
+    Subsets,
+    Systematic,
+    WithReplacement,
+)
+from turnout.samplers.probabilities import (
+    AOsmd,
+    Avare,
+    BySize,
+    Drift,
+    KVib,
+    LastNorm,
+    Mabs,
+    Optimal,
+    Osmd,
+    Probability,
+    Uniform,
+    Vrb,
+)
+from turnout.solvers import CohortSolver
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AOsmd",
+    "AccFedDcd",
+    "Afl",
+    "Algorithm",
+    "Ask",
+    "Available",
+    "Avare",
+    "Block",
+    "BySize",
+    "Bytes",
+    "CeLgd",
+    "Chain",
+    "Client",
+    "Cohort",
+    "CohortSolver",
+    "Cube",
+    "Delegate",
+    "DesRaj",
+    "Done",
+    "Drift",
+    "Each",
+    "Estimator",
+    "Exact",
+    "Faults",
+    "FedAvg",
+    "FedAvgSppm",
+    "FedDcd",
+    "FedDyn",
+    "FedLamb",
+    "FedOpt",
+    "FedProx",
+    "FedProxSppm",
+    "FedRed",
+    "FedSpeed",
+    "FedVarp",
+    "Full",
+    "Gd",
+    "Hierarchical",
+    "Icgm",
+    "Importance",
+    "Independent",
+    "KVib",
+    "LastNorm",
+    "Logistic",
+    "Mabs",
+    "MbGd",
+    "MbLocalGd",
+    "Mime",
+    "MimeLite",
+    "MimeMvr",
+    "Multinomial",
+    "Network",
+    "Neural",
+    "Nice",
+    "NonUniform",
+    "NumpyOracle",
+    "Optimal",
+    "Oracle",
+    "Osmd",
+    "Pivotal",
+    "PointSaga",
+    "Population",
+    "PowerOfChoice",
+    "Privacy",
+    "Probability",
+    "Problem",
+    "Quadratic",
+    "Remote",
+    "Replies",
+    "RgSaga",
+    "RgSvrg",
+    "Ridge",
+    "Rounds",
+    "SaberFull",
+    "SaberPartial",
+    "Sag",
+    "Saga",
+    "Sampler",
+    "Sarah",
+    "Scaffnew",
+    "Scaffold",
+    "ScaffoldSag",
+    "Seconds",
+    "Seeds",
+    "Selection",
+    "ShuffledNice",
+    "ShuffledStratified",
+    "Sppm",
+    "Storm",
+    "Stratified",
+    "Subsets",
+    "Svrg",
+    "Sweep",
+    "Systematic",
+    "Target",
+    "Trace",
+    "Uniform",
+    "UserError",
+    "Vrb",
+    "WithReplacement",
+    "ZeroSarah",
+    "client_solvers",
+    "load_model",
+    "on_client",
+    "optimisers",
+    "record",
+    "run",
+    "schedules",
+    "solvers",
+    "static",
+    "sweep",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from turnout.engines.flower import desk, serverapp
-from turnout.errors import UserError
+from turnout.core.errors import UserError
+from turnout.engines.flower import client_app as desk
+from turnout.engines.flower import server_app as serverapp
 from turnout.experiment.config import read
-from turnout.experiment.node import node_of
-from turnout.experiment.server import met, play
-from turnout.experiment.terms import elsewhere, terms_of
+from turnout.federation.handshake import elsewhere, terms_of
+from turnout.federation.node import node_of
+from turnout.federation.server import met, play
 
 
 def client_app(file: Path):

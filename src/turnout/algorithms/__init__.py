@@ -14,8 +14,8 @@ from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
 from turnout.algorithms.mimemvr import MimeMvr as MimeMvr
 from turnout.algorithms.pointsaga import PointSaga as PointSaga
-from turnout.algorithms.proxavg import FedAvgSppm as FedAvgSppm
-from turnout.algorithms.proxavg import FedProxSppm as FedProxSppm
+from turnout.algorithms.prox_average import FedAvgSppm as FedAvgSppm
+from turnout.algorithms.prox_average import FedProxSppm as FedProxSppm
 from turnout.algorithms.saber import SaberFull as SaberFull
 from turnout.algorithms.saber import SaberPartial as SaberPartial
 from turnout.algorithms.scaffnew import Scaffnew as Scaffnew

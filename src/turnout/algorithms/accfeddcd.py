@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.algorithms.dual import DualMethod, check_cohorts, steps_from, strong_convexity
-from turnout.errors import UserError
-from turnout.exchange import Done, on_client
-from turnout.problem import Problem
-from turnout.records import Count, Fraction, Positive, record, static
+from turnout.client_solvers import LocalSolver, Tilt
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Fraction, Positive, record, static
+from turnout.problems.base import Problem
 from turnout.samplers import Full, Nice, Sampler
-from turnout.solvers.own import LocalSolver, Tilt
 
 
 class Momentum(NamedTuple):

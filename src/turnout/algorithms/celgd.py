@@ -2,8 +2,9 @@
 
 from turnout.algorithms.correction import corrected
 from turnout.algorithms.followed import Followed
-from turnout.exchange import Done, on_client
-from turnout.records import Count, Positive, record
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Positive, record
 
 
 @record

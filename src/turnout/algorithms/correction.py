@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout.arithmetic import add, zeros
-from turnout.exchange import Algorithm, Ask, Client, Done, Replies, on_client
-from turnout.records import Count, Positive, record
+from turnout.core.algorithm import Algorithm, Ask, on_client
+from turnout.core.client import Client, Done
+from turnout.core.records import Count, Positive, record
+from turnout.core.replies import Replies
+from turnout.core.tree import add, zeros
 from turnout.samplers import Sampler
 
 

@@ -3,12 +3,13 @@
 import numpy as np
 from jaxtyping import Int
 
-from turnout.arithmetic import add
-from turnout.exchange import Algorithm, Client, Done, on_client
-from turnout.records import Count, Positive, record, static
+from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.client import Client, Done
+from turnout.core.records import Count, Positive, record, static
+from turnout.core.tree import add
+from turnout.local_training import LocalWork
+from turnout.optimisers.schedules import Schedule, scheduled
 from turnout.samplers import Sampler
-from turnout.schedules import Schedule, scheduled
-from turnout.training import LocalWork
 
 
 @record

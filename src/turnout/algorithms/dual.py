@@ -8,14 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from turnout.arithmetic import positive
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.exchange import Algorithm, Ask, Client, Done, Each, Replies, if_any, on_client
-from turnout.problem import Population, Problem
+from turnout.client_solvers.base import own
+from turnout.core.algorithm import Algorithm, Ask, on_client
+from turnout.core.client import Client, Done
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.messages import Each
+from turnout.core.replies import Replies, if_any
+from turnout.core.tree import positive
+from turnout.problems.base import Population, Problem
 from turnout.samplers import Delegate, Full, Sampler
 from turnout.samplers.base import samplers_in
-from turnout.solvers.own.base import own
 
 
 class Server(NamedTuple):

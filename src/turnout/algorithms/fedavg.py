@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from turnout.algorithms.descent import LocalDescent
-from turnout.arithmetic import add
-from turnout.records import record
+from turnout.core.records import record
+from turnout.core.tree import add
 
 
 @record

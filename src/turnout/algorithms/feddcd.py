@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from turnout.algorithms.dual import DualMethod, check_cohorts, steps_from, strong_convexity
-from turnout.exchange import Done, if_any, on_client
-from turnout.records import Count, Positive, record, static
+from turnout.client_solvers import LocalSolver, Tilt
+from turnout.client_solvers.base import own
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Positive, record, static
+from turnout.core.replies import if_any
 from turnout.samplers import Sampler
-from turnout.solvers.own import LocalSolver, Tilt
-from turnout.solvers.own.base import own
 
 
 class Dual(NamedTuple):

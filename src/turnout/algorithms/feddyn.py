@@ -1,8 +1,8 @@
 """FedDyn: federated learning with dynamic regularisation."""
 
 from turnout.algorithms.pointsaga import PointSaga
-from turnout.arithmetic import add
-from turnout.records import record
+from turnout.core.records import record
+from turnout.core.tree import add
 
 
 @record

@@ -5,8 +5,8 @@ from dataclasses import field
 import jax
 
 from turnout.algorithms.fedavg import FedAvg
-from turnout.exchange import on_client
-from turnout.records import NonNegative, record
+from turnout.core.algorithm import on_client
+from turnout.core.records import NonNegative, record
 
 
 @record

@@ -6,9 +6,10 @@ import jax
 
 from turnout.algorithms.icgm import Model, last
 from turnout.algorithms.passes import Gradients, everyone
-from turnout.arithmetic import add
-from turnout.exchange import Done, on_client
-from turnout.records import Fraction, Positive, record
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Fraction, Positive, record
+from turnout.core.tree import add
 from turnout.samplers import Delegate, Sampler
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.algorithms.descent import LocalDescent
-from turnout.arithmetic import add, zeros
-from turnout.exchange import on_client
-from turnout.records import Count, record, static
+from turnout.core.algorithm import on_client
+from turnout.core.records import Count, record, static
+from turnout.core.tree import add, zeros
 
 
 class Server(NamedTuple):

@@ -4,12 +4,13 @@ from dataclasses import field, replace
 
 from turnout.algorithms.icgm import Server
 from turnout.algorithms.passes import everyone
-from turnout.arithmetic import add
-from turnout.errors import UserError
+from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.client import Client, Done
+from turnout.core.errors import UserError
+from turnout.core.records import record
+from turnout.core.tree import add
 from turnout.estimators import Estimator, Storm
 from turnout.estimators.base import Kept, Reach
-from turnout.exchange import Algorithm, Client, Done, on_client
-from turnout.records import record
 from turnout.samplers import Full, Nice, Sampler
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from turnout.algorithms.mbgd import MbGd
 from turnout.algorithms.passes import everyone
-from turnout.records import record
+from turnout.core.records import record
 
 
 @record

@@ -9,15 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from turnout.algorithms.icgm_adaptive import renewed, scale_of, sketch
 from turnout.algorithms.passes import cohort_size
-from turnout.algorithms.regularisation import renewed, scale_of, sketch
-from turnout.arithmetic import add
-from turnout.errors import UserError
+from turnout.client_solvers.base import own
+from turnout.core.algorithm import Algorithm, Ask, on_client
+from turnout.core.client import Client, Done
+from turnout.core.errors import UserError
+from turnout.core.local_methods import norm
+from turnout.core.records import Count, Fraction, Positive, record, static
+from turnout.core.replies import if_any
+from turnout.core.tree import add
 from turnout.estimators.base import Estimate, Estimator, Kept, Reach
-from turnout.exchange import Algorithm, Ask, Client, Done, if_any, norm, on_client
-from turnout.records import Count, Fraction, Positive, record, static
 from turnout.samplers import Delegate, Full, Sampler
-from turnout.solvers.own.base import own
 
 LEAST = 1e-3
 """The least p that is chosen for a user: clients who are all alike would make K infinite."""

@@ -1,10 +1,11 @@
 """Minibatch gradient descent, the minibatch being a cohort."""
 
-from turnout.arithmetic import add
-from turnout.exchange import Algorithm, Done, on_client
-from turnout.records import Count, Positive, record, static
+from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Positive, record, static
+from turnout.core.tree import add
+from turnout.optimisers.schedules import Schedule, scheduled
 from turnout.samplers import Sampler
-from turnout.schedules import Schedule, scheduled
 
 
 @record

@@ -1,8 +1,8 @@
 """Local gradient descent with unbiased weights."""
 
 from turnout.algorithms.descent import LocalDescent
-from turnout.arithmetic import add
-from turnout.records import record
+from turnout.core.records import record
+from turnout.core.tree import add
 
 
 @record

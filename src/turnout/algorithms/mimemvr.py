@@ -7,9 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.algorithms.correction import Corrected, Known
-from turnout.arithmetic import add, zeros
-from turnout.exchange import Done, if_any, on_client
-from turnout.records import Fraction, record
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Fraction, record
+from turnout.core.replies import if_any
+from turnout.core.tree import add, zeros
 
 
 class Server(NamedTuple):

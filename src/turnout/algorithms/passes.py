@@ -2,9 +2,10 @@
 
 import jax
 
-from turnout.errors import UserError
-from turnout.exchange import Algorithm, Done, on_client
-from turnout.problem import Population
+from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.client import Done
+from turnout.core.errors import UserError
+from turnout.problems.base import Population
 from turnout.samplers import Available, Full, Sampler
 
 

@@ -1,11 +1,13 @@
 """Point-SAGA: proximal points of clients who correct their own drift, one vector down and one up."""
 
 from turnout.algorithms.variates import ControlVariates, Server
-from turnout.arithmetic import add
-from turnout.exchange import Done, if_any, on_client
-from turnout.records import Positive, record
+from turnout.client_solvers import LocalSolver, Tilt
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Positive, record
+from turnout.core.replies import if_any
+from turnout.core.tree import add
 from turnout.samplers import Sampler
-from turnout.solvers.own import LocalSolver, Tilt
 
 
 @record

@@ -11,13 +11,14 @@ from jaxtyping import PyTree
 from turnout.algorithms.followed import Followed
 from turnout.algorithms.icgm import Server
 from turnout.algorithms.passes import Gradients, everyone
-from turnout.arithmetic import add, zeros
+from turnout.client_solvers import LocalSolver, Tilt
+from turnout.core.algorithm import Algorithm, Ask, on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Positive, record
+from turnout.core.tree import add, zeros
 from turnout.estimators import Estimator, Sarah
 from turnout.estimators.base import Estimate
-from turnout.exchange import Algorithm, Ask, Done, on_client
-from turnout.records import Count, Positive, record
 from turnout.samplers import Full, Sampler
-from turnout.solvers.own import LocalSolver, Tilt
 
 
 class Shifted(Algorithm):

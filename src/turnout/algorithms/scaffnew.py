@@ -9,9 +9,10 @@ from jaxtyping import PyTree
 
 from turnout.algorithms.dual import DualMethod, steps_from
 from turnout.algorithms.passes import everyone
-from turnout.arithmetic import add, zeros
-from turnout.exchange import Done, on_client
-from turnout.records import Count, Fraction, Positive, record, static
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Fraction, Positive, record, static
+from turnout.core.tree import add, zeros
 from turnout.samplers import Sampler
 
 

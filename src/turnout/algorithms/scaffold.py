@@ -7,9 +7,10 @@ import jax.numpy as jnp
 
 from turnout.algorithms.descent import LocalDescent
 from turnout.algorithms.variates import ControlVariates, Server
-from turnout.arithmetic import add
-from turnout.exchange import Done, on_client
-from turnout.records import Positive, record, static
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Positive, record, static
+from turnout.core.tree import add
 
 
 @record

@@ -5,9 +5,10 @@ from dataclasses import field, replace
 from turnout.algorithms.correction import Corrected, Known
 from turnout.algorithms.passes import everyone
 from turnout.algorithms.variates import Server
-from turnout.arithmetic import add, zeros
-from turnout.exchange import Done, on_client
-from turnout.records import record
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import record
+from turnout.core.tree import add, zeros
 from turnout.samplers import Full, Sampler
 
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from turnout.errors import UserError
-from turnout.exchange import Algorithm
-from turnout.records import Count, NonNegative, Positive, record
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
+from turnout.core.records import Count, NonNegative, Positive, record
+from turnout.optimisers.schedules import Schedule, scheduled
 from turnout.samplers import Sampler
-from turnout.schedules import Schedule, scheduled
 from turnout.solvers import CohortSolver
 from turnout.solvers.base import Asked, Proximal
 from turnout.theory.bounds import tolerance

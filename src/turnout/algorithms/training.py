@@ -1,16 +1,17 @@
-"""Algorithms of local training: rounds of `turnout.training`, each with a cohort of its own."""
+"""Algorithms of local training: rounds of `turnout.local_training`, each with a cohort of its own."""
 
 from dataclasses import field
 from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout import training
-from turnout.exchange import Algorithm, if_any
-from turnout.records import record
+from turnout import local_training as training
+from turnout.core.algorithm import Algorithm
+from turnout.core.records import record
+from turnout.core.replies import if_any
+from turnout.local_training import LocalTraining, Meeting
+from turnout.optimisers.schedules import Schedule, scheduled
 from turnout.samplers import Sampler
-from turnout.schedules import Schedule, scheduled
-from turnout.training import LocalTraining, Meeting
 
 
 class Server(NamedTuple):

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout.arithmetic import zeros
-from turnout.exchange import Algorithm
+from turnout.core.algorithm import Algorithm
+from turnout.core.tree import zeros
 
 
 class Server(NamedTuple):

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 app = typer.Typer(
     name="turnout",

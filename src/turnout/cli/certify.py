@@ -16,8 +16,8 @@ def certify(
     clients: Annotated[int, typer.Option(help="How many nodes there are.", min=1)],
 ) -> None:
     """Make what a federation on several machines needs: certificates, a key for each node, and a secret word."""
-    from turnout.errors import UserError
-    from turnout.files import make_folder
+    from turnout.core.errors import UserError
+    from turnout.io.atomic import make_folder
 
     with needing_flower():
         from turnout.engines.flower.keys import write_all

@@ -19,7 +19,7 @@ def compare(
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.experiment import comparison, config
-    from turnout.report.result import Result
+    from turnout.report.loaded_run import Result
 
     experiments = [config.read(file) for file in files]
     with watching() as watch:

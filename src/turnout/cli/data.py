@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 commands = typer.Typer(help="Known data sets: list them, fetch one.", no_args_is_help=True)
 app.add_typer(commands, name="data")

@@ -21,9 +21,9 @@ def deploy(
     from turnout.experiment import config
 
     with needing_flower():
-        from turnout.engines.flower.link import joined
-        from turnout.experiment.federation import federated
-        from turnout.experiment.server import met, play
+        from turnout.engines.flower.server_connection import joined
+        from turnout.federation.local import federated
+        from turnout.federation.server import met, play
 
     with federated(out / "federation", file, data) as server, joined(server) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline)
@@ -34,7 +34,7 @@ def deploy(
 def finish(post, out: Path) -> None:
     """Show what a run has cost, and which replies were refused."""
     from turnout.cli.tables import show
-    from turnout.report.result import Result
+    from turnout.report.loaded_run import Result
 
     for what, many in post.counts.items():
         if many:

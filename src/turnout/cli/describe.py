@@ -17,11 +17,13 @@ def describe(
     data: Data = None,
 ) -> None:
     """Show what configurations will send, to whom, how often and at what cost, without playing them."""
-    from turnout.experiment import config, description, folder
+    from turnout.experiment import config
+    from turnout.experiment import describe as description
+    from turnout.experiment.run import build
     from turnout.report.plan import calls, markdown, side_by_side
 
     experiments = [config.read(file) for file in files]
-    found = [description.describe(experiment, folder.build(experiment, data).problem) for experiment in experiments]
+    found = [description.describe(experiment, build(experiment, data).problem) for experiment in experiments]
     for grid in [*map(calls, found), side_by_side(found)]:
         if as_markdown:
             typer.echo(markdown(grid))

@@ -23,7 +23,7 @@ def new_federation(
     form: Annotated[Form, typer.Option(help="What clients are written in.")] = Form.torch,
 ) -> None:
     """Write a small project: clients of your own, to train here, over the network, or by flwr run."""
-    from turnout.experiment.scaffolding import new_project
+    from turnout.federation.new_project import new_project
 
     for path in new_project(folder, form.value):
         typer.echo(path)

@@ -21,6 +21,6 @@ def node(
 ) -> None:
     """Be one client of a federation, until stopped."""
     with needing_flower():
-        from turnout.experiment.node import serve_client
+        from turnout.federation.node import serve_client
 
     serve_client(file, client, superlink, authority, key, states, data)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results; it must not hold another run.")]
 Data = Annotated[

@@ -29,7 +29,7 @@ def reproduce(
     data: Data = None,
 ) -> None:
     """Play the runs of a paper's figures and tables again; without a name, list what can be reproduced."""
-    from turnout.errors import UserError
+    from turnout.core.errors import UserError
     from turnout.reproduce.papers import figure_files, kind_of, papers
 
     if paper is None:

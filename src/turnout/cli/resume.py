@@ -18,8 +18,8 @@ def resume(
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.experiment import comparison
-    from turnout.experiment import folder as folders
-    from turnout.report.result import Result
+    from turnout.experiment import run as folders
+    from turnout.report.loaded_run import Result
 
     with watching() as watch:
         if comparison.is_comparison(folder):

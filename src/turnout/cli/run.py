@@ -7,7 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Out, command
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 
 @app.command()
@@ -19,12 +19,13 @@ def run(
     """Play one configuration and write its results to a folder."""
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
-    from turnout.experiment import config, folder
-    from turnout.report.result import Result
+    from turnout.experiment import config
+    from turnout.experiment.run import start
+    from turnout.report.loaded_run import Result
 
     experiment = config.read(file)
     if experiment.sweep:
         raise UserError(f"{file} has a [sweep] table: play it with turnout sweep")
     with watching() as watch:
-        folder.start(experiment, out, data, watch, command())
+        start(experiment, out, data, watch, command())
     show([Result.read(out)], out)

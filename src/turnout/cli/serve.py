@@ -25,9 +25,9 @@ def serve(
     from turnout.experiment import config
 
     with needing_flower():
-        from turnout.engines.flower.link import joined
-        from turnout.experiment.federation import server_at
-        from turnout.experiment.server import met, play
+        from turnout.engines.flower.server_connection import joined
+        from turnout.federation.local import server_at
+        from turnout.federation.server import met, play
 
     with joined(server_at(superlink, keys)) as grid, watching() as watch:
         post, members = met(grid, config.read(file), data, deadline, patience)

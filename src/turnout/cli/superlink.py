@@ -17,6 +17,6 @@ def superlink(
 ) -> None:
     """Keep a federation's messages until they are fetched, until stopped; TLS, node keys and a secret word guard them."""
     with needing_flower():
-        from turnout.experiment.federation import keep_superlink
+        from turnout.federation.local import keep_superlink
 
     raise typer.Exit(keep_superlink(keys, host, port))

@@ -7,7 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Out, command
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 Grid = Annotated[
     list[str] | None,
@@ -29,7 +29,8 @@ def sweep(
 
     from turnout.cli.progress import watching
     from turnout.cli.tables import show_sweep
-    from turnout.experiment import config, folder
+    from turnout.experiment import config
+    from turnout.experiment.run import start
 
     experiment = config.read(file)
     asked = dict(_values(option) for option in [*(grid or []), *([f"seed={seeds}"] if seeds else [])])
@@ -37,7 +38,7 @@ def sweep(
     if not experiment.sweep:
         raise UserError(f"{file} has no [sweep] table: add one, or give --set NAME=V1,V2,...")
     with watching() as watch:
-        folder.start(experiment, out, data, watch, command())
+        start(experiment, out, data, watch, command())
     show_sweep(out)
 
 

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from turnout.report.result import Result
+from turnout.report.format import goal
+from turnout.report.loaded_run import Result
 from turnout.report.table import table
-from turnout.report.words import goal
 
 console = Console()
 

@@ -7,7 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, command
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 Folder = Annotated[
     Path | None, typer.Option("--out", help="Folder for theory.json and a figure; it must hold no run.", show_default=False)
@@ -24,12 +24,13 @@ def theory(
 ) -> None:
     """Show what theory promises: constants, bounds, sampling errors, the sampler and the gamma that it recommends, and, for a
     target on "gradient", what each method of cost-aware client selection costs."""
-    from turnout.experiment import config, folder
-    from turnout.experiment.costs import costs_of
+    from turnout.experiment import config
+    from turnout.experiment.run import build, new_folder
+    from turnout.experiment.selection_theory import costs_of
     from turnout.experiment.theory import advice_for, promise, write_promise
 
     experiment = config.read(file)
-    problem = folder.build(experiment, data).problem
+    problem = build(experiment, data).problem
     advice = advice_for(experiment, problem, memory)
     typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
     if advice.gain > 1:
@@ -38,7 +39,7 @@ def theory(
     if boundless is not None and costless is not None:
         raise boundless
     if out is not None:
-        write_promise(found, costs, folder.new_folder(out), command())
+        write_promise(found, costs, new_folder(out), command())
     typer.echo(f"No bound: {boundless}.") if found is None else show(found)
     typer.echo(f"No costs of client selection: {costless}.") if costs is None else show_costs(costs)
     if out is not None:
@@ -100,7 +101,7 @@ def _orders(price: dict):
     """Table 1 at one price."""
     from rich.table import Table
 
-    from turnout.theory.complexities import TABLE
+    from turnout.theory.selection_complexity import TABLE
 
     title = f"Orders of the costs to |grad f| <= epsilon, {price['price']}"
     shown = Table("method", "price", "queries", "price grows as", title=title, title_justify="left")

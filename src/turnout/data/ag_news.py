@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.columns import hashed
 from turnout.data.dataset import Dataset
 from turnout.data.libsvm import UNREADABLE, open_text, unreadable
-from turnout.errors import UserError
 
 AG_NEWS = {
     "ag_news": "ag_news_train.csv",
@@ -53,7 +53,7 @@ def ag_news(name: str, path: Path) -> Dataset:
 
 def ag_news_minilm(name: str, path: Path) -> Dataset:
     """Read AG News with sentence embeddings by MiniLM as features: see `text.embed`."""
-    from turnout.text.embeddings import embed
+    from turnout.data.text.embeddings import embed
 
     texts, labels = read_ag_news(path)
     return Dataset(name, embed(texts), labels)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
 from turnout.data.libsvm import data_name
-from turnout.errors import UserError
 
 SIDE = 28
 """Height and width of the images of EMNIST and of what was made of it."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from turnout.core.errors import UserError, unknown
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.entries import CATALOGUE as CATALOGUE
 from turnout.data.entries import Entry
 from turnout.data.libsvm import OPENERS, read_libsvm
 from turnout.data.source import Source, places
 from turnout.data.synthetic import synthetic
-from turnout.errors import UserError, unknown
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 TIMEOUT = 60

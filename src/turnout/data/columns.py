@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
+from turnout.core.errors import UserError
 from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
 from turnout.data.libsvm import data_name
-from turnout.errors import UserError
 
 WORDS = 4096
 """Columns that the words of a text are hashed to."""

@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from turnout.errors import UserError, unknown
+from turnout.core.errors import UserError, unknown
 
 
 @dataclass(frozen=True, eq=False)

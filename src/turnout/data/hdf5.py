@@ -3,11 +3,11 @@
 from contextlib import contextmanager
 from pathlib import Path
 
+from turnout.core.errors import UserError
+from turnout.core.records import config
 from turnout.data.arrays import column_of, features_of, ids_of, labels_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, extra, located
-from turnout.errors import UserError
-from turnout.records import config
 
 
 @config

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.splits import Split
-from turnout.errors import UserError
 
 
 def hold_out(split: Split, clients: float, seed: int) -> tuple[Split, Split]:

@@ -1,10 +1,10 @@
 """Reading a data set of Hugging Face's datasets that was saved on disk."""
 
+from turnout.core.errors import UserError
+from turnout.core.records import config
 from turnout.data.columns import dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, extra, located
-from turnout.errors import UserError
-from turnout.records import config
 
 
 @config

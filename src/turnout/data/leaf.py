@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.core.errors import UserError
+from turnout.core.records import config
 from turnout.data.arrays import SIDE, joined, labels_of, numbers_of, pixels_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, located
-from turnout.errors import UserError
-from turnout.records import config
 
 
 @config

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
+from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-from turnout.errors import UserError
 
 OPENERS = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 """How to open each kind of compressed file."""

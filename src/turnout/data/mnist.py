@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
 from turnout.data.libsvm import UNREADABLE, unreadable
 from turnout.data.npz import read_npz
-from turnout.errors import UserError
 
 PARTS = {"mnist": "train", "mnist.t": "t10k"}
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.libsvm import UNREADABLE
-from turnout.errors import UserError
 
 
 def read_npz(path: Path, names: Sequence[str], remedy: str = "copy it again") -> list[np.ndarray]:

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from turnout.core.errors import UserError
+from turnout.core.records import config
 from turnout.data.columns import dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, located
-from turnout.errors import UserError
-from turnout.records import config
 
 
 @config

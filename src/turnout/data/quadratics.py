@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 LEAST, MOST = 1.0, 100.0
 """Between these are the eigenvalues of all A_i."""

@@ -4,8 +4,8 @@ import importlib
 import os
 from pathlib import Path
 
+from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-from turnout.errors import UserError
 
 
 class Source:

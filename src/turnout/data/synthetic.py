@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-from turnout.errors import UserError
 
 WIDTH, CLASSES = 60, 10
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.core.errors import UserError
+from turnout.core.records import config
 from turnout.data.arrays import column_of, joined, labels_of, pixels_of
 from turnout.data.dataset import Dataset
 from turnout.data.hdf5 import opened
 from turnout.data.source import Source, located
-from turnout.errors import UserError
-from turnout.records import config
 
 
 @config

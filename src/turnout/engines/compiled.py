@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from turnout.engines.asking import EngineAsk, finished, strongly_typed
-from turnout.engines.client import JaxClient
-from turnout.engines.job import Job
-from turnout.engines.progress import Progress, begin, first_state, look, play_round
-from turnout.engines.uses import EACH, Watched
-from turnout.errors import UserError
-from turnout.exchange import local_method, opened
-from turnout.ledger import Site
+from turnout.accounting.ledger import Site
+from turnout.core.errors import UserError
+from turnout.core.local_methods import local_method
+from turnout.core.messages import opened
+from turnout.engines.ask import EngineAsk, finished, strongly_typed
+from turnout.engines.inputs import Job
+from turnout.engines.reply_usage import EACH, Watched
+from turnout.engines.state import Progress, begin, first_state, look, play_round
+from turnout.problems.jax_client import JaxClient
 from turnout.samplers.base import Sampler
 
 PLACES = 1024

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.engines.holding import Own
-from turnout.engines.job import Job
-from turnout.engines.progress import Progress, begin
-from turnout.engines.wired import FIRST, Letter, Node, Wired, WiredAsk
-from turnout.oracles.base import Oracle
-from turnout.problem import Problem
+from turnout.engines.client_runner import Own
+from turnout.engines.inputs import Job
+from turnout.engines.messaging import FIRST, Letter, Node, Wired, WiredAsk
+from turnout.engines.state import Progress, begin
+from turnout.problems.base import Problem
+from turnout.problems.oracles.base import Oracle
 
 HERE = b"the same process"
 """In the place of a message's digest: no request comes again once its exchange is over."""

@@ -6,10 +6,11 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 from jaxtyping import Array, Bool, PyTree
 
-from turnout.arithmetic import add
-from turnout.errors import UserError
-from turnout.exchange import Ask, Client, Done, on_client
-from turnout.records import Count, record, static
+from turnout.core.algorithm import Ask, on_client
+from turnout.core.client import Client, Done
+from turnout.core.errors import UserError
+from turnout.core.records import Count, record, static
+from turnout.core.tree import add
 from turnout.samplers import Full, Sampler
 
 

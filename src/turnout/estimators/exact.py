@@ -2,10 +2,11 @@
 
 from jaxtyping import PyTree
 
-from turnout.arithmetic import add, zeros
+from turnout.core.algorithm import Ask
+from turnout.core.records import record
+from turnout.core.replies import if_any
+from turnout.core.tree import add, zeros
 from turnout.estimators.base import Estimate, Estimator, Reach
-from turnout.exchange import Ask, if_any
-from turnout.records import record
 
 
 @record

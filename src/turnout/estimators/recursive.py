@@ -2,12 +2,13 @@
 
 from typing import ClassVar
 
-from turnout.arithmetic import add
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Share, record, static
+from turnout.core.tree import add
 from turnout.estimators.base import Estimate, coin, leant
 from turnout.estimators.saga import Passes, Saga
 from turnout.estimators.svrg import Svrg
-from turnout.exchange import Done, on_client
-from turnout.records import Share, record, static
 
 
 @record

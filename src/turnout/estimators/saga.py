@@ -5,10 +5,11 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from jaxtyping import PyTree
 
-from turnout.arithmetic import add, zeros
+from turnout.core.algorithm import Ask, on_client
+from turnout.core.client import Done
+from turnout.core.records import record, static
+from turnout.core.tree import add, zeros
 from turnout.estimators.base import Estimate, Estimator
-from turnout.exchange import Ask, Done, on_client
-from turnout.records import record, static
 from turnout.samplers import Sampler
 
 Passes = Annotated[int, Ge(0), Le(2)]

@@ -2,11 +2,13 @@
 
 import jax.numpy as jnp
 
-from turnout.arithmetic import add
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Fraction, Share, record
+from turnout.core.replies import if_any
+from turnout.core.tree import add
 from turnout.estimators.base import Estimate, Estimator, coin
 from turnout.estimators.exact import Exact
-from turnout.exchange import Done, if_any, on_client
-from turnout.records import Fraction, Share, record
 
 
 @record

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from jaxtyping import PyTree
 
-from turnout.arithmetic import add, zeros
+from turnout.core.algorithm import Ask
+from turnout.core.records import Fraction, record
+from turnout.core.replies import if_any
+from turnout.core.tree import add, zeros
 from turnout.estimators.base import Estimate, Estimator, Reach, coin
-from turnout.exchange import Ask, if_any
-from turnout.records import Fraction, record
 
 
 class Anchor(NamedTuple):

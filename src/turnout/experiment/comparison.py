@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from turnout.errors import UserError
-from turnout.experiment import folder as folders
+from turnout.core.errors import UserError
+from turnout.experiment import run as folders
 from turnout.experiment.config import Experiment
-from turnout.files import make_folder, write
-from turnout.report.result import Result
+from turnout.io.atomic import make_folder, write
+from turnout.report.loaded_run import Result
 
 RUNS = "runs.json"
 """Lists the folders of a comparison's runs, in their order."""

@@ -11,18 +11,18 @@ from typing import Any, Literal
 import pydantic
 import tomli_w
 
-from turnout.engines.job import Aggregation
-from turnout.errors import UserError, unknown
-from turnout.exchange import Algorithm
+from turnout.accounting.prices import Price, Rounds
+from turnout.accounting.target import Target
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError, unknown
+from turnout.core.records import Count, Index, config
+from turnout.core.seeds import Seeds
+from turnout.engines.faults import Faults
+from turnout.engines.inputs import Aggregation
 from turnout.experiment.problems import DataSpec
 from turnout.experiment.registry import TABLES, kind_of
-from turnout.faults import Faults
-from turnout.prices import Price, Rounds
-from turnout.privacy import Privacy
-from turnout.records import Count, Index, config
-from turnout.seeds import Seeds
-from turnout.session import MEMORY, Precision
-from turnout.target import Target
+from turnout.privacy.mechanism import Privacy
+from turnout.runs.session import MEMORY, Precision
 
 
 @config

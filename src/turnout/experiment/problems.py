@@ -7,13 +7,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from turnout import problems
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Index, NonNegative, Positive, config
 from turnout.data.dataset import Dataset
 from turnout.data.quadratics import quadratics
 from turnout.data.source import Source
 from turnout.data.splits import Split
-from turnout.errors import UserError
-from turnout.problem import Precision, Problem
-from turnout.records import Count, Index, NonNegative, Positive, config
+from turnout.problems.base import Precision, Problem
 
 
 @config

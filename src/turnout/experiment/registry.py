@@ -1,10 +1,11 @@
 """The names that configurations use, and what they stand for."""
 
-from turnout import algorithms, data, estimators, optimisers, prices, samplers, schedules, solvers
+from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
+from turnout.accounting import prices
 from turnout.data import splits
 from turnout.experiment import problems, remote
+from turnout.optimisers import schedules
 from turnout.samplers import probabilities
-from turnout.solvers import own
 
 FIRST_ORDER = {
     "adagrad": optimisers.Adagrad,
@@ -149,15 +150,15 @@ TABLES = {
         "mimelite": solvers.MimeLite,
     },
     "local solver": {
-        "adam": own.Adam,
-        "bfgs": own.Bfgs,
-        "gradient": own.Gradient,
-        "lbfgs": own.Lbfgs,
-        "newton-cg": own.NewtonCg,
-        "per-class": own.PerClass,
-        "sgd": own.Sgd,
-        "stochastic": own.Stochastic,
-        "svrg": own.Svrg,
+        "adam": client_solvers.Adam,
+        "bfgs": client_solvers.Bfgs,
+        "gradient": client_solvers.Gradient,
+        "lbfgs": client_solvers.Lbfgs,
+        "newton-cg": client_solvers.NewtonCg,
+        "per-class": client_solvers.PerClass,
+        "sgd": client_solvers.Sgd,
+        "stochastic": client_solvers.Stochastic,
+        "svrg": client_solvers.Svrg,
     },
     "optimiser": {**FIRST_ORDER, "oasis": optimisers.Oasis},
     "server_optimiser": FIRST_ORDER,

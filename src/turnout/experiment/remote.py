@@ -10,10 +10,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from turnout.core.errors import UserError
+from turnout.core.records import Count, config
 from turnout.data.splits import Split
-from turnout.errors import UserError
 from turnout.problems.remote import Remote, rows_of
-from turnout.records import Count, config
 
 
 @config

@@ -11,9 +11,9 @@ import numpy as np
 
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import kind_of
-from turnout.problem import Problem
+from turnout.problems.base import Problem
+from turnout.runs.trace import Trace
 from turnout.samplers.base import samplers_in
-from turnout.trace import Trace
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
 

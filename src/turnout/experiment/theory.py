@@ -8,23 +8,24 @@ import numpy as np
 
 from turnout.algorithms import FedProxSppm, Sppm
 from turnout.algorithms.dual import DualMethod
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment
-from turnout.experiment.costs import Costs
-from turnout.experiment.dual import decay_of, lower_of
+from turnout.experiment.feddcd_theory import decay_of, lower_of
+from turnout.experiment.selection_theory import Costs
 from turnout.experiment.summary import to_json
-from turnout.files import make_folder, write
-from turnout.problem import Problem
+from turnout.io.atomic import make_folder, write
 from turnout.problems import Chain
+from turnout.problems.at_optimum import at_optimum
+from turnout.problems.base import Problem
+from turnout.runs.session import Session, bind, scope
 from turnout.samplers.base import samplers_in
 from turnout.samplers.shuffled import Shuffled
-from turnout.session import Session, bind, scope
-from turnout.theory.advice import Advice, Memory, advise, expected_size
 from turnout.theory.bounds import averaged_prox, complexity, contraction, neighbourhood, theorem_1, tolerance
-from turnout.theory.constants import DesignConstants, at_optimum, constants_of
-from turnout.theory.dual import LowerBound
-from turnout.theory.floors import sampling_floor
-from turnout.theory.shares import shares
+from turnout.theory.cohort_mean_weights import shares
+from turnout.theory.constants import DesignConstants, constants_of
+from turnout.theory.feddcd import LowerBound
+from turnout.theory.recommend import Advice, Memory, advise, expected_size
+from turnout.theory.sampling_error import sampling_floor
 
 COHORTS = (1, 2, 3, 5, 10)
 """Numbers of cohorts whose sampling error is reported."""

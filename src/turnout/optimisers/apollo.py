@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from turnout.arithmetic import zeros
+from turnout.core.records import Positive, Proper, record
+from turnout.core.tree import zeros
 from turnout.optimisers.base import Optimiser
-from turnout.records import Positive, Proper, record
 
 
 class State(NamedTuple):

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from turnout.arithmetic import positive
-from turnout.errors import UserError
-from turnout.exchange import norm
-from turnout.records import Positive, record
+from turnout.core.errors import UserError
+from turnout.core.local_methods import norm
+from turnout.core.records import Positive, record
+from turnout.core.tree import positive
 
 Curvature = Callable[[Int[Array, ""]], PyTree]
 """Of the number of a step, 0 for the first: z * (H z) for the Hessian H at x and signs z that are random in each step."""

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from turnout.arithmetic import add, zeros
-from turnout.errors import UserError
+from turnout.core.errors import UserError
+from turnout.core.records import Positive, Proper, record, static
+from turnout.core.tree import add, zeros
 from turnout.optimisers.base import Optimiser
-from turnout.records import Positive, Proper, record, static
 
 
 class State(NamedTuple):

@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 
-from turnout.arithmetic import add
+from turnout.core.records import NonNegative, Positive, Proper, record
+from turnout.core.tree import add
 from turnout.optimisers.base import Optimiser
-from turnout.records import NonNegative, Positive, Proper, record
 
 
 @record

@@ -1,12 +1,12 @@
 """Problems to minimise."""
 
 from turnout.problems.chain import Chain as Chain
+from turnout.problems.log_sum import LogSum as LogSum
 from turnout.problems.logistic import Logistic as Logistic
 from turnout.problems.logistic import NonconvexLogistic as NonconvexLogistic
-from turnout.problems.logsum import LogSum as LogSum
 from turnout.problems.multinomial import Multinomial as Multinomial
-from turnout.problems.network import Network as Network
 from turnout.problems.neural import Neural as Neural
 from turnout.problems.quadratic import Quadratic as Quadratic
 from turnout.problems.remote import Remote as Remote
 from turnout.problems.ridge import Ridge as Ridge
+from turnout.problems.two_layer import Network as Network

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from turnout.errors import UserError
-from turnout.problem import Problem
+from turnout.core.errors import UserError
+from turnout.core.records import Count, NonNegative, record, static
+from turnout.problems.base import Problem
 from turnout.problems.linear import federate
-from turnout.records import Count, NonNegative, record, static
 
 
 @record

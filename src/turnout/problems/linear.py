@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import hstack
 
-from turnout.errors import UserError
-from turnout.problem import Population, Problem
-from turnout.rows import compact, plain
+from turnout.core.errors import UserError
+from turnout.problems.base import Population, Problem
+from turnout.problems.row_formats import compact, plain
 
 
 def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) -> dict:

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.errors import unknown
-from turnout.problem import Constants
+from turnout.core.errors import unknown
+from turnout.core.records import record, static
+from turnout.problems.base import Constants
 from turnout.problems.classifier import Classifier, affine, federate_classes
 from turnout.problems.linear import top_eigenvalues
-from turnout.records import record, static
 
 
 @record

@@ -1,4 +1,4 @@
-"""Image classification by the networks of `turnout.models`."""
+"""Image classification by the networks of `turnout.problems.models`."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.errors import UserError, unknown
-from turnout.problem import Precision
+from turnout.core.errors import UserError, unknown
+from turnout.core.records import record, static
+from turnout.problems.base import Precision
 from turnout.problems.classifier import Classifier, federate_classes
-from turnout.records import record, static
 
 PIXEL = 255
 """What a byte is divided by."""
@@ -33,7 +33,7 @@ ROWS = 4096
 
 @record
 class Neural(Classifier):
-    """A `Classifier` with logits(a) = x(a), where the parameters x are a network: see `turnout.models`.
+    """A `Classifier` with logits(a) = x(a), where the parameters x are a network: see `turnout.problems.models`.
 
     Rows are (images [rows, h w channels], labels). Images are numbers, or bytes k that stand for k / 255; `shape` is (h, w,
     channels) and `options` are what `model` takes further.
@@ -121,7 +121,7 @@ def _row_bytes(setting: tuple) -> int:
 def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:
     """Return what makes the network of a name from a key; `UserError` where there is none, or none with such options."""
     # Slow to import.
-    from turnout.models import MODELS
+    from turnout.problems.models import MODELS
 
     if model not in MODELS:
         raise unknown("model", model, MODELS)

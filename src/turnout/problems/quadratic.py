@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from turnout.errors import UserError
-from turnout.problem import Constants, Population, Problem
-from turnout.records import record
+from turnout.core.errors import UserError
+from turnout.core.records import record
+from turnout.problems.base import Constants, Population, Problem
 
 Extremes = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.errors import UserError
-from turnout.oracles.base import Oracle
-from turnout.problem import Population, Problem
-from turnout.records import record, static
+from turnout.core.errors import UserError
+from turnout.core.records import record, static
+from turnout.problems.base import Population, Problem
+from turnout.problems.oracles.base import Oracle
 
 
 @record

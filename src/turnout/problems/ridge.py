@@ -5,9 +5,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.problem import Constants, Problem
+from turnout.core.records import NonNegative, record
+from turnout.problems.base import Constants, Problem
 from turnout.problems.linear import federate, top_eigenvalues
-from turnout.records import NonNegative, record
 
 
 @record

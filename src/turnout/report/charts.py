@@ -4,11 +4,11 @@ import json
 
 import altair as alt
 
-from turnout.prices import Price
-from turnout.report.points import Points, log_ticks, points
-from turnout.report.result import Result, distinct
+from turnout.accounting.prices import Price
+from turnout.report.downsample import Points, log_ticks, points
+from turnout.report.format import METRICS, axis_title, short
+from turnout.report.loaded_run import Result, distinct
 from turnout.report.theme import DASHES, LEGEND_LABEL, LIGHT, config
-from turnout.report.words import METRICS, axis_title, short
 
 LINEAR = tuple(name for name in METRICS if "accuracy" in name or name.endswith("value"))
 """Metrics on a linear axis: an error rate is read as a share, and a loss may be negative."""

@@ -8,17 +8,17 @@ from pathlib import Path
 import jinja2
 import vl_convert
 
-from turnout.errors import UserError
-from turnout.ledger import COUNTERS, EVENTS
-from turnout.prices import Price
+from turnout.accounting.ledger import COUNTERS, EVENTS
+from turnout.accounting.prices import Price
+from turnout.core.errors import UserError
 from turnout.report.charts import curves, entry_width, figure
+from turnout.report.format import formula, goal, human_bytes, number
+from turnout.report.headline import verdict
+from turnout.report.loaded_run import Result, distinct
 from turnout.report.plan import PLAN, Described, Grid, calls, message, side_by_side
-from turnout.report.result import Result, distinct
 from turnout.report.table import main_metric, prices_of, table
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
-from turnout.report.verdict import verdict
-from turnout.report.words import formula, goal, human_bytes, number
 
 SCALE = 2
 """Pixels of a PNG figure for each of its points."""

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pydantic
 
-from turnout.engines.plan import Call, Count, Memory, Plan
-from turnout.engines.uses import ALONE, EACH, SUMS
-from turnout.prices import Price
-from turnout.report.words import amount, human_bytes, number
+from turnout.accounting.prices import Price
+from turnout.engines.cost_estimate.estimate import Call, Count, Memory, Plan
+from turnout.engines.reply_usage import ALONE, EACH, SUMS
+from turnout.report.format import amount, human_bytes, number
 
 PLAN = pydantic.TypeAdapter(Plan)
 """Reads and writes a plan as JSON."""

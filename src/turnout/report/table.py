@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.errors import UserError
-from turnout.prices import Price, Rounds, cost_to_target
-from turnout.report.result import Result, distinct
-from turnout.report.words import METRICS, amount, human_bytes, number
-from turnout.target import Target
+from turnout.accounting.prices import Price, Rounds, cost_to_target
+from turnout.accounting.target import Target
+from turnout.core.errors import UserError
+from turnout.report.format import METRICS, amount, human_bytes, number
+from turnout.report.loaded_run import Result, distinct
 
 EVENTS = ("iterations", "exchanges", "cohorts", "bytes_down", "bytes_up")
 

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import vl_convert
 
-from turnout.files import default_cache, keep
+from turnout.io.atomic import default_cache, keep
 
 
 def script() -> str:

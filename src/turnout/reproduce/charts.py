@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 
 from turnout.report.charts import LOG_LABELS
-from turnout.report.points import log_ticks
+from turnout.report.downsample import log_ticks
 from turnout.report.theme import DASHES, LIGHT
 from turnout.reproduce.page import Panel
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 from turnout.experiment.summary import PACKAGES
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import altair as alt
 import vl_convert
 
-from turnout.files import make_folder, write
+from turnout.io.atomic import make_folder, write
 from turnout.report.page import SCALE, TEMPLATES
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script

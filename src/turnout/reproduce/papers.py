@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from turnout.core.errors import UserError, unknown
 from turnout.data.catalogue import CATALOGUE, present, remedy
-from turnout.errors import UserError, unknown
 from turnout.experiment.config import Reader
 
 PAPERS = Path(__file__).parent / "papers"

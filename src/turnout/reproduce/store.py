@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 import turnout
-from turnout.files import make_folder, write
+from turnout.io.atomic import make_folder, write
 
 Frames = dict[str, pl.DataFrame]
 

@@ -3,14 +3,14 @@
 from turnout.samplers.available import Available as Available
 from turnout.samplers.base import Sampler as Sampler
 from turnout.samplers.block import Block as Block
-from turnout.samplers.choice import Afl as Afl
-from turnout.samplers.choice import PowerOfChoice as PowerOfChoice
 from turnout.samplers.cube import Cube as Cube
 from turnout.samplers.delegate import Delegate as Delegate
 from turnout.samplers.desraj import DesRaj as DesRaj
 from turnout.samplers.full import Full as Full
-from turnout.samplers.gradients import GradientStratified as GradientStratified
+from turnout.samplers.gradient_strata import GradientStratified as GradientStratified
 from turnout.samplers.independent import Independent as Independent
+from turnout.samplers.loss_biased import Afl as Afl
+from turnout.samplers.loss_biased import PowerOfChoice as PowerOfChoice
 from turnout.samplers.nice import Nice as Nice
 from turnout.samplers.nonuniform import Importance as Importance
 from turnout.samplers.nonuniform import NonUniform as NonUniform

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from turnout.errors import UserError
-from turnout.records import Fraction, Share, record
+from turnout.core.errors import UserError
+from turnout.core.records import Fraction, Share, record
 from turnout.samplers.base import Sampler, fractions
 
 WHO_IS_ON = 2**31 - 1

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.problem import Population, Problem
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.problems.base import Population, Problem
 
 
 class Sampler:

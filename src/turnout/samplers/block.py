@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.cohort import Cohort
-from turnout.records import Fraction, record, static
+from turnout.core.cohort import Cohort
+from turnout.core.records import Fraction, record, static
 from turnout.samplers.base import Sampler, probabilities
-from turnout.samplers.partition import partition
+from turnout.samplers.strata import partition
 
 
 @record

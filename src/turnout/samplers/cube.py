@@ -9,12 +9,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from turnout.arithmetic import positive
-from turnout.errors import UserError
-from turnout.records import record, static
+from turnout.core.errors import UserError
+from turnout.core.records import record, static
+from turnout.core.tree import positive
 from turnout.samplers.base import array_of
-from turnout.samplers.fixed import FixedSize, balanced_variance, in_random_order
-from turnout.samplers.partition import partition
+from turnout.samplers.fixed_size import FixedSize, balanced_variance, in_random_order
+from turnout.samplers.strata import partition
 
 
 @record

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.records import Index, record
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import Index, record
 from turnout.samplers.base import Sampler
 
 

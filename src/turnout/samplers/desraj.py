@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arithmetic import positive
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.problem import Population
-from turnout.records import record
-from turnout.samplers.chances import ByChances, one_draw, race
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import record
+from turnout.core.tree import positive
+from turnout.problems.base import Population
+from turnout.samplers.successive import ByChances, one_draw, race
 
 
 @record

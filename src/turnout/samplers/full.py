@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from turnout.cohort import Cohort
-from turnout.records import Count, record, static
+from turnout.core.cohort import Cohort
+from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler, needs_at_most
 
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from turnout.arithmetic import positive
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.records import Count, Fraction, Positive, record, static
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.permutation import permute
+from turnout.core.records import Count, Fraction, Positive, record, static
+from turnout.core.tree import positive
 from turnout.samplers.base import fractions
-from turnout.samplers.permutation import permute
 from turnout.samplers.probabilities import Probability, Uniform
 from turnout.samplers.weighted import Weighted
 

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from turnout.cohort import Cohort
-from turnout.records import Count, record, static
+from turnout.core.cohort import Cohort
+from turnout.core.permutation import permute
+from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler, needs_at_most
-from turnout.samplers.fixed import balanced_variance
-from turnout.samplers.permutation import permute
+from turnout.samplers.fixed_size import balanced_variance
 
 
 @record

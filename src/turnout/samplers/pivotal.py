@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from turnout.arithmetic import positive
-from turnout.records import record
-from turnout.samplers.fixed import FixedSize, in_random_order
+from turnout.core.records import record
+from turnout.core.tree import positive
+from turnout.samplers.fixed_size import FixedSize, in_random_order
 
 
 @record

@@ -5,9 +5,9 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from turnout.cohort import Cohort
-from turnout.records import record
-from turnout.samplers.chances import ByChances, one_draw
+from turnout.core.cohort import Cohort
+from turnout.core.records import record
+from turnout.samplers.successive import ByChances, one_draw
 
 
 @record

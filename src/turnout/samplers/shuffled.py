@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt
 
-from turnout.cohort import Cohort
-from turnout.records import Count, record, static
+from turnout.core.cohort import Cohort
+from turnout.core.permutation import permute
+from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler, needs_at_most
-from turnout.samplers.partition import partition
-from turnout.samplers.permutation import permute
+from turnout.samplers.strata import partition
 
 
 class Shuffled(Sampler):

@@ -5,14 +5,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.problem import Population
-from turnout.records import Count, record, static
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import Count, record, static
+from turnout.problems.base import Population
 from turnout.samplers.base import Sampler
-from turnout.samplers.gradients import GradientStratified
-from turnout.samplers.partition import draw_of_strata, needs_strata, partition
-from turnout.strata import by_labels, by_optimum, by_rows
+from turnout.samplers.clustering import by_labels, by_optimum, by_rows
+from turnout.samplers.gradient_strata import GradientStratified
+from turnout.samplers.strata import draw_of_strata, needs_strata, partition
 
 MAKERS = {"rows": by_rows, "labels": by_labels, "optimal": by_optimum}
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.records import Fraction, Index, record
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import Fraction, Index, record
 from turnout.samplers.base import Sampler, probabilities
 
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from turnout.errors import UserError
-from turnout.records import record
+from turnout.core.errors import UserError
+from turnout.core.records import record
 from turnout.samplers.base import ROUNDING, Sampler, fractions, needs_at_most
 from turnout.samplers.probabilities import Probability, Uniform
 

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from turnout.arithmetic import positive
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.exchange import Ask, Done, Replies, on_client
-from turnout.records import NonNegative, Positive, record
+from turnout.core.algorithm import Ask, on_client
+from turnout.core.client import Done
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import NonNegative, Positive, record
+from turnout.core.replies import Replies
+from turnout.core.tree import positive
 
 
 class Proximal(NamedTuple):

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from turnout.records import Count, record, static
-from turnout.solvers.search import LineSearch
+from turnout.core.records import Count, record, static
+from turnout.solvers.line_search import LineSearch
 
 
 class Inverse(NamedTuple):

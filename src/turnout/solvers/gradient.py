@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from turnout.records import record
+from turnout.core.records import record
 from turnout.solvers.base import Asked, CohortSolver, exchange
 
 

@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from turnout.arithmetic import positive
-from turnout.exchange import Done, on_client
-from turnout.records import Count, Positive, record, static
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Positive, record, static
+from turnout.core.tree import positive
 from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
-from turnout.solvers.search import LineSearch
+from turnout.solvers.line_search import LineSearch
 
 
 @record

@@ -6,10 +6,11 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from turnout.exchange import Done, on_client
-from turnout.records import Count, Positive, record, static
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Count, Positive, record, static
 from turnout.solvers.base import Proximal, exchange
-from turnout.solvers.search import LineSearch, Search
+from turnout.solvers.line_search import LineSearch, Search
 
 SMALL = 1e-24
 """Products with the Hessian stop once the squared residual has fallen by this factor."""

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from turnout.arithmetic import positive
-from turnout.exchange import Done, on_client
-from turnout.records import Fraction, record
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import Fraction, record
+from turnout.core.tree import positive
 from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
 
 

@@ -1,4 +1,4 @@
-"""Cohort solvers of local training: rounds of `turnout.training` with one cohort, each client minimising its part of phi."""
+"""Cohort solvers of local training: each client minimises its part of phi."""
 
 from typing import Any, NamedTuple
 
@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int, PyTree
 
-from turnout import training
-from turnout.arithmetic import positive
-from turnout.exchange import Replies, if_any
-from turnout.records import record
+from turnout import local_training as training
+from turnout.core.records import record
+from turnout.core.replies import Replies, if_any
+from turnout.core.tree import positive
+from turnout.local_training import LocalTraining, Meeting, Objective
 from turnout.solvers.base import Asked, CohortSolver
-from turnout.training import LocalTraining, Meeting, Objective
 
 
 class State(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-from turnout.errors import UserError
-from turnout.problem import Population
+from turnout.core.errors import UserError
+from turnout.problems.base import Population
 from turnout.samplers import (
     Block,
     Full,

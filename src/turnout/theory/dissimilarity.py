@@ -11,11 +11,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from turnout.errors import UserError
-from turnout.problem import Problem
+from turnout.core.errors import UserError
+from turnout.problems.at_optimum import each_client
+from turnout.problems.base import Problem
 from turnout.problems.quadratic import Extremes, Quadratic, extremes
-from turnout.theory.constants import each_client
-from turnout.theory.shares import client_weights
+from turnout.theory.cohort_mean_weights import client_weights
 
 MATRICES = 256 * 2**20
 """Bytes up to which all clients' Hessians are kept, as matrices."""
@@ -154,7 +154,7 @@ def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
 def _stored(problem: Problem):
     """The rows where they are computed with, and how a vector becomes parameters."""
     # The engines stand above the theory, whose bounds algorithms use, so that they are imported late.
-    from turnout.engines.storage import store
+    from turnout.problems.layout import store
 
     return jax.tree.map(jnp.asarray, store(problem)), ravel_pytree(problem.start(jax.random.key(0)))[1]
 

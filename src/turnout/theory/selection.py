@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from turnout.errors import UserError
-from turnout.prices import Selection
-from turnout.records import Count, Positive, config
+from turnout.accounting.prices import Selection
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Positive, config
 from turnout.theory.dissimilarity import Dissimilarity
 
 LARGEST = 1e30

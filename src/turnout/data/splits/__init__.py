@@ -9,6 +9,6 @@ from turnout.data.splits.kmeans import KMeansSplit as KMeansSplit
 from turnout.data.splits.natural import NaturalSplit as NaturalSplit
 from turnout.data.splits.natural import ThinnedSplit as ThinnedSplit
 from turnout.data.splits.partitioner import FlwrSplit as FlwrSplit
+from turnout.data.splits.sizes import LogNormalSplit as LogNormalSplit
+from turnout.data.splits.sizes import PowerSplit as PowerSplit
 from turnout.data.splits.split import Split as Split
-from turnout.data.splits.tails import LogNormalSplit as LogNormalSplit
-from turnout.data.splits.tails import PowerSplit as PowerSplit

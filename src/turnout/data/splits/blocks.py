@@ -4,9 +4,9 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.core.records import Count, Index, config
 from turnout.data.dataset import Dataset
 from turnout.data.splits.split import Split, enough_rows
-from turnout.records import Count, Index, config
 
 
 @config

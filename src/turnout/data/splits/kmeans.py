@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Lt
 
+from turnout.core.errors import UserError
+from turnout.core.records import Count, config
 from turnout.data.dataset import Dataset
 from turnout.data.splits.split import Split, enough_rows
-from turnout.errors import UserError
-from turnout.records import Count, config
 
 
 @config

@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Index, Share, config
 from turnout.data.dataset import Dataset
 from turnout.data.splits.split import Split
-from turnout.errors import UserError
-from turnout.records import Count, Index, Share, config
 
 
 @config

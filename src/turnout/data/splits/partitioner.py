@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from turnout.core.errors import UserError, unknown
+from turnout.core.records import config
 from turnout.data.dataset import Dataset
 from turnout.data.source import extra
 from turnout.data.splits.split import Split
-from turnout.errors import UserError, unknown
-from turnout.records import config
 
 
 @config

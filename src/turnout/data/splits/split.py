@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-from turnout.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)

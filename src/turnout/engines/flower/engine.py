@@ -15,17 +15,17 @@ from flwr.common.logger import log
 from flwr.superlink.grid import HttpGrid
 from jaxtyping import PyTree
 
+from turnout.core.errors import UserError
+from turnout.core.lazy_stack import leave
 from turnout.engines.compiled import CompiledAsk
-from turnout.engines.flower.desk import Terms
-from turnout.engines.flower.letters import enclosed, pack, unpack
-from turnout.engines.flower.link import replies
-from turnout.engines.flower.parts import HALVED
-from turnout.engines.job import Job
-from turnout.engines.progress import Progress, begin
-from turnout.engines.wired import Wired, WiredAsk
-from turnout.errors import UserError
-from turnout.stack import leave
-from turnout.wire import Buffer, decode
+from turnout.engines.flower.chunks import HALVED
+from turnout.engines.flower.client_app import Terms
+from turnout.engines.flower.payload import enclosed, pack, unpack
+from turnout.engines.flower.server_connection import replies
+from turnout.engines.inputs import Job
+from turnout.engines.messaging import Wired, WiredAsk
+from turnout.engines.state import Progress, begin
+from turnout.io.serialization import Buffer, decode
 
 POLL = 0.02
 """Seconds between two looks for replies."""

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 
 AUTHORITY, CERTIFICATE, KEY, SECRET = "ca.crt", "server.pem", "server.key", "secret"
 DAYS = 825

@@ -22,9 +22,9 @@ from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superl
 from flwr.superlink.main import create_app
 from flwr.superlink.servicer.fleet import fleet_handlers
 
-from turnout.engines.flower.link import HEADER
-from turnout.engines.flower.middleware import quick_layers
-from turnout.engines.flower.patience import patient
+from turnout.engines.flower.asgi import quick_layers
+from turnout.engines.flower.long_poll import patient
+from turnout.engines.flower.server_connection import HEADER
 
 OPEN = "/v1/fleet/"
 """The nodes' paths, which Flower guards by their keys."""

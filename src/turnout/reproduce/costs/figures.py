@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from turnout.report.charts import LOG_LABELS
-from turnout.report.points import log_ticks
-from turnout.report.words import number
+from turnout.report.downsample import log_ticks
+from turnout.report.format import number
 from turnout.reproduce.costs.paper import Figure, Line, Paper
 from turnout.reproduce.costs.tables import UNITS, medians, tuned
 from turnout.reproduce.page import Panel

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from turnout.files import write
-from turnout.prices import Hierarchical, Price, Rounds
+from turnout.accounting.prices import Hierarchical, Price, Rounds
+from turnout.io.atomic import write
 from turnout.reproduce.costs import words
 from turnout.reproduce.costs.paper import Paper
 from turnout.reproduce.costs.run import FRESH, Results

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from turnout.accounting.prices import Price, Rounds
+from turnout.core.records import Count, Positive, config
 from turnout.experiment.config import Experiment
-from turnout.prices import Price, Rounds
-from turnout.records import Count, Positive, config
 from turnout.reproduce.papers import PAPERS, figure_files, folder_of, read_tables
 
 

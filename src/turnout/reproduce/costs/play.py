@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from turnout.api import cells_of
+from turnout.accounting.counters import to_ledger
+from turnout.core.seeds import Seeds
 from turnout.data.catalogue import load
 from turnout.data.dataset import Dataset, digest
-from turnout.engines.swept import set_leaves
-from turnout.engines.tally import to_ledger
+from turnout.engines.sweep import set_leaves
 from turnout.experiment.config import Experiment
-from turnout.experiment.folder import grid_of
-from turnout.optimum import Optimum, solve
-from turnout.problem import Problem
+from turnout.experiment.run import grid_of
+from turnout.problems.at_optimum import AtOptimum, at_optimum
+from turnout.problems.base import Problem
+from turnout.problems.optimum import Optimum, solve
 from turnout.reproduce.costs.paper import Family
 from turnout.reproduce.store import Frames
-from turnout.seeds import Seeds
-from turnout.session import Cell, Session
-from turnout.theory.constants import AtOptimum, at_optimum
-from turnout.trace import Trace
+from turnout.runs.api import cells_of
+from turnout.runs.session import Cell, Session
+from turnout.runs.trace import Trace
 
 INNER = "inner"
 """The field K of an algorithm: how many exchanges a round has."""

@@ -11,9 +11,9 @@ from turnout.reproduce.costs.timing import one_by_one
 from turnout.reproduce.outcome import Outcome, provenance, told
 from turnout.reproduce.papers import chosen, resolve
 from turnout.reproduce.store import Watch
+from turnout.runs.session import bind
 from turnout.samplers.base import samplers_in
-from turnout.session import bind
-from turnout.theory.floors import sampling_floor
+from turnout.theory.sampling_error import sampling_floor
 
 FLOORS = (1, 2)
 """Cohorts whose sampling error convergence figures show."""

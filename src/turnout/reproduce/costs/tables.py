@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from turnout.prices import Hierarchical, Price, Rounds
+from turnout.accounting.prices import Hierarchical, Price, Rounds
 from turnout.reproduce.costs.paper import Paper
 
 PRICES: tuple[Price, ...] = (Rounds(), Hierarchical(c1=0.1, c2=1.0), Hierarchical(c1=0.05, c2=1.0))

@@ -4,8 +4,8 @@ import math
 
 import polars as pl
 
-from turnout.prices import Hierarchical, Rounds
-from turnout.report.words import listed, number
+from turnout.accounting.prices import Hierarchical, Rounds
+from turnout.report.format import listed, number
 from turnout.reproduce.costs.paper import Figure
 from turnout.reproduce.costs.run import Results
 from turnout.reproduce.costs.tables import Entry, Row, Tables, reduction

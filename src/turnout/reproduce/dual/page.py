@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.files import write
-from turnout.report.words import count
+from turnout.io.atomic import write
+from turnout.report.format import count
 from turnout.reproduce.dual import words
 from turnout.reproduce.dual.paper import Paper, Setting, Setup
 from turnout.reproduce.dual.run import Plan

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from turnout.core.records import Count, Positive, config
 from turnout.experiment.config import Experiment, Reader
-from turnout.records import Count, Positive, config
 from turnout.reproduce.papers import figure_files, folder_of, read_tables
 
 RATE = "tau/N"

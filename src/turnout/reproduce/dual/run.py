@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.experiment.folder import Built, build
-from turnout.optimum import solve
+from turnout.experiment.run import Built, build
+from turnout.problems.optimum import solve
 from turnout.reproduce.dual.paper import Figure, Paper, Setting
 from turnout.reproduce.dual.play import Task, play
 from turnout.reproduce.parallel import group_by_group, side_by_side

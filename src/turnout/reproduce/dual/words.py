@@ -2,7 +2,7 @@
 
 import math
 
-from turnout.report.words import count, human_bytes, listed
+from turnout.report.format import count, human_bytes, listed
 from turnout.reproduce.dual.paper import Paper, Setting, Setup
 from turnout.reproduce.dual.tables import COSTS, Numbers
 

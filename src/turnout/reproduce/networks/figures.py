@@ -6,8 +6,8 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from turnout.prices import Price, Rounds
-from turnout.report.words import METRICS
+from turnout.accounting.prices import Price, Rounds
+from turnout.report.format import METRICS
 from turnout.reproduce import page
 from turnout.reproduce.charts import banded, client_sizes, compact, compared, log_axis
 from turnout.reproduce.networks.paper import Figure, Panel, Paper

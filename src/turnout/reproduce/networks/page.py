@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from turnout.files import write
+from turnout.io.atomic import write
 from turnout.reproduce.networks import words
 from turnout.reproduce.networks.run import FRESH, Plan
 from turnout.reproduce.networks.tables import Entry, Numbers

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
+from turnout.accounting.prices import Price, Rounds
+from turnout.core.records import Count, Positive, config
 from turnout.experiment.config import Experiment, Reader
-from turnout.prices import Price, Rounds
-from turnout.records import Count, Positive, config
-from turnout.report.words import number
+from turnout.report.format import number
 from turnout.reproduce.papers import figure_files, folder_of, read_tables
 
 SCALES = ("small", "paper")

@@ -2,7 +2,7 @@
 
 import math
 
-from turnout.report.words import listed, number
+from turnout.report.format import listed, number
 from turnout.reproduce.networks.figures import NAMES, priced
 from turnout.reproduce.networks.paper import Claim, Goal, Paper
 from turnout.reproduce.networks.tables import Entry, Numbers

@@ -14,7 +14,7 @@ from turnout.reproduce.charts import client_sizes, colored, compact, dashed, fin
 from turnout.reproduce.sampling import case
 from turnout.reproduce.sampling.paper import Contender, Figure, Panel, Paper
 from turnout.reproduce.sampling.tables import Numbers, fitted
-from turnout.samplers.probabilities.capping import capped
+from turnout.samplers.probabilities.waterfilling import capped
 
 METRICS = {"regret": "cumulative dynamic regret", "variance": "variance of the estimator", "test_value": "test loss"}
 KINDS = ("uniform, with replacement", "optimal, with replacement", "uniform, independent", "optimal, independent")

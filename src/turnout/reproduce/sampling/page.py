@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.files import write
-from turnout.report.words import human_bytes, number
+from turnout.io.atomic import write
+from turnout.report.format import human_bytes, number
 from turnout.reproduce.page import PART, Drawn, write_page
 from turnout.reproduce.sampling import words
 from turnout.reproduce.sampling.paper import Contender, Paper

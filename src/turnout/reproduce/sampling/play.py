@@ -9,15 +9,15 @@ import jax
 import numpy as np
 import polars as pl
 
-from turnout.api import cells_of
-from turnout.engines.tally import to_ledger
-from turnout.experiment.folder import Built
+from turnout.accounting.counters import to_ledger
+from turnout.core.seeds import Seeds
+from turnout.experiment.run import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
+from turnout.runs.api import cells_of
+from turnout.runs.session import Cell, Session
 from turnout.samplers import Independent
 from turnout.samplers.weighted import Weighted
-from turnout.seeds import Seeds
-from turnout.session import Cell, Session
 
 SIZE = "sampler.size"
 COUNTED = ("contacts", "bytes_down", "bytes_up")

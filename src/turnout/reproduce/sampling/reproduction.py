@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from turnout.errors import UserError
+from turnout.core.errors import UserError
 from turnout.reproduce.outcome import Outcome, provenance, told, untimed
 from turnout.reproduce.papers import chosen
 from turnout.reproduce.sampling.paper import Paper

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from turnout.report.words import listed
+from turnout.report.format import listed
 from turnout.reproduce.sampling import case
 from turnout.reproduce.sampling.paper import Contender, Paper
 from turnout.reproduce.sampling.tables import Numbers

@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import polars as pl
 
-from turnout.engines.swept import set_leaves
-from turnout.experiment.folder import Built
+from turnout.core.seeds import Seeds
+from turnout.engines.sweep import set_leaves
+from turnout.experiment.run import Built
 from turnout.reproduce.selection.play import Task, scaled, told
-from turnout.seeds import Seeds
-from turnout.session import Session, scope
+from turnout.runs.session import Session, scope
 from turnout.theory.dissimilarity import along
 
 

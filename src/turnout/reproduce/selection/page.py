@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.files import write
-from turnout.report.words import count, human_bytes
+from turnout.io.atomic import write
+from turnout.report.format import count, human_bytes
 from turnout.reproduce.page import PART, Drawn, write_page
 from turnout.reproduce.selection import words
 from turnout.reproduce.selection.run import Plan

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from turnout.accounting.prices import AtLeastOne
+from turnout.core.records import Count, Positive, config
 from turnout.experiment.config import Experiment, Reader
-from turnout.prices import AtLeastOne
-from turnout.records import Count, Positive, config
 from turnout.reproduce.papers import figure_files, folder_of, read_tables
 
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from turnout.api import cells_of
-from turnout.engines.tally import to_ledger
+from turnout.accounting.counters import to_ledger
+from turnout.core.seeds import Seeds
 from turnout.experiment.config import Experiment
-from turnout.experiment.folder import Built, grid_of
-from turnout.problem import Problem
-from turnout.report.words import number
+from turnout.experiment.run import Built, grid_of
+from turnout.problems.base import Problem
+from turnout.report.format import number
 from turnout.reproduce.selection.paper import Contender
 from turnout.reproduce.store import Frames
-from turnout.seeds import Seeds
-from turnout.session import Cell, Session
-from turnout.trace import Trace
+from turnout.runs.api import cells_of
+from turnout.runs.session import Cell, Session
+from turnout.runs.trace import Trace
 
 EVENTS = ("draws_arbitrary", "draws_random", "draws_delegate", "reasks", "exchanges", "queries_slowest", "bytes_down", "bytes_up")
 """What prices and tables are made of."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from turnout.prices import Selection
+from turnout.accounting.prices import Selection
 from turnout.reproduce.selection.paper import Setup
 
 CELL = ["problem", "contender", "setting"]

@@ -2,8 +2,8 @@
 
 import math
 
-from turnout.prices import Selection
-from turnout.report.words import count, listed, number
+from turnout.accounting.prices import Selection
+from turnout.report.format import count, listed, number
 from turnout.reproduce.selection.paper import Paper, Setup
 from turnout.reproduce.selection.tables import Best, Numbers, exponent
 from turnout.theory.selection import initial_passes

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from turnout.records import Positive, record
+from turnout.core.records import Positive, record
 from turnout.samplers.probabilities.base import Probability
-from turnout.samplers.probabilities.capping import bounded
-from turnout.samplers.probabilities.feedback import estimated, known, latest
+from turnout.samplers.probabilities.scaling import estimated, known, latest
+from turnout.samplers.probabilities.waterfilling import bounded
 
 
 class Observed(NamedTuple):

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from turnout.cohort import Cohort
-from turnout.errors import UserError
-from turnout.problem import Population, Problem
-from turnout.records import record
-from turnout.samplers.probabilities.capping import blended, capped, mixed, normalised
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import record
+from turnout.problems.base import Population, Problem
+from turnout.samplers.probabilities.waterfilling import blended, capped, mixed, normalised
 
 
 @record

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from turnout.arithmetic import positive
-from turnout.errors import UserError
-from turnout.records import Count, Share, record, static
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Share, record, static
+from turnout.core.tree import positive
 from turnout.samplers.probabilities.base import Probability
 
 LOCAL = 0.3

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from turnout.arithmetic import positive
-from turnout.errors import UserError
-from turnout.records import Count, Positive, Share, record
-from turnout.samplers.probabilities.feedback import estimated, known
-from turnout.samplers.probabilities.planned import Planned
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Positive, Share, record
+from turnout.core.tree import positive
+from turnout.samplers.probabilities.horizon import Planned
+from turnout.samplers.probabilities.scaling import estimated, known
 
 
 class Gathered(NamedTuple):

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from turnout.records import Count, Positive, Share, record
-from turnout.samplers.probabilities.capping import blended, normalised
-from turnout.samplers.probabilities.feedback import estimated, finite, known, squares
-from turnout.samplers.probabilities.planned import Planned
+from turnout.core.records import Count, Positive, Share, record
+from turnout.samplers.probabilities.horizon import Planned
+from turnout.samplers.probabilities.scaling import estimated, finite, known, squares
+from turnout.samplers.probabilities.waterfilling import blended, normalised
 
 
 class Weights(NamedTuple):

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from turnout.arithmetic import positive
-from turnout.records import record, static
+from turnout.core.records import record, static
+from turnout.core.tree import positive
 from turnout.samplers.probabilities.base import Probability
 
 

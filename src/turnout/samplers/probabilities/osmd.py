@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from turnout.records import Count, Fraction, Positive, record, static
-from turnout.samplers.probabilities.capping import bounded
-from turnout.samplers.probabilities.feedback import estimated, finite, known, squares
-from turnout.samplers.probabilities.planned import Planned
+from turnout.core.records import Count, Fraction, Positive, record, static
+from turnout.samplers.probabilities.horizon import Planned
+from turnout.samplers.probabilities.scaling import estimated, finite, known, squares
+from turnout.samplers.probabilities.waterfilling import bounded
 
 
 class Descended(NamedTuple):

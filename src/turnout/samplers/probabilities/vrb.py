@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from turnout.records import record
+from turnout.core.records import record
 from turnout.samplers.probabilities.kvib import Leader
 
 

@@ -1,0 +1,1 @@
+"""What a run sent and what that costs: events, counters, prices and targets."""

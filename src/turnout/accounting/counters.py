@@ -1,0 +1,32 @@
+"""Counters inside a compiled program: two 32-bit limbs each, which do not overflow."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Integer, UInt
+
+from turnout.accounting.ledger import COUNTERS, Ledger, Site
+
+Counts = UInt[Array, "sites counters 2"]
+
+
+def no_counts(sites: int) -> Counts:
+    """Return counters [sites, counters, 2] at zero."""
+    return jnp.zeros((sites, len(COUNTERS), 2), "uint32")
+
+
+@partial(jax.jit, static_argnames="site")
+def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]]) -> Counts:
+    """Return `counts` with `events` added at `site`."""
+    more = jnp.stack([jnp.asarray(events.get(name, 0)).astype("uint32") for name in COUNTERS])
+    low = counts[site, :, 0] + more
+    high = counts[site, :, 1] + (low < more).astype("uint32")
+    return counts.at[site].set(jnp.stack([low, high], axis=-1))
+
+
+def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
+    """Read counters [..., sites, counters, 2] into Python integers, or arrays [...] of them."""
+    whole = counts[..., 0].astype(object) + (counts[..., 1].astype(object) << 32)
+    return Ledger(sites, tuple(tuple(whole[..., s, k][()] for k in range(len(COUNTERS))) for s in range(len(sites))))

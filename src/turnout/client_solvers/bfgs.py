@@ -1,0 +1,89 @@
+"""Quasi-Newton methods on one client (optimistix)."""
+
+from abc import abstractmethod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from turnout.client_solvers.base import Found, LocalObjective, LocalSolver
+from turnout.core.records import Count, NonNegative, record
+
+
+@record
+class QuasiNewton(LocalSolver):
+    """Ends at |grad phi(w)| <= `tolerance`, after `steps` points tried, or when rounding hides that phi decreases.
+
+    The line search compares values of phi, whose rounding hides the last half of the digits: a certificate that needs them is
+    missed, where `NewtonCg` would reach it.
+    """
+
+    steps: Count = 1000
+    tolerance: NonNegative = 1e-6
+
+    @abstractmethod
+    def method(self, rounding: float) -> Any:
+        """Return the optimistix solver that stops when neither w nor phi changes by more than `rounding`, relatively."""
+
+    def search(self, phi):
+        # Slow to import.
+        import equinox
+
+        f = _differentiable(phi)
+        shape = jax.ShapeDtypeStruct((), phi.start.dtype)
+        method = self.method(float(jnp.finfo(phi.start.dtype).eps))
+        rest = None, {}
+        # A state holds functions too, which no loop can carry.
+        state = method.init(f, phi.start, *rest, shape, None, frozenset())
+        state, functions = equinox.partition(state, equinox.is_array)
+
+        def ended(w, state):
+            return method.terminate(f, w, *rest, equinox.combine(state, functions), frozenset())[0]
+
+        def unfinished(carry):
+            w, state, steps = carry
+            # The first step learns the gradient at the start, and the library's state is empty before.
+            near = (steps > 0) & phi.reached(w, state.f_info.grad, self.tolerance)
+            return (steps < jnp.asarray(self.steps, "int32")) & ~near & ~ended(w, state)
+
+        def step(carry):
+            w, state, steps = carry
+            w, state, _ = method.step(f, w, *rest, equinox.combine(state, functions), frozenset())
+            return w, equinox.filter(state, equinox.is_array), steps + 1
+
+        w, state, steps = lax.while_loop(unfinished, step, (phi.start, state, jnp.zeros((), "int32")))
+        return Found(w, state.f_info.grad, steps)
+
+
+@record
+class Bfgs(QuasiNewton):
+    """BFGS with Armijo backtracking; it keeps a [d, d] matrix."""
+
+    def method(self, rounding):
+        # Slow to import.
+        import optimistix
+
+        return optimistix.BFGS(rtol=rounding, atol=rounding)
+
+
+@record
+class Lbfgs(QuasiNewton):
+    """BFGS that remembers only the last ten steps, with Armijo backtracking."""
+
+    def method(self, rounding):
+        # Slow to import.
+        import optimistix
+
+        return optimistix.LBFGS(rtol=rounding, atol=rounding)
+
+
+def _differentiable(phi: LocalObjective):
+    """Return phi as optimistix wants it: it differentiates by itself, which a client's oracle does not allow."""
+
+    @jax.custom_vjp
+    def value(w):
+        return phi.value_and_grad(w)[0]
+
+    value.defvjp(phi.value_and_grad, lambda gradient, cotangent: (cotangent * gradient,))
+    return lambda w, _: (value(w), None)

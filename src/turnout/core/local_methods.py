@@ -1,0 +1,84 @@
+"""Local methods by name: the address of a marked method within an algorithm, and the variants that samplers ask for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from turnout.core.algorithm import Algorithm
+from turnout.core.client import Client, Done
+from turnout.core.errors import UserError
+from turnout.core.messages import vector
+from turnout.core.tree import positive
+
+NORM, LOSS, BOTH = "norm()", "loss()", "with_loss()"
+"""The last parts of the addresses of a local method's variants: they reply with the norm of its reply, with the client's loss at
+the parameters that the message carries, or with both its reply and that loss."""
+
+
+def address(algorithm: Algorithm, method: Callable) -> str:
+    """Return where in `algorithm` a local method is: "train", or "solver.gradient" for one of its field `solver`."""
+    owner = getattr(method, "__self__", algorithm)
+    path = next((path for path, part in _parts(algorithm, ()) if part is owner), ())
+    return ".".join([*path, method.__name__])
+
+
+def local_method(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
+    """Return the marked local method, or its variant, at the address `name` of `algorithm`, for parameters shaped like `like`."""
+    *path, last = name.split(".")
+    if last in _VARIANTS:
+        return _VARIANTS[last](local_method(algorithm, ".".join(path), like), like)
+    part = dict(_parts(algorithm, ())).get(tuple(path))
+    method = getattr(part, last, None)
+    if method is None or not getattr(method, "on_client", False):
+        raise UserError(f"{type(algorithm).__name__}.{name} is not a local method: mark it with @on_client")
+    return method
+
+
+def norm(tree: PyTree) -> Float[Array, ""]:
+    """Return the Euclidean norm of all entries of `tree`."""
+    leaves = jax.tree.leaves(tree)
+    # Scaled, so that squares neither vanish nor overflow.
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in leaves]))
+    scale = positive(largest)
+    return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
+
+
+def _norm_of(method: Callable, like: PyTree) -> Callable:
+    """Return the local method that replies with the norm of what `method` replies with, and keeps the client's state."""
+
+    def ask_norm(client: Client, message: PyTree) -> Done:
+        done = method(client, message)
+        return Done(norm(vector(done.reply, like)), queries=done.queries, missed=done.missed)
+
+    return ask_norm
+
+
+def _loss_at(method: Callable, like: PyTree) -> Callable:
+    """Return the local method that replies with f_i at the parameters that a message to `method` carries."""
+    return lambda client, message: Done(client.value(vector(message, like)))
+
+
+def _with_loss(method: Callable, like: PyTree) -> Callable:
+    """Return `method` with f_i at the parameters that its message carries as a second part of the reply."""
+
+    def ask_both(client: Client, message: PyTree) -> Done:
+        done = method(client, message)
+        return done._replace(reply=(done.reply, client.value(vector(message, like))), queries=done.queries + 1)
+
+    return ask_both
+
+
+_VARIANTS = {NORM: _norm_of, LOSS: _loss_at, BOTH: _with_loss}
+
+
+def _parts(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the record `node` and all records that it holds, each with the names of the fields that lead to it."""
+    yield path, node
+    for field in fields(node) if is_dataclass(node) else ():
+        part = getattr(node, field.name)
+        if is_dataclass(part):
+            yield from _parts(part, (*path, field.name))

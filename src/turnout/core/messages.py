@@ -1,0 +1,46 @@
+"""What messages and replies are made of: parts for each client, parts shaped like the parameters, and their bytes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+
+class Each(NamedTuple):
+    """A part of a message that differs from client to client: `values` [m, ...] are stacked over the cohort's m places.
+
+    The local method sees the plain value of its own place.
+    """
+
+    values: PyTree
+
+
+def opened(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyTree]]:
+    """Return what the `Each` parts of `message` hold, and how to write the message of one place from its own share of that."""
+    parts, structure = jax.tree.flatten(message, is_leaf=lambda part: isinstance(part, Each))
+    own = {k: part.values for k, part in enumerate(parts) if isinstance(part, Each)}
+    return own, lambda own: jax.tree.unflatten(structure, [own.get(k, part) for k, part in enumerate(parts)])
+
+
+def vectors(tree: PyTree, like: PyTree) -> list[PyTree]:
+    """Return the parts of `tree` that have the structure and shapes of the parameters `like`."""
+
+    def same(part):
+        if jax.tree.structure(part) != jax.tree.structure(like):
+            return False
+        pairs = zip(jax.tree.leaves(part), jax.tree.leaves(like), strict=True)
+        return all(np.shape(a) == np.shape(b) for a, b in pairs)
+
+    return [part for part in jax.tree.leaves(tree, is_leaf=same) if same(part)]
+
+
+def vector(tree: PyTree, like: PyTree) -> PyTree:
+    """Return the first part of `tree` that is shaped like the parameters `like`, or all of it where none is."""
+    return next(iter(vectors(tree, like)), tree)
+
+
+def payload(tree: PyTree) -> int:
+    """Count the bytes of the arrays in `tree`."""
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

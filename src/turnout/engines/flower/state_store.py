@@ -1,0 +1,46 @@
+"""Private states on a node's disk."""
+
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+
+import jax
+from jaxtyping import PyTree
+
+from turnout.engines.messaging import Version
+from turnout.io.atomic import make_folder, write
+from turnout.io.serialization import decode, encode
+
+
+class DiskStates(MutableMapping):
+    """The states of one client by version, a file each in `folder`; all have the structure of `like`.
+
+    A file is complete once it has its name, so that a node killed at any moment finds the states that it had, or one more.
+    """
+
+    def __init__(self, folder: Path, like: PyTree):
+        self.folder, self.structure = folder, jax.tree.structure(like)
+        make_folder(folder)
+
+    def __getitem__(self, version: Version) -> PyTree:
+        try:
+            leaves, _ = decode(self._path(version).read_bytes(), None)
+        except FileNotFoundError:
+            raise KeyError(version) from None
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def __setitem__(self, version: Version, state: PyTree) -> None:
+        write(self._path(version), encode(jax.tree.leaves(state), None))
+
+    def __delitem__(self, version: Version) -> None:
+        self._path(version).unlink()
+
+    def __iter__(self) -> Iterator[Version]:
+        for path in self.folder.glob("*.state"):
+            round, _, exchange = path.stem.partition("_")
+            yield int(round), int(exchange)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _path(self, version: Version) -> Path:
+        return self.folder / f"{version[0]}_{version[1]}.state"

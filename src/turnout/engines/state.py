@@ -1,0 +1,121 @@
+"""Where a run stands, and the steps that every engine takes from there."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from turnout.accounting.counters import no_counts
+from turnout.accounting.ledger import Site
+from turnout.engines.ask import EngineAsk, State, strongly_typed
+from turnout.engines.inputs import Job
+from turnout.engines.metrics import derive, evaluate, healthy
+from turnout.samplers.base import samplers_in
+from turnout.samplers.diagnostics import Quality, shown, since_row, unjudged
+
+
+class Progress(NamedTuple):
+    """Server, sampler and client states, counters, how good the draws were, rounds played, last good parameters.
+
+    `failed` is the round of divergence, `met` that in which the target was met that ends the run, or -1.
+    """
+
+    server: PyTree
+    samplers: PyTree
+    clients: PyTree
+    counts: Any
+    quality: Quality | None
+    round: Any
+    good: PyTree
+    failed: Any
+    met: Any
+
+    @property
+    def over(self) -> Any:
+        """Whether no further round is to be played."""
+        return (self.failed >= 0) | (self.met >= 0)
+
+
+def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
+    """Return an ask's state before the first round, the clients' stacked [n, ...]."""
+    n, zero = job.population.count, jnp.zeros((), "int32")
+    one = algorithm.client_state(job.start)
+    clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), one)
+    samplers = [sampler.start(job.population) for sampler in samplers_in(algorithm)]
+    quality = unjudged(job.population) if job.judged else None
+    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero, (), ())
+
+
+def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
+    """Return the progress before the first round."""
+    ask = asks(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites), sites)
+    server = ask.start(job.start)
+    first = Progress(
+        server=server,
+        samplers=ask.state.samplers,
+        clients=ask.state.clients,
+        counts=ask.state.counts,
+        quality=ask.state.quality,
+        round=jnp.zeros((), "int32"),
+        good=algorithm.output(server),
+        failed=jnp.full((), -1, "int32"),
+        met=jnp.full((), -1, "int32"),
+    )
+    # The compiled engine is given its progress for good, so that no two parts of it may share memory.
+    return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
+
+
+def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
+    """Play one round."""
+    zero = jnp.zeros((), "int32")
+    state = State(progress.samplers, progress.clients, progress.counts, progress.quality, zero, zero, (), ())
+    ask = asks(job, algorithm, progress.round + 1, state, sites)
+    ask.refresh(algorithm.output(progress.server))
+    server = strongly_typed(algorithm.round(ask, progress.server))
+    states = {name: getattr(ask.state, name) for name in ("samplers", "clients", "counts", "quality")}
+    return progress._replace(server=server, round=progress.round + 1, **states)
+
+
+def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
+    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
+    good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality)
+    x = algorithm.output(progress.server)
+    progress = progress._replace(
+        quality=quality,
+        good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
+        failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
+    )
+    return ended(job, progress, values), row(progress, values)
+
+
+def ended(job: Job, progress: Progress, values: dict) -> Progress:
+    """Return the progress with `met` brought up to date."""
+    if job.stop is None:
+        return progress
+    met = job.stop.met(values[job.stop.metric]) & ~progress.over
+    return progress._replace(met=jnp.where(met, progress.round, progress.met))
+
+
+def judge(
+    job: Job, algorithm, metrics: tuple[str, ...], server: PyTree, quality: Quality | None, measured: dict | None = None
+) -> tuple[Bool[Array, ""], Quality | None, dict]:
+    """Return whether the parameters are good, what is known of the draws from now on, and the metrics' values.
+
+    What was `measured` of f by others is not computed from the rows at hand.
+    """
+    x = algorithm.output(server)
+    if measured is None:
+        values = evaluate(metrics, job.storage, job.optimum, x, job.test, job.held_out)
+    else:
+        values = derive(metrics, measured, job.optimum, x, job.test, job.held_out)
+    if quality is not None:
+        judged = shown(quality, samplers_in(algorithm)[0])
+        values |= {name: judged[name] for name in metrics if name in judged}
+    return healthy(values, x), quality if quality is None else since_row(quality), values
+
+
+def row(progress: Progress, values: dict) -> dict:
+    """Return a trace row."""
+    return {"round": progress.round, "counts": progress.counts, **values}

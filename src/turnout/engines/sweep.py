@@ -1,0 +1,104 @@
+"""A whole sweep as one compiled program: every cell is a run of the compiled engine with its own leaves and seed."""
+
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from turnout.core.errors import UserError, unknown
+from turnout.engines.ask import strongly_typed
+from turnout.engines.compiled import CompiledAsk, advance, discover
+from turnout.engines.inputs import Job
+from turnout.engines.state import Progress, begin
+
+BATCH = 64
+"""Cells computed side by side; on a CPU one after another is as fast, since cells with fewer steps wait for the others."""
+
+
+class Swept:
+    """Plays all cells of a sweep; its progress and tables have the cells as leading axis.
+
+    The first parameters of each are `drawn` by its own seed, or those of the job.
+    """
+
+    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int, cells: list, rows: int, drawn: bool):
+        self.metrics, self.every, self.places = metrics, every, rows
+        algorithms = [set_leaves(algorithm, cell.settings) for cell in cells]
+        kinds = {jax.tree.structure(one) for one in algorithms}
+        if len(kinds) > 1:
+            raise UserError("a sweep changes numbers, not what an algorithm is made of")
+        self.job, self.structure = job, kinds.pop()
+        columns = list(zip(*(jax.tree.leaves(one) for one in algorithms), strict=True))
+        self.swept = tuple(k for k, column in enumerate(columns) if any(leaf is not column[0] for leaf in column))
+        self.leaves = [jnp.stack([jnp.asarray(a) for a in c]) if k in self.swept else c[0] for k, c in enumerate(columns)]
+        seeds = jnp.array([cell.seed for cell in cells])
+        self.seeds = jax.tree.map(lambda _: seeds, job.seeds)
+        problem = job.storage.problem
+        starts = [strongly_typed(problem.start(jax.random.key(cell.seed)) if drawn else job.start) for cell in cells]
+        self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+        self.sites = discover(job, algorithm)
+
+    def begin(self) -> Progress:
+        """Return every cell's state before the first round."""
+        return _begin(self.job, self._cells(), self.leaves, sites=self.sites, **self._static())
+
+    def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
+        """Play on until `rows` more trace rows of every cell are written or the round `limit` is reached."""
+        cells = (*self._cells(), progress)
+        options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
+        progress, table = _advance(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
+        return progress, jax.tree.map(lambda column: np.asarray(column)[:, :rows], table)
+
+    def _cells(self) -> tuple:
+        return [self.leaves[k] for k in self.swept], self.seeds, self.starts
+
+    def _static(self) -> dict:
+        return {"structure": self.structure, "swept": self.swept}
+
+
+def _cell(job: Job, leaves, swept, structure, values, seeds, start):
+    """Return the job and the algorithm of one cell."""
+    mine = dict(zip(swept, values, strict=True))
+    algorithm = jax.tree.unflatten(structure, [mine.get(k, leaf) for k, leaf in enumerate(leaves)])
+    return replace(job, seeds=seeds, start=start), algorithm
+
+
+@partial(jax.jit, static_argnames=("sites", "structure", "swept"))
+def _begin(job: Job, cells, leaves, *, sites, structure, swept) -> Progress:
+    def one(cell):
+        return begin(CompiledAsk, *_cell(job, leaves, swept, structure, *cell), sites)
+
+    return lax.map(one, cells)
+
+
+@partial(jax.jit, static_argnames=("sites", "metrics", "places", "structure", "swept"))
+def _advance(job: Job, cells, leaves, limit, rows, every, *, structure, swept, **options):
+    def one(cell):
+        *cell, progress = cell
+        return advance(*_cell(job, leaves, swept, structure, *cell), progress, limit, rows, every, **options)
+
+    return lax.map(one, cells, batch_size=1 if jax.default_backend() == "cpu" else BATCH)
+
+
+def set_leaves(node, settings: dict[str, float]):
+    """Return the record `node` with the fields named "field" or "part.field" set."""
+    for name, value in settings.items():
+        node = _set(node, name.split("."), value, name)
+    return node
+
+
+def _set(node, path: list[str], value, name: str):
+    known = {f.name: f for f in fields(node)} if is_dataclass(node) else {}
+    if path[0] not in known:
+        raise UserError(f"cannot sweep {name!r}: {unknown('field', path[0], known)}")
+    field = known[path[0]]
+    if len(path) > 1:
+        return replace(node, **{path[0]: _set(getattr(node, path[0]), path[1:], value, name)})
+    if field.metadata.get("static"):
+        raise UserError(f"cannot sweep {name!r} in one program: it fixes a shape, so play one sweep for each of its values")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UserError(f"cannot sweep {name!r}: its values must be numbers, but one is {value!r}")
+    return replace(node, **{path[0]: value})

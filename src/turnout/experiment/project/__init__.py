@@ -1,1 +1,0 @@
-"""What `turnout new-federation` copies."""

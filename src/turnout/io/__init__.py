@@ -1,0 +1,1 @@
+"""Files: atomic writes, serialisation of messages, and models on disk."""

@@ -1,0 +1,66 @@
+"""The derivatives of every client's function at the minimiser of f, in double precision."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from turnout.problems.base import Problem
+from turnout.problems.layout import objective, store
+from turnout.problems.optimum import solve
+
+DENSE = 2000
+"""Parameters up to which the Hessian is kept, as a matrix."""
+
+TOGETHER = 64
+"""Products with the Hessian that are computed at a time."""
+
+MEMORY = 256 * 2**20
+"""Bytes of client data that one computation works on at a time."""
+
+
+class AtOptimum(NamedTuple):
+    """x* as one vector, grad f_i(x*) of every client, and the Hessian of f there, None where it would be too large."""
+
+    x: Float[np.ndarray, " d"]
+    gradients: Float[np.ndarray, "n d"]
+    hessian: Float[np.ndarray, "d d"] | None
+
+
+def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
+    """Compute the derivatives at the minimiser of f: `optimum`, as `optimum.solve` returns it, or else found here."""
+    found = solve(problem) if optimum is None else optimum
+    with jax.enable_x64(True):
+        storage = store(problem)
+        flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), found.x))
+
+        @jax.jit
+        def gradients(storage, x):
+            return each_client(storage, lambda oracle, x: oracle("value_and_grad", unravel(x))[1], x)
+
+        @jax.jit
+        def hessian(storage, x):
+            def gradient(x):
+                return ravel_pytree(objective(storage, "value_and_grad", unravel(x))[1])[0]
+
+            directions = jnp.eye(x.size, dtype=x.dtype)
+            return jax.lax.map(lambda v: jax.jvp(gradient, (x,), (v,))[1], directions, batch_size=min(TOGETHER, x.size))
+
+        matrix = np.asarray(hessian(storage, flat)) if flat.size <= DENSE else None
+        return AtOptimum(np.asarray(flat), np.asarray(gradients(storage, flat)), matrix)
+
+
+def each_client(storage, part: Callable, x: Float[Array, " d"], *own: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Return `part(oracle, x, *v)` of every client, as vectors; v [d] are the client's rows of `own`, x is the same for all."""
+
+    def one(arguments):
+        i, *v = arguments
+        return ravel_pytree(part(storage.oracle(i), x, *v))[0]
+
+    count = storage.problem.clients
+    chunk = max(1, MEMORY // max(storage.bytes_per_client(), 1))
+    return jax.lax.map(one, (jnp.arange(count, dtype="int32"), *own), batch_size=min(chunk, count))

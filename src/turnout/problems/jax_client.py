@@ -1,0 +1,137 @@
+"""The client of a problem written in JAX."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import eval_jaxpr
+from jax.custom_batching import sequential_vmap
+from jax.flatten_util import ravel_pytree
+
+from turnout.core.client import Client
+from turnout.core.permutation import shuffled
+from turnout.problems.base import derivative, in_parts, row_sum
+from turnout.problems.row_formats import take
+
+
+class JaxClient(Client):
+    """A client whose loss is a JAX function: `oracle(order, x, *v)` gives "value", "value_and_grad" or "hvp" of f_i, and
+    `oracle.at(numbers, weights)` such an oracle of some of its `oracle.size` rows.
+
+    A client that is not `active` holds an empty place of a cohort, and makes no passes.
+    """
+
+    def __init__(self, id, key, state, oracle, active=True):
+        self.id, self.key, self.state = id, key, state
+        self._oracle, self._active = oracle, active
+
+    def value(self, x):
+        return self._oracle("value", x)
+
+    def value_and_grad(self, x):
+        return self._oracle("value_and_grad", x)
+
+    def hvp(self, x, v):
+        return self._oracle("hvp", x, v)
+
+    def hessian(self, x):
+        flat, unravel = ravel_pytree(x)
+        return jax.vmap(lambda v: ravel_pytree(self.hvp(x, unravel(v)))[0])(jnp.eye(flat.size, dtype=flat.dtype))
+
+    def batch(self, key, size):
+        numbers = jax.random.randint(key, (size,), 0, self._oracle.size, "int32")
+        return self._of(numbers, jnp.full(size, 1 / size))
+
+    def passes(self, key, count, size, body, carry):
+        rows = self._oracle.size
+        batches = (rows + size - 1) // size
+        count = jnp.where(self._active, jnp.asarray(count).astype("int32"), 0)
+
+        def one_pass(number, carry):
+            order = shuffled(jax.random.fold_in(key, number), rows)
+
+            def step(k, carry):
+                positions = k * size + jnp.arange(size, dtype="int32")
+                share = 1 / jnp.minimum(size, rows - k * size).astype(jnp.result_type(float))
+                weights = jnp.where(positions < rows, share, 0)
+                return body(self._of(order(jnp.minimum(positions, rows - 1)), weights), carry)
+
+            return lax.fori_loop(0, batches, step, carry)
+
+        return one_by_one(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
+
+    def alone(self, f):
+        # An oracle of tiles serves all clients of a cohort at once, and would be wasted on one.
+        if not isinstance(self._oracle, RowsOracle):
+            return f()
+        shapes = jax.eval_shape(f)
+
+        def nothing():
+            return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+        return one_by_one(lambda: lax.cond(self._active, f, nothing))
+
+    def choose(self, number, branches):
+        # In a cohort served at once a switch would copy everybody's rows for each place.
+        if not isinstance(self._oracle, RowsOracle):
+            return super().choose(number, branches)
+        return self.alone(lambda: lax.switch(number, branches))
+
+    def _of(self, numbers, weights):
+        """This client with the weighted sum over the rows `numbers` in the place of f_i."""
+        return JaxClient(self.id, self.key, self.state, self._oracle.at(numbers, weights))
+
+    def loop(self, count, body, carry):
+        return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
+
+    def cond(self, predicate, then, otherwise, carry):
+        return lax.cond(predicate, then, otherwise, carry)
+
+
+class RowsOracle:
+    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b].
+
+    A `batch` stays together where its rows mix; otherwise what is too large is passed over in parts. `problem` is a `Problem`, or
+    what has losses and a regulariser as that has.
+    """
+
+    def __init__(self, problem, rows, weights, size, batch: bool = False):
+        self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
+        self._whole = weights.size <= problem.together or (batch and problem.mixes_rows)
+
+    def __call__(self, order, x, *v):
+        # What lies between rows and losses would else be there for a whole cohort at once.
+        return one_by_one(lambda: self._sum(order, x, *v)) if self._problem.row_bytes else self._sum(order, x, *v)
+
+    def _sum(self, order, x, *v):
+        problem = self._problem
+
+        def part(rows, weights, rest=lambda y: 0.0):
+            return derivative(order, lambda y: row_sum(problem, y, rows, weights) + rest(y))(x, *v)
+
+        if self._whole:
+            return part(self._rows, self._weights, problem.regulariser)
+        rest = derivative(order, problem.regulariser)(x, *v)
+        return jax.tree.map(jnp.add, in_parts(problem, self._rows, self._weights, part), rest)
+
+    def at(self, numbers, weights) -> "RowsOracle":
+        """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
+        return RowsOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+
+
+def serial() -> bool:
+    """Whether what is computed at once takes as long as one after another."""
+    return jax.default_backend() == "cpu"
+
+
+def one_by_one(f: Callable):
+    """Return f(), computed place by place where a cohort is a `vmap` axis, so that nobody goes as many steps as the slowest.
+
+    An accelerator is better off with all places at once.
+    """
+    if not serial():
+        return f()
+    program, shapes = jax.make_jaxpr(f, return_shape=True)()
+    run = sequential_vmap(lambda *inputs: eval_jaxpr(program.jaxpr, inputs))
+    return jax.tree.unflatten(jax.tree.structure(shapes), run(*program.consts))

@@ -1,0 +1,16 @@
+"""Neural networks whose parameters are the network itself: a pytree of arrays that is called with images [b, h, w, channels]."""
+
+from turnout.problems.models.femnist import FemnistCnn as FemnistCnn
+from turnout.problems.models.mcmahan import McMahanCnn as McMahanCnn
+from turnout.problems.models.perceptron import Perceptron as Perceptron
+from turnout.problems.models.residual import Residual as Residual
+from turnout.problems.models.residual import residual_6, resnet_18
+
+MODELS = {
+    "femnist-cnn": FemnistCnn,
+    "mcmahan-cnn": McMahanCnn,
+    "perceptron": Perceptron,
+    "residual-6": residual_6,
+    "resnet-18": resnet_18,
+}
+"""By name, what makes a network for images of a shape (h, w, channels): make(shape, classes, key, **options)."""

@@ -1,0 +1,34 @@
+"""The convolutional network of the paper on federated averaging."""
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from turnout.problems.models.layers import Convolution, at_least, dense, flat, pool
+
+
+class McMahanCnn(eqx.Module):
+    """conv 5x5-32, ReLU, max-pool 2, conv 5x5-64, ReLU, max-pool 2, dense 512, ReLU, dense `classes`; padded to the same size.
+
+    On 28 x 28 pixels and 10 classes it has the 1,663,370 parameters of McMahan et al., 2017, section 3.
+    """
+
+    conv1: Convolution
+    conv2: Convolution
+    dense1: eqx.nn.Linear
+    dense2: eqx.nn.Linear
+
+    def __init__(self, shape: tuple[int, int, int], classes: int, key: PRNGKeyArray):
+        at_least("mcmahan-cnn", shape, 4)
+        height, width, channels = shape
+        keys = jax.random.split(key, 4)
+        self.conv1 = Convolution(channels, 32, 5, keys[0], padding=2)
+        self.conv2 = Convolution(32, 64, 5, keys[1], padding=2)
+        self.dense1 = dense(64 * (height // 4) * (width // 4), 512, keys[2])
+        self.dense2 = dense(512, classes, keys[3])
+
+    def __call__(self, images: Float[Array, "b h w c"]) -> Float[Array, "b classes"]:
+        h = pool(jax.nn.relu(self.conv1(images)))
+        h = pool(jax.nn.relu(self.conv2(h)))
+        h = jax.nn.relu(jax.vmap(self.dense1)(flat(h)))
+        return jax.vmap(self.dense2)(h)

@@ -1,0 +1,247 @@
+"""A loss as a PyTorch module with a DataLoader."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.core.errors import UserError
+from turnout.problems.oracles.base import InTurn, Oracle
+
+try:
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+except ImportError as error:
+    raise UserError(f"TorchOracle needs torch ({error}): pip install 'turnout[torch]'") from None
+
+from turnout.problems.oracles.parallel_torch import FETCHING, Lender, leaves, lender, side_by_side
+
+BFLOAT16 = np.dtype(jnp.bfloat16)
+
+
+class TorchOracle(Oracle):
+    """f_i of a PyTorch `module`: loss(module, batch) is the mean loss over a batch of `loader`'s dataset.
+
+    Parameters are a dictionary of arrays by the names that `module.named_parameters()` gives, less those that want no gradient;
+    these and all buffers stay with the module. Which rows a batch has, and in which order, is told by turnout; the loader gives
+    the dataset, how rows are put together, and how many are passed over at once where all are. Batches go to the module's device.
+    `right(module, batch)` counts, where rows have classes, those classified rightly.
+
+    In local methods the module is in the mode it was given in, and what it draws follows the client's key; metrics are taken in
+    evaluation mode. Its own parameters are the same after each call, so that clients may share a module without buffers.
+    """
+
+    fresh: ClassVar[bool] = True
+
+    side_by_side = staticmethod(side_by_side)
+
+    elsewhere: frozenset = frozenset()
+    """The parameters of the module that a copy was made of, as long as the loss may be reaching for these."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        loader: DataLoader,
+        loss: Callable[[torch.nn.Module, Any], torch.Tensor],
+        right: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None,
+    ):
+        if isinstance(loader.dataset, IterableDataset):
+            raise UserError(
+                "a client's rows are taken by their numbers, but the DataLoader's dataset has none: give a map-style one"
+            )
+        self.module, self.loss, self.right = module, loss, right
+        self.dataset, self.collate = loader.dataset, loader.collate_fn
+        self.size, self.together = len(loader.dataset), loader.batch_size or 1  # type: ignore
+        self.parameters = dict(_trained(module))
+        if self.size < 1:
+            raise UserError("a client has at least one row, but the DataLoader's dataset is empty")
+        if not self.parameters:
+            raise UserError("no parameter of the module wants a gradient, so that there is nothing to train: unfreeze some")
+        self.device = next(iter(self.parameters.values())).device
+
+    def value(self, x, rows):
+        with self._at(x), torch.no_grad():
+            return sum(share * float(self._loss(batch)) for share, batch in self._batches(rows))
+
+    def value_and_grad(self, x, rows):
+        value = 0.0
+        with self._at(x):
+            for share, batch in self._batches(rows):
+                part = share * self._loss(batch)
+                part.backward()
+                value += float(part.detach())
+            return value, {name: _array(_or_zeros(p.grad, p)) for name, p in self.parameters.items()}
+
+    def hvp(self, x, v, rows):
+        names, parameters = zip(*self.parameters.items(), strict=True)
+        along = [_tensor(v[name], p) for name, p in self.parameters.items()]
+        products = [torch.zeros_like(p) for p in parameters]
+        with self._at(x):
+            for share, batch in self._batches(rows):
+                slopes = torch.autograd.grad(share * self._loss(batch), parameters, create_graph=True, allow_unused=True)
+                # Where the loss is linear, or has no such parameter in it, there is nothing to go through.
+                bent = [(slope * part).sum() for slope, part in zip(slopes, along, strict=True) if _differentiable(slope)]
+                found = torch.autograd.grad(sum(bent), parameters, allow_unused=True) if bent else [None] * len(parameters)
+                for product, part in zip(products, found, strict=True):
+                    if part is not None:
+                        product += part
+        return {name: _array(product) for name, product in zip(names, products, strict=True)}
+
+    def accuracy(self, x):
+        if self.right is None:
+            return super().accuracy(x)
+        with self._at(x), torch.no_grad():
+            return sum(float(self.right(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
+
+    def working(self, key):
+        side = lender()
+        return self._alone(key) if side is None else self._beside(side)
+
+    @contextmanager
+    def _beside(self, side: Lender) -> Iterator["TorchOracle"]:
+        with side.lend(self.module) as module:
+            mine = copy(self)
+            mine.module, mine.parameters, mine.beside = module, dict(_trained(module)), True
+            mine.elsewhere = frozenset() if module is self.module else frozenset(self.parameters.values())
+            yield mine
+
+    @contextmanager
+    def _alone(self, key) -> Iterator["TorchOracle"]:
+        seed = int.from_bytes(np.asarray(jax.random.key_data(key)).tobytes(), "little")
+        # PyTorch's manual_seed would seek out all devices, which takes milliseconds.
+        if self.device.type == "cpu":
+            with torch.random.fork_rng([]):
+                torch.default_generator.manual_seed(seed)
+                yield self
+        else:
+            with torch.random.fork_rng([self.device], device_type=self.device.type):
+                torch.manual_seed(seed)
+                yield self
+
+    @contextmanager
+    def measured(self):
+        modes = [(part, part.training) for part in self.module.modules()]
+        self.module.eval()
+        try:
+            yield
+        finally:
+            for part, mode in modes:
+                part.training = mode
+
+    @contextmanager
+    def _at(self, x) -> Iterator[None]:
+        """Let the module's parameters be x inside, in the same memory where types and devices agree."""
+        own = [(p, p.data, p.grad) for p in self.parameters.values()]
+        try:
+            for name, p in self.parameters.items():
+                p.data, p.grad = _fitting(x, name, p), None
+            # Around a whole run autocast would keep what it made of other parameters.
+            torch.clear_autocast_cache()
+            yield
+        except torch.OutOfMemoryError as error:
+            raise UserError(f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones") from error
+        finally:
+            for p, data, gradient in own:
+                p.data, p.grad = data, gradient
+
+    def _loss(self, batch) -> torch.Tensor:
+        try:
+            return self._of_copy(batch) if self.elsewhere else self.loss(self.module, batch)
+        except torch.OutOfMemoryError:
+            raise
+        except (IndexError, ValueError, RuntimeError) as error:
+            why = str(error).partition("\n")[0]
+            raise UserError(f"a PyTorch client's loss fails ({why}): let what the module puts out fit the labels") from error
+
+    def _of_copy(self, batch) -> torch.Tensor:
+        """Return the loss, and see once that it is of the copy alone."""
+        with torch.enable_grad():
+            loss = self.loss(self.module, batch)
+        if leaves(loss) & self.elsewhere:
+            raise InTurn
+        self.elsewhere = frozenset()
+        return loss if torch.is_grad_enabled() else loss.detach()
+
+    def _batches(self, rows) -> Iterator[tuple[float, Any]]:
+        """Yield the rows in batches of the loader's size, each with its share of them."""
+        numbers = np.arange(self.size)[rows]
+        for start in range(0, numbers.size, self.together):
+            mine = numbers[start : start + self.together]
+            with FETCHING:
+                batch = self._batch(mine)
+            yield mine.size / numbers.size, moved(batch, self.device)
+
+    def _batch(self, numbers: np.ndarray) -> Any:
+        """Return the rows `numbers` as the loader would put them together."""
+        if type(self.dataset) is TensorDataset and self.collate is default_collate:
+            places = torch.from_numpy(numbers)
+            return [tensor[places] for tensor in self.dataset.tensors]
+        many = getattr(self.dataset, "__getitems__", None)
+        if many is not None:
+            return self.collate(many(numbers.tolist()))
+        return self.collate([self.dataset[k] for k in numbers.tolist()])
+
+
+def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
+    """Return copies of a module's parameters as `TorchOracle` names them; `UserError` where one is NaN or infinite."""
+    for name, parameter in _trained(module):
+        if not torch.isfinite(parameter).all():
+            raise UserError(f"parameter {name} of the module is NaN or infinite: initialise it, or load other weights")
+    return {name: _array(parameter).copy() for name, parameter in _trained(module)}
+
+
+def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
+    """Write parameters that a run has found into a module."""
+    with torch.no_grad():
+        for name, parameter in _trained(module):
+            parameter.copy_(_fitting(x, name, parameter))
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """Return the tensors of a batch, in whatever lists and dictionaries they are, on `device`."""
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {name: moved(part, device) for name, part in batch.items()}
+    if isinstance(batch, list | tuple):
+        parts = [moved(part, device) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
+
+
+def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+
+
+def _fitting(x: dict[str, Any], name: str, parameter: torch.Tensor) -> torch.Tensor:
+    """Return the part `name` of x as a tensor to take the place of `parameter`."""
+    if name not in x or np.shape(x[name]) != parameter.shape:
+        found = f"of shape {np.shape(x[name])}" if name in x else "missing"
+        wanted = f"parameter {name} of shape {(*parameter.shape,)}"
+        raise UserError(f"the module has a {wanted}, which is {found} in the run's: start with parameters_of(module)")
+    return _tensor(x[name], parameter)
+
+
+def _tensor(array: Any, like: torch.Tensor) -> torch.Tensor:
+    array = np.asarray(array)
+    # NumPy's own interchange has no bfloat16.
+    bits = array.view(np.uint16) if array.dtype == BFLOAT16 else array
+    tensor = torch.from_dlpack(bits)
+    return (tensor.view(torch.bfloat16) if bits is not array else tensor).to(like.device, like.dtype)
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    return tensor.view(torch.uint16).numpy().view(BFLOAT16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def _differentiable(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.requires_grad
+
+
+def _or_zeros(tensor: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(like) if tensor is None else tensor

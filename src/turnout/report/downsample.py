@@ -1,0 +1,125 @@
+"""The points of a figure: what is drawn of each trace, and what is left out and why."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.accounting.prices import Price
+from turnout.report.loaded_run import Result
+
+PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
+"""A line has at most PER_LINE points, and fewer where many lines would have more than IN_ALL, but always AT_LEAST."""
+
+
+LARGEST = 1e250
+"""What is larger counts as infinite and what is smaller than its inverse as zero: an axis needs some room at its ends."""
+
+ROOM = 100
+"""How far below a run's least value its lower bound is drawn."""
+
+TICKS = 8
+"""The most powers of ten that a log axis names."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price), and the bounds that theory gives.
+
+    `floors` are the sampling errors of one cohort, with whose they are; `notes` say what is not drawn, and what is theory.
+    """
+
+    rows: list[dict]
+    floors: list[dict]
+    notes: list[str]
+
+    def heights(self) -> list[float]:
+        """Return all that must find room on the upright axis."""
+        return [row[key] for row in (*self.rows, *self.floors) for key in ("metric", "bound", "lower", "floor") if key in row]
+
+
+def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
+    """Return what to draw of `metric`; a log axis shows only what is above zero."""
+    limit = max(AT_LEAST, min(PER_LINE, IN_ALL // len(results)))
+    rows, hidden, thinned = [], 0, False
+    for result in results:
+        values = np.asarray(result.values(metric), float)
+        shown = (np.abs(values) < LARGEST) & (values > 1 / LARGEST if log else True)
+        kept = np.flatnonzero(shown)
+        hidden += len(values) - len(kept)
+        thinned |= len(kept) > limit
+        rows += _rows(result, metric, values, prices, thin(kept, limit, result.hit))
+    notes = []
+    if hidden:
+        which = "zero, negative or not finite, which a log axis cannot show" if log else "not finite"
+        notes.append(f"left out: {hidden:,} {'value' if hidden == 1 else 'values'} {which}")
+    if thinned:
+        notes.append(f"drawn: at most {limit:,} evaluations of each run, evenly spaced")
+    if any("bound" in row for row in rows):
+        notes.append("thin dashes: the theorem’s bound on the mean over seeds, for exact proximal steps")
+    if any("lower" in row for row in rows):
+        notes.append("thin dots: the least that any method leaves, in the mean over seeds (Theorem 7.1 of FedDCD)")
+    return Points(rows, _floors(results) if metric == "distance" else [], notes)
+
+
+def thin(kept: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
+    """Return at most `limit` >= 3 of the row numbers `kept`: the first, the last, `hit` and others evenly spaced."""
+    if len(kept) <= limit:
+        return kept
+    chosen = kept[np.linspace(0, len(kept) - 1, limit - 1).round().astype(int)]
+    return np.union1d(chosen, kept[kept == hit]) if hit is not None else chosen
+
+
+def log_ticks(values: list[float]) -> list[float] | None:
+    """Return round numbers within the range of the positive `values`; None where the range is too narrow for two."""
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    if last - first >= 2:
+        step = math.ceil((last - first + 1) / TICKS)
+        return [10.0**k for k in range(first, last + 1) if k % step == 0]
+    ticks = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    return ticks if len(ticks) >= 2 else None
+
+
+def _floors(results: list[Result]) -> list[dict]:
+    """Return the different sampling errors of one cohort; those of some runs only, with their labels."""
+    known: dict[float, list[str]] = {}
+    for result in results:
+        if result.floor and result.floor > 1 / LARGEST:
+            known.setdefault(_compact(result.floor), []).append(result.label)
+    whose = {floor: "" if len(labels) == len(results) else f": {', '.join(labels)}" for floor, labels in known.items()}
+    return [{"floor": floor, "text": f"sampling error of one cohort{labels}"} for floor, labels in whose.items()]
+
+
+def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], chosen: np.ndarray) -> list[dict]:
+    rounds = result.trace["round"].to_numpy()[chosen]
+    costs = [np.asarray(price.cost(result.trace), float)[chosen] for price in prices]
+    hit = result.hit if result.target and result.target.metric == metric else None
+    bound = result.bound if metric == "distance" else None
+    lower = _lower(result, metric, rounds, values[chosen])
+    return [
+        {
+            "label": result.label,
+            "round": int(rounds[j]),
+            "metric": _compact(values[row]),
+            "hit": bool(row == hit),
+            **{f"cost{k}": _compact(cost[j]) for k, cost in enumerate(costs)},
+            **({} if bound is None else {"bound": _compact(bound[row])}),
+            **({"lower": _compact(lower[j])} if lower[j] > 0 else {}),
+        }
+        for j, row in enumerate(chosen)
+    ]
+
+
+def _lower(result: Result, metric: str, rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the lower bound after `rounds`, and 0 where there is none or it would stretch the axis far below `values`."""
+    if result.lower is None or metric not in ("distance", "gap") or not values.size:
+        return np.zeros(len(rounds))
+    lower = result.lower.at(rounds, metric)
+    return np.where(lower >= values.min() / ROOM, lower, 0)
+
+
+def _compact(value: float) -> float:
+    """Keep seven significant digits, which is more than a screen shows, so that pages stay small."""
+    return float(f"{value:.7g}")

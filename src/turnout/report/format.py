@@ -1,0 +1,85 @@
+"""How a report writes numbers, units, metrics and prices."""
+
+import math
+
+from turnout.accounting.prices import Bytes, Price, Seconds
+from turnout.accounting.target import Target
+
+METRICS = {
+    "gap": "gap f(x) − f(x*)",
+    "distance": "squared distance ‖x − x*‖²",
+    "gradient": "squared gradient norm ‖∇f(x)‖²",
+    "accuracy": "error rate, 1 − accuracy",
+    "value": "loss f(x)",
+    "test_value": "mean loss of the test rows",
+    "test_accuracy": "test error rate, 1 − accuracy",
+    "held_out_value": "mean loss of held-out clients' rows",
+    "held_out_accuracy": "error rate of held-out clients, 1 − accuracy",
+    **{
+        f"{prefix}accuracy_{percent}": f"error rate of {whose}, 1 − {percent} % quantile of accuracy"
+        for prefix, whose in (("", "clients"), ("held_out_", "held-out clients"))
+        for percent in (10, 50, 90)
+    },
+    "variance": "variance of the sampled estimate",
+    "regret": "dynamic regret of the sampler",
+    "static_regret": "static regret of the sampler",
+}
+"""What each metric is called in a figure; the first one that all results have is shown where there is no target."""
+
+
+def short(metric: str) -> str:
+    """Name a metric in a sentence."""
+    words = {"accuracy": "error rate", "test_accuracy": "test error rate", "test_value": "test loss"}
+    further = {"held_out_accuracy": "held-out error rate", "held_out_value": "held-out loss"}
+    return (words | further).get(metric, metric)
+
+
+def goal(target: Target) -> str:
+    """Write a target, such as "distance < 0.005"."""
+    return f"{short(target.metric)} < {target.below:g}"
+
+
+def number(value: float) -> str:
+    """Write a number with at most four significant digits below 1,000 and none behind the point above."""
+    if not math.isfinite(value):
+        return str(value)
+    if abs(value) >= 1e15:
+        return f"{value:.3e}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def count(value: float | None) -> str:
+    """Write a median count: infinity is one that was not reached, NaN or None one that was not played."""
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if math.isfinite(value) else "not reached"
+
+
+def human_bytes(count: float) -> str:
+    """Write a number of bytes in decimal units: 1 kB is 1,000 bytes."""
+    for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= size:
+            return f"{count / size:.3g} {unit}" if abs(count) < 999.5 * size else f"{count / size:,.0f} {unit}"
+    return f"{count:,.0f} B"
+
+
+def amount(price: Price, cost: float) -> str:
+    """Write a cost in the unit of its price."""
+    if isinstance(price, Bytes):
+        return human_bytes(cost)
+    return f"{number(cost)} s" if isinstance(price, Seconds) else number(cost)
+
+
+def formula(price: Price) -> str:
+    """Return what a price charges, from its docstring."""
+    return " ".join((type(price).__doc__ or "").split("\n\n")[0].split())
+
+
+def axis_title(price: Price) -> list[str]:
+    """Return the lines of the title of a cost axis, the unit in the last one."""
+    return [f"cumulative cost: {price.label}", f"unit: {price.unit}"]
+
+
+def listed(names: list[str]) -> str:
+    """Join names with commas and a final "and"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,146 @@
+"""The results of a run, as its folder or its trace holds them."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pydantic
+
+from turnout.accounting.ledger import EVENTS
+from turnout.accounting.prices import Price
+from turnout.accounting.target import Target, smaller_better
+from turnout.core.errors import UserError
+from turnout.theory.feddcd import LowerBound
+
+PRICES = pydantic.TypeAdapter(list[Price])
+TARGET = pydantic.TypeAdapter(Target)
+LOWER = pydantic.TypeAdapter(LowerBound)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: its summary, its trace [rows: metrics and cumulative events] and its configuration where there is one."""
+
+    label: str
+    summary: dict
+    trace: pl.DataFrame
+    config: str | None = None
+
+    @classmethod
+    def read(cls, folder: Path | str, label: str | None = None) -> "Result":
+        """Read the run in `folder`, labelled by its name unless `label` is given."""
+        folder = Path(folder)
+        summary = _summary(folder)
+        config = folder / "config.toml"
+        try:
+            text = config.read_text(encoding="utf-8") if config.exists() else None
+        except (OSError, UnicodeDecodeError):
+            raise UserError(f"{config}: cannot be read as UTF-8 text: restore it or remove it") from None
+        result = cls(label or str(summary.get("name") or folder.name), summary, _trace(folder), text)
+        result.check(folder)
+        return result
+
+    @property
+    def prices(self) -> list[Price]:
+        """The prices that the run was configured with."""
+        return PRICES.validate_python(self.summary.get("prices") or [])
+
+    @property
+    def target(self) -> Target | None:
+        """What the run was to reach."""
+        target = self.summary.get("target")
+        return target and TARGET.validate_python({"metric": target.get("metric"), "below": target.get("below")})
+
+    @property
+    def hit(self) -> int | None:
+        """The number of the first trace row that meets the target; None if there is none."""
+        return self.target.first_hit(self.trace) if self.target else None
+
+    @property
+    def bound(self) -> np.ndarray | None:
+        """The theorem's bound on E|x_t - x*|^2, for each trace row; None where there is none."""
+        theory = self.summary.get("theory") or {}
+        if "bound" not in theory:
+            return None
+        rate, start, neighbourhood = (float(theory["bound"][name]) for name in ("rate", "start", "neighbourhood"))
+        return rate ** self.trace["round"].to_numpy().astype(float) * start + neighbourhood
+
+    @property
+    def lower(self) -> LowerBound | None:
+        """What no method falls below; None where that is not known."""
+        lower = (self.summary.get("theory") or {}).get("lower")
+        return lower and LOWER.validate_python(lower)
+
+    @property
+    def floor(self) -> float | None:
+        """E|x - x*|^2 of one cohort solved exactly; None where it is not known."""
+        floor = (self.summary.get("theory") or {}).get("floors", {}).get("1")
+        return None if floor is None else float(floor)
+
+    def values(self, metric: str) -> np.ndarray:
+        """Return the metric of each trace row, smaller being better: for an accuracy it is the error rate."""
+        if metric not in self.trace.columns:
+            raise UserError(f"{self.label} has no metric {metric!r}: run it again with that metric, or choose another")
+        return smaller_better(metric, self.trace[metric].to_numpy())
+
+    def check(self, folder: Path) -> None:
+        """Raise `UserError` where the summary and the trace do not fit together."""
+        try:
+            target, _ = self.target, (self.prices, self.bound, self.floor, self.lower)
+        except (pydantic.ValidationError, AttributeError, KeyError, TypeError, ValueError):
+            raise UserError(f"{folder / 'summary.json'}: its prices, target or theory are not valid: run again") from None
+        needed = ["round", *EVENTS, *([target.metric] if target else [])]
+        for name in needed:
+            if name not in self.trace.columns or not self.trace.schema[name].is_numeric():
+                raise UserError(f"{folder / 'trace.parquet'}: column {name!r} is missing or not numeric: run again")
+
+
+def distinct(results: list[Result]) -> list[Result]:
+    """Return the results with labels that differ: the second "a" becomes "a (2)"."""
+    seen: Counter = Counter()
+    taken = {result.label for result in results}
+    found = []
+    for result in results:
+        seen[result.label] += 1
+        label = result.label
+        if seen[label] > 1:
+            while (label := f"{result.label} ({seen[result.label]})") in taken:
+                seen[result.label] += 1
+            taken.add(label)
+        found.append(replace(result, label=label))
+    return found
+
+
+def _summary(folder: Path) -> dict:
+    path = folder / "summary.json"
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = f"turnout resume {folder} finishes it" if (folder / "config.toml").exists() else "give the folder of a run"
+        raise UserError(f"{folder} holds no finished run: there is no summary.json, {hint}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: cannot be read ({_reason(error)}): restore it or run again") from None
+    if not isinstance(summary, dict):
+        raise UserError(f"{path}: must hold one JSON object, but holds a {type(summary).__name__}: run again")
+    return summary
+
+
+def _trace(folder: Path) -> pl.DataFrame:
+    path = folder / "trace.parquet"
+    try:
+        trace = pl.read_parquet(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{folder} holds no trace.parquet: give the folder of a finished run") from None
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise UserError(f"{path}: cannot be read ({_reason(error)}): restore it or run again") from None
+    if trace.is_empty():
+        raise UserError(f"{path}: holds no rows: run again")
+    return trace
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of what went wrong."""
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,111 @@
+"""What a run leaves behind: one row for each evaluated round."""
+
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from jaxtyping import PyTree
+
+from turnout.accounting.counters import to_ledger
+from turnout.accounting.ledger import EVENTS, Ledger, Site
+from turnout.accounting.prices import Price, Rounds, cost_to_target
+from turnout.accounting.target import Target
+from turnout.engines.metrics import NAMES
+from turnout.io.atomic import write
+from turnout.io.models import encode_model
+
+if TYPE_CHECKING:
+    from turnout.report.loaded_run import Result
+
+
+@dataclass
+class Trace:
+    """The rows of one run so far, and its parameters `x` after the last of them.
+
+    It ended before its last round where it `diverged`, or `met` the target that was to end it, in that round. `columns` holds
+    "round", "counts" [rows, sites, counters, 2] and one array for each metric.
+    """
+
+    sites: tuple[Site, ...]
+    label: str = "run"
+    target: Target | None = None
+    x: PyTree = None
+    diverged: int | None = None
+    met: int | None = None
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
+
+    def extend(self, table: dict[str, np.ndarray]) -> None:
+        """Append rows, which takes as long as there are new ones, on average."""
+        self.columns = {name: self._extended(name, column) for name, column in table.items()}
+
+    def _extended(self, name: str, column: np.ndarray) -> np.ndarray:
+        old = self.columns.get(name, column[:0])
+        rows = len(old) + len(column)
+        room = self._room.get(name)
+        if room is None or old.base is not room or len(room) < rows:
+            room = self._room[name] = np.empty((2 * rows, *column.shape[1:]), column.dtype)
+            room[: len(old)] = old
+        room[len(old) : rows] = column
+        return room[:rows]
+
+    def __len__(self) -> int:
+        return len(self.columns["round"]) if self.columns else 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the run ended before its last round."""
+        return self.diverged is not None or self.met is not None
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was counted at each call site up to the last row."""
+        return to_ledger(self.sites, self.columns["counts"][-1])
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the last row."""
+        return {name: float(column[-1]) for name, column in self._metric_columns().items()}
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Round, metrics and cumulative events, one row for each evaluated round."""
+        totals = to_ledger(self.sites, self.columns["counts"]).totals()
+        events = {name: _integers(np.broadcast_to(totals[name], len(self)).tolist()) for name in EVENTS}
+        rounds = pl.Series(self.columns["round"].astype(np.int64))
+        return pl.DataFrame({"round": rounds, **self._metric_columns(), **events})
+
+    def cost(self, price: Price | None = None) -> float | None:
+        """Return what the target cost under `price` (default: exchanges); None if it was not reached."""
+        hit = self.target.first_hit(self.columns) if self.target else None
+        return cost_to_target(price or Rounds(), self.frame, hit)
+
+    def result(self) -> "Result":
+        """Return what reports show of this run: its frame, and a summary with the target and the ledger."""
+        from turnout.report.loaded_run import Result
+
+        target = {"metric": self.target.metric, "below": self.target.below} if self.target else None
+        ledger = {"totals": self.ledger.totals(), "sites": self.ledger.rows()}
+        return Result(self.label, {"name": self.label, "target": target, "ledger": ledger}, self.frame)
+
+    def save_model(self, path: Path | str, **facts) -> None:
+        """Write the parameters to the file `path`, by name in the format safetensors; `facts` are metadata beside the round."""
+        write(Path(path), encode_model(self.x, {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}))
+
+    def chart(self, *prices: Price, metric: str | None = None):
+        """Return an Altair chart of a metric against cost, which shows itself in a notebook."""
+        from turnout.report.charts import curves
+
+        metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
+        return curves([self.result()], metric, list(prices) or [Rounds()])
+
+    def _metric_columns(self) -> dict[str, np.ndarray]:
+        return {name: self.columns[name].astype(float) for name in NAMES if name in self.columns}
+
+
+def _integers(values: list[int]) -> pl.Series:
+    """Return counts as 64-bit integers, or as floats where they have outgrown those."""
+    return pl.Series(values, dtype=pl.Int64 if max(values, default=0) < 2**63 else pl.Float64)

@@ -1,0 +1,85 @@
+"""One-exchange quasi-Newton steps in a metric sketched from the first cohort."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float
+
+from turnout.core.algorithm import on_client
+from turnout.core.client import Done
+from turnout.core.records import NonNegative, Positive, record
+from turnout.core.replies import Replies
+from turnout.core.tree import positive
+from turnout.solvers.base import Asked, CohortSolver, exchange
+
+
+class Sketched(NamedTuple):
+    y: Float[Array, " d"]
+    metric: Float[Array, "d d"]
+    known: Bool[Array, ""]
+
+
+@record
+class Sketch(CohortSolver):
+    """y <- y - (B + I / gamma)^-1 grad phi(y), B = theta I + scale sum_{i in S} w_i kappa_i u_i u_i^T of the first cohort S.
+
+    u_i = grad l_i(x_0) / |grad l_i(x_0)| and kappa_i = u_i . grad^2 l_i(x_0) u_i, l_i = f_i - (mu / 2) |.|^2, so that the very
+    first exchange brings the curvature along each client's gradient for one more scalar; theta = mu + floor (L - mu). B is kept
+    for the whole run. `scale` stands for the curvature's decrease between x_0 and x*.
+    """
+
+    floor: Positive = 0.01
+    scale: NonNegative = 0.7
+
+    needs_hessian = True
+
+    def memory(self, x):
+        convexity, smoothness = jnp.asarray(self.convexity), jnp.asarray(self.smoothness)
+        theta = convexity + self.floor * (smoothness - convexity)
+        return theta * jnp.eye(x.size, dtype=x.dtype), jnp.asarray(False)
+
+    def start(self, phi, memory):
+        return Sketched(phi.centre, *memory)
+
+    def step(self, ask, phi, state):
+        known = state.known
+        replies = exchange(ask, phi, self.gradient_and_curvature, (phi.unravel(state.y), ~known))
+        gradient, _ = replies.average()
+        metric = jax.lax.cond(known, lambda: state.metric, lambda: state.metric + self.scale * self._sketch(replies, state.y))
+        gradient = phi.gradient(state.y, gradient)
+        y = state.y - jnp.linalg.solve(metric + phi.convexity * jnp.eye(state.y.size, dtype=state.y.dtype), gradient)
+        return Asked(Sketched(y, metric, known | jnp.any(replies.answered)), state.y, gradient)
+
+    def solution(self, state):
+        return state.y
+
+    def keep(self, state):
+        return state.metric, state.known
+
+    def _sketch(self, replies: Replies, y: Float[Array, " d"]) -> Float[Array, "d d"]:
+        """sum w_i kappa_i u_i u_i^T over those who answered."""
+        gradients, curvature = replies.values
+        loss = jax.vmap(lambda g: ravel_pytree(g)[0] - jnp.asarray(self.convexity) * y)(gradients)
+        square = jnp.sum(loss**2, axis=1)
+        weight = jnp.where(replies.answered & (square > 0), replies.cohort.weight * curvature, 0)
+        loss = jnp.where(weight[:, None] > 0, loss, 0)
+        return (loss.T * (weight / positive(square))[None]) @ loss
+
+    @on_client
+    def gradient_and_curvature(self, client, message):
+        """The gradient of f_i at x, and kappa_i if `wanted`, else 0."""
+        x, wanted = message
+        gradient = client.grad(x)
+        flat, unravel = ravel_pytree(gradient)
+        convexity = jnp.asarray(self.convexity)
+
+        def curvature(loss):
+            square = jnp.vdot(loss, loss)
+            product = jnp.vdot(loss, ravel_pytree(client.hvp(x, unravel(loss)))[0])
+            return jnp.where(square > 0, product / positive(square) - convexity, 0)
+
+        loss = flat - convexity * ravel_pytree(x)[0]
+        kappa = client.cond(wanted, curvature, lambda _: jnp.zeros((), flat.dtype), loss)
+        return Done((gradient, kappa), queries=1 + wanted.astype("int32"))

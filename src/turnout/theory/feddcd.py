@@ -1,0 +1,149 @@
+"""What the theorems of FedDCD promise, as functions of constants; t is a number of rounds or an array of them.
+
+There are n clients with alpha-strongly convex, beta-smooth f_i: alpha = `convexity`, beta = `smoothness`. `pairing` is r,
+(tau - 1) / (n - 1) for uniform cohorts and else `pairs.pairing`. y*_i = grad f_i(x*), and `dual2` = sum_i |y*_i|^2. A bound on
+distances is one on the mean of |w_i - x*|^2 over all clients, w_i = argmin f_i(w) - <w, y_i> being i's model after t rounds.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from turnout.core.errors import UserError
+from turnout.core.records import Count, Fraction, Positive, config
+from turnout.problems.chain import chain_minimiser
+
+INEXACT_LR = 1 / 4
+"""The learning rate of Theorem 5.2."""
+
+INEXACT_CONSTANT = 20 / 3
+"""How much larger the distance bound of Theorem 5.2 starts than that of Theorem 4.1 (equation (9))."""
+
+
+def nice_pairing(size: int, clients: int) -> float:
+    """r = (tau - 1) / (n - 1), for every tau-subset of n clients equally likely (Theorem 4.1)."""
+    if not 2 <= size <= clients:
+        raise UserError(f"the theorems of FedDCD need cohorts of 2 to {clients} clients, but size is {size}")
+    return (size - 1) / (clients - 1)
+
+
+def feddcd_rate(pairing: float, convexity: float, smoothness: float, lr: float = 1.0) -> float:
+    """1 - lr (2 - lr) r alpha / beta, the factor of one round of FedDCD with steps lr alpha (Theorem 4.1 at lr = 1).
+
+    A round lowers the dual by lr (1 - lr/2) of what the gradient promises, which is most at lr = 1; so 0 < lr < 2.
+    """
+    _check(pairing, convexity, smoothness)
+    if not 0 < lr < 2:
+        raise UserError(f"Theorem 4.1 is about 0 < lr < 2, but lr is {lr:g}")
+    return 1 - lr * (2 - lr) * pairing * convexity / smoothness
+
+
+def inexact_rate(pairing: float, convexity: float, smoothness: float) -> float:
+    """1 - kappa with kappa = r alpha / (32 beta), for lr = `INEXACT_LR` and delta = `inexactness` (Theorem 5.2)."""
+    _check(pairing, convexity, smoothness)
+    return 1 - pairing * convexity / (32 * smoothness)
+
+
+def inexactness(pairing: float, convexity: float, smoothness: float) -> float:
+    """delta = (1 - kappa) / 4, what Theorem 5.2 allows the local solvers: E|w - w_i|^2 <= delta |(last w) - w_i|^2."""
+    return inexact_rate(pairing, convexity, smoothness) / 4
+
+
+def accfeddcd_rate(pairing: float, convexity: float, smoothness: float) -> float:
+    """1 - s / (1/r + s) with s = sqrt(alpha / beta), the factor of one round, two cohorts, of AccFedDCD (Theorem 6.1)."""
+    _check(pairing, convexity, smoothness)
+    root = math.sqrt(convexity / smoothness)
+    return 1 - root / (1 / pairing + root)
+
+
+def accfeddcd_constant(pairing: float, convexity: float, smoothness: float) -> float:
+    """The `constant` in `distance` for the models at v = (1 - a) y + a z, from which AccFedDCD solves after t rounds.
+
+    In units where alpha = 1, P(t) = G(y) - G* + C |z - y*|^2 with C = ((a^2 + b) / (a r))^2 / 2 shrinks by 1 - a a round, and
+    G(v) - G* <= (1 - a) (G(y) - G*) + (a/2) |z - y*|^2: so it is 2 max(1 - a, a / 2C) (1/2 + C). Theorem 6.1 is about y.
+    """
+    kept = accfeddcd_rate(pairing, convexity, smoothness)
+    a = 1 - kept
+    weight = ((a + pairing**2 * convexity / smoothness) / pairing) ** 2 / 2
+    return 2 * max(kept, a / (2 * weight)) * (0.5 + weight)
+
+
+def distance(t, rate: float, clients: int, convexity: float, dual2: float, constant: float = 1.0):
+    """E (1/n) sum_i |w_i - x*|^2 <= constant rate^t sum_i |y*_i|^2 / (n alpha^2) (equations (4) and (11)).
+
+    Theorem 5.2 has the constant `INEXACT_CONSTANT`. The mean of a uniform cohort's models is within the same bound.
+    """
+    return constant * rate ** (1.0 * t) * dual2 / (clients * convexity**2)
+
+
+def rounds(epsilon: float, rate: float, first: float) -> int:
+    """Return the least t with rate^t first <= epsilon, for 0 < rate < 1: the rounds that a bound, `first` at t = 0, asks for."""
+    if not epsilon > 0:
+        raise UserError(f"an accuracy must be greater than 0, but epsilon is {epsilon:g}")
+    return max(0, math.ceil(math.log(first / epsilon) / -math.log(rate)))
+
+
+def lower_rate(size: int, clients: int, convexity: float, smoothness: float) -> float:
+    """1 - (tau / n) 4 / (sqrt K + 2 + 1 / sqrt K), K = beta / (n alpha) > 1: the best factor of a uniform cohort's exchange.
+
+    No first-order method does better on a long `problems.Chain`: this the proof of Theorem 7.1 shows for alpha < beta / n.
+    The minimum in its equation (14) claims more than the proof gives and, for large beta / alpha, more than Theorem 6.1 allows.
+    """
+    _check_lower(size, clients)
+    if not smoothness > clients * convexity > 0:
+        raise UserError("the lower bound of Theorem 7.1 is about 0 < clients * convexity < smoothness: lower the convexity")
+    root = math.sqrt(smoothness / (clients * convexity))
+    return 1 - size / clients * 4 / (root + 2 + 1 / root)
+
+
+def lower_bound(t, size: int, clients: int, convexity: float, minimiser: Float[np.ndarray, " length"]):
+    """E[f(x_t) - f(x*)] >= (alpha / 2) E|x_t - x*|^2, of which `lower_distance` is the least (Theorem 7.1, equation (43))."""
+    return convexity / 2 * lower_distance(t, size, clients, minimiser)
+
+
+def lower_distance(t, size: int, clients: int, minimiser: Float[np.ndarray, " length"]):
+    """E|x_t - x*|^2 >= sum_k P(K_t = k) sum_{j > k} (x*_j)^2 after t exchanges with uniform cohorts of tau.
+
+    x* = `minimiser` is that of a `problems.Chain`. At most K_t ~ Binomial(t, tau / n) coordinates are found, whatever the method,
+    as the proof of Theorem 7.1 shows. On a long chain this falls by `lower_rate` an exchange.
+    """
+    from scipy.stats import binom  # Which takes long to import, and few need.
+
+    _check_lower(size, clients)
+    missing = np.append(np.cumsum(minimiser[::-1] ** 2)[::-1], 0)
+    found = np.arange(missing.size)
+    chances = binom.pmf(found, np.asarray(t)[..., None], size / clients)
+    return chances @ missing
+
+
+@config
+class LowerBound:
+    """What t rounds leave of a chain at least, where each has `cohorts` exchanges, every one with a uniform cohort of its own."""
+
+    clients: Count
+    length: Count
+    ratio: Fraction
+    convexity: Positive
+    size: Count
+    cohorts: Count = 1
+
+    def at(self, t, metric: str = "distance"):
+        """The bound on E|x_t - x*|^2, or on E[f(x_t) - f(x*)] for the `metric` "gap"; t is a number or an array."""
+        known = self.size, self.clients, chain_minimiser(self.ratio, self.length)
+        least = lower_distance(self.cohorts * np.asarray(t), *known)
+        return least if metric == "distance" else self.convexity / 2 * least
+
+
+def _check(pairing: float, convexity: float, smoothness: float) -> None:
+    if not 0 < pairing <= 1:
+        raise UserError(f"cohorts must connect the clients: the theorems need 0 < pairing <= 1, but it is {pairing:g}")
+    if not 0 < convexity <= smoothness:
+        raise UserError(
+            f"the theorems need 0 < convexity <= smoothness, but convexity is {convexity:g} and smoothness {smoothness:g}"
+        )
+
+
+def _check_lower(size: int, clients: int) -> None:
+    if not 1 <= size <= clients:
+        raise UserError(f"a cohort has 1 to {clients} clients, but size is {size}")

@@ -1,0 +1,160 @@
+"""FedDCD: against Algorithm 1 in NumPy, its theorems, and what no lost reply may break."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import turnout as t
+from tests.helpers.duals import (
+    ALPHA,
+    BETA,
+    CLIENTS,
+    EQUAL,
+    FLAT,
+    SHARES,
+    SIZE,
+    Exact,
+    check_constraint,
+    check_deliveries,
+    check_nodes,
+    check_theorem,
+    cohorts,
+    differences,
+    owed,
+    play,
+    quadratic,
+    solution,
+)
+from tests.helpers.federations import with_rows
+from turnout.runs.session import bind
+
+
+def feddcd(**options) -> t.FedDcd:
+    return t.FedDcd(t.Nice(SIZE), Exact(), **options)
+
+
+def algorithm_1(problem, shares, rounds, lr, alpha):
+    """Yield the mean of each round; all clients are brought up to date in every round."""
+    y = np.zeros((CLIENTS, 3))
+    for members in cohorts(rounds, 0):
+        w = np.array([solution(problem, i, y[i]) for i in range(CLIENTS)])
+        step, mean = differences(w, members, alpha, shares)
+        y = y - lr * step
+        yield mean
+
+
+@pytest.mark.parametrize(
+    ("shares", "lr", "alpha"),
+    [(EQUAL, 1.0, np.full(CLIENTS, ALPHA)), (SHARES, 0.8, np.linspace(0.5, 2.0, CLIENTS))],
+    ids=["equal", "unequal"],
+)
+def test_both_deliveries_are_algorithm_1(shares, lr, alpha):
+    """With equal clients, and with lambda_i and alpha_i of their own."""
+    means = np.array(list(algorithm_1(quadratic(shares), shares, 25, lr, alpha)))
+    check_deliveries(lambda delivery: feddcd(delivery=delivery, lr=lr, convexity=list(alpha)), means, shares)
+
+
+@pytest.mark.parametrize("delivery", ["lazy", "eager"])
+@pytest.mark.parametrize(("method", "sets"), [(t.FedDcd, 1), (t.AccFedDcd, 2)])
+def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, sets, delivery):
+    """Only crude ones do; to start from the server's parameters costs one more vector down in each exchange for solutions."""
+
+    def both(solver):
+        starts = ("client", "server")
+        return (
+            play(method(t.Nice(SIZE), solver, delivery=delivery, warm_start=start), quadratic(), 12).trace for start in starts
+        )
+
+    own, handed = both(Exact())
+    np.testing.assert_allclose(own.columns["value"], handed.columns["value"], rtol=1e-10)
+    more, less = (trace.ledger.totals()["vectors_down"] for trace in (handed, own))
+    assert more - less == 12 * sets * SIZE
+    own, handed = both(t.client_solvers.Gradient(lr=0.05, steps=1))
+    assert np.max(np.abs(own.columns["value"] - handed.columns["value"])) > 1e-3
+
+
+def test_theorem_4_1_holds():
+    check_theorem(feddcd(answer="client"), 1 - (SIZE - 1) / (CLIENTS - 1) * ALPHA / BETA)
+
+
+def virtual(session) -> np.ndarray:
+    """Every client's y [n, 1, d], the steps that are owed being made."""
+    clients, step = owed(session)
+    return (clients.y - step)[:, None]
+
+
+@pytest.mark.parametrize(("delivery", "missing"), [("lazy", "skip"), ("eager", "skip"), ("eager", "repeat")])
+def test_no_lost_reply_breaks_the_constraint(delivery, missing):
+    check_constraint(feddcd(delivery=delivery), missing, virtual)
+
+
+SETS = [[0, 1, 2, 3], [3, 4], [4, 5, 6, 7, 0]]
+LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
+"""Probabilities of the clients, of sum 3."""
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        t.Pivotal(SIZE, LIKELY),
+        t.WithReplacement(4, [p / 3 for p in LIKELY]),
+        t.Subsets(SETS, [0.5, 0.2, 0.3]),
+        t.Available(t.Independent(size=4.0, probability=t.LastNorm()), probability=0.7),
+    ],
+    ids=lambda sampler: type(sampler).__name__,
+)
+def test_any_sampler_goes_that_connects_the_clients(sampler):
+    """Unequal chances, overlapping cohorts, clients that come and go, chances that are learnt; clients of unequal weight."""
+    check_constraint(t.FedDcd(sampler, Exact()), "skip", virtual)
+
+
+@pytest.mark.parametrize("delivery", ["lazy", "eager"])
+def test_a_sampler_learns_how_long_the_steps_are(delivery):
+    """lambda_i alpha_i |w_i - mean| of those drawn in round 1, where y = 0, and nothing of the others."""
+    problem, alpha = quadratic(SHARES), np.linspace(0.5, 2.0, CLIENTS)
+    sampler = t.Independent(size=4.0, probability=t.LastNorm())
+    session = play(t.FedDcd(sampler, Exact(), convexity=list(alpha), delivery=delivery), problem, 1)
+    last = np.asarray(session.progress.samplers[0].last)
+    drawn = np.flatnonzero(last >= 0)
+    assert 1 < drawn.size < CLIENTS
+    w = np.array([solution(problem, i, np.zeros(3)) for i in range(CLIENTS)])
+    steps, _ = differences(w, drawn, alpha, SHARES)
+    np.testing.assert_allclose(last[drawn], (SHARES * np.linalg.norm(steps, axis=1))[drawn], rtol=1e-12)
+
+
+def test_nodes_that_lose_replies_give_the_compiled_run():
+    check_nodes(feddcd(delivery="eager"), virtual)
+
+
+def test_inexact_solutions_suffice_and_a_missed_one_is_an_error():
+    """Theorem 5.2's delta = (1 - kappa) / 4 and lr = 1 / 4, logistic clients; one gradient step does not reach that delta."""
+    problem = with_rows()
+    kappa = 2 * problem.mu / (32 * 3 * problem.constants().smoothness.max())
+    inexact = t.FedDcd(t.Nice(3), t.client_solvers.Gradient(), lr=0.25, convexity=problem.mu, delta=(1 - kappa) / 4)
+    start, end = t.run(inexact, problem, rounds=2000, every=2000, metrics=("gradient",)).columns["gradient"]
+    assert end < 1e-8 * start
+    with pytest.raises(t.UserError, match="were not solved as well as wanted: give the local solver more steps"):
+        t.run(replace(inexact, solver=t.client_solvers.Gradient(steps=1)), problem, rounds=1, metrics=("gradient",))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "problem", "words"),
+    [
+        (t.FedDcd(t.Nice(1), Exact()), quadratic(), "fewer than two clients a round"),
+        (t.FedDcd(t.Delegate(2), Exact()), quadratic(), "fewer than two clients a round"),
+        (t.FedDcd(t.Importance(), Exact()), quadratic(), "fewer than two clients a round"),
+        (t.FedDcd(t.Stratified(strata=[0] * CLIENTS), Exact()), quadratic(), "fewer than two clients a round"),
+        (t.FedDcd(t.Nice(2), Exact()), FLAT, "client 1 has mu_i = 0"),
+        (feddcd(convexity=[1.0, 2.0]), quadratic(), "one number or 8, one for each client, but has 2"),
+        (t.FedDcd(t.PowerOfChoice(3, candidates=5), Exact()), quadratic(), "take another sampler"),
+    ],
+)
+def test_what_makes_no_step_is_one_sentence(algorithm, problem, words):
+    with pytest.raises(t.UserError, match=words):
+        bind(algorithm, problem)
+
+
+def test_delta_is_a_fraction():
+    with pytest.raises(t.UserError, match="delta must be less than 1"):
+        replace(feddcd(), delta=1.0)

@@ -1,0 +1,160 @@
+"""Reading LIBSVM text: what is written comes back, and a mistake is found on its line."""
+
+import bz2
+import gzip
+import lzma
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from turnout.core.errors import UserError
+from turnout.data import read_libsvm
+
+COMPRESS = {"": bytes, ".xz": lzma.compress, ".bz2": bz2.compress, ".gz": gzip.compress}
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def line(label, row) -> str:
+    return " ".join([repr(float(label))] + [f"{j + 1}:{float(v)!r}" for j, v in enumerate(row) if v])
+
+
+@st.composite
+def tables(draw):
+    shape = draw(st.tuples(st.integers(1, 7), st.integers(1, 6)))
+    features = draw(arrays(np.float64, shape, elements=st.one_of(st.just(0.0), FINITE)))
+    return features, draw(arrays(np.float64, shape[0], elements=FINITE))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("libsvm")
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+@given(tables())
+@settings(max_examples=25, deadline=None)
+def test_what_is_written_comes_back_equal(folder, ending, table):
+    features, labels = table
+    text = "".join(line(*pair) + "\n" for pair in zip(labels, features, strict=True))
+    path = folder / f"made.t{ending}"
+    path.write_bytes(COMPRESS[ending](text.encode()))
+    found = read_libsvm(path, features.shape[1])
+    assert found.name == "made.t"
+    assert np.array_equal(found.features.toarray(), features)
+    assert np.array_equal(found.labels, labels)
+
+
+CORRUPTIONS = [
+    ("spam 1:1", "label 'spam'"),
+    ("nan 1:1", "label 'nan'"),
+    ("inf", "label 'inf'"),
+    ("1,2 1:1", "label '1,2'"),
+    ("1:1 2:1", "label '1:1'"),
+    ("1 2", "'2' is not index:value"),
+    ("1 2:", "value in '2:'"),
+    ("1 :2", "index in ':2'"),
+    ("1 1:two", "value in '1:two'"),
+    ("1 1:nan", "value in '1:nan'"),
+    ("1 1:1 2:-inf", "value in '2:-inf'"),
+    ("1 1:1e999", "value in '1:1e999'"),
+    ("1 1:2:3", "value in '1:2:3'"),
+    ("1 one:2", "index in 'one:2' is not a whole number"),
+    ("1 1.0:2", "index in '1.0:2' is not a whole number"),
+    ("1 0:1", "less than 1"),
+    ("1 -3:1", "less than 1"),
+    ("1 2:1 1:1", "does not increase"),
+    ("1 2:1 2:1", "does not increase"),
+    ("1 99999999999999999999:1", "more than"),
+]
+
+
+@pytest.mark.parametrize("bad, message", CORRUPTIONS)
+@given(tables(), st.sampled_from(list(COMPRESS)), st.data())
+@settings(max_examples=8, deadline=None)
+def test_a_corrupt_line_is_named_with_what_is_wrong(folder, bad, message, table, ending, data):
+    lines = [line(*pair) for pair in zip(table[1], table[0], strict=True)]
+    position = data.draw(st.integers(0, len(lines)))
+    lines.insert(position, bad)
+    path = folder / f"corrupt{ending}"
+    path.write_bytes(COMPRESS[ending]("\n".join(lines).encode()))
+    with pytest.raises(UserError) as caught:
+        read_libsvm(path)
+    assert f"{path}, line {position + 1}: " in str(caught.value) and message in str(caught.value)
+
+
+def test_comments_and_blank_lines_are_skipped_but_counted(tmp_path):
+    path = tmp_path / "made"
+    path.write_text("# a comment\n\n1 1:2 # another\n-1 2:x\n")
+    with pytest.raises(UserError, match="line 4: the value in '2:x'"):
+        read_libsvm(path)
+    path.write_text("# a comment\n\n1 1:2 # another\n")
+    assert read_libsvm(path).features.toarray().tolist() == [[2]]
+
+
+@given(tables(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_random_byte_anywhere_gives_a_data_set_or_a_user_error(folder, table, data):
+    content = bytearray("".join(line(*pair) + "\n" for pair in zip(table[1], table[0], strict=True)).encode())
+    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    check_no_other_exception(folder / "byte", bytes(content))
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_give_a_data_set_or_a_user_error(folder, content):
+    check_no_other_exception(folder / "any", content)
+
+
+@pytest.mark.parametrize("ending", [".xz", ".bz2", ".gz"])
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_damaged_compression_gives_a_data_set_or_a_user_error(folder, ending, data):
+    content = bytearray(COMPRESS[ending](b"1 1:2 3:4\n-1 2:5\n" * 20))
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    check_no_other_exception(folder / f"damaged{ending}", bytes(content))
+
+
+def check_no_other_exception(path, content):
+    path.write_bytes(content)
+    try:
+        assert read_libsvm(path).rows >= 1
+    except UserError as error:
+        assert str(path) in str(error)
+
+
+@pytest.mark.parametrize("ending", [".xz", ".bz2", ".gz"])
+def test_truncated_and_false_compression_are_user_errors(tmp_path, ending):
+    path = tmp_path / f"made{ending}"
+    whole = COMPRESS[ending](b"1 1:2 3:4\n" * 50)
+    for content in (whole[: len(whole) // 2], b"1 1:2 3:4\n"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="cannot be decompressed.*again"):
+            read_libsvm(path)
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n"])
+def test_a_file_without_rows_is_a_user_error(tmp_path, ending, content):
+    path = tmp_path / f"made{ending}"
+    path.write_bytes(COMPRESS[ending](content))
+    with pytest.raises(UserError, match="holds no rows"):
+        read_libsvm(path)
+
+
+def test_a_missing_file_and_a_folder_are_user_errors(tmp_path):
+    with pytest.raises(UserError, match="there is no such file"):
+        read_libsvm(tmp_path / "absent")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_libsvm(tmp_path)
+
+
+def test_the_number_of_features_may_be_larger_but_not_smaller(tmp_path):
+    path = tmp_path / "made"
+    path.write_text("1 1:1\n-1 3:1\n")
+    assert read_libsvm(path).features.shape == (2, 3)
+    assert read_libsvm(path, 9).features.shape == (2, 9)
+    with pytest.raises(UserError, match="line 2: the index in '3:1' is more than 2"):
+        read_libsvm(path, 2)

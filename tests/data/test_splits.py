@@ -1,0 +1,319 @@
+"""Splits: which rows become which client."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.stats import norm
+
+from turnout.core.errors import UserError
+from turnout.data import Dataset, splits
+from turnout.data.splits import Split, classes
+
+
+def dataset(rows=60, classes=3, ids=None) -> Dataset:
+    generator = np.random.default_rng(rows)
+    labels = generator.integers(classes, size=rows)
+    return Dataset("made", generator.normal(size=(rows, 2)) + 10 * labels[:, None], labels, ids)
+
+
+def members(split: Split) -> list[np.ndarray]:
+    return [split.rows(client) for client in range(split.clients)]
+
+
+def power(clients, seed=0):
+    return splits.PowerSplit(clients, 1.0, seed)
+
+
+def log_normal(clients, seed=0):
+    return splits.LogNormalSplit(clients, 2.0, seed)
+
+
+@st.composite
+def rows_and_clients(draw):
+    rows = draw(st.integers(1, 80))
+    return rows, draw(st.integers(1, rows))
+
+
+KINDS = [
+    splits.SortedSplit,
+    splits.ContiguousSplit,
+    splits.IidSplit,
+    power,
+    log_normal,
+    lambda clients: splits.DirichletSplit(clients, 50.0),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["sorted", "contiguous", "iid", "power", "log-normal", "dirichlet"])
+@given(rows_and_clients())
+@settings(max_examples=30, deadline=None)
+def test_every_row_goes_to_exactly_one_client(kind, sizes):
+    rows, clients = sizes
+    try:
+        split = kind(clients).split(dataset(rows))
+    except UserError as error:
+        assume("draws all left" not in str(error))
+        raise
+    assert split.clients == clients
+    assert np.array_equal(np.sort(split.indices), np.arange(rows))
+    assert split.sizes.min() >= 1 and split.sizes.sum() == rows
+    assert split.indices.dtype == split.offsets.dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", KINDS[:3], ids=["sorted", "contiguous", "iid"])
+@given(rows_and_clients())
+@settings(max_examples=20, deadline=None)
+def test_near_equal_sizes_differ_by_at_most_one(kind, sizes):
+    rows, clients = sizes
+    assert np.ptp(kind(clients).split(dataset(rows)).sizes) <= 1
+
+
+SEEDED = [
+    lambda seed: splits.IidSplit(5, seed=seed),
+    lambda seed: power(5, seed),
+    lambda seed: log_normal(5, seed),
+    lambda seed: splits.DirichletSplit(5, 1.0, seed=seed),
+    lambda seed: splits.KMeansSplit(3, 2, seed=seed),
+]
+
+
+@pytest.mark.parametrize("kind", SEEDED, ids=["iid", "power", "log-normal", "dirichlet", "kmeans"])
+def test_a_seed_fixes_the_split_and_another_one_changes_it(kind):
+    one, again, other = (kind(seed).split(dataset()) for seed in (3, 3, 4))
+    assert np.array_equal(one.indices, again.indices) and np.array_equal(one.offsets, again.offsets)
+    assert not np.array_equal(one.indices, other.indices)
+
+
+def test_splits_leave_the_global_generator_alone():
+    before = np.random.get_state()[1].copy()
+    for kind in SEEDED:
+        kind(0).split(dataset())
+    assert np.array_equal(np.random.get_state()[1], before)
+
+
+def test_contiguous_keeps_the_order_of_the_file():
+    assert np.array_equal(splits.ContiguousSplit(7).split(dataset()).indices, np.arange(60))
+
+
+def test_sorted_orders_by_label_and_keeps_the_order_within_a_label():
+    data = dataset()
+    indices = splits.SortedSplit(4).split(data).indices
+    expected = [row for label in np.unique(data.labels) for row in np.flatnonzero(data.labels == label)]
+    assert indices.tolist() == expected
+
+
+def test_sorted_gives_one_client_one_class_where_blocks_fit():
+    data = Dataset("made", np.zeros((40, 1)), np.tile(np.arange(4), 10))
+    for rows in members(splits.SortedSplit(8).split(data)):
+        assert np.unique(data.labels[rows]).size == 1
+
+
+def follow(found, share):
+    """Whether falling sizes above the least one share the other rows as `share` says, to rounding."""
+    large = found > 1
+    expected = share[large] / share[large].sum() * found[large].sum()
+    return np.all(np.diff(found) <= 0) and np.all(np.abs(found[large] - expected) <= 1 + 1e-9)
+
+
+@given(rows_and_clients(), st.floats(0, 50), st.integers(0, 9))
+@settings(max_examples=50, deadline=None)
+def test_log_normal_sizes_follow_the_draws_to_rounding(sizes, sigma, seed):
+    rows, clients = sizes
+    normal = np.sort(np.random.default_rng(seed).normal(size=clients))[::-1]
+    found = splits.LogNormalSplit(clients, sigma, seed).split(dataset(rows)).sizes
+    assert follow(found, np.exp(sigma * (normal - normal[0])))
+
+
+def test_log_normal_sizes_have_the_law_and_three_levels_of_tails():
+    """Among 1,000 clients log n_i has the mean and the deviation of the law, and the largest tenth its share."""
+    data = Dataset("made", np.zeros((10**5, 1)), np.zeros(10**5))
+    mild = np.log(splits.LogNormalSplit(1000, 1.0).split(data).sizes)
+    assert abs(mild.std() - 1) < 4 / np.sqrt(2 * 1000) and abs(np.mean((mild - mild.mean()) ** 3)) < 4 * np.sqrt(6 / 1000)
+    for sigma in (1.0, 2.0, 3.0):
+        # E[e^(sigma z); z > q] / E[e^(sigma z)] = Phi(sigma - q), and a few very large clients make the share uncertain.
+        held = splits.LogNormalSplit(1000, sigma).split(data).sizes[:100].sum() / 1e5
+        assert abs(held - norm.cdf(sigma - norm.ppf(0.9))) < 0.1
+
+
+@given(rows_and_clients(), st.floats(0, 4))
+@settings(max_examples=50, deadline=None)
+def test_power_sizes_follow_the_law_to_rounding(sizes, exponent):
+    rows, clients = sizes
+    found = splits.PowerSplit(clients, exponent).split(dataset(rows)).sizes
+    assert follow(found, np.arange(1, clients + 1.0) ** -exponent)
+
+
+def test_power_with_exponent_zero_is_near_equal_and_a_huge_one_gives_all_to_the_first():
+    assert np.ptp(splits.PowerSplit(7, 0.0).split(dataset()).sizes) <= 1
+    assert splits.PowerSplit(7, 1e6).split(dataset()).sizes.tolist() == [54, 1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dirichlet_with_a_large_concentration_gives_everyone_the_global_mix(seed):
+    labels = np.repeat([0, 1, 2], [4000, 2000, 1000])
+    data = Dataset("made", np.zeros((7000, 1)), labels)
+    for rows in members(splits.DirichletSplit(5, 1e6, seed=seed).split(data)):
+        mix = np.bincount(labels[rows], minlength=3) / len(rows)
+        assert np.allclose(mix, [4 / 7, 2 / 7, 1 / 7], atol=0.01)
+        assert abs(len(rows) - 1400) < 20
+
+
+def test_dirichlet_with_a_small_concentration_gives_few_labels_a_client():
+    labels = np.repeat(np.arange(10), 200)
+    data = Dataset("made", np.zeros((2000, 1)), labels)
+    skewed, mixed = (splits.DirichletSplit(5, alpha).split(data) for alpha in (0.05, 100.0))
+
+    def largest_share(split):
+        return np.mean([np.bincount(labels[rows], minlength=10).max() / len(rows) for rows in members(split)])
+
+    assert largest_share(mixed) < 0.15 < 2 * 0.15 < largest_share(skewed)
+
+
+def test_dirichlet_deals_the_rows_of_a_label_in_random_order():
+    data = Dataset("made", np.zeros((60, 1)), np.zeros(60))
+    first = splits.DirichletSplit(2, 1e9).split(data).rows(0)
+    assert not np.array_equal(np.sort(first), np.arange(first.size))
+
+
+def test_dirichlet_that_leaves_a_client_empty_is_redrawn_and_in_the_end_reported():
+    data = Dataset("made", np.zeros((12, 1)), np.zeros(12))
+    for seed in range(20):
+        assert splits.DirichletSplit(4, 0.5, seed=seed).split(data).sizes.min() >= 1
+    with pytest.raises(UserError, match="larger concentration or fewer clients"):
+        splits.DirichletSplit(12, 0.01).split(data)
+
+
+@pytest.mark.parametrize("concentration", [1e-6, 1e-3, 1e9])
+def test_extreme_concentrations_give_a_split_or_a_user_error(concentration):
+    try:
+        split = splits.DirichletSplit(3, concentration).split(dataset())
+    except UserError:
+        return
+    assert np.array_equal(np.sort(split.indices), np.arange(60))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_kmeans_recovers_separated_clusters_and_makes_them_strata(sparse):
+    data = dataset(90)
+    if sparse:
+        data = Dataset("made", csr_array(data.features), data.labels)
+    split = splits.KMeansSplit(3, 4, seed=1).split(data)
+    assert split.clients == 12 and split.strata.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert np.array_equal(np.sort(split.indices), np.arange(90))
+    for stratum in range(3):
+        rows = np.concatenate([split.rows(client) for client in np.flatnonzero(split.strata == stratum).tolist()])
+        assert np.unique(data.labels[rows]).size == 1
+        assert np.ptp(split.sizes[split.strata == stratum]) <= 1
+
+
+def test_kmeans_shuffles_the_rows_of_a_cluster():
+    split = splits.KMeansSplit(1, 2).split(dataset())
+    assert not np.array_equal(np.sort(members(split)[0]), np.arange(30))
+
+
+def test_a_cluster_too_small_for_its_clients_is_named():
+    features = np.concatenate([np.zeros((30, 1)), [[1000.0]]])
+    with pytest.raises(UserError, match=r"cluster \d of made has 1 rows, too few for 3 clients"):
+        splits.KMeansSplit(2, 3).split(Dataset("made", features, np.zeros(31)))
+
+
+def test_fewer_distinct_rows_than_clusters_is_a_user_error():
+    with pytest.raises(UserError, match="cluster"):
+        splits.KMeansSplit(3, 1).split(Dataset("made", np.zeros((9, 2)), np.zeros(9)))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, lambda clients: splits.KMeansSplit(clients, 1)])
+def test_more_clients_than_rows_is_a_user_error(kind):
+    with pytest.raises(UserError, match="11 clients cannot share the 10 rows of made"):
+        kind(11).split(dataset(10))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: splits.IidSplit(0),
+        lambda: splits.IidSplit(3, seed=-1),
+        lambda: splits.DirichletSplit(3, 0.0),
+        lambda: splits.DirichletSplit(3, float("nan")),
+        lambda: splits.DirichletSplit(3, float("inf")),
+        lambda: splits.KMeansSplit(3, 2, seed=2**32),
+        lambda: splits.PowerSplit(3, -1.0),
+        lambda: splits.LogNormalSplit(3, -1.0),
+        lambda: splits.ThinnedSplit(1.5),
+        lambda: splits.NaturalSplit(0),
+        lambda: splits.KMeansSplit(0, 2),
+    ],
+)
+def test_values_out_of_bounds_are_user_errors(make):
+    with pytest.raises(UserError, match="must be"):
+        make()
+
+
+def test_only_kmeans_has_strata():
+    assert all(kind(4).split(dataset()).strata is None for kind in KINDS)
+
+
+@pytest.mark.parametrize(
+    "indices, offsets, strata, message",
+    [
+        ([0, 1], [0, 1, 1, 2], None, "client 1 of the split has no rows"),
+        ([4, 4], [0, 1, 2], None, "row 4 appears twice"),
+        ([0, -1], [0, 1, 2], None, "one is -1"),
+        ([0, 1], [0, 1, 2], [0], "as many strata, but got 1"),
+        ([], [0], None, "at least one client"),
+        ([0, 1, 2], [0, 1, 2], None, "offsets"),
+        ([0, 1], [1, 2], None, "offsets"),
+    ],
+)
+def test_a_split_that_is_none_is_refused(indices, offsets, strata, message):
+    with pytest.raises(UserError, match=message):
+        Split(np.array(indices), np.array(offsets), None if strata is None else np.array(strata))
+
+
+def test_row_numbers_beyond_the_data_set_are_refused():
+    assert members(Split.of([[2, 0], [1]], rows=3))[0].tolist() == [2, 0]
+    with pytest.raises(UserError, match="a split of 3 rows names row 3"):
+        Split.of([[2, 0], [3]], rows=3)
+    with pytest.raises(UserError, match="client 1 of the split has no rows"):
+        Split.of([[2, 0], []], rows=3)
+
+
+def test_the_remainder_may_go_to_the_last_client():
+    split = splits.ContiguousSplit(7, remainder="last").split(dataset(60))
+    assert np.array_equal(split.indices, np.arange(60)) and split.sizes.tolist() == [8] * 6 + [12]
+    with pytest.raises(UserError, match="61 clients cannot share the 60 rows"):
+        splits.ContiguousSplit(61, remainder="last").split(dataset(60))
+
+
+@given(st.integers(4, 30), st.integers(2, 6), st.integers(0, 50))
+@settings(max_examples=30, deadline=None)
+def test_two_classes_a_client_at_most_and_every_row_used(clients, classes, seed):
+    made = dataset(400, classes)
+    split = splits.TwoClassSplit(clients, seed).split(made)
+    assert split.clients == clients and split.sizes.min() >= 1
+    assert np.array_equal(np.sort(split.indices), np.arange(400))
+    assert all(np.unique(made.labels[rows]).size <= 2 for rows in members(split))
+    assert np.array_equal(split.indices, splits.TwoClassSplit(clients, seed).split(made).indices)
+
+
+def test_every_pair_of_classes_and_every_holder_is_equally_likely():
+    """Of 3 classes each client holds one of 3 pairs; a row is with each of its class's holders equally often."""
+    generator, clients = np.random.default_rng(0), 3000
+    holds = classes._pairs(generator, clients, 3)
+    assert np.all(holds.sum(axis=1) == 2)
+    counts = (~holds).sum(axis=0)
+    assert np.all(np.abs(counts - clients / 3) < 4 * np.sqrt(clients * 2 / 9))
+    holds = np.array([[True, True, False], [True, False, True], [True, True, False]])
+    owner = classes._deal(generator, holds, np.repeat([0, 1, 2], 3000))
+    first = np.bincount(owner[:3000], minlength=3)
+    assert np.all(np.abs(first - 1000) < 4 * np.sqrt(3000 * 2 / 9))
+    assert set(owner[3000:6000]) == {0, 2} and set(owner[6000:]) == {1}
+
+
+def test_two_classes_need_two_classes_with_clients_enough():
+    with pytest.raises(UserError, match="needs two classes, but made has 1"):
+        splits.TwoClassSplit(3).split(dataset(20, 1))
+    with pytest.raises(UserError, match="one of the 5 classes without a client"):
+        splits.TwoClassSplit(2).split(dataset(60, 5))

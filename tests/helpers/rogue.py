@@ -1,0 +1,102 @@
+"""A node that does not do what it should.
+
+    python -m rogue FILE.toml CLIENT SUPERLINK AUTHORITY KEY STATES DATABASE MISDEEDS
+
+MISDEEDS, separated by commas, are what it does in the place of an honest answer to its first request for the client, and so on;
+"usurp" alone: it answers every message honestly, but before that all those to others that it finds in the SuperLink's DATABASE.
+"""
+
+import sqlite3
+import sys
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import jax
+import numpy as np
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+
+from turnout.engines.flower.chunks import Slim
+from turnout.engines.flower.keys import read_node_key
+from turnout.engines.flower.node_connection import LOST, POLL, connected, fetch, post
+from turnout.engines.flower.payload import pack, unpack
+from turnout.federation.node import app_of
+from turnout.io.serialization import decode, encode
+
+LEAVES = {
+    "nan": lambda leaf: np.full_like(leaf, np.nan),
+    "infinite": lambda leaf: np.where(np.arange(leaf.size).reshape(leaf.shape) == 0, np.inf, leaf),
+    "shape": lambda leaf: np.concatenate([leaf, leaf]),
+    "type": lambda leaf: leaf.astype("float32"),
+    "doubled": lambda leaf: 2 * leaf,
+}
+TREES = {"structure": lambda tree, header: ([tree], header), "counts": lambda tree, header: (tree, {"queries": "many"})}
+LETTERS = {"length": lambda letter: letter[:-8], "bytes": lambda letter: b"no letter", "empty": lambda letter: b""}
+
+
+def forged(message: Message, reply: Message, misdeed: str) -> Message:
+    """Return what is sent in the place of an honest reply."""
+    if misdeed == "honest":
+        return reply
+    if misdeed == "nothing":
+        return Message(RecordDict(), reply_to=message)
+    if misdeed == "garbled":
+        reply = Slim(Message(RecordDict(), reply_to=message), ConfigRecord())
+        reply.part = b"ConfigRecord  7\0garbled"
+        return reply
+    if misdeed == "error":
+        return Message(Error(0, "it will not"), reply_to=message)
+    letter = unpack(reply.content)[1][:]
+    if misdeed in LETTERS:
+        return Message(pack(LETTERS[misdeed](letter)), reply_to=message)
+    tree, header = decode(letter, None)
+    if misdeed in TREES:
+        tree, header = TREES[misdeed](tree, header)
+        return Message(pack(encode(tree, None, header)), reply_to=message)
+    return Message(pack(encode(jax.tree.map(LEAVES[misdeed], tree), None, header)), reply_to=message)
+
+
+def usurping(database: str, message: Message) -> list[Message]:
+    """Return replies to all messages to others, in the name of the run of `message` and in that of their own."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as books:
+        theirs = books.execute("SELECT message_id, run_id FROM message_ins").fetchall()
+    made = []
+    for number, run in theirs:
+        for name in {message.metadata.run_id, run % 2**64} if number != message.metadata.message_id else ():
+            made.append(Message(pack(b"usurped"), reply_to=message))
+            vars(made[-1].metadata).update(_reply_to_message_id=number, _run_id=name)
+    return made
+
+
+def main() -> None:
+    """Serve until stopped."""
+    file, client, address, authority, key, states, database, misdeeds = sys.argv[1:]
+    app, plan, held = app_of(Path(file), int(client), Path(states), None), misdeeds.split(","), []
+    with connected(address, Path(authority), read_node_key(Path(key))) as connection:
+        node_id, receive, *_ = connection
+        while True:
+            got = receive()
+            if got is None:
+                time.sleep(POLL)
+                continue
+            message = fetch(connection, *got)
+            reply = app(message, Context(0, node_id, {}, RecordDict(), {}))
+            if misdeeds == "usurp":
+                sent = [*usurping(database, message), reply]
+            else:
+                misdeed = plan.pop(0) if plan and message.metadata.message_type != "query.hello" else "honest"
+                sent, held = [*held], []
+                if misdeed == "late":
+                    held = [forged(message, reply, "doubled")]
+                elif misdeed == "twice":
+                    sent += [reply, forged(message, reply, "doubled")]
+                elif misdeed != "missing":
+                    sent += [forged(message, reply, misdeed)]
+            for each in sent:
+                # A run that is over is one of those whose messages are found.
+                with suppress(*LOST):
+                    post(connection, each)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""PyTorch clients: the same run as a loop by hand in PyTorch and as a program in JAX, and a module that is left as it was."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import turnout as t
+from turnout.core.errors import UserError
+from turnout.core.permutation import shuffled
+from turnout.core.records import record
+from turnout.core.seeds import Seeds
+from turnout.problems.base import Population, Problem
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
+
+from turnout.problems.oracles.torch_module import TorchOracle, parameters_of, set_parameters  # noqa: E402
+
+CLIENTS, ROWS, BATCH, LR, ROUNDS = 3, 7, 4, 0.1, 3
+
+
+def network(*extra: nn.Module) -> nn.Sequential:
+    """A small network with a convolution, the same at each call."""
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), *extra, nn.Linear(12, 4))
+
+
+def images(i: int) -> tuple:
+    """The rows of client i."""
+    generator = torch.Generator().manual_seed(i)
+    return torch.randn(ROWS, 1, 6, 6, generator=generator), torch.randint(4, (ROWS,), generator=generator)
+
+
+def loss(module, batch):
+    features, labels = batch
+    return nn.functional.cross_entropy(module(features), labels)
+
+
+def right(module, batch):
+    return (module(batch[0]).argmax(1) == batch[1]).sum()
+
+
+def client(i: int, module: nn.Module) -> TorchOracle:
+    return TorchOracle(module, DataLoader(TensorDataset(*images(i)), batch_size=4), loss, right)
+
+
+def federated(*extra: nn.Module, shared: bool = False, classifies: bool = False) -> t.Remote:
+    one = network(*extra)
+    clients = [client(i, one if shared else network(*extra)) for i in range(CLIENTS)]
+    return t.Remote.of(parameters_of(one), clients, classifies=classifies)
+
+
+def played(problem: Problem, metrics=("value",), rounds: int = ROUNDS, **options) -> t.Trace:
+    algorithm = t.FedAvg(t.Full(), lr=LR, batch=BATCH, epochs=2)
+    return t.run(algorithm, problem, rounds=rounds, seed=5, metrics=metrics, precision="single", **options)
+
+
+@record
+class Convolution(Problem):
+    """`network` in JAX."""
+
+    def losses(self, x, rows):
+        features, labels = rows
+        maps = lax.conv_general_dilated(features, x["0.weight"], (1, 1), "VALID") + x["0.bias"][None, :, None, None]
+        pooled = lax.reduce_window(jnp.maximum(maps, 0), -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        logits = pooled.reshape(len(labels), -1) @ x["4.weight"].T + x["4.bias"][None]
+        return jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, labels[:, None], 1)[:, 0]
+
+    def start(self, key):
+        return jax.tree.map(jnp.asarray, parameters_of(network()))
+
+
+def by_hand() -> dict:
+    """Federated averaging in PyTorch alone, with the batches that turnout's seeds give."""
+    server, module = parameters_of(network()), network()
+    for round in range(1, ROUNDS + 1):
+        found = []
+        for i in range(CLIENTS):
+            features, labels = images(i)
+            module.load_state_dict({name: torch.tensor(array) for name, array in server.items()})
+            optimiser = torch.optim.SGD(module.parameters(), lr=LR)
+            key = jax.random.fold_in(Seeds.of(5).exchange(round, 0), i)
+            for number in range(2):
+                order = shuffled(jax.random.fold_in(key, number), jnp.asarray(ROWS))(jnp.arange(ROWS))
+                for rows in torch.tensor(np.array(order)).split(BATCH):
+                    optimiser.zero_grad()
+                    loss(module, (features[rows], labels[rows])).backward()
+                    optimiser.step()
+            found.append(parameters_of(module))
+        server = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *found)
+    return server
+
+
+def same(one, two, **tolerance):
+    for name in one:
+        np.testing.assert_allclose(one[name], two[name], err_msg=name, **(tolerance or {"rtol": 1e-5, "atol": 2e-6}))
+
+
+def test_a_network_is_trained_alike_by_nodes_by_hand_and_in_jax():
+    parts = [images(i) for i in range(CLIENTS)]
+    rows = tuple(np.concatenate([part[k].numpy() for part in parts]) for k in range(2))
+    rows = rows[0], rows[1].astype(np.int32)
+    compiled = played(Convolution(rows, np.arange(CLIENTS + 1) * ROWS, Population(count=CLIENTS)))
+    nodes = played(federated(), engine="nodes")
+    same(nodes.x, by_hand())
+    same(nodes.x, compiled.x)
+    np.testing.assert_allclose(nodes.columns["value"], compiled.columns["value"], rtol=1e-5)
+    np.testing.assert_array_equal(nodes.columns["counts"], compiled.columns["counts"])
+    assert not np.allclose(nodes.x["4.weight"], parameters_of(network())["4.weight"], atol=1e-2)
+
+
+def test_clients_may_share_a_module_which_is_left_as_it_was(request):
+    # In turn, where all is done in one place, not a bit differs.
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    torch.set_num_threads(1)
+    module = network()
+    before = parameters_of(module)
+    problem = t.Remote.of(before, [client(i, module) for i in range(CLIENTS)])
+    trace = played(problem, engine="nodes")
+    same(trace.x, played(federated(), engine="nodes").x, rtol=0)
+    same(parameters_of(module), before, rtol=0)
+    assert all(parameter.grad is None for parameter in module.parameters())
+    set_parameters(module, trace.x)
+    same(parameters_of(module), trace.x, rtol=0)
+    with torch.no_grad():
+        module[0].weight.zero_()
+    assert np.abs(trace.x["0.weight"]).min() > 0
+
+
+def test_what_a_client_may_change_of_its_module_is_not_what_the_run_holds():
+    oracle, x = client(0, network()), parameters_of(network())
+    _, first = oracle.value_and_grad(x, slice(None))
+    kept = {name: array.copy() for name, array in first.items()}
+    oracle.value_and_grad({name: 2 * array for name, array in x.items()}, slice(None))
+    same(first, kept, rtol=0)
+
+
+def test_parameters_that_a_loss_has_not_in_it_or_is_linear_in_have_no_second_derivatives():
+    module = network()
+    module.spare = nn.Parameter(torch.ones(2))
+    flat = nn.Linear(36, 1)
+    oracles = (
+        client(0, network()),
+        *(
+            TorchOracle(module, DataLoader(TensorDataset(*images(0)), batch_size=4), found)
+            for module, found in (
+                (module, lambda module, batch: loss(nn.Sequential(*module.children()), batch)),
+                (flat, lambda module, batch: module(batch[0].flatten(1)).mean()),
+            )
+        ),
+    )
+    products = []
+    for oracle in oracles:
+        x = {name: part.detach().numpy() for name, part in oracle.parameters.items()}
+        products.append(oracle.hvp(x, jax.tree.map(np.ones_like, x), slice(None)))
+    assert not products[1].pop("spare").any() and not any(part.any() for part in products[2].values())
+    same(*products[:2])
+
+
+def test_frozen_parameters_are_not_sent():
+    module = network()
+    module[0].weight.requires_grad_(False)
+    trace = played(t.Remote.of(parameters_of(module), [client(i, module) for i in range(CLIENTS)]), engine="nodes")
+    assert set(trace.x) == {"0.bias", "4.weight", "4.bias"}
+    assert trace.columns["value"][-1] < trace.columns["value"][0]
+
+
+def test_dropout_follows_the_clients_key_and_metrics_have_none():
+    runs = []
+    for seed in (0, 1):
+        problem = federated(nn.Dropout(0.5))
+        torch.manual_seed(seed)
+        state = torch.get_rng_state()
+        runs.append(played(problem, engine="nodes"))
+        assert torch.equal(state, torch.get_rng_state())
+    same(runs[0].x, runs[1].x, rtol=0)
+    np.testing.assert_array_equal(runs[0].columns["value"], runs[1].columns["value"])
+    assert not np.allclose(runs[0].x["5.weight"], played(federated(), engine="nodes").x["4.weight"], atol=1e-3)
+    first = np.mean([float(loss(network(), images(i)).detach()) for i in range(CLIENTS)])
+    np.testing.assert_allclose(runs[0].columns["value"][0], first, rtol=1e-5)
+
+
+def test_statistics_of_batches_stay_with_the_client_and_no_metric_changes_them():
+    modules = [network(nn.BatchNorm1d(12)) for _ in range(CLIENTS)]
+    problem = t.Remote.of(parameters_of(modules[0]), [client(i, module) for i, module in enumerate(modules)], classifies=True)
+    played(problem, ("value", "gradient", "accuracy"), rounds=0, engine="nodes")
+    assert all(module[4].num_batches_tracked == 0 for module in modules)
+    trace = played(problem, ("value", "gradient", "accuracy"), rounds=1, engine="nodes")
+    assert all(module[4].num_batches_tracked == 2 * -(-ROWS // BATCH) and module[4].training for module in modules)
+    assert not torch.equal(modules[0][4].running_mean, modules[1][4].running_mean)
+    assert not any("running" in name for name in trace.x)
+
+
+def test_a_module_in_bfloat16_and_one_that_is_partly_in_evaluation_mode():
+    module = network().to(torch.bfloat16)
+    oracle = TorchOracle(module, DataLoader(TensorDataset(images(0)[0].bfloat16(), images(0)[1])), loss)
+    x = parameters_of(module)
+    value, gradient = oracle.value_and_grad(x, slice(None))
+    whole, exact = client(0, network()).value_and_grad(parameters_of(network()), slice(None))
+    assert x["0.weight"].dtype == gradient["0.weight"].dtype == jnp.bfloat16
+    np.testing.assert_allclose(value, whole, rtol=0.02)
+    np.testing.assert_allclose(gradient["4.bias"].astype(np.float32), exact["4.bias"], atol=0.02)
+    module[0].eval()
+    with oracle.measured():
+        assert not any(part.training for part in module.modules())
+    assert not module[0].training and module[1].training
+
+
+class Rows(torch.utils.data.Dataset):
+    """Rows that are read many at a time."""
+
+    def __len__(self):
+        return ROWS
+
+    def __getitems__(self, numbers):
+        return [(features, label) for features, label in zip(*(part[numbers] for part in images(0)), strict=True)]
+
+
+class Single(torch.utils.data.Dataset):
+    """Rows that are read one at a time."""
+
+    def __len__(self):
+        return ROWS
+
+    def __getitem__(self, k):
+        return tuple(part[k] for part in images(0))
+
+
+def test_rows_are_read_in_whatever_way_a_data_set_has():
+    x, rows = parameters_of(network()), np.array([4, 0, 4])
+    wanted = client(0, network()).value_and_grad(x, rows)[1]
+    for dataset in (Rows(), Single()):
+        same(TorchOracle(network(), DataLoader(dataset), loss).value_and_grad(x, rows)[1], wanted)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(())
+
+
+def broken(module: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        module[0].bias[1] = torch.nan
+    return module
+
+
+def full(module, batch):
+    raise torch.OutOfMemoryError("as a device says whose memory is full")
+
+
+def classes(count: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, count))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        (lambda: TorchOracle(network(), DataLoader(Stream()), loss), "map-style"),
+        (lambda: TorchOracle(network().requires_grad_(False), DataLoader(Rows()), loss), "nothing to train"),
+        (lambda: parameters_of(broken(network())), "0.bias of the module is NaN"),
+        (lambda: client(0, classes(2)).value(parameters_of(classes(2)), slice(None)), "put.*out fit the labels"),
+        (lambda: client(0, classes(4)).value(parameters_of(classes(3)), slice(None)), r"shape \(4, 36\).*of shape \(3, 36\)"),
+        (lambda: client(0, classes(4)).value(parameters_of(network()), slice(None)), "1.weight.*missing"),
+        (
+            lambda: TorchOracle(network(), DataLoader(Rows()), full).value(parameters_of(network()), slice(None)),
+            "more memory than cpu",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence(mistake, sentence):
+    with pytest.raises(UserError, match=sentence):
+        mistake()

@@ -1,0 +1,197 @@
+"""The report says what the traces say, whatever labels and numbers they hold."""
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import turnout as t
+from tests.helpers.cost_estimates import foretell
+from turnout.accounting.ledger import EVENTS
+from turnout.report.downsample import LARGEST, TICKS, log_ticks, points, thin
+from turnout.report.format import human_bytes, number
+from turnout.report.headline import verdict
+from turnout.report.loaded_run import Result, distinct
+from turnout.report.page import write_figures, write_report
+from turnout.report.plan import PLAN
+from turnout.report.table import main_metric, table
+
+PRICES = [{"kind": "rounds"}, {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}]
+
+
+def result(label: str, distances, exchanges_per_round: int = 1, below: float = 0.1, **summary) -> Result:
+    """A run whose distance after each round is given, with `exchanges_per_round` exchanges and one cohort a round."""
+    rounds = np.arange(len(distances))
+    events = dict.fromkeys(EVENTS, np.zeros(len(rounds), int))
+    events |= {"exchanges": exchanges_per_round * rounds, "cohorts": rounds, "bytes_up": 800 * rounds}
+    trace = pl.DataFrame(
+        {"round": rounds, "distance": np.asarray(distances, float), "value": np.asarray(distances, float), **events}
+    )
+    target = {"metric": "distance", "below": below}
+    return Result(label, {"name": label, "target": target, "prices": PRICES, "ledger": {"sites": []}, **summary}, trace)
+
+
+def halving(label, factor, rounds=12, **options):
+    return result(label, factor ** np.arange(rounds), **options)
+
+
+def test_costs_are_those_of_the_first_row_below_the_target():
+    costs = table([halving("slow", 0.7), halving("fast", 0.25, exchanges_per_round=5)])
+    assert [row.round for row in costs.rows] == [7, 2]
+    np.testing.assert_allclose([row.costs for row in costs.rows], [[7, 7.7], [10, 3.0]])
+    assert [row.cheapest for row in costs.rows] == [(True, False), (False, True)]
+    assert verdict(costs) == ["Cheapest to distance < 0.1: slow under rounds (7); fast under hierarchical(c1=0.1, c2=1) (3)."]
+
+
+def test_nobody_reaching_the_target_is_said_with_the_nearest():
+    costs = table([halving("a", 0.99), halving("b", 0.98)])
+    assert verdict(costs) == [f"No run reached distance < 0.1; the nearest was b with {0.98**11:.4g}."]
+    assert costs.rows[0].outcome.startswith("not reached (best 0.895")
+    assert not any(any(row.cheapest) for row in costs.rows)
+
+
+def test_different_targets_and_problems_are_not_compared():
+    costs = table([halving("a", 0.5), halving("b", 0.5, below=0.01, problem={"kind": "ridge"})])
+    said = verdict(costs)
+    assert "different targets" in said[0] and "different questions" in said[1]
+
+
+def test_what_was_foretold_of_a_run_is_on_the_page(tmp_path):
+    plan = PLAN.dump_python(foretell(t.FedAvg(t.Nice(2), lr=0.01, steps=3)), mode="json")
+    page = write_report(tmp_path, [halving("told", 0.5, plan=plan), halving("silent", 0.6)], "two runs").read_text()
+    assert page.count("told: calls") == 1 and "silent: calls" not in page and "<td>random: 1</td>" in page
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_page_is_the_same_whether_its_script_was_kept_or_could_not_be(tmp_path, monkeypatch, broken):
+    (tmp_path / "file").touch()
+    pages = []
+    for cache in ("cache", "cache", "file"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+        pages.append(write_report(tmp_path, [halving("one", 0.5)], "one run").read_bytes())
+        kept = list((tmp_path / "cache").rglob("*"))
+        if broken:
+            kept[-1].write_bytes(b"\xff")
+    assert len(kept) == 2 and kept[-1].suffix == ".js" and len(set(pages)) == 1 and len(pages[0]) > 500_000
+
+
+def test_a_real_comparison_becomes_a_page_and_figures(tmp_path):
+    problem, target = t.Quadratic.random(12, 4, seed=1), t.Target("distance", 0.3)
+    traces = [
+        t.run(algorithm, problem, rounds=20, target=target)
+        for algorithm in (t.MbGd(t.Nice(4), 0.1), t.Sppm(t.Nice(4), t.solvers.Bfgs(), 1.0, 4))
+    ]
+    results = [replace(trace.result(), label=name) for trace, name in zip(traces, ("mbgd", "sppm"), strict=True)]
+    write_report(tmp_path, results, "two runs")
+    paths = write_figures(tmp_path, results)
+    assert sorted(path.name for path in paths) == ["distance-rounds.png", "distance-rounds.svg"]
+    assert all(path.stat().st_size > 5000 for path in paths)
+    page = (tmp_path / "report.html").read_text()
+    assert 'src="http' not in page and 'href="http' not in page and "@import" not in page
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_labels_are_text_and_nothing_else(tmp_path):
+    hostile = "<script>alert(1)</script> & \"x\" '</script>'"
+    write_report(tmp_path, [halving(hostile, 0.5, command=hostile), halving(hostile, 0.6)], hostile)
+    page = (tmp_path / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert page.count("</script>") == 2
+
+
+class FirstCells(HTMLParser):
+    """The text of the first cell in each row of the page's tables, and the number of script elements."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.cells, self.scripts, self.inside, self.fresh = [], 0, False, False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        if tag == "td" and self.fresh:
+            self.cells.append("")
+        self.inside = tag == "td" and self.fresh
+        self.fresh = tag == "tr"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.cells[-1] += data
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_any_label_is_shown_as_it_is(tmp_path_factory, labels):
+    path = write_report(tmp_path_factory.mktemp("report"), [halving(label, 0.5) for label in labels], labels[0])
+    page = FirstCells(path.read_bytes().decode())
+    assert page.cells[:2] == labels
+    assert page.scripts == 2
+
+
+@given(st.lists(st.floats(1 / LARGEST, LARGEST), max_size=5))
+def test_ticks_of_a_log_axis_are_few_and_in_sight(values):
+    ticks = log_ticks(values)
+    if ticks:
+        assert 2 <= len(ticks) <= TICKS and ticks == sorted(ticks)
+        assert min(values) <= ticks[0] and ticks[-1] <= max(values)
+    elif values:
+        assert max(values) <= 2.5 * 2 * min(values), "two of 1, 2, 5, 10 always fit into a wider range"
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=30))
+def test_points_are_drawable_and_what_is_left_out_is_counted(distances):
+    run = result("any", distances)
+    drawn = points([run], "distance", run.prices, log=True)
+    assert all(0 < row["metric"] < np.inf for row in drawn.rows)
+    hidden = len(distances) - len(drawn.rows)
+    assert [note.split()[2] for note in drawn.notes] == ([str(hidden)] if hidden else [])
+
+
+@pytest.mark.parametrize("distances", [[1.0, 0.0, 0.0], [1.0, np.nan, np.inf], [0.0, 0.0], [5.0]])
+def test_values_that_a_log_axis_cannot_show_do_not_break_it(tmp_path, distances):
+    write_report(tmp_path, [result("odd", distances)], "odd")
+    write_figures(tmp_path, [result("odd", distances)])
+
+
+@given(st.integers(1, 5000), st.integers(3, 1000), st.data())
+def test_a_long_trace_keeps_its_ends_and_its_hit(rows, limit, data):
+    hit = data.draw(st.integers(0, rows - 1))
+    kept = thin(np.arange(rows), limit, hit)
+    assert len(kept) <= max(limit, 3) and {0, hit, rows - 1} <= set(kept.tolist())
+
+
+def test_results_with_one_name_are_told_apart():
+    assert [r.label for r in distinct([halving("a", 0.5)] * 3)] == ["a", "a (2)", "a (3)"]
+
+
+def test_without_a_target_the_first_common_metric_is_drawn():
+    bare = result("a", [1.0, 0.5])
+    bare.summary["target"] = None
+    assert main_metric([bare]) == "distance"
+    assert verdict(table([bare])) == ["No target was set, so there is no cost to reach it to compare."]
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (57_600, "57.6 kB"), (2.5e9, "2.5 GB")])
+def test_bytes_are_written_in_decimal_units(value, text):
+    assert human_bytes(value) == text
+
+
+def test_numbers_are_short():
+    assert [number(x) for x in (7, 7.7, 15.6, 123456.0, 0.00123)] == ["7", "7.7", "15.6", "123,456", "0.00123"]
+
+
+@pytest.mark.parametrize("broken", ["missing", "json", "trace"])
+def test_a_folder_without_results_is_one_sentence(tmp_path, broken):
+    if broken != "missing":
+        (tmp_path / "summary.json").write_text("{" if broken == "json" else json.dumps({"prices": []}))
+        (tmp_path / "trace.parquet").write_bytes(b"no parquet")
+    with pytest.raises(t.UserError):
+        Result.read(tmp_path)

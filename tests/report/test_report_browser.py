@@ -1,0 +1,145 @@
+"""The report in a real browser: curves are drawn, the price switch works, and the console stays empty."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.report.test_report import result
+from turnout.report.page import write_report
+from turnout.report.theme import LIGHT
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1100,1000",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("chromium and chromedriver are not here: install the packages chromium and chromium-driver")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
+    """A report of two runs, opened from the disk and drawn."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    folder = tmp_path_factory.mktemp("report")
+    browser.get_log("performance")
+    runs = [result("quick", 0.3 ** np.arange(10), exchanges_per_round=4), result("steady", 0.6 ** np.arange(10))]
+    browser.get(write_report(folder, runs, "two runs").as_uri())
+    WebDriverWait(browser, 30).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path"))
+    return browser
+
+
+def paths(page) -> list[str]:
+    from selenium.webdriver.common.by import By
+
+    return [line.get_attribute("d") for line in page.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path")]
+
+
+def test_each_run_is_a_curve(page):
+    drawn = paths(page)
+    assert len(drawn) == 2 and len(set(drawn)) == 2
+    assert all(path.count("L") >= 8 for path in drawn)
+
+
+def test_the_price_switch_changes_the_curves_and_the_axis(page):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    before = paths(page)
+    assert "cumulative cost: rounds" in page.find_element(By.ID, "chart").text
+    page.find_elements(By.CSS_SELECTOR, "#prices input[type=radio]")[1].click()
+    WebDriverWait(page, 30).until(lambda b: "cumulative cost: hierarchical" in b.find_element(By.ID, "chart").text)
+    assert paths(page) != before
+
+
+def test_the_table_marks_the_cheapest(page):
+    from selenium.webdriver.common.by import By
+
+    best = [cell.text for cell in page.find_elements(By.CSS_SELECTOR, "#costs td.best")]
+    assert best == ["2.8", "5"]
+
+
+def test_the_pointer_shows_the_numbers_of_the_nearest_evaluation(page):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    chart = page.find_element(By.CSS_SELECTOR, "#chart svg g.mark-line path")
+    ActionChains(page).move_to_element(chart).perform()
+    told = WebDriverWait(page, 30).until(lambda b: b.find_element(By.ID, "vg-tooltip-element").text)
+    assert told.split()[:3] in (["run", "quick", "round"], ["run", "steady", "round"])
+
+
+def test_a_click_in_the_legend_fades_the_other_run(page):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    page.find_element(By.CSS_SELECTOR, "#chart svg .role-legend-label text").click()
+    lines = page.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path")
+    WebDriverWait(page, 30).until(lambda _: float(lines[1].get_attribute("opacity")) < 0.5)
+    assert float(lines[0].get_attribute("opacity")) == 1
+
+
+def test_a_change_of_theme_keeps_the_price(page):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    # Each look is one script, since a redrawing replaces the elements.
+    def ink(browser):
+        return browser.execute_script("return document.querySelector('#chart svg g.mark-line path')?.getAttribute('stroke')")
+
+    def switched(browser):
+        return browser.execute_script("return [...document.querySelectorAll('#prices input')].map(i => i.checked)")
+
+    page.find_elements(By.CSS_SELECTOR, "#prices input[type=radio]")[1].click()
+    before = ink(page)
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark" if before == LIGHT["lines"][0] else "light"}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    WebDriverWait(page, 30).until(lambda b: ink(b) not in (None, before))
+    WebDriverWait(page, 30).until(lambda b: switched(b) == [False, True])
+    assert "cumulative cost: hierarchical" in page.find_element(By.ID, "chart").text
+
+
+def test_nothing_is_fetched_from_elsewhere(page):
+    events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
+    asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    # The browser's own pages (chrome:, chrome-untrusted:) may still be fetching when the report opens.
+    urls = [request["request"]["url"] for request in asked if not request["documentURL"].startswith("chrome")]
+    opened = [url for url in urls if url.endswith("report.html")]
+    assert len(opened) == 1
+    assert [url for url in urls[urls.index(opened[0]) :] if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize("distances", [0.99 ** np.arange(5), [1.0, 0.0], [5.0], [1.0, 1e300]])
+def test_the_console_stays_empty_whatever_is_drawn(page, tmp_path, distances):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    page.get(write_report(tmp_path, [result("odd", distances)], "odd").as_uri())
+    WebDriverWait(page, 30).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path"))
+    assert page.get_log("browser") == []

@@ -1,0 +1,392 @@
+"""Draw designs: the cohorts drawn have the law of the words that define each design, sums are unbiased, sizes are exact."""
+
+import itertools
+from collections import Counter, defaultdict
+from dataclasses import fields, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import linalg, stats
+
+import turnout as t
+from tests.helpers.examples import logistic
+from tests.samplers.test_samplers import ALARM, chance, draws
+from turnout.samplers.probabilities.waterfilling import capped
+from turnout.theory import designs
+
+TWO = np.array([0.2, 0.5, 0.7, 0.35, 0.25])
+THREE = np.array([0.3, 1.0, 0.45, 0.75, 0.5])
+VARIABLE = np.array([1.0, -2.0, 0.5, 3.0, 1.5])
+VECTORS = np.random.default_rng(1).normal(size=(5, 2))
+FIVE = t.Population(count=5)
+
+
+def over_orders(law_in_order):
+    """The law over cohorts of a design that takes the clients in random order."""
+
+    def law(p):
+        found = defaultdict(float)
+        orders = list(itertools.permutations(range(len(p))))
+        for order in orders:
+            for share, chosen in law_in_order(p, order):
+                found[frozenset(chosen)] += share / len(orders)
+        return {chosen: share for chosen, share in found.items() if share > 1e-12}
+
+    return law
+
+
+def systematic(p, order):
+    """The cohort is the same for all starts u between two breakpoints."""
+    ends = np.cumsum(p[list(order)])
+    breaks = np.unique(np.round(np.concatenate([[0, 1], ends % 1]), 12))
+    for low, high in itertools.pairwise(breaks):
+        points = (low + high) / 2 + np.arange(round(p.sum()))
+        yield high - low, [order[k] for k in np.searchsorted(ends, points)]
+
+
+def pivotal(p, order, chosen=()):
+    """Follow every outcome of every duel; `order` starts with the client that is undecided."""
+    i, *rest = order
+    if not rest:
+        yield 1, (*chosen, i) if p[i] > 0.5 else chosen
+        return
+    j, *rest = rest
+    total = p[i] + p[j]
+    for winner, loser in ((i, j), (j, i)):
+        if total < 1 - 1e-9:
+            share, next_p, won = p[winner] / total, {winner: total}, chosen
+            going = winner
+        else:
+            share = (1 - p[loser]) / (2 - total) if total < 2 - 1e-9 else 0.5
+            next_p, won, going = {loser: total - 1}, (*chosen, winner), loser
+        following = {**dict(enumerate(p)), **next_p} if isinstance(p, np.ndarray) else {**p, **next_p}
+        if share > 1e-12:
+            yield from ((share * each, found) for each, found in pivotal(following, (going, *rest), won))
+
+
+def cube(p, order):
+    """Follow both ends of every move of the first undecided clients, here on the size and one variable."""
+    z = np.stack([np.ones(len(p)), VARIABLE / p])
+
+    def fly(now):
+        free = [i for i in order if 1e-9 < now[i] < 1 - 1e-9][:3]
+        if not free:
+            yield 1, np.flatnonzero(now > 0.5)
+            return
+        kept = z[: min(2, len(free) - 1), free]
+        v = np.zeros(len(now))
+        v[free] = linalg.null_space(kept)[:, 0]
+        ends = []
+        for sign in (1, -1):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steps = np.where(sign * v > 1e-12, (1 - now) / (sign * v), np.where(sign * v < -1e-12, -now / (sign * v), np.inf))
+            ends.append(sign * steps.min())
+        up, down = ends[0], -ends[1]
+        for share, step in ((down / (up + down), up), (up / (up + down), -down)):
+            yield from ((share * each, found) for each, found in fly(now + step * v))
+
+    yield from fly(p)
+
+
+LAWS = {"systematic": over_orders(systematic), "pivotal": over_orders(pivotal), "cube": over_orders(cube)}
+
+
+def fixed(name: str, size: int, p=None):
+    """The design `name` with exact inclusion probabilities."""
+    if name == "cube":
+        return t.Cube(size, p, balance=VARIABLE[:, None])
+    return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](size, p)
+
+
+@pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("name", LAWS)
+def test_cohorts_of_fixed_size_follow_the_design(name, p):
+    """Its law, written out, has the inclusion probabilities asked for, and is that of the cohorts drawn."""
+    size, law = round(p.sum()), LAWS[name](p)
+    assert sum(law.values()) == pytest.approx(1)
+    assert all(len(chosen) == size for chosen in law)
+    inclusion = [sum(share for chosen, share in law.items() if i in chosen) for i in range(5)]
+    np.testing.assert_allclose(inclusion, p, atol=1e-9)
+    drawn = draws(fixed(name, size, p), FIVE, count=20_000)
+    assert np.all(drawn.active)
+    assert chance(Counter(map(frozenset, np.asarray(drawn.ids).tolist())), law) > ALARM
+    np.testing.assert_allclose(drawn.expansion, 1 / p[np.asarray(drawn.ids)], rtol=1e-12)
+
+
+def ordered(q, size):
+    """Every ordered cohort of Des Raj's design: its chance, its clients, what each counts."""
+    for chosen in itertools.permutations(range(len(q)), size):
+        before = np.cumsum([0, *q[list(chosen)]])[:-1]
+        ratio = (1 - before) / q[list(chosen)]
+        counts = (size - 1 - np.arange(size) + ratio) / size if size < len(q) else np.ones(size)
+        yield np.prod(1 / ratio), chosen, counts
+
+
+def moments(law, vectors):
+    """The mean of sum_{i in S} counts_i v_i, and E|it - sum_i v_i|^2."""
+    law = [(share, counts @ vectors[list(chosen)]) for share, chosen, counts in law]
+    mean = sum(share * each for share, each in law)
+    return mean, sum(share * np.sum((each - vectors.sum(0)) ** 2) for share, each in law)
+
+
+Q = np.array([0.1, 0.3, 0.15, 0.25, 0.2])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_des_raj_follows_its_design_and_is_unbiased(size):
+    law, sampler = list(ordered(Q, size)), t.DesRaj(size, Q).bind(FIVE)
+    np.testing.assert_allclose(moments(law, VECTORS)[0], VECTORS.sum(0), atol=1e-12)
+    drawn = draws(sampler, FIVE)
+    ids = list(map(tuple, np.asarray(drawn.ids).tolist()))
+    assert chance(Counter(ids), {chosen: share for share, chosen, _ in law}) > ALARM
+    counts = {chosen: counts for _, chosen, counts in law}
+    np.testing.assert_allclose(drawn.expansion[:500], [counts[each] for each in ids[:500]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_des_rajs_variance_estimate_is_unbiased(size):
+    law, sampler = list(ordered(Q, size)), t.DesRaj(size, Q).bind(FIVE)
+    ids = jnp.array([chosen for _, chosen, _ in law])
+    everyone = jnp.ones(size, bool)
+
+    def estimate(ids):
+        cohort = t.Cohort.of(ids, 1.0, FIVE, selection="arbitrary", active=everyone)
+        return sampler.estimate(None, cohort, jnp.asarray(VECTORS)[ids], FIVE)
+
+    mean = np.array([share for share, *_ in law]) @ np.asarray(jax.jit(jax.vmap(estimate))(ids))
+    assert mean == pytest.approx(moments(law, VECTORS)[1], abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_des_rajs_approximations_are_near_enumeration(size):
+    """Exact for one draw and for everyone; between them within a tenth, even for five clients."""
+    law, sampler = list(ordered(Q, size)), t.DesRaj(size, Q).bind(FIVE)
+    exact = moments(law, VECTORS)[1]
+    exactly = size in (1, 5)
+    assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-9 if exactly else 0.1, abs=1e-12)
+    p = np.array([sum(share for share, chosen, _ in law if i in chosen) for i in range(5)])
+    found = sampler.expected(None, FIVE)
+    assert np.sum(found) == pytest.approx(size, rel=1e-12)
+    np.testing.assert_allclose(found, p, atol=1e-12 if size == 5 else 0.03)
+
+
+def with_replacement(q, size):
+    """Every sequence of draws: its chance, its distinct clients, what each counts."""
+    for sequence in itertools.product(range(len(q)), repeat=size):
+        times = np.bincount(sequence, minlength=len(q))
+        chosen = tuple(np.flatnonzero(times).tolist())
+        yield np.prod(q[list(sequence)]), chosen, (times / (size * q))[list(chosen)]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_draws_with_replacement_merge_into_places(size):
+    law, sampler = list(with_replacement(Q, size)), t.WithReplacement(size, Q).bind(FIVE)
+    mean, exact = moments(law, VECTORS)
+    np.testing.assert_allclose(mean, VECTORS.sum(0), atol=1e-12)
+    assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
+    np.testing.assert_allclose(sampler.expected(None, FIVE), size * Q)
+    shares = defaultdict(float)
+    for share, chosen, counts in law:
+        shares[chosen, tuple(np.round(counts, 9))] += share
+    drawn = draws(sampler, FIVE)
+    rows = zip(*map(np.asarray, (drawn.ids, drawn.expansion, drawn.active)), strict=True)
+    found = Counter((tuple(ids[on].tolist()), tuple(np.round(counts[on], 9))) for ids, counts, on in rows)
+    assert chance(found, shares) > ALARM
+    assert np.all(np.asarray(drawn.expansion)[~np.asarray(drawn.active)] == 0)
+
+
+def test_theory_knows_draws_with_replacement():
+    """mu_AS, sigma^2_AS and P(i in S) of K draws with replacement, by enumeration; other designs end with a sentence."""
+    population = t.Population(count=5, weights=np.array([0.3, 0.1, 0.1, 0.2, 0.3]))
+    law, sampler = list(with_replacement(Q, 3)), t.WithReplacement(3, Q).bind(population)
+    lambdas = np.asarray(population.weights)
+    weighted, mu = lambdas[:, None] * VECTORS, lambdas * np.arange(1, 6)
+    second = sum(share * np.sum((counts @ weighted[list(chosen)]) ** 2) for share, chosen, counts in law)
+    assert designs.variance(sampler, population, VECTORS) == pytest.approx(second, rel=1e-12)
+    least = min(counts @ mu[list(chosen)] for _, chosen, counts in law)
+    assert designs.convexity(sampler, population, np.arange(1.0, 6.0)) == pytest.approx(least, rel=1e-12)
+    p = [sum(share for share, chosen, _ in law if i in chosen) for i in range(5)]
+    np.testing.assert_allclose(designs.inclusion(sampler, population), p, rtol=1e-12)
+    with pytest.raises(t.UserError, match="no theory here is about cohorts of Pivotal"):
+        designs.inclusion(t.Pivotal(2, TWO).bind(FIVE), FIVE)
+    with pytest.raises(t.UserError, match="changes from round to round"):
+        designs.inclusion(t.WithReplacement(2, t.KVib()).bind(FIVE), FIVE)
+
+
+N, K = 200, 20
+STRATA = np.arange(N) % 4
+MANY = t.Population(count=N, strata=STRATA)
+GENERATOR = np.random.default_rng(5)
+UNEQUAL = np.asarray(capped(jnp.asarray(0.1 + GENERATOR.exponential(size=N) ** 2), jnp.asarray(float(K))))
+REPLIES = (1 + GENERATOR.normal(size=(N, 3))) * np.sqrt(UNEQUAL)[:, None]
+LARGE = {
+    "replacement": t.WithReplacement(K, UNEQUAL / K),
+    "des-raj": t.DesRaj(K, UNEQUAL / K),
+    "systematic": t.Systematic(K, UNEQUAL),
+    "pivotal": t.Pivotal(K, UNEQUAL),
+    "cube": t.Cube(K, UNEQUAL, balance=GENERATOR.normal(size=(N, 2))),
+    "nice": t.Nice(K),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_draws_have_the_law_that_is_promised(name):
+    """Of 200 clients: exact size, inclusion (chi-square), unbiased sums, and the variance, which may be approximate."""
+    count, sampler = 2000, LARGE[name].bind(MANY)
+    drawn = draws(sampler, MANY, count=count)
+    ids, active, expansion = (np.asarray(leaf) for leaf in (drawn.ids, drawn.active, drawn.expansion))
+    assert name == "replacement" or np.all(active)
+    p = np.asarray(sampler.expected(None, MANY))
+    assert p.sum() == pytest.approx(K, rel=1e-12)
+    p = 1 - (1 - UNEQUAL / K) ** K if name == "replacement" else p
+    heads = np.bincount(ids[active], minlength=N)
+    random = p < 1
+    assert np.all(heads[~random] == count)
+    pulls = (heads - count * p)[random] ** 2 / (count * p * (1 - p))[random]
+    assert name == "des-raj" or stats.chi2.sf(pulls.sum(), pulls.size - 1) > ALARM
+    errors = np.einsum("sm,smd->sd", np.where(active, expansion, 0), REPLIES[ids]) - REPLIES.sum(0)
+    z = errors.mean(0) / (errors.std(0) / np.sqrt(count))
+    assert stats.chi2.sf(np.sum(z**2), 3) > ALARM
+    assert sampler.variance(None, MANY, jnp.asarray(REPLIES)) == pytest.approx(np.mean(np.sum(errors**2, axis=1)), rel=0.12)
+
+
+@pytest.mark.parametrize("name", ["systematic", "pivotal", "nice"])
+def test_variance_is_exact_for_equal_probabilities(name):
+    """(n - K) n / (K (n - 1)) sum_i |v_i - mean|^2, that of simple random sampling."""
+    sampler = t.Nice(2) if name == "nice" else fixed(name, 2)
+    sampler = sampler.bind(FIVE)
+    exact = 3 * 5 / (2 * 4) * np.sum((VECTORS - VECTORS.mean(0)) ** 2)
+    assert sampler.variance(sampler.start(FIVE), FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
+
+
+@jax.jit
+def draw_and_judge(sampler, key, population):
+    """A cohort, the expected number of times that each client is drawn, and the variance of a sum of ones."""
+    ones = jnp.ones((population.count, 1))
+    cohort = sampler.draw(None, jax.random.key(key), population)
+    return cohort, sampler.expected(None, population), sampler.variance(None, population, ones)
+
+
+TWELVE = {
+    "replacement": t.WithReplacement(4),
+    "des-raj": t.DesRaj(4),
+    "systematic": t.Systematic(4),
+    "pivotal": t.Pivotal(4),
+    "cube": t.Cube(4, balance=np.random.default_rng(0).normal(size=(12, 2))),
+    "nice": t.Nice(4),
+    "full": t.Full(),
+}
+
+
+@pytest.mark.parametrize("name", TWELVE)
+@settings(max_examples=50)
+@given(
+    scores=st.lists(st.floats(1e-30, 1e30), min_size=12, max_size=12),
+    on=st.lists(st.booleans(), min_size=12, max_size=12),
+    key=st.integers(0, 2**31 - 1),
+)
+def test_any_probabilities_and_any_mask(name, scores, on, key):
+    """The size is exact, who is certain or the only one comes, who is away does not, and nothing is NaN."""
+    population = t.Population(count=12, available=jnp.array(on), presence=np.ones(12))
+    sampler = TWELVE[name].bind(t.Population(count=12))
+    chances = name in ("replacement", "des-raj")
+    if hasattr(sampler, "probability"):
+        p = capped(jnp.asarray(scores), jnp.asarray(4.0))
+        sampler = replace(sampler, probability=np.asarray(p / jnp.sum(p) if chances else p))
+    cohort, p, variance = draw_and_judge(sampler, key, population)
+    p = np.asarray(p)
+    ids, active = np.asarray(cohort.ids), np.asarray(cohort.active)
+    many = np.sum(p > 0)
+    assert len(set(ids[active])) == active.sum() and np.all(np.array(on)[ids[active]])
+    assert np.all(np.isfinite(cohort.expansion)) and np.all(np.isfinite(p)) and np.all(p[~np.array(on)] == 0)
+    assert np.isfinite(variance)
+    if name == "replacement":
+        assert 0 < active.sum() <= 4 or not any(on)
+        assert p.sum() == pytest.approx(4 * any(on))
+        return
+    assert active.sum() == (many if name == "full" else min(4, many))
+    assert set(np.flatnonzero(p >= 1)) <= set(ids[active]) or name == "des-raj"
+    assert p.sum() == pytest.approx(many if name == "full" else min(4, many), rel=1e-9)
+    if many <= 4:
+        np.testing.assert_array_equal(cohort.expansion[active], 1)
+    if name != "des-raj":
+        np.testing.assert_allclose(cohort.expansion[active], 1 / p[ids[active]], rtol=1e-12)
+
+
+def test_given_probabilities_are_scaled_to_those_available():
+    """p ~ the numbers given, capped, with the same sum: three of five clients, two of them drawn."""
+    population = t.Population(count=5, available=jnp.array([True, False, True, True, False]), presence=np.ones(5))
+    p = t.Pivotal(2, TWO).bind(FIVE).expected(None, population)
+    np.testing.assert_allclose(p, [4 / 11, 0, 1, 7 / 11, 0])
+    q = t.DesRaj(2, Q).bind(FIVE).chances(None, population)
+    np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
+
+
+@t.record
+class Turns(t.Algorithm):
+    """Minibatch gradient descent with one cohort of each design a round, one after the other."""
+
+    replacement: t.Sampler
+    desraj: t.Sampler
+    systematic: t.Sampler
+    pivotal: t.Sampler
+    cube: t.Sampler
+
+    def round(self, ask, x):
+        for field in fields(self):
+            replies = ask(getattr(self, field.name), self.gradient, x)
+            ask.observe(replies)
+            x = x - 0.02 * replies.average()
+        return x
+
+    @t.on_client
+    def gradient(self, client, x):
+        return t.Done(client.grad(x))
+
+
+@pytest.mark.parametrize("rule", [t.KVib(), t.BySize()], ids=["k-vib", "size"])
+def test_engines_agree(rule):
+    """Every design with the same rule."""
+    ruled = [replace(TWELVE[name], probability=rule) for name in ("replacement", "des-raj", "systematic", "pivotal")]
+    algorithm = Turns(*ruled, t.Cube(4, rule, balance="size"))
+    runs = [t.run(algorithm, logistic(), rounds=3, engine=engine) for engine in ("compiled", "nodes")]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, atol=1e-13)
+    assert runs[0].ledger.rows() == runs[1].ledger.rows()
+
+
+def test_sampling_is_judged_in_a_run():
+    sampler = t.Available(t.Cube(4, t.KVib(), balance="size"), 0.5)
+    run = t.run(t.MbGd(sampler, lr=0.02), logistic(), rounds=3, metrics=("variance", "regret"))
+    assert np.all(run.frame["variance"].to_numpy()[1:] > 0) and np.all(run.frame["regret"].to_numpy()[1:] >= 0)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "words"),
+    [
+        (lambda: t.Systematic(13), "'systematic' wants 13 clients, but there are 12"),
+        (lambda: t.Pivotal(0), "must be at least 1"),
+        (lambda: t.Pivotal(3, np.full(12, 0.3)), "sum to size = 3, not to 3.6"),
+        (lambda: t.Pivotal(3, np.full(11, 0.3)), "'pivotal' needs 12 probabilities"),
+        (lambda: t.WithReplacement(3, np.full(12, 0.3)), "'replacement' needs probabilities that sum to 1"),
+        (lambda: t.DesRaj(3, np.full(3, 1 / 3)), "'des-raj' needs 12 probabilities"),
+        (lambda: t.Cube(3), "'cube' needs strata"),
+        (lambda: t.Cube(3, balance="norms"), "'strata', 'size' or an array, not on 'norms'"),
+        (lambda: t.Cube(3, balance=np.ones(12)), "12 rows, one for each client, but its shape is"),
+        (lambda: t.Cube(3, balance=np.full((12, 1), np.nan)), "needs finite numbers as balance"),
+    ],
+)
+def test_a_design_that_does_not_fit_says_so(sampler, words):
+    with pytest.raises(t.UserError, match=words):
+        t.run(t.MbGd(sampler(), lr=0.1), t.Quadratic.random(12, 3), rounds=1)
+
+
+def test_a_cube_on_sizes_and_a_variance_from_one_client_say_so():
+    with pytest.raises(t.UserError, match="which only a problem knows"):
+        t.Cube(3, balance="size").bind(t.Population(count=12))
+    sampler = t.DesRaj(1, Q).bind(FIVE)
+    with pytest.raises(t.UserError, match="raise size"):
+        sampler.estimate(None, sampler.draw(None, jax.random.key(0), FIVE), jnp.ones((1, 2)), FIVE)
