@@ -34,7 +34,7 @@ def lines_of(clients: int) -> list[Line]:
         def ours() -> float:
             session = Session(
                 algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
-                engine=partial(Flower, post, met, False),
+                deployed=partial(Flower, post, met, False),
             )  # fmt: skip
             chunks = session.play()
             next(chunks)  # The row before the first round.

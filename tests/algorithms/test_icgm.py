@@ -9,7 +9,7 @@ from tests.helpers.federations import SHARES, four, play, with_rows
 from turnout.algorithms.passes import cohort_size
 from turnout.core.seeds import Seeds
 from turnout.experiment.config import Reader
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 LAM, SEED = 1.5, 3
 

@@ -12,7 +12,7 @@ from tests.helpers.federations import with_rows
 from turnout import own
 from turnout.client_solvers import LocalSolver, Solved
 from turnout.experiment.config import read
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 SOLVERS = [own.NewtonCg(), own.Sgd(lr=0.1, batch=2, epochs=2), own.Gradient(steps=50)]
 CLASSES = [0, 1, 1, 2]

@@ -11,7 +11,7 @@ from turnout.client_solvers import LocalSolver, Solved
 from turnout.client_solvers.base import own
 from turnout.core.seeds import Seeds
 from turnout.problems.optimum import Optimum
-from turnout.runs.api import cells_of
+from turnout.runs.sweep import cells_of
 from turnout.runs.session import Session
 
 CLIENTS, SIZE, ALPHA, BETA = 8, 3, 1.0, 10.0

@@ -9,7 +9,7 @@ import turnout as t
 from tests.helpers.enumeration import enumerate_subsets
 from turnout.client_solvers import NewtonCg
 from turnout.experiment.theory import bound_of
-from turnout.runs.session import bind, scope
+from turnout.runs.setup import bind, scope
 from turnout.theory import feddcd as dual
 from turnout.theory.constants import constants_of
 from turnout.theory.feddcd_complexity import accfeddcd, fedavg, feddcd, mbsgd, scaffold

@@ -16,7 +16,7 @@ from turnout.experiment.config import read
 from turnout.experiment.theory import bound_of, milestones, promise
 from turnout.report.downsample import points
 from turnout.report.loaded_run import Result
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 from turnout.theory.bounds import (
     theorem_1,
     theorem_2,

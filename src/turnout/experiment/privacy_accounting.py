@@ -6,11 +6,12 @@ import numpy as np
 
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
-from turnout.engines.compiled import CompiledAsk, survey
+from turnout.engines.compiled import RecordingAsk
 from turnout.engines.reply_usage import MEAN, WHO
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Population
-from turnout.runs.session import Session, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import scope
 from turnout.samplers import Independent, Nice
 from turnout.samplers.base import Sampler
 
@@ -38,7 +39,7 @@ def spent(privacy: Privacy, session: Session) -> dict:
         traced = survey(engine.job, engine.algorithm)
     population, ledger = engine.job.population, to_ledger(engine.sites, np.asarray(session.progress.counts))
     rows = {row["path"]: row for row in ledger.rows()}
-    calls = [path for path in traced.found if rows[path]["method"] != "draw"]
+    calls = [path for path in traced.calls.reached if rows[path]["method"] != "draw"]
     sampled = {}
     if privacy.model == "central" and session.faults is None:
         sampled = {path: design(traced, path, population) for path in calls}
@@ -67,7 +68,7 @@ def spent(privacy: Privacy, session: Session) -> dict:
     }
 
 
-def design(traced: CompiledAsk, path: str, population: Population) -> type[Sampler] | None:
+def design(traced: RecordingAsk, path: str, population: Population) -> type[Sampler] | None:
     """Return the kind of sampler that drew the cohort of a call, if its chances make the release smaller; None if they do not.
 
     The cohort has to be drawn for this call alone, from all clients, and nobody may learn who is in it but from the sum. For

@@ -4,7 +4,7 @@ import io
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from turnout.io.serialization import decode, encode
 from turnout.problems.base import Problem
 from turnout.report.loaded_run import Result
 from turnout.report.plan import PLAN
-from turnout.runs.api import Sweep, cells_of
+from turnout.runs.sweep import Sweep, cells_of
 from turnout.runs.session import Session
 from turnout.runs.trace import Trace
 
@@ -84,29 +84,19 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
     """Return the session that plays `experiment`, with another engine than its own where one is given."""
-    spec = experiment.run
     if experiment.privacy is not None:
         accounting()
-    return Session(
-        experiment.algorithm,
-        built.problem,
-        seeds=spec.seeds(),
-        rounds=spec.rounds,
-        every=spec.every,
+    options = replace(
+        experiment.run,
         target=experiment.target,
-        metrics=None if spec.metrics is None else tuple(spec.metrics),
-        engine=engine or spec.engine,
-        precision=spec.precision,
-        aggregation=spec.aggregation,
         faults=experiment.faults,
         privacy=experiment.privacy,
-        optimum=optimum,
         test=built.test,
         held_out=built.held_out,
-        memory=spec.memory,
-        start=spec.start,
-        label=experiment.name,
-        cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
+    )
+    cells = cells_of(*grid_of(experiment)) if experiment.sweep else None
+    return Session(
+        experiment.algorithm, built.problem, options, deployed=engine, optimum=optimum, label=experiment.name, cells=cells
     )
 
 

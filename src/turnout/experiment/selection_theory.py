@@ -15,7 +15,7 @@ from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.problems.base import Problem
 from turnout.problems.layout import objective, store
-from turnout.runs.session import bind, scope
+from turnout.runs.setup import bind, scope
 from turnout.samplers import Delegate
 from turnout.samplers.base import samplers_in
 from turnout.theory.cohort_mean_weights import client_weights
@@ -63,7 +63,7 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
         (sampler, *_) = samplers_in(algorithm)
         size = cohort_size(sampler, problem.population)
-        start = problem.start(jax.random.key(experiment.run.seeds().model))
+        start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
     delegate = getattr(algorithm, "delegate", None)
     known = measured(problem, start, int(delegate.client) if isinstance(delegate, Delegate) else 0)
     gap, zeta = at_start(problem, start)

@@ -17,7 +17,8 @@ from turnout.io.atomic import make_folder, write
 from turnout.problems import Chain
 from turnout.problems.at_optimum import at_optimum
 from turnout.problems.base import Problem
-from turnout.runs.session import Session, bind, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import bind, scope
 from turnout.samplers.base import samplers_in
 from turnout.samplers.shuffled import Shuffled
 from turnout.theory.bounds import averaged_prox, complexity, contraction, neighbourhood, theorem_1, tolerance
@@ -166,7 +167,7 @@ def promise(experiment: Experiment, problem: Problem) -> Promise:
     """Return what theory promises for `experiment`, none of its rounds played."""
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
-    theory = theory_of(algorithm, problem, experiment.faults, experiment.run.seeds().model)
+    theory = theory_of(algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model)
     known, target = theory.constants, experiment.target
     epsilon = target.below if target is not None and target.metric == "distance" else None
     gamma, recommended, allowed = getattr(algorithm, "gamma", None), None, None
@@ -206,7 +207,7 @@ def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict
         return {}
     engine: Any = session.engine
     try:
-        found = theory_of(engine.algorithm, problem, experiment.faults, experiment.run.seeds().model, engine.job.optimum)
+        found = theory_of(engine.algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model, engine.job.optimum)
         return {"theory": found.facts()}
     except UserError as error:
         return {"theory": {"no_bound": str(error)}}

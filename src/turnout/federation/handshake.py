@@ -3,20 +3,20 @@
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.engines.compiled import survey
+from turnout.engines.reply_usage import survey
 from turnout.engines.flower.client_app import Terms
-from turnout.engines.messaging import only_sums
+from turnout.engines.reply_usage import sums_needed
 from turnout.experiment.config import Experiment
 from turnout.experiment.remote import RemoteSpec
 from turnout.experiment.run import Built, build
-from turnout.runs.session import bind, prepare, refuse_mixed, scope
+from turnout.runs.setup import bind, prepare, refuse_mixed, scope
 
 
 def terms_of(experiment: Experiment, built: Built) -> Terms:
     """Return what the server and the nodes of `experiment` have to agree on."""
     with scope(experiment.run.precision):
         given = experiment.run.start
-        start = prepare(built.problem, experiment.run.seeds(), None, None, start=given).start
+        start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=given).start
     exact = built.problem.remote or given is not None
     return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact)
 
@@ -33,7 +33,7 @@ def elsewhere(experiment: Experiment, data: Path | None) -> Built:
     refuse_mixed(built.problem, experiment.run.precision)
     if experiment.run.aggregation == "sum":
         with scope(experiment.run.precision):
-            job = prepare(built.problem, experiment.run.seeds(), None, None)
+            job = prepare(built.problem, experiment.run.purpose_seeds(), None, None)
             algorithm = bind(experiment.algorithm, built.problem, experiment.run.rounds)
-            only_sums(survey(job, algorithm), algorithm)
+            sums_needed(survey(job, algorithm), "aggregation = 'plain'")
     return built

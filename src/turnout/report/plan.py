@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pydantic
 
 from turnout.accounting.prices import Price
-from turnout.engines.cost_estimate.estimate import Call, Count, Memory, Plan
+from turnout.engines.cost_estimate.estimate import Call, CostEstimate, Count, Memory
 from turnout.engines.reply_usage import ALONE, EACH, SUMS
 from turnout.report.format import amount, human_bytes, number
 
-PLAN = pydantic.TypeAdapter(Plan)
+PLAN = pydantic.TypeAdapter(CostEstimate)
 """Reads and writes a plan as JSON."""
 
 
@@ -20,7 +20,7 @@ class Described:
     """A named plan, and the prices that it is judged by."""
 
     name: str
-    plan: Plan
+    plan: CostEstimate
     prices: tuple[Price, ...]
 
 

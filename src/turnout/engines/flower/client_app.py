@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from jaxtyping import PyTree
 
 from turnout.engines.flower.payload import enclosed, pack, unpack
-from turnout.engines.messaging import Node
+from turnout.engines.node import Node
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def client_app(terms: Terms, seat: Callable[[dict], Node]) -> ClientApp:
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
         mine = node(context)
-        letter = json.dumps({"client": mine.number, "rows": mine.held.size, **vars(terms)}).encode()
+        letter = json.dumps({"client": mine.number, "rows": mine.runner.size, **vars(terms)}).encode()
         return Message(pack(letter), reply_to=message)
 
     @app.query(f"ask_{terms.mark}")

@@ -23,7 +23,7 @@ from turnout.engines.flower.client_app import Terms
 from turnout.engines.flower.payload import enclosed, pack, unpack
 from turnout.engines.flower.server_connection import replies
 from turnout.engines.inputs import Job
-from turnout.engines.messaging import Wired, WiredAsk
+from turnout.engines.messaging import MessageEngine, MessageAsk
 from turnout.engines.state import Progress, begin
 from turnout.io.serialization import Buffer, decode
 
@@ -142,7 +142,7 @@ def heard(letter: bytes, terms: Terms, clients: int) -> tuple[int, int, str | No
     return client, rows, None
 
 
-class FlowerAsk(WiredAsk):
+class FlowerAsk(MessageAsk):
     """Answers `ask` by messages to nodes."""
 
     def __init__(self, post: Post, members: dict[int, Member], *arguments):
@@ -153,19 +153,18 @@ class FlowerAsk(WiredAsk):
         there = set(self.post.grid.get_node_ids())
         return jnp.asarray([self.members[i].node in there for i in range(len(self.members))])
 
-    def _exchange(self, letters, expected, losses):
-        again, waiting, arrived = np.zeros_like(losses), letters, {}
+    def _exchange(self, requests, expected, losses):
+        again, waiting, arrived = np.zeros_like(losses), requests, {}
         while waiting:
-            requests = {self.members[letter.number].node: letter[2:] for letter in waiting}
-            came = self.post.send(requests, f"ask_{self.post.mark}")
-            for letter in waiting:
-                reply = came.get(self.members[letter.number].node)
+            came = self.post.send({self.members[one.number].node: one[2:] for one in waiting}, f"ask_{self.post.mark}")
+            for request in waiting:
+                reply = came.get(self.members[request.number].node)
                 if reply is not None and self._sound(reply, expected):
-                    arrived[letter.place] = reply
-            waiting = [letter for letter in waiting if letter.place not in arrived]
+                    arrived[request.place] = reply
+            waiting = [request for request in waiting if request.place not in arrived]
             if not waiting or self.job.faults is None or not self.job.faults.repeats:
                 break
-            again[[letter.place for letter in waiting]] += 1
+            again[[request.place for request in waiting]] += 1
             self.post.rest()
         return arrived, again
 
@@ -195,7 +194,7 @@ def unsound(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple[str, .
     return None if finite else "not finite"
 
 
-class Flower(Wired):
+class Flower(MessageEngine):
     """Plays rounds of one algorithm with the nodes of a federation: the same run as `Compiled`'s, as long as no reply is lost."""
 
     def __init__(

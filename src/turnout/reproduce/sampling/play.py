@@ -14,8 +14,9 @@ from turnout.core.seeds import Seeds
 from turnout.experiment.run import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
-from turnout.runs.api import cells_of
-from turnout.runs.session import Cell, Session
+from turnout.runs.sweep import cells_of
+from turnout.runs.session import Session
+from turnout.runs.sweep import Cell
 from turnout.samplers import Independent
 from turnout.samplers.weighted import Weighted
 
