@@ -56,7 +56,10 @@ def test_the_version_in_the_source_is_the_configured_one():
     assert turnout.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-@pytest.mark.parametrize(("words", "answers"), [("turnout re", {"resume", "reproduce"}), ("turnout sweep --se", {"--set", "--seeds"})])
+COMPLETIONS = {"turnout re": {"resume", "reproduce"}, "turnout sweep --se": {"--set", "--seeds"}}
+
+
+@pytest.mark.parametrize(("words", "answers"), COMPLETIONS.items())
 def test_the_shell_completes_commands_and_options(group, words, answers):
     request = {"_TURNOUT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     assert set(invoke(group, **request).split()) == answers
