@@ -27,7 +27,7 @@ from turnout.engines.exchange.judging import feedback_of, judged
 from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
-from turnout.samplers.base import Sampler, samplers_in, whole
+from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality
 
 
@@ -92,13 +92,13 @@ class EngineAsk(Ask):
 
     def draw(self, sampler: Sampler, method=None, message=None) -> Cohort:
         number, path = self.draws.number(sampler), self.calls.next_path()
-        if sampler.previews:
+        if sampler.consults_before_draw:
             self._consult(number, path, method, message)
         key = self.job.seeds.draw(self.round, self.state.draws)
         state = self.state.samplers[number]
         cohort = self._draw(sampler, state, key)
         self.draws.add(Draw(cohort, number, state))
-        self._learn(number, lambda state: sampler.drawn(state, key))
+        self._learn(number, lambda state: sampler.advance(state, key))
         zero = jnp.zeros((), "int32")
         asked, observed = (*self.state.asked, zero), (*self.state.observed, zero)
         self.state = self.state._replace(draws=self.state.draws + 1, asked=asked, observed=observed)
@@ -115,7 +115,7 @@ class EngineAsk(Ask):
         cohort, name, message = consultation(
             self.algorithm, sampler, self.state.samplers[number], key, population, method, message
         )
-        if sampler.charges:
+        if sampler.is_charged:
             key = jax.random.fold_in(self.job.seeds.fault(self.round, self.state.exchanges), population.count)
             self._count(Site(f"{path}.consulted", "draw", cohort.selection), consultation_events(cohort))
             done, answered = self._send(f"{path}.preview", cohort, name, message, key, jnp.ones((), "int32"))
@@ -123,7 +123,7 @@ class EngineAsk(Ask):
             done = self._run_clients(cohort, name, message, jnp.zeros(cohort.places, "int32"))
             answered = cohort.active
         values, answered = by_client(done.reply, answered, cohort, population.count)
-        self._learn(number, lambda state: sampler.preview(state, values, answered, population))
+        self._learn(number, lambda state: sampler.observe_consulted(state, values, answered, population))
 
     def __call__(self, who, method, message) -> Replies:
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who
@@ -147,7 +147,7 @@ class EngineAsk(Ask):
         """Run a local method on all clients, which is counted nowhere."""
         refuse_individual(message, self.algorithm, "metrics judge the draws by the replies of all clients")
         no_losses = jnp.zeros(self.job.population.count, "int32")
-        return jax.tree.map(jnp.asarray, self._run_clients(whole(self.job.population), name, message, no_losses))
+        return jax.tree.map(jnp.asarray, self._run_clients(everyone_available(self.job.population), name, message, no_losses))
 
     def _collected(self, replies: Replies) -> Replies:
         """Return the replies as the server receives them."""
@@ -197,7 +197,7 @@ class EngineAsk(Ask):
             raise UserError("ask.observe wants replies of a cohort that this round's ask.draw returned")
         draw, observed = self.draws[place], list(self.state.observed)
         sampler = self.draws.samplers[draw.number]
-        if not sampler.learns and self.state.quality is None:
+        if not sampler.learns_from_feedback and self.state.quality is None:
             return
         first, observed[place] = observed[place] == 0, jnp.ones((), "int32")
         self.state = self.state._replace(observed=tuple(observed))

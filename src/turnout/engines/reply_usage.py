@@ -99,13 +99,13 @@ class RecordingAsk(CompiledAsk):
         if not isinstance(replies, RecordedReplies):
             return replies
         sampler = self.draws.sampler(replies.held.cohort)
-        if feedback is None and sampler is not None and sampler.learns:
+        if feedback is None and sampler is not None and sampler.learns_from_feedback:
             replies.uses.add(EACH)
         return replies.held
 
     def _consult(self, number, path, method, message):
         super()._consult(number, path, method, message)
-        self.uses[f"{path}.preview" if self.draws.samplers[number].charges else path] = {EACH}
+        self.uses[f"{path}.preview" if self.draws.samplers[number].is_charged else path] = {EACH}
 
 
 def survey(job: Job, algorithm) -> RecordingAsk:

@@ -38,9 +38,9 @@ def scope(precision: Precision):
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
     """Fit the samplers, schedules and solvers in the record `node` to `problem` and to a run of `rounds` rounds."""
     if isinstance(node, Sampler):
-        return node.fit(problem).during(rounds)
+        return node.fit(problem).for_rounds(rounds)
     if isinstance(node, Schedule):
-        return node.during(rounds)
+        return node.for_rounds(rounds)
     if isinstance(node, (CohortSolver, LocalSolver)):
         return node.bind(problem)
     if not is_dataclass(node):
@@ -172,7 +172,7 @@ def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: 
     if swept:
         raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
     refuse_metrics_of_replies(metrics)
-    if any(sampler.previews and not sampler.charges for sampler in samplers_in(algorithm)):
+    if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
         raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged")
     if privacy.model == "central":
         sums_needed(survey(job, algorithm), "[privacy] model = 'local'")

@@ -34,8 +34,8 @@ def consultation(algorithm, sampler: Sampler, state: PyTree, key, population: Po
             "ask.draw(sampler, method, message)"
         )
     # No client has the number n, and no draw splits off as many keys.
-    cohort = sampler.consulted(state, jax.random.fold_in(key, population.count), population)
-    name = f"{address(algorithm, method)}.{LOSS if sampler.measures == 'loss' else NORM}"
+    cohort = sampler.consulted_cohort(state, jax.random.fold_in(key, population.count), population)
+    name = f"{address(algorithm, method)}.{LOSS if sampler.feedback_kind == 'loss' else NORM}"
     message = strongly_typed(message)
     refuse_individual(message, algorithm, "the sampler asks clients before it draws")
     return Consultation(cohort, name, message)

@@ -58,7 +58,7 @@ class Draws:
     def learns_losses(self, cohort: Cohort) -> bool:
         """Whether the sampler that drew `cohort` learns from losses."""
         sampler = self.sampler(cohort)
-        return sampler is not None and sampler.learns and sampler.measures == "loss"
+        return sampler is not None and sampler.learns_from_feedback and sampler.feedback_kind == "loss"
 
 
 def first_time(asked: tuple, place: int | None, cohort: Cohort) -> tuple:

@@ -30,5 +30,5 @@ def largest_weight(by: Weight, cohort: Cohort, draws: Draws, job: Job):
     if place is not None and population.available is None:
         sampler = draws.samplers[draws[place].number]
         if isinstance(sampler, (Independent, Nice)):
-            return jnp.max(population.shares / sampler.expected(draws[place].state, population))
+            return jnp.max(population.shares / sampler.expected_draws(draws[place].state, population))
     return jnp.max(jnp.where(cohort.active, cohort.weight, 0))
