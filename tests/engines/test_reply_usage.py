@@ -13,10 +13,9 @@ from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, foretell, icgm, quadratic
 from tests.helpers.examples import ROWS, logistic
 from tests.helpers.federations import four
-from turnout.engines.reply_usage import survey
 from turnout.engines.messaging import SummedReplies
 from turnout.engines.node import Node
-from turnout.engines.reply_usage import why_not_one_sum
+from turnout.engines.reply_usage import survey, why_not_one_sum
 from turnout.io.serialization import decode
 from turnout.runs.setup import bind, prepare
 

@@ -37,8 +37,8 @@ from tests.helpers.examples import LOCAL, network
 from turnout.algorithms import Scaffnew
 from turnout.algorithms.passes import everyone
 from turnout.core.seeds import Seeds
-from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.compiled import CompiledAsk
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.state import first_state
 from turnout.experiment.config import Reader
 from turnout.runs.setup import bind, prepare, scope

@@ -25,8 +25,8 @@ FIRST: Version = (-1, -1)
 class Node:
     """One client, with its rows, its private states and its own copy of the algorithm.
 
-    A request names the version of the state to start from, and so tells which of the client's new states were used. `states` holds
-    the versions that a request may still name. A repeated request gets the same reply again.
+    A request names the version of the state to start from, and so tells which of the client's new states were used; `states`
+    holds the versions that a request may still name. A repeated request gets the same reply again.
 
     Args:
         number: Number of the client.

@@ -9,8 +9,9 @@ from turnout.samplers.base import Sampler
 SUMS: tuple[Weight, ...] = ("share", "weight")
 
 ALONE, EACH, WHO, MEAN = "alone", "each", "who", "mean"
-"""Uses of replies beside sums with the weights in `SUMS`: a single client was asked; replies were used one by one; the server used
-who had answered; a sum was divided by the sum of its weights."""
+"""Uses of replies beside sums with the weights in `SUMS`.
+
+A single client was asked; replies were used one by one; the server used who had answered; a sum was divided by its weights."""
 
 
 class RecordedReplies(Replies):
@@ -138,7 +139,8 @@ def sums_needed(traced: RecordingAsk, instead: str) -> dict[str, Weight]:
         if why is not None:
             raise UserError(
                 f"{type(traced.algorithm).__name__} needs more than sums of replies: of its call {site.method!r} "
-                f"({site.selection}) {why}; take another algorithm or sampler (turnout describe tells which qualify), or {instead}"
+                f"({site.selection}) {why}; take another algorithm or sampler (turnout describe tells which qualify), or "
+                f"{instead}"
             )
         weights[site.path] = "weight" if "weight" in uses else "share"
     return weights

@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 
 from turnout.core.errors import UserError, unknown
-from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.compiled import CompiledAsk, advance, discover
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress, begin
 

@@ -19,7 +19,12 @@ def describe(experiment: Experiment, problem: Problem) -> Described:
     """Foretell what `experiment` will send, its problem being built, and name every price."""
     run = experiment.run
     found = foretold(
-        experiment.algorithm, problem, seeds=run.purpose_seeds(), rounds=run.rounds, faults=experiment.faults, precision=run.precision
+        experiment.algorithm,
+        problem,
+        seeds=run.purpose_seeds(),
+        rounds=run.rounds,
+        faults=experiment.faults,
+        precision=run.precision,
     )
     return Described(experiment.name, found, every_price(experiment))
 

@@ -29,8 +29,8 @@ from turnout.io.serialization import decode, encode
 from turnout.problems.base import Problem
 from turnout.report.loaded_run import Result
 from turnout.report.plan import PLAN
-from turnout.runs.sweep import Sweep, cells_of
 from turnout.runs.session import Session
+from turnout.runs.sweep import Sweep, cells_of
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"

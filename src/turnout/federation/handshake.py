@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.engines.reply_usage import survey
 from turnout.engines.flower.client_app import Terms
-from turnout.engines.reply_usage import sums_needed
+from turnout.engines.reply_usage import sums_needed, survey
 from turnout.experiment.config import Experiment
 from turnout.experiment.remote import RemoteSpec
 from turnout.experiment.run import Built, build

@@ -23,6 +23,7 @@ from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
 from turnout.problems.jax_client import serial
 from turnout.problems.layout import store
+from turnout.problems.optimum import Optimum
 from turnout.runs.options import MEMORY, RunOptions
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -88,7 +89,14 @@ def prepare(
 
 
 def job_of(
-    algorithm: Algorithm, problem: Problem, options: RunOptions, precision: Precision, metrics: tuple[str, ...], optimum, *, swept: bool
+    algorithm: Algorithm,
+    problem: Problem,
+    options: RunOptions,
+    precision: Precision,
+    metrics: tuple[str, ...],
+    optimum: Optimum | None,
+    *,
+    swept: bool,
 ) -> Job:
     """Return the inputs of the engine that runs `algorithm`, already bound; `UserError` where an option does not fit."""
     judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"

@@ -46,9 +46,7 @@ def consultation_events(cohort: Cohort) -> dict:
     return {"draws_arbitrary": cohort.selections, "available": cohort.available, "drawn": cohort.size}
 
 
-def by_client(
-    replies, answered: Bool[Array, " m"], cohort: Cohort, count: int
-) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
+def by_client(replies, answered: Bool[Array, " m"], cohort: Cohort, count: int) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
     """Return the numbers that the cohort's places replied, and whether they did, laid out by client [n]."""
     places = jnp.where(answered, cohort.ids, count)
     replies = jnp.asarray(replies)

@@ -23,7 +23,7 @@ from turnout.engines.flower.client_app import Terms
 from turnout.engines.flower.payload import enclosed, pack, unpack
 from turnout.engines.flower.server_connection import replies
 from turnout.engines.inputs import Job
-from turnout.engines.messaging import MessageEngine, MessageAsk
+from turnout.engines.messaging import MessageAsk, MessageEngine
 from turnout.engines.state import Progress, begin
 from turnout.io.serialization import Buffer, decode
 

@@ -14,9 +14,8 @@ from turnout.core.seeds import Seeds
 from turnout.experiment.run import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
-from turnout.runs.sweep import cells_of
 from turnout.runs.session import Session
-from turnout.runs.sweep import Cell
+from turnout.runs.sweep import Cell, cells_of
 from turnout.samplers import Independent
 from turnout.samplers.weighted import Weighted
 
