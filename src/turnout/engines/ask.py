@@ -131,17 +131,18 @@ class EngineAsk(Ask):
         with_losses = self.draws.learns_losses(cohort)
         if with_losses:
             name = f"{name}.{BOTH}"
-        key = self.job.seeds.fault(self.round, self.state.exchanges)
+        exchange = self.state.exchanges
+        key = self.job.seeds.fault(self.round, exchange)
         everyone = None if self.state.quality is None else self._ask_everyone(name, message)
         done, answered = self._send(path, cohort, name, message, key, self._fresh(cohort), everyone)
         self._commit(cohort, answered, done.state)
-        self.state = self.state._replace(exchanges=self.state.exchanges + 1)
+        self.state = self.state._replace(exchanges=exchange + 1)
         self._count(self._exchanged, {"aggregated": jnp.sum(answered, dtype="int32")})
         values, losses = (done.reply[0], jnp.asarray(done.reply[1])) if with_losses else (done.reply, None)
         if everyone is not None:
             everyone = everyone.reply[0] if with_losses else everyone.reply
         replies = self._collected(Replies(values, cohort, answered, everyone, losses))
-        return protected(replies, self.job, self.draws, name, self.round, self.state.exchanges - 1)
+        return protected(replies, self.job, self.draws, name, self.round, exchange)
 
     def _ask_everyone(self, name: str, message: PyTree) -> Done:
         """Run a local method on all clients, which is counted nowhere."""

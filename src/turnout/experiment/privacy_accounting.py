@@ -6,8 +6,7 @@ import numpy as np
 
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
-from turnout.engines.compiled import RecordingAsk
-from turnout.engines.reply_usage import MEAN, WHO
+from turnout.engines.reply_usage import MEAN, WHO, RecordingAsk, survey
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Population
 from turnout.runs.session import Session
