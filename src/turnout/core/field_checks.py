@@ -43,8 +43,9 @@ class FieldCheck(NamedTuple):
         if not self.type.accepts(value):
             hint = hint or _remedy(value, self)
             return UserError(f"{where} must be {self.type.words}, but it is {_shown(value)}{hint and ': ' + hint}")
-        number, bound = next((one, bound) for bound in self.bounds for one in _numbers(value) if not bound.accepts(one))
-        return UserError(f"{where} must be {bound.words}, but {'it' if number is value else 'one of its numbers'} is {number:g}")
+        entries = [value] if isinstance(value, (int, float)) else list(_entries(value))
+        k, bound = next((k, bound) for bound in self.bounds for k, one in enumerate(entries) if not bound.accepts(one))
+        return UserError(f"{where} must be {bound.words}, but {'it' if entries[k] is value else f'entry {k}'} is {entries[k]:g}")
 
 
 @cache
@@ -184,6 +185,12 @@ def _numbers(value: Any) -> Iterator[Any]:
             yield from _numbers(part)
 
 
+def _entries(value: Any) -> Iterator[Any]:
+    """Yield the numbers in an array or in nested lists one after another."""
+    for part in np.ravel(value) if isinstance(value, np.ndarray) else value:
+        yield from _entries(part) if isinstance(part, (list, tuple, np.ndarray)) else [part]
+
+
 def _converter(hint: Any) -> Callable[[Any], Any]:
     """Return how values are converted: NumPy scalars to Python's, whole numbers to floats, others as their class says.
 
@@ -217,7 +224,7 @@ def _members(hint: Any) -> tuple:
 def _remedy(value: Any, field: FieldCheck) -> str:
     """Return what to write instead of a `value` that is not accepted, where that is known."""
     if isinstance(value, type):
-        return f"write {value.__name__}(...), an object of it"
+        return f"write {value.__name__}(...)"
     if isinstance(value, str):
         for kind in (int, float):
             try:
