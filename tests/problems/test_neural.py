@@ -20,8 +20,8 @@ from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import IidSplit, Split
 from turnout.engines.metrics import accuracies, accuracy
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.run import build
 from turnout.problems import jax_client as engine
 from turnout.problems import neural
 from turnout.problems.jax_client import JaxClient
