@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from turnout.algorithms.mbgd import MbGd
-from turnout.algorithms.passes import everyone
 from turnout.core.records import record
+from turnout.samplers.full_pass import full_pass
 
 
 @record
@@ -15,4 +15,4 @@ class Gd(MbGd):
     """
 
     def bind(self, problem):
-        return replace(self, sampler=everyone(self.sampler, problem.population))
+        return replace(self, sampler=full_pass(self.sampler, problem.population))

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.dual import DualMethod, steps_from
-from turnout.algorithms.passes import everyone
-from turnout.core.algorithm import on_client
+from turnout.algorithms.mean_delivery import dual_step, exchange_solutions, initial_state
+from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Fraction, Positive, record, static
 from turnout.core.tree import add, zeros
 from turnout.samplers import Sampler
+from turnout.samplers.full_pass import full_pass
 
 
 class Skipped(NamedTuple):
@@ -24,7 +24,7 @@ class Skipped(NamedTuple):
 
 
 @record
-class Scaffnew(DualMethod):
+class Scaffnew(Algorithm):
     """z_i <- z_i - lr (grad f_i(z_i) - h_i), a random number of times; then x <- sum_i lambda_i z_i, and with it
 
     h_i <- h_i + (p / lr) (x - z_i), z_i <- x; h_i = 0 at first. Scaffnew (Mishchenko et al., 2022, Algorithm 2): the number is
@@ -42,28 +42,33 @@ class Scaffnew(DualMethod):
     probability: Fraction
     clients: Count | None = static(default=None, repr=False)
 
-    # All replies weigh lambda_i, and their mean goes down with the next message.
-    convexity = 1.0
-    delivery = "lazy"
+    is_dual = True
 
     def bind(self, problem):
-        return replace(self, sampler=everyone(self.sampler, problem.population), clients=problem.clients)
+        return replace(self, sampler=full_pass(self.sampler, problem.population), clients=problem.clients)
+
+    def start(self, ask, x):
+        return initial_state(x, self.clients, "lazy")
+
+    def output(self, server):
+        return server.x
 
     def client_state(self, x):
         return Skipped(x, zeros(x))
 
     def round(self, ask, server):
         steps = jax.random.geometric(ask.key(), self.probability, dtype="int32")
-        return self.visit(ask, ask.draw(self.sampler), server, self.skip, steps)[0]
+        # All replies weigh lambda_i, and their mean goes down with the next message.
+        return exchange_solutions(ask, ask.draw(self.sampler), server, self.skip, None, 1.0, steps)[0]
 
     @on_client
     def skip(self, client, message):
         """z_i after `steps` steps from x."""
         x, steps = message
-        h = self.corrected(client, x).h
+        h = self._corrected(client, x).h
         z = client.loop(steps, lambda z: add(z, add(client.grad(z), h, -1.0), -self.lr), x)
         return Done(z, Skipped(z, h), steps)
 
-    def corrected(self, client, mean):
+    def _corrected(self, client, mean):
         z, h = client.state
-        return Skipped(z, steps_from(h, jnp.asarray(self.probability / self.lr), z, mean))
+        return Skipped(z, dual_step(h, jnp.asarray(self.probability / self.lr), z, mean))
