@@ -33,9 +33,9 @@ class FedOpt(Algorithm):
     x <- a step of `server_optimiser` along mean_{i in S} (x - y_i), where y_i is x after local steps of `optimiser` on f_i, which
     starts anew in each round.
 
-    FedAdam, FedYogi and FedAdagrad have the server optimisers of these names. FedAdam-AdaGrad has `FedAdam` and `Adagrad` (Wang et
-    al., 2021, without their corrections). With lr = 1 the server optimiser `Sgd` gives FedAvg. The mean is over the clients who
-    answered.
+    FedAdam, FedYogi and FedAdagrad have the server optimisers of these names. FedAdam-AdaGrad has `FedAdam` and `Adagrad` (Wang
+    et al., 2021, without their corrections). With lr = 1 the server optimiser `Sgd` gives FedAvg. The mean is over the clients
+    who answered.
 
     Args:
         sampler: Who takes part in each round.

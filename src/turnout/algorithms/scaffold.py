@@ -94,9 +94,8 @@ class Scaffold(Algorithm):
         lr, correction = self.lr if lr is None else lr, add(c, client.state, -1.0)
         direction = lambda rows, y: add(rows.grad(y), correction)  # noqa: E731
         done = local_sgd(client, x, lr, self.steps, self.batch, self.epochs, direction)
-        if self.option == "I":
-            variate, queries = client.grad(x), done.queries + 1
-        else:
-            rate = jnp.asarray(done.queries, jnp.result_type(float)) * lr
-            variate, queries = jax.tree.map(lambda change, b: -change / rate - b, done.reply, correction), done.queries
-        return Done((done.reply, add(variate, client.state, -1.0)), state=variate, queries=queries)
+        rate = jnp.asarray(done.queries, jnp.result_type(float)) * lr
+        option_2 = jax.tree.map(lambda change, b: -change / rate - b, done.reply, correction)
+        variate = client.grad(x) if self.option == "I" else option_2
+        reply = done.reply, add(variate, client.state, -1.0)
+        return Done(reply, state=variate, queries=done.queries + (self.option == "I"))

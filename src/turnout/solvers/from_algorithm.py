@@ -8,11 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.client import Client
-from turnout.core.cohort import Cohort
 from turnout.core.records import NonNegative, Positive, record
 from turnout.core.replies import Replies
 from turnout.core.tree import positive
@@ -86,7 +85,8 @@ class AsCohortSolver(CohortSolver):
         return None if state is None else RoundAndState(jnp.zeros((), "int32"), state)
 
     def start(self, phi, memory):
-        return self.algorithm.start(None, phi.unravel(phi.centre))
+        # No exchange precedes the first step.
+        return self.algorithm.start(CohortAsk(None, self, phi), phi.unravel(phi.centre))
 
     def step(self, ask, phi, state):
         new, point = self.algorithm.round(CohortAsk(ask, self, phi), state), self.solution(state)
@@ -96,51 +96,78 @@ class AsCohortSolver(CohortSolver):
         return ravel_pytree(self.algorithm.output(state))[0]
 
 
-class CohortAsk:
-    """The algorithm's `ask`: what asks its sampler's clients asks the cohort of phi."""
+class CohortAsk(Ask):
+    """The `ask` of an algorithm whose clients are the cohort of phi: drawing any cohort gives this one."""
 
-    def __init__(self, ask: Ask, solver: AsCohortSolver, phi: Proximal):
+    def __init__(self, ask: Any, solver: AsCohortSolver, phi: Proximal):
         self._ask, self._solver, self._phi = ask, solver, phi
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ask, name)
+    @property
+    def round(self):
+        return self._ask.round
 
-    def draw(self, sampler: Sampler, method: Callable | None = None, message: PyTree = None) -> Cohort:
-        """Return the cohort of phi."""
+    def draw(self, sampler, method=None, message=None):
         return self._phi.cohort
 
-    def __call__(self, who: Sampler | Cohort, method: Callable, message: PyTree) -> "CohortReplies":
-        """Exchange once with the cohort of phi, or with the part of it that `who` is."""
+    def __call__(self, who, method, message):
         phi, method = self._phi, getattr(self._solver, method.__name__)
         cohort = phi.cohort if isinstance(who, Sampler) else who
-        pull = phi.convexity / positive(phi.weight)
-        return CohortReplies(self._ask(cohort, method, (message, phi.unravel(phi.centre), pull, self._ask.round)))
+        message = message, phi.unravel(phi.centre), phi.convexity / positive(phi.weight), self.round
+        return CohortReplies(self._ask(cohort, method, message), phi.weight)
 
-    def observe(self, replies: "CohortReplies", feedback=None) -> None:
-        """Let the sampler that drew the cohort learn from the replies."""
+    def observe(self, replies, feedback=None):
         self._ask.observe(replies.replies, feedback)
 
+    def reject(self, rejected):
+        self._ask.reject(rejected)
 
-class CohortReplies:
-    """Replies whose mean is weighted by lambda_i / p_i, as the phi_i are."""
+    def key(self):
+        return self._ask.key()
 
-    def __init__(self, replies: Replies):
-        self.replies = replies
+    def loop(self, count, body, carry, until=None):
+        return self._ask.loop(count, body, carry, until)
+
+    def cond(self, predicate, then, otherwise, carry):
+        return self._ask.cond(predicate, then, otherwise, carry)
+
+
+class CohortReplies(Replies):
+    """Replies of clients who weigh w_i / W, w_i = lambda_i / p_i, as f_i does in f_S / W, and who are always drawn."""
+
+    replies: Replies
+    total_weight: Float[Array, ""]
+
+    def __init__(self, replies: Replies, total_weight: Float[Array, ""]):
+        object.__setattr__(self, "replies", replies)
+        object.__setattr__(self, "total_weight", total_weight)
 
     @property
-    def cohort(self) -> Cohort:
-        """The cohort that was asked."""
+    def cohort(self):
         return self.replies.cohort
 
     @property
     def answered(self):
-        """Which places [m] hold a reply."""
         return self.replies.answered
 
-    def mean(self) -> PyTree:
-        """sum w_i r_i / sum w_i over the clients who answered, w_i = lambda_i / p_i; zero if none did."""
-        total = positive(jnp.sum(jnp.where(self.answered, self.cohort.weight, 0)))
-        return jax.tree.map(lambda sum: sum / total.astype(sum.dtype), self.replies.average())
+    @property
+    def values(self):
+        return self.replies.values
+
+    def each(self, of):
+        return self.replies.each(of)
+
+    def map(self, change):
+        return CohortReplies(self.replies.map(change), self.total_weight)
+
+    def summed(self, by):
+        return self._over(self.total_weight)
+
+    def mean(self):
+        return self._over(jnp.sum(jnp.where(self.answered, self.cohort.weight, 0)))
+
+    def _over(self, weight: Float[Array, ""]) -> PyTree:
+        """Return sum w_i r_i over the clients who answered, divided by `weight`."""
+        return jax.tree.map(lambda sum: sum / positive(weight).astype(sum.dtype), self.replies.average())
 
 
 class PartOfPhi(Client):
