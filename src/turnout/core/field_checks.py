@@ -123,7 +123,7 @@ def _sequence(origin: type, parts: list[Check], repeated: bool) -> Check:
 def _is_real(value: Any) -> bool:
     if isinstance(value, int):
         return not isinstance(value, bool) and value.bit_length() < 1024
-    return isinstance(value, float) and not math.isnan(value)
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _is_whole(value: Any) -> bool:
@@ -233,7 +233,7 @@ def _remedy(value: Any, field: FieldCheck) -> str:
                 continue
             if field.accepts(number):
                 return f"write {number} without quotes"
-    if isinstance(value, float) and math.isnan(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return "give a finite number"
     if isinstance(value, float) and field.accepts(int(value)) and value.is_integer():
         return f"write {int(value)}"
