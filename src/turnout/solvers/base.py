@@ -75,7 +75,7 @@ class CohortSolver:
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None and self.needs_smoothness:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
-        known = math.inf if constants is None else float(constants.smoothness.max())
+        known = None if constants is None else float(constants.smoothness.max())
         smoothness = known if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
@@ -83,7 +83,8 @@ class CohortSolver:
 
     def bounds(self, phi: Proximal) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return W mu + 1 / gamma and W L + 1 / gamma, between which all curvatures of phi are."""
-        convexity, smoothness = jnp.asarray(self.convexity), jnp.asarray(self.smoothness)
+        convexity = jnp.asarray(self.convexity)
+        smoothness = jnp.asarray(math.inf if self.smoothness is None else self.smoothness)
         return phi.weight * convexity + phi.convexity, phi.weight * smoothness + phi.convexity
 
     def memory(self, x: Float[Array, " d"]) -> Any:
