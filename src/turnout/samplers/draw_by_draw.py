@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from turnout.core.records import Count, Fraction, record, static
@@ -19,7 +20,7 @@ from turnout.samplers.weighted import Weighted
 class DrawByDraw(Weighted):
     """Base class: K = `size` draws of one client each, i with probability q_i, sum q = 1 over the available clients."""
 
-    probability: Any | Probability | list[Fraction] = None
+    probability: Probability | list[Fraction] | np.ndarray | None = None
     size: Count = static(kw_only=True)
 
     name: ClassVar[str] = "draw-by-draw"

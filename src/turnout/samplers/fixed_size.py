@@ -1,9 +1,10 @@
 """Base class of the designs with exactly K clients and given inclusion probabilities, and their variance."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -24,7 +25,7 @@ class FixedSize(Weighted):
     Given p_i are scaled, and capped at 1, to sum to K over the available clients. A subclass writes `select`.
     """
 
-    probability: Any | Probability | list[Fraction] = None
+    probability: Probability | list[Fraction] | np.ndarray | None = None
     size: Count = static(kw_only=True)
 
     name: ClassVar[str] = "fixed-size"
