@@ -143,7 +143,7 @@ class EngineAsk(Ask):
         if place is not None and population.available is None:
             _, number, known = self._drawn[place]
             if isinstance(self.samplers[number], (Independent, Nice)):
-                return jnp.max(population.shares / self.samplers[number].expected(known, population))
+                return jnp.max(population.shares / self.samplers[number].expected_draws(known, population))
         return jnp.max(jnp.where(cohort.active, cohort.weight, 0))
 
     def _send(
