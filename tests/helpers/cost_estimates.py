@@ -19,7 +19,7 @@ from turnout.experiment.describe import plan_for
 from turnout.runs.session import bind, prepare
 
 ROUNDS = 120
-PRICES = (t.Rounds(), t.Hierarchical(), t.Selection(5.0, 2.0), t.Bytes(), t.Seconds(query=0.1))
+PRICES = (t.Exchanges(), t.Hierarchical(), t.Selection(5.0, 2.0), t.Bytes(), t.Seconds(query=0.1))
 PAIR, LOCAL = t.Nice(2), t.client_solvers.Gradient(lr=0.02, steps=2, tolerance=0.0)
 
 

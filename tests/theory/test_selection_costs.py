@@ -21,7 +21,7 @@ from turnout.theory.selection_complexity import TABLE
 MU, DELEGATE = 0.1, 2
 WISH = {
     "target": {"metric": "gradient", "below": 1e-4},
-    "price": [{"kind": "selection"}, {"kind": "rounds"}, {"kind": "selection", "arbitrary": 10, "random": 2}],
+    "price": [{"kind": "selection"}, {"kind": "exchanges"}, {"kind": "selection", "arbitrary": 10, "random": 2}],
     "algorithm": {
         "kind": "icgm",
         "lam": 0.01,

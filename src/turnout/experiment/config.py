@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pydantic
 import tomli_w
 
-from turnout.accounting.prices import Price, Rounds
+from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
 from turnout.accounting.target import Target
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
@@ -63,7 +63,7 @@ class Experiment:
     algorithm: Algorithm
     run: RunSpec = RunSpec()
     target: Target | None = None
-    prices: tuple[Price, ...] = (Rounds(),)
+    prices: tuple[Price, ...] = (Exchanges(),)
     faults: Faults | None = None
     privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
@@ -126,7 +126,7 @@ class Reader:
         if not isinstance(name, str) or not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
             raise self.error(("name",), f"a name is also that of a folder, so it cannot be {name!r}")
         problem, sampler = self.kind("problem", ("problem",)), self.kind("sampler", ("sampler",))
-        prices = self.tables.get("price", [{"kind": "rounds"}])
+        prices = self.tables.get("price", [{"kind": "exchanges"}])
         if not isinstance(prices, list):
             raise self.error(("price",), "prices are a list: write [[price]] with double brackets")
         return Experiment(
@@ -164,13 +164,15 @@ class Reader:
 
     def kind(self, table: str, path: tuple, **parts):
         """Build the record of the table at `path`, whose class its `kind` names."""
-        content = self.at(path) if path != ("price", 0) or "price" in self.tables else {"kind": "rounds"}
+        content = self.at(path) if path != ("price", 0) or "price" in self.tables else {"kind": "exchanges"}
         if isinstance(content, str):
             content = {"kind": content}
         if not isinstance(content, dict) or not isinstance(content.get("kind"), str):
             name = [part for part in path if isinstance(part, str)][-1]
             raise self.error(path, f"table [{name}] needs a kind: one of {', '.join(sorted(TABLES[table]))}")
         kind, rest = content["kind"], {key: value for key, value in content.items() if key != "kind"}
+        if table == "price":
+            kind = FORMER_KINDS.get(kind, kind)
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]

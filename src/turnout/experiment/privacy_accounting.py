@@ -80,7 +80,12 @@ def amplifying_design(traced: CompiledAsk, path: str, population: Population) ->
         return None
     if type(sampler) is Nice and population.weights is None and sampler.size < population.count:
         return Nice
-    if type(sampler) is Independent and not sampler.learns and not sampler.previews and MEAN not in uses:
+    if (
+        type(sampler) is Independent
+        and not sampler.learns_from_feedback
+        and not sampler.consults_before_draw
+        and MEAN not in uses
+    ):
         return Independent
     return None
 
@@ -89,4 +94,4 @@ def sampled_event(dp, sampler: Sampler, population: Population, event):
     """Return `event` on a cohort of `sampler`; for unequal probabilities the largest is used."""
     if isinstance(sampler, Nice):
         return dp.SampledWithoutReplacementDpEvent(population.count, sampler.size, event)
-    return dp.PoissonSampledDpEvent(float(np.max(sampler.expected(sampler.start(population), population))), event)
+    return dp.PoissonSampledDpEvent(float(np.max(sampler.expected_draws(sampler.start(population), population))), event)

@@ -170,7 +170,7 @@ TABLES = {
         "warm-up": schedules.WarmUp,
     },
     "price": {
-        "rounds": prices.Rounds,
+        "exchanges": prices.Exchanges,
         "hierarchical": prices.Hierarchical,
         "selection": prices.Selection,
         "bytes": prices.Bytes,

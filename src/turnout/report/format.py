@@ -76,8 +76,8 @@ def formula(price: Price) -> str:
 
 
 def axis_title(price: Price) -> list[str]:
-    """Return the lines of the title of a cost axis; the last one is the unit."""
-    return [f"cumulative cost: {price.label}", f"unit: {price.unit}"]
+    """Return the lines of the title of a cost axis: the price, and the unit where the price is not called after it."""
+    return [f"cumulative cost: {price.label}", *([f"unit: {price.unit}"] if price.unit != price.label else [])]
 
 
 def listed(names: list[str]) -> str:

@@ -43,7 +43,7 @@ def _none_reached(table: Table) -> str:
 
 
 def _winners(table: Table) -> list[str]:
-    """Return "A under rounds (70) and bytes (1.2 MB)" for each result, or tie, that wins under some price."""
+    """Return "A under exchanges (70) and bytes (1.2 MB)" for each result, or tie, that wins under some price."""
     wins: dict[tuple[str, ...], list[str]] = {}
     for k, price in enumerate(table.prices):
         best: list[Row] = [row for row in table.rows if row.cheapest[k]]

@@ -10,7 +10,7 @@ import polars as pl
 import pydantic
 
 from turnout.accounting.ledger import EVENTS
-from turnout.accounting.prices import Price
+from turnout.accounting.prices import FORMER_KINDS, Price
 from turnout.accounting.target import Target, smaller_better
 from turnout.core.errors import UserError
 from turnout.theory.feddcd import LowerBound
@@ -46,7 +46,8 @@ class Result:
     @property
     def prices(self) -> list[Price]:
         """The prices that the run was configured with."""
-        return PRICES.validate_python(self.summary.get("prices") or [])
+        stored = self.summary.get("prices") or []
+        return PRICES.validate_python([{**price, "kind": FORMER_KINDS.get(price["kind"], price["kind"])} for price in stored])
 
     @property
     def target(self) -> Target | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.accounting.prices import Price, Rounds, cost_to_target
+from turnout.accounting.prices import Exchanges, Price, cost_to_target
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.report.format import METRICS, amount, human_bytes, number
@@ -92,8 +92,8 @@ def table(results: list[Result]) -> Table:
 
 
 def prices_of(results: list[Result]) -> list[Price]:
-    """Return the distinct prices of all results in order of appearance; exchanges if there are none."""
-    return list(dict.fromkeys(price for result in results for price in result.prices)) or [Rounds()]
+    """Return the different prices of all results in order of appearance; exchanges where there are none."""
+    return list(dict.fromkeys(price for result in results for price in result.prices)) or [Exchanges()]
 
 
 def main_metric(results: list[Result]) -> str:

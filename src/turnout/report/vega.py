@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import vl_convert
 
-from turnout.io.atomic import default_cache, keep
+from turnout.io.atomic import default_cache, write_cache
 
 
 def script() -> str:
@@ -14,5 +14,5 @@ def script() -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         bundle = vl_convert.javascript_bundle().replace("</script", "<\\/script")
-        keep(path, bundle.encode())
+        write_cache(path, bundle.encode())
         return bundle
