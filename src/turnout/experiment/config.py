@@ -20,9 +20,11 @@ from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
 from turnout.experiment.problem_specs import DataSpec
-from turnout.experiment.registry import TABLES, kind_of
+from turnout.experiment.registry import TABLES, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
 from turnout.runs.session import MEMORY, Precision
+from turnout.samplers import Full
+from turnout.solvers import AsCohortSolver
 
 
 @config
@@ -176,6 +178,15 @@ class Reader:
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]
+        if table == "solver" and issubclass(cls, Algorithm):
+            own = {key: rest.pop(key) for key in ("smoothness", "convexity") if key in rest}
+            algorithm = self.record(cls, path, rest, sampler=Full(), schedule=None)
+            return self.plain(AsCohortSolver, path, own, algorithm=algorithm)
+        return self.record(cls, path, rest, **parts)
+
+    def record(self, cls, path: tuple, content: dict, **parts):
+        """Build `cls` and the records in it from the table `content` at `path`, and from the `parts` built already."""
+        rest = dict(content)
         for name, (part, optional, several, forms) in _records(cls).items():
             if name in parts or (optional and not isinstance(rest.get(name), forms)):
                 continue
@@ -321,5 +332,5 @@ def _table(value) -> Any:
         return [_table(part) for part in value]
     if not dataclasses.is_dataclass(value):
         return value
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-    return {"kind": kind_of(value), **{key: _table(part) for key, part in _without_none(fields).items()}}
+    kind, fields = fields_of(value)
+    return {"kind": kind, **{key: _table(part) for key, part in _without_none(fields).items()}}

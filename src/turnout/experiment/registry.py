@@ -1,5 +1,7 @@
 """The kinds that configurations name, and their classes."""
 
+import dataclasses
+
 from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
 from turnout.data import splits
@@ -143,11 +145,11 @@ TABLES = {
         "localnewton": solvers.LocalNewton,
         "sketch": solvers.Sketch,
         "descent": solvers.Descent,
-        "fedlamb": solvers.FedLamb,
-        "fedopt": solvers.FedOpt,
-        "fedspeed": solvers.FedSpeed,
-        "mime": solvers.Mime,
-        "mimelite": solvers.MimeLite,
+        "fedlamb": algorithms.FedLamb,
+        "fedopt": algorithms.FedOpt,
+        "fedspeed": algorithms.FedSpeed,
+        "mime": algorithms.Mime,
+        "mimelite": algorithms.MimeLite,
     },
     "local solver": {
         "adam": client_solvers.Adam,
@@ -181,6 +183,19 @@ TABLES = {
 
 A field is filled from a table if its name is the last word of the table's name and one of the classes fits its type.
 """
+
+
+def fields_of(value) -> tuple[str, dict]:
+    """Return the kind of the record `value`, and its fields that configurations show; those of a wrapped record are its own."""
+    shown = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
+    if not isinstance(value, solvers.AsCohortSolver):
+        return kind_of(value), shown
+    kind, inner = fields_of(shown.pop(value.wraps))
+    return kind, shown | {name: part for name, part in inner.items() if name not in UNUSED}
+
+
+UNUSED = ("sampler", "schedule")
+"""The fields of an algorithm that have no meaning where it is a cohort solver."""
 
 
 def kind_of(value) -> str:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from turnout.experiment.config import Experiment
-from turnout.experiment.registry import kind_of
+from turnout.experiment.registry import fields_of
 from turnout.problems.base import Problem
 from turnout.runs.trace import Trace
 from turnout.samplers.base import samplers_in
@@ -83,8 +83,8 @@ def shown(value) -> Any:
         return [shown(part) for part in value]
     if not dataclasses.is_dataclass(value):
         return value
-    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
-    return {"kind": kind_of(value), **{name: shown(part) for name, part in fields.items()}}
+    kind, fields = fields_of(value)
+    return {"kind": kind, **{name: shown(part) for name, part in fields.items()}}
 
 
 def _sizes(problem: Problem, x) -> dict:
