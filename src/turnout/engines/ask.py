@@ -91,6 +91,7 @@ class EngineAsk(Ask):
             "available": cohort.available,
             "drawn": drawn,
             "lost": cohort.lost,
+            "unusable": cohort.invalid_places(self.job.population.count),
         }
         self._count(Site(path, "draw", cohort.selection), events)
         return cohort
