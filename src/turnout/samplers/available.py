@@ -1,10 +1,10 @@
 """Clients that come and go."""
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from turnout.core.errors import UserError
@@ -26,7 +26,7 @@ class Available(Sampler):
     """
 
     sampler: Sampler
-    probability: Any | Fraction | list[Fraction]
+    probability: Fraction | list[Fraction] | np.ndarray
     memory: Share = 0.0
 
     @property

@@ -1,9 +1,10 @@
 """What designs share whose cohorts have exactly K clients, drawn with given inclusion probabilities."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -26,7 +27,7 @@ class FixedSize(Weighted):
     """
 
     size: Count = static()
-    probability: Any | Probability | list[Fraction] = None
+    probability: Probability | list[Fraction] | np.ndarray | None = None
 
     name: ClassVar[str] = "fixed-size"
 

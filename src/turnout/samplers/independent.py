@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ class Independent(Weighted):
     without one p_i = K / n. `capacity` is the number of places.
     """
 
-    probability: Any | Probability | Fraction | list[Fraction] = None
+    probability: Probability | Fraction | list[Fraction] | np.ndarray | None = None
     size: Positive | None = None
     capacity: Count | None = static(default=None)
 

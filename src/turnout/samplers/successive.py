@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from turnout.core.records import Count, Fraction, record, static
@@ -23,7 +24,7 @@ class ByChances(Weighted):
     """
 
     size: Count = static()
-    probability: Any | Probability | list[Fraction] = None
+    probability: Probability | list[Fraction] | np.ndarray | None = None
 
     name: ClassVar[str] = "by-chances"
 
