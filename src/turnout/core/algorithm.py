@@ -25,6 +25,8 @@ def on_client(method: Callable) -> Callable:
 class Algorithm:
     """A federated algorithm: a record of hyper-parameters with a `round`."""
 
+    example = "t.FedAvg(t.Nice(10), lr=0.1)"
+
     is_dual: ClassVar[bool] = False
     """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
 

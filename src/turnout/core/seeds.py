@@ -12,6 +12,8 @@ class Seeds:
     Client i's key in an exchange is `fold_in(exchange_key, i)`, whichever engine runs it and in whatever order.
     """
 
+    example = "t.Seeds.of(0)"
+
     sampling: Index
     local: Index
     faults: Index

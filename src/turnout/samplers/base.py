@@ -15,6 +15,8 @@ from turnout.problems.base import Population, Problem
 class Sampler:
     """A rule for who takes part. A fixed design has no state; an adaptive one keeps its own, at the server only."""
 
+    example = "t.Nice(10)"
+
     replacement: ClassVar[str] = "without"
     weights: ClassVar[str] = "lambda_i / p_i"
 
