@@ -28,7 +28,8 @@ draws_*: selections of each kind. available, drawn: clients that each draw could
 beyond a cohort's places. exchanges: messages to a non-empty cohort. rejected: those of them that were rejected trial points of a
 line search. cohorts: exchanges whose cohort was fresh. reasks: arbitrary selections charged for asking a cohort again. contacts,
 arrivals: messages sent and replies that came. aggregated: replies that the algorithm was given. unusable: feedback to a sampler
-that was negative, NaN or infinite. missed: local problems not solved as well as wanted. queries_slowest, queries_total: oracle
+that was negative, NaN or infinite; at a draw, places with a client that does not exist or is drawn twice, or without a valid
+probability. missed: local problems not solved as well as wanted. queries_slowest, queries_total: oracle
 calls of the slowest client, summed over exchanges, and of all clients.
 """
 

@@ -15,6 +15,8 @@ class Target:
     With `stop` the run ends at the first evaluation that meets it.
     """
 
+    example = "t.Target('value', 0.1)"
+
     metric: Literal[
         "value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_50", "accuracy_90",
         "test_value", "test_accuracy", "held_out_value", "held_out_accuracy",

@@ -98,6 +98,8 @@ class LocalObjective(NamedTuple):
 class LocalSolver:
     """Minimises phi = f_i - <., linear> + (weight / 2) |. - centre|^2 on the client that holds f_i."""
 
+    example = "t.client_solvers.NewtonCg()"
+
     def bind(self, problem) -> "LocalSolver":
         """Return this solver fitted to `problem`."""
         return self

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from turnout.core.client import Done
 from turnout.core.local_methods import norm
 from turnout.core.records import Index, Positive, record, static
-from turnout.core.replies import Replies, Sealed
+from turnout.core.replies import Replies, SumsOnly
 from turnout.core.tree import positive
 
 Model = Literal["central", "local"]
@@ -77,7 +77,7 @@ class Protection:
         return jax.tree.unflatten(structure, drawn)
 
 
-class Noisy(Sealed):
+class Noisy(SumsOnly):
     """Replies whose sums alone are given out, by `disturbed(sum, by)`."""
 
     held: Replies

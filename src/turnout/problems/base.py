@@ -59,6 +59,8 @@ class Problem:
     `offsets[i + 1]`. A subclass adds its own hyper-parameters and writes `losses`, `start` and, where there is one, `correct`.
     """
 
+    example = "t.Quadratic.random(12, 5)"
+
     rows: PyTree
     offsets: Int[np.ndarray, " bounds"]
     population: Population

@@ -55,6 +55,8 @@ class CohortSolver:
     `smoothness` and `convexity` are L and mu of the clients' functions; None takes max_i L_i and min_i mu_i of the problem.
     """
 
+    example = "t.solvers.Lbfgs()"
+
     smoothness: Positive | None = None
     convexity: NonNegative | None = None
 
