@@ -21,7 +21,7 @@ from turnout.core.local_methods import BOTH, LOSS, NORM, address, local_method, 
 from turnout.core.messages import payload, split_each, vector, vectors
 from turnout.core.replies import Replies, Weight
 from turnout.engines.inputs import Job
-from turnout.privacy.mechanism import Noisy
+from turnout.privacy.mechanism import NoisyReplies
 from turnout.samplers import Independent, Nice
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality, judge
@@ -134,7 +134,7 @@ class EngineAsk(Ask):
             return replies
         n = self.job.population.count
         key = protection.key(self._asked.method, self.round, self.state.exchanges - 1, n)
-        return Noisy(replies, lambda held, by: protection.noisy(held, self._largest(replies.cohort, by), key))
+        return NoisyReplies(replies, lambda total, by: protection.add_noise(total, self._largest(replies.cohort, by), key))
 
     def _largest(self, cohort: Cohort, by: Weight):
         """The largest weight that a sum may give a client: of all clients where it is known, else of the cohort's."""

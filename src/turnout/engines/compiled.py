@@ -128,7 +128,7 @@ class CompiledAsk(EngineAsk):
             client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
             done = run(client, write(own))
             if protection is not None:
-                done = protection.of_reply(done, protection.key(method, *moment, i))
+                done = protection.protect(done, protection.key(method, *moment, i))
             return finished(done, state)
 
         places = (cohort.ids, cohort.active, kept, own)
