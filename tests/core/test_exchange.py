@@ -123,7 +123,7 @@ def test_exchanges_before_the_first_round_are_counted_and_kept(engine):
 class Learner(t.Sampler):
     """Draws client 0 until it has been told of a second feedback, then client 1; counts what it was told."""
 
-    learns = True
+    learns_from_feedback = True
 
     def start(self, population):
         return jnp.zeros((), "int32")

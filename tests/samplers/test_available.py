@@ -31,7 +31,7 @@ def test_averages_are_unbiased_over_who_is_available_and_over_the_coins(design):
     if design == "k-vib":
         known = known._replace(omega=jnp.array([4.0, 1.0, 0.0, 0.3]))
     mean = np.zeros(3)
-    draw, expect, spread = (jax.jit(f) for f in (sampler.draw, sampler.expected, sampler.variance))
+    draw, expect, spread = (jax.jit(f) for f in (sampler.draw, sampler.expected_draws, sampler.variance))
     for on in subsets():
         state = (jnp.asarray(on), known)
         p = np.asarray(expect(state, population))
@@ -180,7 +180,7 @@ class Curious(t.Sampler):
     """Asks everyone before each round, and draws everyone."""
 
     everyone: t.Full = t.Full()
-    masks = True
+    supports_availability = True
 
     def refresh(self, state, ask, x):
         ask(ask.draw(self.everyone), self.hello, x)

@@ -169,7 +169,7 @@ def test_des_rajs_approximations_are_near_enumeration(size):
     exactly = size in (1, 5)
     assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-9 if exactly else 0.1, abs=1e-12)
     p = np.array([sum(share for share, chosen, _ in law if i in chosen) for i in range(5)])
-    found = sampler.expected(None, FIVE)
+    found = sampler.expected_draws(None, FIVE)
     assert np.sum(found) == pytest.approx(size, rel=1e-12)
     np.testing.assert_allclose(found, p, atol=1e-12 if size == 5 else 0.03)
 
@@ -188,7 +188,7 @@ def test_draws_with_replacement_merge_into_places(size):
     mean, exact = moments(law, VECTORS)
     np.testing.assert_allclose(mean, VECTORS.sum(0), atol=1e-12)
     assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
-    np.testing.assert_allclose(sampler.expected(None, FIVE), size * Q)
+    np.testing.assert_allclose(sampler.expected_draws(None, FIVE), size * Q)
     shares = defaultdict(float)
     for share, chosen, counts in law:
         shares[chosen, tuple(np.round(counts, 9))] += share
@@ -240,7 +240,7 @@ def test_large_draws_have_the_law_that_is_promised(name):
     drawn = draws(sampler, MANY, count=count)
     ids, active, expansion = (np.asarray(leaf) for leaf in (drawn.ids, drawn.active, drawn.expansion))
     assert name == "replacement" or np.all(active)
-    p = np.asarray(sampler.expected(None, MANY))
+    p = np.asarray(sampler.expected_draws(None, MANY))
     assert p.sum() == pytest.approx(K, rel=1e-12)
     p = 1 - (1 - UNEQUAL / K) ** K if name == "replacement" else p
     heads = np.bincount(ids[active], minlength=N)
@@ -268,7 +268,7 @@ def draw_and_judge(sampler, key, population):
     """A cohort, the expected number of times that each client is drawn, and the variance of a sum of ones."""
     ones = jnp.ones((population.count, 1))
     cohort = sampler.draw(None, jax.random.key(key), population)
-    return cohort, sampler.expected(None, population), sampler.variance(None, population, ones)
+    return cohort, sampler.expected_draws(None, population), sampler.variance(None, population, ones)
 
 
 TWELVE = {
@@ -320,9 +320,9 @@ def test_any_probabilities_and_any_mask(name, scores, on, key):
 def test_given_probabilities_are_scaled_to_those_available():
     """p ~ the numbers given, capped, with the same sum: three of five clients, two of them drawn."""
     population = t.Population(count=5, available=jnp.array([True, False, True, True, False]), presence=np.ones(5))
-    p = t.Pivotal(2, TWO).bind(FIVE).expected(None, population)
+    p = t.Pivotal(2, TWO).bind(FIVE).expected_draws(None, population)
     np.testing.assert_allclose(p, [4 / 11, 0, 1, 7 / 11, 0])
-    q = t.DesRaj(2, Q).bind(FIVE).chances(None, population)
+    q = t.DesRaj(2, Q).bind(FIVE).draw_probabilities(None, population)
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 

@@ -241,7 +241,7 @@ def sequence(sampler, population, count, seed):
 
     def one(state, key):
         cohort = sampler.draw(state, key, population)
-        return sampler.drawn(state, key), cohort.ids
+        return sampler.advance(state, key), cohort.ids
 
     return lax.scan(one, sampler.start(population), jax.random.split(jax.random.key(seed), count))[1]
 

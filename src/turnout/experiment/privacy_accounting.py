@@ -78,7 +78,12 @@ def design(traced: CompiledAsk, path: str, population: Population) -> type[Sampl
         return None
     if type(sampler) is Nice and population.weights is None and sampler.size < population.count:
         return Nice
-    if type(sampler) is Independent and not sampler.learns and not sampler.previews and MEAN not in uses:
+    if (
+        type(sampler) is Independent
+        and not sampler.learns_from_feedback
+        and not sampler.consults_before_draw
+        and MEAN not in uses
+    ):
         return Independent
     return None
 
@@ -87,4 +92,4 @@ def thinned(dp, sampler: Sampler, population: Population, event):
     """Return `event` as it is on a cohort that `sampler` drew; unequal chances are all taken to be the largest."""
     if isinstance(sampler, Nice):
         return dp.SampledWithoutReplacementDpEvent(population.count, sampler.size, event)
-    return dp.PoissonSampledDpEvent(float(np.max(sampler.expected(sampler.start(population), population))), event)
+    return dp.PoissonSampledDpEvent(float(np.max(sampler.expected_draws(sampler.start(population), population))), event)

@@ -15,7 +15,7 @@ from turnout.core.records import Count, record, static
 from turnout.core.replies import Replies
 from turnout.local_training.work import LocalWork
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import probed
+from turnout.optimisers.base import hessian_probe
 
 
 class Objective(NamedTuple):
@@ -93,4 +93,4 @@ class LocalTraining(LocalWork):
 def moved(optimiser: Optimiser, client: Client, objective: Objective, gradient, carry, rows: Client) -> tuple[PyTree, Any]:
     """Return (y, state) after a step of `optimiser` from `carry` = (y, state) on `rows` of `client`."""
     y, state = carry
-    return optimiser.step(y, gradient, state, probed(lambda v: objective.hvp(rows, y, v), y, client.key))
+    return optimiser.step(y, gradient, state, hessian_probe(lambda v: objective.hvp(rows, y, v), y, client.key))

@@ -42,7 +42,7 @@ class FedOpt(LocalTraining):
     def train(self, client, message):
         """y_i - x."""
         x, _, objective, factor = self.opened(client, message)
-        optimiser = self.optimiser.paced(factor)
+        optimiser = self.optimiser.with_lr_factor(factor)
 
         def step(rows, carry):
             return moved(optimiser, client, objective, objective.grad(rows, carry[0]), carry, rows)

@@ -43,7 +43,7 @@ class FedSpeed(LocalTraining):
     def train(self, client, message):
         """y_i - gamma h_i - x."""
         x, variate, objective, factor = self.opened(client, message)
-        optimiser = self.optimiser.paced(factor)
+        optimiser = self.optimiser.with_lr_factor(factor)
 
         def step(rows, carry):
             y = carry[0]

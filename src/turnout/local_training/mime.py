@@ -43,7 +43,7 @@ class MimeLite(LocalTraining):
     def train(self, client, message):
         """y_i - x and grad f_i(x)."""
         (x, parts), _, objective, factor = self.opened(client, message)
-        optimiser, state = self.optimiser.paced(factor), unpacked(parts, self.optimiser, x)
+        optimiser, state = self.optimiser.with_lr_factor(factor), unpacked(parts, self.optimiser, x)
 
         def step(rows, y):
             return optimiser.step(y, objective.grad(rows, y), state)[0]
@@ -74,7 +74,7 @@ class Mime(MimeLite):
     def train(self, client, message):
         """y_i - x."""
         ((x, mean), parts), _, objective, factor = self.opened(client, message)
-        optimiser, state = self.optimiser.paced(factor), unpacked(parts, self.optimiser, x)
+        optimiser, state = self.optimiser.with_lr_factor(factor), unpacked(parts, self.optimiser, x)
 
         def step(rows, y):
             gradient = jax.tree.map(lambda c, g, b: c + g - b, mean, objective.grad(rows, y), objective.grad(rows, x))

@@ -21,7 +21,7 @@ class Optax(Optimiser):
     def start(self, x):
         return self._made().init(x)
 
-    def move(self, x, gradient, state, curvature):
+    def update(self, x, gradient, state, curvature):
         # Its transformations mix types.
         with jax.numpy_dtype_promotion("standard"):
             step, state = self._made().update(gradient, state, x)

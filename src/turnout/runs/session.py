@@ -187,7 +187,7 @@ class Session:
         if self.cells is not None:
             raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
         self._refuse_judging()
-        if any(sampler.previews and not sampler.charges for sampler in samplers_in(algorithm)):
+        if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
             raise UserError(
                 "[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged"
             )
@@ -293,9 +293,9 @@ def finite(start: PyTree) -> PyTree:
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
     """Fit the samplers, schedules and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
     if isinstance(node, Sampler):
-        return node.fit(problem).during(rounds)
+        return node.fit(problem).for_rounds(rounds)
     if isinstance(node, Schedule):
-        return node.during(rounds)
+        return node.for_rounds(rounds)
     if isinstance(node, (CohortSolver, LocalSolver)):
         return node.bind(problem)
     if not is_dataclass(node):

@@ -44,7 +44,7 @@ class Index:
 
     def _renew(self) -> None:
         rule, fresh = self.rule, self._unit or 1.0
-        renew(self._buckets, float(self.size), self._theta, rule.mixes_first, rule.replacement, fresh)
+        renew(self._buckets, float(self.size), self._theta, rule.mixes_before_cap, rule.replacement, fresh)
 
     def draw(self, generator: np.random.Generator) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]:
         """Draw a cohort; return its clients, each as often as it is drawn, and their p_i (with replacement q_i)."""

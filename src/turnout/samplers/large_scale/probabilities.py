@@ -32,7 +32,7 @@ def chances(buckets, ids):
 
 
 @compiled
-def renew(buckets, size, theta, mixes_first, replacement, fresh):
+def renew(buckets, size, theta, mixes_before_cap, replacement, fresh):
     """Set the law for K = `size`, without a cap for draws with `replacement`; `fresh` is the factor of the fresh scores."""
     n, law = buckets.client.size, buckets.law[0]
     bottom, top = ends(buckets)
@@ -41,7 +41,7 @@ def renew(buckets, size, theta, mixes_first, replacement, fresh):
         everything += (fresh if at & 1 else 1.0) * total(buckets, at)
     law.known, law.fresh, law.lift, law.rest = 1.0, fresh, 0.0, 1.0 / n
     law.keep, law.floor = 1.0 - theta, theta * (1.0 if replacement else size) / n
-    if mixes_first:
+    if mixes_before_cap:
         law.known, law.fresh, law.lift = 1.0 - theta, (1.0 - theta) * fresh, theta * everything / n
         law.keep, law.floor = 1.0, 0.0
     positive = n if law.lift > 0 else n - buckets.bucket[2].start

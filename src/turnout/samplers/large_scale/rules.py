@@ -32,7 +32,7 @@ class Rule:
     weighted: ClassVar[bool | None] = False
     """Whether the clients' weights are needed; None if they may be left out."""
 
-    mixes_first: ClassVar[bool] = False
+    mixes_before_cap: ClassVar[bool] = False
     """Whether scores are mixed with their mean before they are capped, rather than probabilities after it."""
 
     replacement: ClassVar[bool] = False
@@ -141,7 +141,7 @@ class LastNorm(Rule):
 
     mixing: Share = 0.05
     weighted = None
-    mixes_first = True
+    mixes_before_cap = True
 
     def theta(self, size, clients):
         return self.mixing
