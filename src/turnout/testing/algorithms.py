@@ -89,7 +89,7 @@ def ledger_counts_what_nodes_send(case: Case) -> None:
 
 def count_requests(case: Case) -> dict[str, int]:
     """Count events by hand from the messages and replies of the nodes' run."""
-    free = any(sampler.previews and not sampler.charges for sampler in samplers_in(case.algorithm))
+    free = any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(case.algorithm))
     counts = dict.fromkeys(("contacts", "bytes_down", "bytes_up", "vectors_down", "vectors_up", "missed", "queries_total"), 0)
     slowest: dict[tuple, int] = {}
     for request in case.requests:
@@ -115,8 +115,8 @@ def compiles_once(case: Case) -> None:
     if programs:
         changed = ", ".join(numbers(case.algorithm)) or "no field"
         case.fail(
-            f"compiles {len(programs)} programs again for another seed and other values of {changed}: keep numbers as fields of the "
-            "record, and do not branch on them in Python"
+            f"compiles {len(programs)} programs again for another seed and other values of {changed}: keep numbers as fields of "
+            "the record, and do not branch on them in Python"
         )
 
 
@@ -193,7 +193,9 @@ def lost_replies_are_mended(case: Case) -> None:
     """A reply that is lost and asked for again is used once; one that is skipped leaves finite parameters."""
     repeated = case.run(engine="nodes", faults=Faults(0.4, "repeat"))
     if not unchanged(repeated, case.nodes):
-        case.fail("gives another run where lost replies are asked for again: compute a reply from the key, message and state alone")
+        case.fail(
+            "gives another run where lost replies are asked for again: compute a reply from the key, message and state alone"
+        )
     skipped = case.run(engine="nodes", faults=Faults(0.4, "skip"))
     if skipped.diverged is not None:
         case.fail("has parameters that are not finite where replies are lost: use the places of replies that answered alone")

@@ -194,7 +194,9 @@ def draws_match_the_declared_probabilities(case: SamplerCase) -> None:
     i = int(np.argmax(np.abs(mean - 1) / allowed))
     share = case.draws.hits[:, i].mean() / ROUNDS
     if share == 0:
-        case.fail(f"never draws client {i} in {RUNS * ROUNDS} draws: give every client an inclusion probability above 0, and draw by it")
+        case.fail(
+            f"never draws client {i} in {RUNS * ROUNDS} draws: give every client an inclusion probability above 0, and draw by it"
+        )
     case.fail(
         f"draws client {i} in {share:.1%} of the draws, but declares {share / mean[i]:.1%} (false alarm {FALSE_ALARM:g}): give "
         "Cohort.of the probability with which each client is drawn"
