@@ -30,19 +30,19 @@ KINDS = [
     ("estimator", estimators, ESTIMATORS, estimators.Estimator),
 ]
 
-WITHIN_ANOTHER = {Weighted, GradientStratified}
-"""What users never make: the base of several designs, and what `Stratified` becomes once it is fitted."""
+WITHIN_ANOTHER = {Weighted, GradientStratified, solvers.AsCohortSolver}
+"""The base of several designs, what `Stratified` becomes once it is fitted, and what makes a solver of an algorithm."""
 
 
 @pytest.mark.parametrize(("table", "package", "examples", "base"), KINDS, ids=[kind[0] for kind in KINDS])
 def test_everything_public_has_an_example(table, package, examples, base):
-    made = {type(example) for example in examples.values()}
+    made = {type(getattr(example, "algorithm", example)) for example in examples.values()}
     named = {cls: name for name, cls in TABLES[table].items()}
     public = {cls for _, cls in inspect.getmembers(package, inspect.isclass) if issubclass(cls, base)}
     assert public - made <= {base, *WITHIN_ANOTHER}
     assert named.keys() <= made
     for name, example in examples.items():
-        assert named.get(type(example)) == name or name == "gradient-stratified"
+        assert named.get(type(getattr(example, "algorithm", example))) == name or name == "gradient-stratified"
 
 
 def test_the_sampler_of_gradient_strata_is_among_the_examples():

@@ -232,6 +232,8 @@ PROBABILITIES = {
 }
 """An example of every rule for probabilities."""
 
+adapted = t.solvers.AsCohortSolver
+
 SOLVERS = {
     "gd": t.solvers.GradientDescent(),
     "agd": t.solvers.AcceleratedGradient(),
@@ -245,11 +247,11 @@ SOLVERS = {
     "localnewton": t.solvers.LocalNewton(),
     "sketch": t.solvers.Sketch(),
     "descent": t.solvers.Descent(optimiser=SGD),
-    "fedlamb": t.solvers.FedLamb(lr=0.01, batch=2, steps=2),
-    "fedopt": t.solvers.FedOpt(optimiser=SGD, server_optimiser=t.optimisers.Sgd(lr=1.0), steps=2),
-    "fedspeed": t.solvers.FedSpeed(optimiser=SGD, gamma=0.1, steps=2),
-    "mime": t.solvers.Mime(optimiser=SGD, steps=2),
-    "mimelite": t.solvers.MimeLite(optimiser=SGD, steps=2),
+    "fedlamb": adapted(t.FedLamb(t.Full(), lr=0.01, batch=2, steps=2)),
+    "fedopt": adapted(t.FedOpt(t.Full(), optimiser=SGD, server_optimiser=t.optimisers.Sgd(lr=1.0), steps=2)),
+    "fedspeed": adapted(t.FedSpeed(t.Full(), optimiser=SGD, gamma=0.1, steps=2)),
+    "mime": adapted(t.Mime(t.Full(), optimiser=SGD, steps=2)),
+    "mimelite": adapted(t.MimeLite(t.Full(), optimiser=SGD, steps=2)),
 }
 """An example of every cohort solver."""
 

@@ -15,7 +15,7 @@ from turnout.engines.ask import EngineAsk, finished, strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import EACH, Watched
 from turnout.engines.state import Progress, begin, first_state, look, play_round
-from turnout.problems.jax_client import JaxClient
+from turnout.problems.storage.jax_client import JaxClient
 from turnout.samplers.base import Sampler
 
 PLACES = 1024

@@ -26,13 +26,13 @@ from turnout.engines.nodes import Nodes
 from turnout.engines.reply_usage import weights_of
 from turnout.engines.state import Progress
 from turnout.engines.sweep import Swept
-from turnout.io.models import started
+from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
-from turnout.problems.jax_client import serial
-from turnout.problems.layout import store
 from turnout.problems.optimum import Optimum, solve
+from turnout.problems.storage.jax_client import on_cpu
+from turnout.problems.storage.layout import store
 from turnout.runs.trace import Trace
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -265,12 +265,12 @@ def prepare(
     kind = jnp.result_type(float)
     storage = store(problem, mixed)
     per_client = storage.bytes_per_client()
-    if not serial():
-        per_client += 2 * problem.row_bytes * min(int(problem.sizes.max()), problem.together)
+    if not on_cpu():
+        per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
     own = problem.start(jax.random.key(seeds.model))
     job = Job(
         storage=storage,
-        start=finite(own) if start is None else started(start, own),
+        start=finite(own) if start is None else initial_parameters(start, own),
         seeds=seeds,
         faults=faults,
         optimum=optimum,

@@ -60,7 +60,7 @@ class SolverCase(Case):
 
     @cached_property
     def proximal(self) -> tuple[Callable, Float[np.ndarray, " d"]]:
-        """phi(y) = sum_{i in S} (lambda_i / p_i) f_i(y) + |y - x|^2 / (2 gamma) of the cohort `Half`, and its minimiser by SciPy."""
+        """phi(y) = sum_{i in S} (lambda_i / p_i) f_i(y) + |y - x|^2 / (2 gamma) of `Half`, and its minimiser by SciPy."""
         # Slow to import.
         from scipy.optimize import minimize
 
