@@ -44,8 +44,8 @@ class FedDcd(Algorithm):
 
     S are the clients that answered. Any sampler goes: a round is a projected gradient step of the dual over S. For uniform
     cohorts of tau, equal lambda_i, equal alpha_i and lr = 1, E|w_i - w*|^2 <= rho^t |y*|^2 / (n alpha^2) for solutions after t
-    rounds, in the mean over all i, with rho = 1 - (tau - 1) / (n - 1) alpha / beta (Theorem 4.1); y*_i = grad f_i(w*), beta is the
-    smoothness of the f_i.
+    rounds, in the mean over all i, with rho = 1 - (tau - 1) / (n - 1) alpha / beta (Theorem 4.1); y*_i = grad f_i(w*), beta is
+    the smoothness of the f_i.
 
     Args:
         sampler: Draws the cohort S of each round, at least two clients.

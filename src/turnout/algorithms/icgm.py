@@ -42,8 +42,8 @@ class Icgm(Algorithm):
 
     x^{t+1} ~ argmin_y F_t(y), F_t(y) = f_1(y) + <g^t - grad f_1(x^t), y> + (lam / 2) |y - x^t|^2, f_1 being the delegate's.
 
-    A round asks the delegate for x^{t+1}; then `estimator` makes g^{t+1}, with cohorts of `sampler` or with full passes, as many clients
-    at a time. The delegate starts from y_0 = x^t and takes K steps of equation (8),
+    A round asks the delegate for x^{t+1}; then `estimator` makes g^{t+1}, with cohorts of `sampler` or with full passes, as many
+    clients at a time. The delegate starts from y_0 = x^t and takes K steps of equation (8),
 
         y_{k+1} = (eta y_k + lam x^t + q (grad f_1(x^t) - g^t) - grad f_1(y_k)) / (lam + eta).
 
