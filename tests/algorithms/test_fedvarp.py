@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic
-from turnout.algorithms.fedvarp import Server
+from turnout.algorithms.fedvarp import ModelAndVariates
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 
@@ -52,7 +52,7 @@ def play_from(algorithm, problem, x, variates, **options) -> Session:
     session = Session(algorithm, problem, seeds=Seeds.of(0), rounds=1, **options)
     progress, mean = session.progress, jnp.asarray(SHARES @ variates)
     if algorithm.memory == "server":
-        progress = progress._replace(server=Server(jnp.asarray(x), mean, jnp.asarray(variates)))
+        progress = progress._replace(server=ModelAndVariates(jnp.asarray(x), mean, jnp.asarray(variates)))
     else:
         progress = progress._replace(server=progress.server._replace(x=jnp.asarray(x), mean=mean), clients=jnp.asarray(variates))
     session.progress = progress
@@ -201,8 +201,8 @@ def heard(state, round, length, norms, start, size):
     rule = t.Drift(dimension=2)
     state = rule.refresh(state, SimpleNamespace(round=round), state.x + length * jnp.array([0.6, 0.8]))
     cohort = t.Cohort.of(start + jnp.arange(3), 0.5, SIX, selection="arbitrary")
-    state = rule.learn(state, cohort, cohort.share * norms, size)
-    return state, rule.inclusion(state, size, SIX)
+    state = rule.observe(state, cohort, cohort.share * norms, size)
+    return state, rule.inclusion_probabilities(state, size, SIX)
 
 
 @given(st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, min_size=3, max_size=3), st.integers(0, 3)), max_size=8), st.floats(0.5, 6))

@@ -111,7 +111,7 @@ ROWS = [
     # Loose enough that rounding does not decide how many steps a client takes.
     Row(
         "fedprox-sppm",
-        lambda s: t.FedProxSppm(s, 0.5, 2, t.client_solvers.Bfgs(tolerance=1e-3)),
+        lambda s: t.FedProxSppm(s, 0.5, 2, solver=t.client_solvers.Bfgs(tolerance=1e-3)),
         {"gamma": 0.7},
         2,
         (1, 1),
@@ -139,7 +139,7 @@ ROWS = [
     ),
     Row(
         "sppm-fedlamb",
-        lambda s: t.Sppm(s, t.solvers.FedLamb(lr=0.05, batch=3, steps=2), gamma=0.5, inner=2),
+        lambda s: t.Sppm(s, t.solvers.AsCohortSolver(t.FedLamb(t.Full(), lr=0.05, batch=3, steps=2)), gamma=0.5, inner=2),
         {"gamma": 1.0},
         2,
         (3, 2),
