@@ -37,7 +37,7 @@ EACH_KIND = {
     "scaffnew": lambda: KINDS["scaffnew"](PAIR, lr=0.02, probability=0.3),
     "scaffold": lambda: t.Scaffold(PAIR, lr=0.01, steps=3, option="I"),
     "scaffold-sag": lambda: KINDS["scaffold-sag"](PAIR, lr=0.01, steps=2),
-    "sppm": lambda: sppm(t.solvers.Sketch(smoothness=20.0, convexity=0.5), inner=2, first=4),
+    "sppm": lambda: sppm(t.solvers.SketchedNewton(smoothness=20.0, convexity=0.5), inner=2, first=4),
 }
 """A setting of every algorithm; one that is new needs one too."""
 

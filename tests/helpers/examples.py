@@ -98,7 +98,7 @@ ROWS = [
     ),
     Row(
         "sppm-sketch",
-        lambda s: t.Sppm(s, t.solvers.Sketch(smoothness=20.0, convexity=0.5), gamma=1e3, inner=1, averaging=0.5),
+        lambda s: t.Sppm(s, t.solvers.SketchedNewton(smoothness=20.0, convexity=0.5), gamma=1e3, inner=1, averaging=0.5),
         {"averaging": 1.0},
         1,
         (1, 1),

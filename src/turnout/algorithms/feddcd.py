@@ -18,7 +18,7 @@ from turnout.algorithms.mean_delivery import (
     strong_convexity,
 )
 from turnout.client_solvers import LocalSolver, Tilt
-from turnout.client_solvers.base import own
+from turnout.client_solvers.base import of_client
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record, static
@@ -121,4 +121,4 @@ class FedDcd(Algorithm):
     def _corrected(self, client, mean) -> ClientDual:
         """Return the client's state after the step y_i - lr alpha_i (w_i - mean)."""
         y, w = client.state
-        return ClientDual(dual_step(y, self.lr * own(self.convexity, client.id), w, mean), w)
+        return ClientDual(dual_step(y, self.lr * of_client(self.convexity, client.id), w, mean), w)
