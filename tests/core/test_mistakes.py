@@ -80,7 +80,7 @@ def test_optax_optimisers_are_accepted_wherever_ours_are():
 
     ours = run(t.optimisers.Adam(0.1), t.optimisers.Sgd(0.5))
     np.testing.assert_allclose(run(optax.adam(0.1), optax.sgd(0.5)), ours, rtol=1e-12)
-    assert isinstance(t.solvers.Descent(optimiser=optax.sgd(0.1)).optimiser, t.optimisers.Optimiser)
+    assert isinstance(t.solvers.FirstOrder(optimiser=optax.sgd(0.1)).optimiser, t.optimisers.Optimiser)
 
 
 @config
