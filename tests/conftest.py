@@ -16,6 +16,14 @@ QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false 
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
 
+# Programs are kept from one run of the tests to the next, and between workers.
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+# Commands that run in this process print wide tables.
+os.environ["COLUMNS"] = "200"
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -27,6 +35,13 @@ settings.load_profile("turnout")
 def pytest_collection_finish():
     """Let collections of garbage pass over what was imported, which stays."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_programs():
+    """Drop compiled programs after each module, since few are shared and each takes memory and memory maps."""
+    yield
+    jax.clear_caches()
 
 
 MAPS = Path("/proc/self/maps")

@@ -1,7 +1,7 @@
 """turnout: federated optimization that counts what communication costs."""
 
 from turnout import client_solvers, optimisers, solvers
-from turnout.accounting.prices import Bytes, Hierarchical, Rounds, Seconds, Selection
+from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, Seconds, Selection
 from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
@@ -114,6 +114,7 @@ __all__ = [
     "Each",
     "Estimator",
     "Exact",
+    "Exchanges",
     "Faults",
     "FedAvg",
     "FedAvgSppm",
@@ -163,7 +164,6 @@ __all__ = [
     "RgSaga",
     "RgSvrg",
     "Ridge",
-    "Rounds",
     "SaberFull",
     "SaberPartial",
     "Sag",

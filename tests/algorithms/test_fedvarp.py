@@ -201,8 +201,8 @@ def heard(state, round, length, norms, start, size):
     rule = t.Drift(dimension=2)
     state = rule.refresh(state, SimpleNamespace(round=round), state.x + length * jnp.array([0.6, 0.8]))
     cohort = t.Cohort.of(start + jnp.arange(3), 0.5, SIX, selection="arbitrary")
-    state = rule.learn(state, cohort, cohort.share * norms, size)
-    return state, rule.inclusion(state, size, SIX)
+    state = rule.observe(state, cohort, cohort.share * norms, size)
+    return state, rule.inclusion_probabilities(state, size, SIX)
 
 
 @given(st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, min_size=3, max_size=3), st.integers(0, 3)), max_size=8), st.floats(0.5, 6))

@@ -17,8 +17,8 @@ from turnout import own
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.experiment.config import read
-from turnout.problems.jax_client import JaxClient
-from turnout.problems.layout import Tiles, store
+from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import Ragged, store
 from turnout.runs.session import bind
 
 SIZES = np.array([3, 30, 7, 2])
@@ -108,7 +108,7 @@ def test_quadratics_are_solved_to_the_tolerance(solver):
     "solver", [own.NewtonCg(), own.Lbfgs(), own.Svrg(lr=0.1, epochs=2000)], ids=lambda solver: type(solver).__name__
 )
 def test_logistic_clients_of_unequal_sizes_with_sparse_rows_agree_with_scipy(solver):
-    assert isinstance(store(logistic()), Tiles)
+    assert isinstance(store(logistic()), Ragged)
     found = solved(logistic(), solver, tilted((4, 5), weight=0.5), np.ones((4, 5)))
     distance = np.linalg.norm(found.point - logistic_minimisers(0.5), axis=1)
     assert np.all(distance <= 1e-6 / 0.7 + 1e-8)

@@ -8,8 +8,8 @@ from jax import lax
 
 import turnout as t
 from tests.helpers.examples import PROBLEMS, logistic, quadratic
-from turnout.problems.jax_client import JaxClient
-from turnout.problems.layout import store
+from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import store
 from turnout.runs.session import Session
 
 ENGINES = ["compiled", "nodes"]
@@ -123,7 +123,7 @@ def test_exchanges_before_the_first_round_are_counted_and_kept(engine):
 class Learner(t.Sampler):
     """Draws client 0 until it has been told of a second feedback, then client 1; counts what it was told."""
 
-    learns = True
+    learns_from_feedback = True
 
     def start(self, population):
         return jnp.zeros((), "int32")

@@ -57,10 +57,10 @@ def test_a_preview_leaves_the_clients_states_alone(engine):
 def test_who_did_not_answer_a_preview_can_still_be_drawn():
     population, rule = t.Population(count=4, weights=SHARES), t.Optimal()
     norms, told = jnp.array([1.0, jnp.nan, 0.5, 7.0]), jnp.array([True, True, True, False])
-    scores = rule.scores(rule.preview(rule.start(population), norms, told), 2.0, population)
+    scores = rule.scores(rule.observe_consulted(rule.start(population), norms, told), 2.0, population)
     np.testing.assert_allclose(scores, [1.0, 0.3 * 1.5 / 0.6, 0.5, 0.1 * 1.5 / 0.6])
-    nobody = rule.preview(rule.start(population), norms, jnp.zeros(4, bool))
-    np.testing.assert_allclose(rule.inclusion(nobody, 2.0, population), 2 * SHARES)
+    nobody = rule.observe_consulted(rule.start(population), norms, jnp.zeros(4, bool))
+    np.testing.assert_allclose(rule.inclusion_probabilities(nobody, 2.0, population), 2 * SHARES)
     sampler = t.Independent(size=2.0, probability=rule)
     faulty = play(t.MbGd(sampler, lr=0.05), four(), 20, faults=t.Faults(0.4, "skip"), metrics=("regret",))
     asked = counted(faulty)["0.preview"]

@@ -45,7 +45,7 @@ def _cohorts(sampler, n):
             yield from ((1 / len(stages) / len(picks), chosen) for chosen in picks)
     else:
         population = t.Population(count=n)
-        p = np.asarray(sampler.expected(sampler.start(population), population))
+        p = np.asarray(sampler.expected_draws(sampler.start(population), population))
         for heads in itertools.product((False, True), repeat=n):
             yield np.prod(np.where(heads, p, 1 - p)), np.flatnonzero(heads)
 

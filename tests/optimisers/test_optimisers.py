@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import turnout as t
 from turnout import optimisers as o
-from turnout.optimisers.base import diagonal
+from turnout.optimisers.base import hessian_diagonal
 
 STEPS = 6
 SHAPES = {"a": (3,), "b": (2, 2)}
@@ -195,10 +195,10 @@ def test_random_signs_show_the_diagonal():
     matrix = np.random.default_rng(4).normal(size=(4, 4))
     matrix = matrix + matrix.T
     keys = jax.random.split(jax.random.key(0), 20_000)
-    found = jax.vmap(lambda key: diagonal(lambda v: jnp.asarray(matrix) @ v, jnp.zeros(4), key))(keys)
+    found = jax.vmap(lambda key: hessian_diagonal(lambda v: jnp.asarray(matrix) @ v, jnp.zeros(4), key))(keys)
     error = np.sqrt((np.sum(matrix**2, 1) - np.diag(matrix) ** 2) / len(keys))
     assert np.all(np.abs(found.mean(0) - np.diag(matrix)) < 5 * error)
-    np.testing.assert_allclose(diagonal(lambda v: jnp.arange(4.0) * v, jnp.zeros(4), keys[0]), np.arange(4.0))
+    np.testing.assert_allclose(hessian_diagonal(lambda v: jnp.arange(4.0) * v, jnp.zeros(4), keys[0]), np.arange(4.0))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def least(squares, size, replacement) -> float:
 
 JUDGED = {
     "independent": lambda: t.MbGd(adaptive(), lr=0.05),
-    "replacement": lambda: t.MbGd(t.WithReplacement(2, t.KVib(rounds=50)), lr=0.05),
+    "replacement": lambda: t.MbGd(t.WithReplacement(t.KVib(rounds=50), size=2), lr=0.05),
     "available": lambda: t.MbGd(t.Available(adaptive(), probability=Q, memory=0.2), lr=0.05),
     "first of two exchanges": lambda: t.Sppm(
         adaptive(), t.solvers.GradientDescent(smoothness=20.0, convexity=0.0), gamma=0.3, inner=2
@@ -54,7 +54,7 @@ def test_sampling_metrics_are_their_definitions(name):
         sampler, state = algorithm.sampler, before.progress.samplers[0]
         if name == "available":
             state = after.progress.samplers[0][0], state[1]
-        x, p = before.trace.x, np.asarray(sampler.expected(state, problem.population))
+        x, p = before.trace.x, np.asarray(sampler.expected_draws(state, problem.population))
         on, q = (np.asarray(state[0]), Q) if name == "available" else (np.ones(4, bool), np.ones(4))
         vectors = np.stack([SHARES[i] / q[i] * client_gradient(problem, i, x) for i in range(4)]) * on[:, None]
         inverse = np.where(p > 0, 1 / np.where(p > 0, p, 1), 0)
@@ -101,6 +101,6 @@ def test_a_sweeps_cell_is_judged_like_the_single_run():
 def test_every_sampler_that_looks_ahead_says_so_through_availability():
     for inner in (t.PowerOfChoice(2, 3), t.Afl(2), t.Independent(size=2.0, probability=t.Optimal(free=True)), adaptive()):
         outer = t.Available(inner, probability=0.5)
-        for name in ("previews", "charges", "learns", "measures", "replacement"):
+        for name in ("consults_before_draw", "is_charged", "learns_from_feedback", "feedback_kind", "replacement"):
             assert getattr(outer, name) == getattr(inner, name)
         assert samplers_in(outer) == [outer, inner]

@@ -41,7 +41,7 @@ def successive(q) -> np.ndarray:
 
 def test_candidates_are_drawn_by_their_weights_one_after_the_other():
     sampler, population = t.PowerOfChoice(1, 2), t.Population(count=4, weights=SHARES)
-    assert agrees(drawn_by(sampler.consulted, sampler.start(population), population, 20_000), successive(SHARES))
+    assert agrees(drawn_by(sampler.consulted_cohort, sampler.start(population), population, 20_000), successive(SHARES))
 
 
 def test_the_candidates_with_the_highest_losses_take_part():
@@ -50,7 +50,7 @@ def test_the_candidates_with_the_highest_losses_take_part():
     sampler = t.PowerOfChoice(2, 5).bind(population)
 
     def chosen(losses, told):
-        state = sampler.preview(sampler.start(population), jnp.array(losses), jnp.array(told), population)
+        state = sampler.observe_consulted(sampler.start(population), jnp.array(losses), jnp.array(told), population)
         cohort = sampler.draw(state, jax.random.key(0), population)
         return sorted(np.asarray(cohort.ids)[np.asarray(cohort.active)])
 
@@ -59,7 +59,7 @@ def test_the_candidates_with_the_highest_losses_take_part():
     assert chosen(losses, [False, True, False, True, False, False]) == [1]
     assert chosen(losses, [False] * 6) == []
     some = replace(population, available=jnp.arange(6) > 2, presence=jnp.ones(6))
-    asked = sampler.consulted(sampler.start(population), jax.random.key(1), some)
+    asked = sampler.consulted_cohort(sampler.start(population), jax.random.key(1), some)
     assert sorted(np.asarray(asked.ids)[np.asarray(asked.active)]) == [3, 4, 5]
 
 

@@ -29,7 +29,7 @@ ROUNDS = 20
 
 
 def rule(name: str, rounds=ROUNDS):
-    return RULES[name].during(rounds)
+    return RULES[name].for_rounds(rounds)
 
 
 N, PLACES, SIZE = 6, 4, 2.5
@@ -43,10 +43,10 @@ def played(name: str):
 
     def play(state, ids, active, feedback, mask):
         among = t.Population(count=N, weights=WEIGHTS, available=mask, presence=jnp.full(N, 0.5))
-        p, q = (f(state, SIZE, among) for f in (rule(name).inclusion, rule(name).chances))
-        everyone = rule(name).inclusion(state, SIZE, population)
+        p, q = (f(state, SIZE, among) for f in (rule(name).inclusion_probabilities, rule(name).draw_probabilities))
+        everyone = rule(name).inclusion_probabilities(state, SIZE, population)
         cohort = Cohort.of(ids, everyone[ids], population, selection="arbitrary", active=active)
-        return rule(name).learn(state, cohort, feedback, SIZE), p, q, everyone
+        return rule(name).observe(state, cohort, feedback, SIZE), p, q, everyone
 
     return jax.jit(play)
 
@@ -77,9 +77,9 @@ def test_whatever_is_learnt_the_probabilities_are_some(name, rounds):
 def test_an_empty_cohort_teaches_nothing(name):
     population = t.Population(count=N)
     cohort = Cohort.of(jnp.arange(3), 0.5, population, selection="arbitrary")
-    state = rule(name).learn(rule(name).start(population), cohort, jnp.array([1.0, 3.0, 2.0]), 2)
+    state = rule(name).observe(rule(name).start(population), cohort, jnp.array([1.0, 3.0, 2.0]), 2)
     empty = Cohort.of(jnp.arange(3), 0.5, population, selection="arbitrary", active=jnp.zeros(3, bool))
-    after = rule(name).learn(state, empty, jnp.array([5.0, 5.0, 5.0]), 2)
+    after = rule(name).observe(state, empty, jnp.array([5.0, 5.0, 5.0]), 2)
     # Only the time goes on.
     clock = [] if name != "avare" else [1]
     changed = [np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0) for a, b in zip(after, state, strict=True)]
@@ -218,12 +218,14 @@ def followed(name: str, size: int, repeated: bool):
     own, population = rule(name), t.Population(count=len(LAMBDA), weights=LAMBDA)
 
     def probabilities(state):
-        return own.chances(state, size, population) if repeated else own.inclusion(state, size, population)
+        return (
+            own.draw_probabilities(state, size, population) if repeated else own.inclusion_probabilities(state, size, population)
+        )
 
     def play(state, ids, times, feedback):
         mean = probabilities(state)[ids] * (size if repeated else 1)
         cohort = Cohort.of(ids, mean, population, selection="arbitrary", active=times > 0, expansion=times / mean)
-        state = own.learn(state, cohort, feedback, size)
+        state = own.observe(state, cohort, feedback, size)
         return state, probabilities(state)
 
     start = own.start(population)
@@ -253,13 +255,13 @@ def test_a_rule_follows_its_reference(name, seed):
 def test_the_estimator_is_unbiased_after_some_learning(name):
     """The weights of real draws, summed over all outcomes of the coins."""
     population = t.Population(count=N, weights=WEIGHTS)
-    sampler = t.Independent(size=SIZE, probability=RULES[name]).bind(population).during(ROUNDS)
+    sampler = t.Independent(size=SIZE, probability=RULES[name]).bind(population).for_rounds(ROUNDS)
     draw, observe = jax.jit(lambda state, key: sampler.draw(state, key, population)), jax.jit(sampler.observe)
     norms, state, weight = jnp.array([0.1, 5.0, 0.0, 30.0, 1.0, 2.0]), sampler.start(population), np.full(N, np.nan)
     for key in jax.random.split(jax.random.key(3), 10):
         cohort = draw(state, key)
         state = observe(state, cohort, norms[cohort.ids])
-    p = np.asarray(sampler.expected(state, population))
+    p = np.asarray(sampler.expected_draws(state, population))
     assert np.ptp(p) > 0.05
     for key in jax.random.split(jax.random.key(4), 300):
         cohort = draw(state, key)
@@ -280,15 +282,15 @@ def losses(rule_, feedback, keys, *, rounds, size, repeated=False):
         pi, key = now
         n = population.count
         if repeated:
-            p = size * rule_.chances(state, size, population)
+            p = size * rule_.draw_probabilities(state, size, population)
             times = jnp.sum(jax.random.choice(key, n, (size,), p=p / size)[:, None] == jnp.arange(n)[None], axis=0)
         else:
-            p = rule_.inclusion(state, size, population)
+            p = rule_.inclusion_probabilities(state, size, population)
             times = (jax.random.uniform(key, (n,)) < p).astype(int)
         cohort = Cohort.of(
             jnp.arange(n), p, population, selection="arbitrary", active=times > 0, expansion=times.astype(p.dtype) / p
         )
-        return rule_.learn(state, cohort, pi, size), jnp.sum(pi**2 / p)
+        return rule_.observe(state, cohort, pi, size), jnp.sum(pi**2 / p)
 
     def run(key):
         return lax.scan(play, rule_.start(population), (feedback, jax.random.split(key, rounds)))
@@ -357,7 +359,7 @@ def test_aosmd_picks_a_good_step(n=20, size=4, rounds=400):
         (lambda: t.Independent(probability=t.KVib()), "needs the size that its probabilities are to sum to"),
         *(
             (
-                partial(lambda one: one.chances(one.start(t.Population(count=6)), 2, t.Population(count=6)), one),
+                partial(lambda one: one.draw_probabilities(one.start(t.Population(count=6)), 2, t.Population(count=6)), one),
                 "needs the number of rounds",
             )
             for one in (t.KVib(), t.Vrb(), t.AOsmd())

@@ -241,7 +241,7 @@ def sequence(sampler, population, count, seed):
 
     def one(state, key):
         cohort = sampler.draw(state, key, population)
-        return sampler.drawn(state, key), cohort.ids
+        return sampler.advance(state, key), cohort.ids
 
     return lax.scan(one, sampler.start(population), jax.random.split(jax.random.key(seed), count))[1]
 
@@ -320,7 +320,7 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
         (lambda: t.Full(size=20), "wants 20 clients"),
         (lambda: t.Independent(size=13.0), "wants 13"),
         (lambda: t.Independent(probability=1.5), "at most 1"),
-        (lambda: t.Independent(probability=[0.5] * 11 + [0.0]), "probabilities in"),
+        (lambda: t.Independent(probability=[0.5] * 11 + [0.0]), "greater than 0, but entry 11 is 0"),
         (lambda: t.Independent(probability=[0.5] * 3), "needs 1 or 12 probabilities"),
         (lambda: t.Independent(), "either probability or size"),
         (lambda: t.Independent(probability="half"), "needs numbers as probability"),
@@ -348,8 +348,8 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
         (lambda: t.Block(blocks=[0] * 6 + [1] * 6, probability=[1.0]), "needs 2 probabilities, one for each block, but got 1"),
         (lambda: t.NonUniform([0.1] * 12), "sum to 1, but they sum to 1.2"),
         (lambda: t.NonUniform([0.5, 0.5]), "needs 12 probabilities, one for each client"),
-        (lambda: t.NonUniform([1.0] + [0.0] * 11), "above 0, but that of client 1 is 0"),
-        (lambda: t.NonUniform(np.full(12, np.nan)), "above 0, but that of client 0 is nan"),
+        (lambda: t.NonUniform([1.0] + [0.0] * 11), "greater than 0, but entry 1 is 0"),
+        (lambda: t.NonUniform(np.full(12, np.nan)), "greater than 0, but entry 0 is nan"),
         (lambda: t.Subsets([[0, 1], list(range(11))], [0.5, 0.5]), "client 11 is in no subset"),
         (lambda: t.Subsets([list(range(12)), [3, 3]], [0.5, 0.5]), "subset 1 names client 3 twice"),
         (lambda: t.Subsets([list(range(13))], [1.0]), "subset 0 names client 12, but they are 0 to 11"),

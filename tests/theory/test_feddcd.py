@@ -247,7 +247,7 @@ def test_what_no_theorem_is_about_is_one_sentence():
         (lambda: dual.inexact_rate(0.0, 0.5, 1.0), "cohorts must connect the clients"),
         (lambda: dual.feddcd_rate(0.5, 0.5, 1.0, 2.0), "0 < lr < 2, but lr is 2"),
         (lambda: dual.rounds(0.0, 0.5, 1.0), "greater than 0, but epsilon is 0"),
-        (lambda: expected_projection(t.WithReplacement(2, [0.25] * 4).bind(FOUR), FOUR, np.ones(4)), "drawn at most once"),
+        (lambda: expected_projection(t.WithReplacement([0.25] * 4, size=2).bind(FOUR), FOUR, np.ones(4)), "drawn at most once"),
     ):
         with pytest.raises(t.UserError, match=message):
             call()

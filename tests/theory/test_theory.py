@@ -16,7 +16,7 @@ from tests.conformance.test_algorithms import client_gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import AtOptimum, at_optimum
-from turnout.problems.row_formats import SparseRows
+from turnout.problems.storage.row_formats import SparseRows
 from turnout.runs.session import bind
 from turnout.theory.bounds import (
     best_s,
@@ -346,7 +346,7 @@ def test_the_floor_of_shuffled_cohorts_is_their_mean_over_many_seeds(sampler):
             state, total = carry
             cohort = bound.draw(state, key, problem.population)
             total = total + cohort.weight @ jnp.asarray(steps)[cohort.ids]
-            return (bound.drawn(state, key), total), total
+            return (bound.advance(state, key), total), total
 
         keys = jax.random.split(jax.random.key(seed), many)
         totals = jax.lax.scan(draw, (bound.start(problem.population), jnp.zeros(3)), keys)[1]

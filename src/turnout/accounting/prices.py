@@ -25,15 +25,15 @@ AtLeastOne = Annotated[float, Ge(1)]
 
 
 @config
-class Rounds:
+class Exchanges:
     """T K: every exchange costs one, whoever takes part (Cohort Squeeze, section 3.3)."""
 
     unit: ClassVar[str] = "exchanges"
-    kind: Literal["rounds"] = field(default="rounds", kw_only=True)
+    kind: Literal["exchanges"] = field(default="exchanges", kw_only=True)
 
     @property
     def label(self) -> str:
-        return "rounds"
+        return "exchanges"
 
     def cost(self, events: Columns):
         return events["exchanges"]
@@ -115,7 +115,10 @@ class Seconds:
         return self.latency * events["exchanges"] + transfer + self.query * events["queries_slowest"]
 
 
-Price = Union[Rounds, Hierarchical, Selection, Bytes, Seconds]
+FORMER_KINDS = {"rounds": "exchanges"}
+"""Kinds under names that older files still use."""
+
+Price = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds]
 
 
 def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:

@@ -131,7 +131,7 @@ def check_cohorts(method: str, sampler: Sampler, population: Population) -> None
         size = None if isinstance(part, Full) else getattr(part, "size", None)
         if isinstance(part, Delegate) or (size is not None and size < 2):
             raise few
-    if sampler.previews or (sampler.learns and sampler.measures == "loss"):
+    if sampler.consults_before_draw or (sampler.learns_from_feedback and sampler.feedback_kind == "loss"):
         raise UserError(
             f"{method} has a message of its own for each client, by which none can be consulted before a draw or for its loss: "
             "take another sampler"

@@ -14,7 +14,7 @@ from turnout.core.records import Count, record, static
 from turnout.core.replies import if_any
 from turnout.core.tree import add
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import probed
+from turnout.optimisers.base import hessian_probe
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
@@ -90,11 +90,11 @@ class FedOpt(Algorithm):
     def train(self, client, message):
         """y_i - x."""
         x, factor = message
-        optimiser = self.optimiser if factor is None else self.optimiser.paced(factor)
+        optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
 
         def step(rows, carry):
             y, state = carry
-            return optimiser.step(y, rows.grad(y), state, probed(lambda v: rows.hvp(y, v), y, client.key))
+            return optimiser.step(y, rows.grad(y), state, hessian_probe(lambda v: rows.hvp(y, v), y, client.key))
 
         (y, _), steps = local_steps(client, step, (x, optimiser.start(x)), self.steps, self.batch, self.epochs)
         return Done(add(y, x, -1.0), queries=optimiser.queries * steps)

@@ -12,7 +12,7 @@ from turnout.core.local_methods import norm
 from turnout.core.records import Count, NonNegative, Positive, Share, record, static
 from turnout.core.tree import add, positive, zeros
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import probed
+from turnout.optimisers.base import hessian_probe
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
@@ -78,7 +78,7 @@ class FedSpeed(Algorithm):
     def train(self, client, message):
         """y_i - gamma h_i - x."""
         x, factor = message
-        h, optimiser = client.state, self.optimiser if factor is None else self.optimiser.paced(factor)
+        h, optimiser = client.state, self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
 
         def step(rows, carry):
             y, state = carry
@@ -90,7 +90,7 @@ class FedSpeed(Algorithm):
                 *(gradient, ahead, h, y, x),
             )
             hvp = lambda v: jax.tree.map(lambda hv, v: hv + 1 / self.gamma * v, rows.hvp(y, v), v)  # noqa: E731
-            return optimiser.step(y, corrected, state, probed(hvp, y, client.key))
+            return optimiser.step(y, corrected, state, hessian_probe(hvp, y, client.key))
 
         (y, _), steps = local_steps(client, step, (x, optimiser.start(x)), self.steps, self.batch, self.epochs)
         change = add(y, x, -1.0)

@@ -94,7 +94,7 @@ class Mime(Algorithm):
     def train(self, client, message):
         """y_i - x."""
         x, c, parts, factor = message
-        optimiser = self.optimiser if factor is None else self.optimiser.paced(factor)
+        optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
         state = unpack(parts, self.optimiser, x)
 
         def step(rows, y):
@@ -163,7 +163,7 @@ class MimeLite(Algorithm):
     def train(self, client, message):
         """y_i - x and grad f_i(x)."""
         x, parts, factor = message
-        optimiser = self.optimiser if factor is None else self.optimiser.paced(factor)
+        optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
         state = unpack(parts, self.optimiser, x)
 
         def step(rows, y):

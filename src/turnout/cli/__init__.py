@@ -1,50 +1,78 @@
-"""The command line: `turnout COMMAND`, one file a command, in the order one meets them."""
+"""The command line: `turnout COMMAND`, one module for each command."""
 
 import sys
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperGroup
 
 from turnout.core.errors import UserError
 
+COMMANDS = {
+    "Experiments": ("run", "compare", "sweep", "resume"),
+    "Before a run": ("describe", "theory", "data"),
+    "Papers": ("reproduce",),
+    "Federations of real processes": ("new-federation", "deploy", "certify", "superlink", "node", "serve"),
+}
+"""The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
+
+ORDER = [name for names in COMMANDS.values() for name in names]
+
+
+class Commands(TyperGroup):
+    """The group of all commands, listed in the order of `COMMANDS`."""
+
+    def list_commands(self, ctx) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
     name="turnout",
-    help="Federated optimization that counts what communication costs.",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
+def _version(wanted: bool) -> bool:
+    """Show the version and end, if that is wanted."""
+    if wanted:
+        typer.echo(f"turnout {version('turnout')}")
+        raise typer.Exit
+    return wanted
+
+
 @app.callback()
-def _commands() -> None:
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
     """Federated optimization that counts what communication costs."""
+
+
+def command_line() -> TyperGroup:
+    """Return the group of all commands."""
+    for name in ORDER:
+        import_module(f"turnout.cli.{name.replace('-', '_')}")
+    group = cast(TyperGroup, typer.main.get_command(app))
+    for panel, names in COMMANDS.items():
+        for name in names:
+            vars(group.commands[name])["rich_help_panel"] = panel
+    return group
 
 
 def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
-    from turnout.cli import (  # noqa: F401  # noqa: F401
-        certify,
-        compare,
-        data,
-        deploy,
-        describe,
-        new_federation,
-        node,
-        reproduce,
-        resume,
-        run,
-        serve,
-        superlink,
-        sweep,
-        theory,
-    )
     from turnout.cli.progress import Interrupted
 
+    command = command_line()
     try:
-        app()
+        command(prog_name="turnout")
     except UserError as error:
         print(f"turnout: {error}", file=sys.stderr)
         sys.exit(2)
     except (Interrupted, KeyboardInterrupt):
-        print("turnout: stopped; `turnout resume DIR` goes on from the last checkpoint", file=sys.stderr)
+        print("turnout: stopped; `turnout resume DIR` continues from the last checkpoint", file=sys.stderr)
         sys.exit(130)

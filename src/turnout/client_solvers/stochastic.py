@@ -10,7 +10,7 @@ from turnout import optimisers
 from turnout.client_solvers.base import Found, LocalSolver
 from turnout.core.records import Count, Positive, record, static
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import probed
+from turnout.optimisers.base import hessian_probe
 
 
 class Passes(LocalSolver):
@@ -29,7 +29,7 @@ class Passes(LocalSolver):
         def step(batch, carry):
             (w, state), part = carry, phi.of(batch)
             x = phi.unravel(w)
-            curvature = probed(lambda v: phi.unravel(part.hvp(w, ravel_pytree(v)[0])), x, phi.client.key)
+            curvature = hessian_probe(lambda v: phi.unravel(part.hvp(w, ravel_pytree(v)[0])), x, phi.client.key)
             x, state = optimiser.step(x, phi.unravel(part.grad(w)), state, curvature)
             return ravel_pytree(x)[0], state
 

@@ -23,7 +23,7 @@ from turnout.core.replies import Replies, Weight
 from turnout.engines.inputs import Job
 from turnout.privacy.mechanism import Noisy
 from turnout.samplers import Independent, Nice
-from turnout.samplers.base import Sampler, samplers_in, whole
+from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality, judge
 
 
@@ -75,13 +75,13 @@ class EngineAsk(Ask):
 
     def draw(self, sampler: Sampler, method=None, message=None) -> Cohort:
         number, path = self._sampler_number(sampler), self._path()
-        if sampler.previews:
+        if sampler.consults_before_draw:
             self._preview(number, path, method, message)
         key = self.job.seeds.draw(self.round, self.state.draws)
         known = self.state.samplers[number]
         cohort = self._cohort(sampler, known, key)
         self._drawn.append((cohort, number, known))
-        self._learn(number, lambda state: sampler.drawn(state, key))
+        self._learn(number, lambda state: sampler.advance(state, key))
         zero = jnp.zeros((), "int32")
         asked, told = (*self.state.asked, zero), (*self.state.told, zero)
         self.state = self.state._replace(draws=self.state.draws + 1, asked=asked, told=told)
@@ -110,7 +110,9 @@ class EngineAsk(Ask):
         if self.state.quality is not None:
             self._same_for_all(message, "metrics judge the draws by the replies of all clients")
             nobody_lost = jnp.zeros(self.job.population.count, "int32")
-            everyone = jax.tree.map(jnp.asarray, self._run_clients(whole(self.job.population), name, message, nobody_lost))
+            everyone = jax.tree.map(
+                jnp.asarray, self._run_clients(everyone_available(self.job.population), name, message, nobody_lost)
+            )
         done, answered = self._send(path, cohort, name, message, key, self._fresh(cohort), everyone)
         self._commit(cohort, answered, done.state)
         self.state = self.state._replace(exchanges=self.state.exchanges + 1)
@@ -181,11 +183,11 @@ class EngineAsk(Ask):
             )
         n, draw = self.job.population.count, self.job.seeds.draw(self.round, self.state.draws)
         # No client has the number n, and no draw splits off as many keys.
-        asked = sampler.consulted(self.state.samplers[number], jax.random.fold_in(draw, n), self.job.population)
-        what = LOSS if sampler.measures == "loss" else NORM
+        asked = sampler.consulted_cohort(self.state.samplers[number], jax.random.fold_in(draw, n), self.job.population)
+        what = LOSS if sampler.feedback_kind == "loss" else NORM
         name, message = f"{address(self.algorithm, method)}.{what}", strongly_typed(message)
         self._same_for_all(message, "the sampler asks clients before it draws")
-        if sampler.charges:
+        if sampler.is_charged:
             key = jax.random.fold_in(self.job.seeds.fault(self.round, self.state.exchanges), n)
             events = {"draws_arbitrary": asked.selections, "available": asked.available, "drawn": asked.size}
             self._count(Site(f"{path}.consulted", "draw", asked.selection), events)
@@ -197,7 +199,7 @@ class EngineAsk(Ask):
         replies = jnp.asarray(done.reply)
         values = jnp.zeros(n, replies.dtype).at[places].set(replies, mode="drop")
         answered = jnp.zeros(n, bool).at[places].set(True, mode="drop")
-        self._learn(number, lambda state: sampler.preview(state, values, answered, self.job.population))
+        self._learn(number, lambda state: sampler.observe_consulted(state, values, answered, self.job.population))
 
     def _same_for_all(self, message: PyTree, why: str) -> None:
         """Raise `UserError` where `message` differs from client to client, since only a cohort's places have a message then."""
@@ -210,7 +212,7 @@ class EngineAsk(Ask):
             raise UserError("ask.observe wants replies of a cohort that this round's ask.draw returned")
         cohort, number, known = self._drawn[place]
         sampler, told = self.samplers[number], list(self.state.told)
-        if not sampler.learns and self.state.quality is None:
+        if not sampler.learns_from_feedback and self.state.quality is None:
             return
         first, told[place] = told[place] == 0, jnp.ones((), "int32")
         self.state = self.state._replace(told=tuple(told))
@@ -307,7 +309,7 @@ class EngineAsk(Ask):
         """Whether the sampler that drew the cohort learns from losses."""
         place = self._place(cohort)
         sampler = None if place is None else self.samplers[self._drawn[place][1]]
-        return sampler is not None and sampler.learns and sampler.measures == "loss"
+        return sampler is not None and sampler.learns_from_feedback and sampler.feedback_kind == "loss"
 
     def _fresh(self, cohort: Cohort):
         """1 if this cohort is asked for the first time since it was drawn; one from elsewhere counts as asked again.

@@ -14,11 +14,11 @@ from turnout.engines.ask import finished
 from turnout.engines.host_client import OwnClient
 from turnout.io.serialization import copy_leaves
 from turnout.privacy.mechanism import Protection
-from turnout.problems.base import Problem, in_parts, right_sum
-from turnout.problems.bfloat16 import Mixed
-from turnout.problems.jax_client import JaxClient, RowsOracle
+from turnout.problems.base import Problem, correct_sum, sum_in_chunks
 from turnout.problems.oracles.base import Oracle
-from turnout.problems.row_formats import row_count, take
+from turnout.problems.storage.bfloat16 import MixedPrecision
+from turnout.problems.storage.jax_client import JaxClient, JaxOracle
+from turnout.problems.storage.row_formats import row_count, take
 
 
 class Rows:
@@ -59,22 +59,22 @@ class Own:
         if self._put[0] is not algorithm:
             on_device = jax.device_put(algorithm)
             # Beside parameters in NumPy, a step with a number of JAX is a dispatch more.
-            self._put = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.fresh else on_device
+            self._put = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.returns_new_arrays else on_device
         algorithm = self._put[1]
-        if not self.oracle.fresh:
+        if not self.oracle.returns_new_arrays:
             state, message = jax.device_put((state, message))
-        with self.oracle.working(key) as oracle:
+        with self.oracle.local_work(key) as oracle:
             client = OwnClient(jnp.asarray(number, "int32"), key, state, oracle)
             # Whatever calls back from a compiled program is to be done inside.
             done = jax.block_until_ready(local_method(algorithm, name, start)(client, message))
-        if protection is not None or not self.oracle.fresh:
+        if protection is not None or not self.oracle.returns_new_arrays:
             return _protected(done, state, protection, noise)
         reply, kept = jax.tree.map(_array, (done.reply, state if done.state is None else done.state))
         return done._replace(reply=reply, state=kept)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the client's own part of what `metrics.measure` finds."""
-        with self.oracle.measured():
+        with self.oracle.evaluating():
             found = _measured(OwnClient(0, None, None, self.oracle), names, x)
             if "accuracy" in names:
                 found["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
@@ -107,14 +107,14 @@ def _measure(problem, weights, x, *, names) -> dict[str, PyTree]:
     found = _measured(JaxClient(0, None, None, oracle), names, x)
     if "accuracy" in names:
         rows = take(problem.rows, jnp.arange(weights.size))
-        found["accuracy"] = in_parts(problem, rows, weights, lambda rows, weights: right_sum(problem, x, rows, weights))
+        found["accuracy"] = sum_in_chunks(problem, rows, weights, lambda rows, weights: correct_sum(problem, x, rows, weights))
     return found
 
 
-def _oracle(problem, weights, mixed: bool = False) -> RowsOracle:
+def _oracle(problem, weights, mixed: bool = False) -> JaxOracle:
     # Sparse rows become a batch here, where their number is known.
     rows = take(problem.rows, jnp.arange(weights.size))
-    return RowsOracle(Mixed(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+    return JaxOracle(MixedPrecision(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 
 def _measured(client: Client, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:

@@ -15,7 +15,7 @@ from turnout.engines.ask import EngineAsk, finished, strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import EACH, Watched
 from turnout.engines.state import Progress, begin, first_state, look, play_round
-from turnout.problems.jax_client import JaxClient
+from turnout.problems.storage.jax_client import JaxClient
 from turnout.samplers.base import Sampler
 
 PLACES = 1024
@@ -63,13 +63,13 @@ class CompiledAsk(EngineAsk):
         if not isinstance(replies, Watched):
             return replies
         place = self._place(replies.held.cohort)
-        if feedback is None and place is not None and self.samplers[self._drawn[place][1]].learns:
+        if feedback is None and place is not None and self.samplers[self._drawn[place][1]].learns_from_feedback:
             replies.uses.add(EACH)
         return replies.held
 
     def _preview(self, number, path, method, message):
         super()._preview(number, path, method, message)
-        self.uses[f"{path}.preview" if self.samplers[number].charges else path] = {EACH}
+        self.uses[f"{path}.preview" if self.samplers[number].is_charged else path] = {EACH}
 
     def loop(self, count, body, carry, until=None):
         outside, path = len(self._drawn), f"{self._path()}.loop"

@@ -30,8 +30,8 @@ from turnout.engines.state import Progress, ended, judge, play_round, row
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
 from turnout.privacy.mechanism import Protection
 from turnout.problems.base import Population, Problem
-from turnout.problems.jax_client import JaxClient
 from turnout.problems.oracles.base import Oracle
+from turnout.problems.storage.jax_client import JaxClient
 from turnout.samplers.base import Sampler
 
 Version = tuple[int, int]

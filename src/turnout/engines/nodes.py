@@ -23,13 +23,13 @@ class Crew:
 
     def __init__(self, nodes: list[Node]):
         kinds = {type(node.held.oracle) if isinstance(node.held, Own) else Oracle for node in nodes}
-        self.side_by_side = kinds.pop().side_by_side if len(kinds) == 1 else Oracle.side_by_side
+        self.run_parallel = kinds.pop().run_parallel if len(kinds) == 1 else Oracle.run_parallel
 
     def done(self, tasks: list[Callable]) -> list:
         """Return what the tasks return."""
-        found = self.side_by_side(tasks)
+        found = self.run_parallel(tasks)
         if found is None:
-            self.side_by_side = Oracle.side_by_side
+            self.run_parallel = Oracle.run_parallel
             found = [task() for task in tasks]
         return found
 

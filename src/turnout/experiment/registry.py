@@ -1,11 +1,11 @@
-"""The names that configurations use, and what they stand for."""
+"""The kinds that configurations name, and their classes."""
 
 import dataclasses
 
 from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
 from turnout.data import splits
-from turnout.experiment import problems, remote
+from turnout.experiment import problem_specs, remote_spec
 from turnout.optimisers import schedules
 from turnout.samplers import probabilities
 
@@ -29,14 +29,14 @@ SOURCES = {
 
 TABLES = {
     "problem": {
-        "logistic": problems.LogisticSpec,
-        "multinomial": problems.MultinomialSpec,
-        "ridge": problems.RidgeSpec,
-        "network": problems.NetworkSpec,
-        "neural": problems.NeuralSpec,
-        "log-sum": problems.LogSumSpec,
-        "chain": problems.ChainSpec,
-        "remote": remote.RemoteSpec,
+        "logistic": problem_specs.LogisticSpec,
+        "multinomial": problem_specs.MultinomialSpec,
+        "ridge": problem_specs.RidgeSpec,
+        "network": problem_specs.NetworkSpec,
+        "neural": problem_specs.NeuralSpec,
+        "log-sum": problem_specs.LogSumSpec,
+        "chain": problem_specs.ChainSpec,
+        "remote": remote_spec.RemoteSpec,
     },
     "data": SOURCES,
     "test": SOURCES,
@@ -172,14 +172,17 @@ TABLES = {
         "warm-up": schedules.WarmUp,
     },
     "price": {
-        "rounds": prices.Rounds,
+        "exchanges": prices.Exchanges,
         "hierarchical": prices.Hierarchical,
         "selection": prices.Selection,
         "bytes": prices.Bytes,
         "seconds": prices.Seconds,
     },
 }
-"""For each table with a `kind`: what each kind builds. Which table a field may be is told by the last word and the classes."""
+"""The class of each kind, by table.
+
+A field is filled from a table if its name is the last word of the table's name and one of the classes fits its type.
+"""
 
 
 def fields_of(value) -> tuple[str, dict]:
@@ -196,5 +199,5 @@ UNUSED = ("sampler", "schedule")
 
 
 def kind_of(value) -> str:
-    """Return the name under which the class of `value` is listed."""
+    """Return the kind of which `value` is."""
     return next(kind for kinds in TABLES.values() for kind, cls in kinds.items() if type(value) is cls)

@@ -14,7 +14,7 @@ from turnout.algorithms.passes import cohort_size
 from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.problems.base import Problem
-from turnout.problems.layout import objective, store
+from turnout.problems.storage.layout import objective, store
 from turnout.runs.session import bind, scope
 from turnout.samplers import Delegate
 from turnout.samplers.base import samplers_in

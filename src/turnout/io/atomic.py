@@ -26,7 +26,7 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnout"
 
 
-def keep(path: Path, content: bytes) -> None:
+def write_cache(path: Path, content: bytes) -> None:
     """Write what can be computed again, as others may be doing at the same time; where it cannot be written, nobody minds."""
     own = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(UserError, OSError):

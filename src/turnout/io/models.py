@@ -34,17 +34,17 @@ def load_model(path: Path | str, like: PyTree) -> PyTree:
 
     `UserError` where the file is no such file, or holds another architecture or numbers that are not finite.
     """
-    return fitted(_read(Path(path)), like, str(path))
+    return match_structure(_read(Path(path)), like, str(path))
 
 
-def started(start: PyTree | Path | str, like: PyTree) -> PyTree:
+def initial_parameters(start: PyTree | Path | str, like: PyTree) -> PyTree:
     """Return the first parameters that a run is given, as a file or as they are, in the structure and types of `like`."""
     if isinstance(start, (str, Path)):
         return load_model(start, like)
-    return fitted(named_leaves(start), like, "start")
+    return match_structure(named_leaves(start), like, "start")
 
 
-def fitted(arrays: dict[str, np.ndarray], like: PyTree, source: str) -> PyTree:
+def match_structure(arrays: dict[str, np.ndarray], like: PyTree, source: str) -> PyTree:
     """Return the named `arrays` as parameters structured as `like` is and in its types; `source` says where they are from."""
     wanted = named_leaves(like)
     advice = "start from a model of the same problem"

@@ -37,7 +37,7 @@ class Adaptive(Optimiser):
     def start(self, x):
         return Moments(zeros(x), jax.tree.map(lambda x: jnp.full_like(x, self.tau**2), x))
 
-    def move(self, x, gradient, state, curvature):
+    def update(self, x, gradient, state, curvature):
         m = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g, state.first, gradient)
         v = jax.tree.map(lambda v, g: self.second(v, g * g), state.second, gradient)
         return jax.tree.map(lambda x, m, v: x - self.lr * m / (jnp.sqrt(v) + self.tau), x, m, v), Moments(m, v)

@@ -37,7 +37,7 @@ class Apollo(Optimiser):
     def start(self, x):
         return State(jnp.zeros((), "int32"), zeros(x), zeros(x), zeros(x))
 
-    def move(self, x, gradient, state, curvature):
+    def update(self, x, gradient, state, curvature):
         number = state.number + 1
         dtype = jnp.result_type(float)
         rate = (1 - self.beta) / (1 - jnp.asarray(self.beta, dtype) ** number.astype(dtype))

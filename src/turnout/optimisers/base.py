@@ -31,12 +31,21 @@ class Optimiser:
     needs_hessian: ClassVar[bool] = False
     """Whether steps need a `Curvature`, for one more query each."""
 
+    @staticmethod
+    def coerce(value: Any) -> Any:
+        """Return an optimiser of optax as an `Optimiser`, and any other `value` as it is."""
+        if isinstance(value, tuple) and hasattr(value, "init") and hasattr(value, "update"):
+            from turnout.optimisers.standard import FromOptax
+
+            return FromOptax(optimiser=value)
+        return value
+
     @property
     def queries(self) -> int:
         """The oracle queries that a step needs."""
         return 1 + self.needs_hessian
 
-    def paced(self, factor) -> "Optimiser":
+    def with_lr_factor(self, factor) -> "Optimiser":
         """Return this optimiser with `factor` times its lr."""
         paced = copy(self)
         # Past the checks, which a factor that is being traced would not pass.
@@ -58,26 +67,26 @@ class Optimiser:
         if self.clip is not None:
             share = jnp.minimum(1, self.clip / positive(norm(gradient)))
             gradient = jax.tree.map(lambda g: share.astype(g.dtype) * g, gradient)
-        return self.move(x, gradient, state, curvature)
+        return self.update(x, gradient, state, curvature)
 
-    def move(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None) -> tuple[PyTree, Any]:
+    def update(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None) -> tuple[PyTree, Any]:
         """Return what `step` does, for a gradient that is clipped already."""
-        raise UserError(f"{type(self).__name__} has no move(self, x, gradient, state, curvature): write one")
+        raise UserError(f"{type(self).__name__} has no update(self, x, gradient, state, curvature): write one")
 
 
-def probed(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> Curvature:
+def hessian_probe(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> Curvature:
     """Return z * (H z) as a function of a step's number, for a client with this `key`."""
     # Folded twice, since batches are drawn by the number alone.
-    return lambda number: diagonal(hvp, x, jax.random.fold_in(jax.random.fold_in(key, number), 1))
+    return lambda number: hessian_diagonal(hvp, x, jax.random.fold_in(jax.random.fold_in(key, number), 1))
 
 
-def diagonal(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> PyTree:
+def hessian_diagonal(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> PyTree:
     """Return z * (H z), whose mean is H's diagonal (Hutchinson), with random signs z [d]; `hvp` gives H z: one query."""
-    z = signs(x, key)
+    z = random_signs(x, key)
     return jax.tree.map(jnp.multiply, z, hvp(z))
 
 
-def signs(x: PyTree, key) -> PyTree:
+def random_signs(x: PyTree, key) -> PyTree:
     """Return +1 or -1 with equal chance in each place of the parameters x."""
     leaves, structure = jax.tree.flatten(x)
     keys = jax.random.split(key, len(leaves))

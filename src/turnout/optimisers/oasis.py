@@ -43,7 +43,7 @@ class Oasis(Optimiser):
         first = jnp.asarray(self.lr, jnp.result_type(float))
         return State(jnp.zeros((), "int32"), x, zeros(x), zeros(x), first, jnp.zeros_like(first))
 
-    def move(self, x, gradient, state, curvature):
+    def update(self, x, gradient, state, curvature):
         if curvature is None:
             raise UserError("Oasis needs products with the Hessian, which there are none of here: take another optimiser")
         first = state.number == 0

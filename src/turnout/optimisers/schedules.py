@@ -21,7 +21,7 @@ class Schedule(ABC):
     def factor(self, t: Float[Array, ""]) -> Float[Array, ""]:
         """Return the factor in round t."""
 
-    def during(self, rounds: int) -> Any:
+    def for_rounds(self, rounds: int) -> Any:
         """Return this schedule fitted to a run of so many rounds."""
         return self
 
@@ -68,7 +68,7 @@ class Cosine(Schedule):
     rounds: Positive | None = None
     floor: Share = 0.0
 
-    def during(self, rounds):
+    def for_rounds(self, rounds):
         return self if self.rounds is not None else replace(self, rounds=float(max(rounds, 1)))
 
     def factor(self, t):
@@ -84,8 +84,8 @@ class WarmUp(Schedule):
     rounds: Positive
     schedule: Schedule | None = None
 
-    def during(self, rounds):
-        return self if self.schedule is None else replace(self, schedule=self.schedule.during(rounds - int(self.rounds)))
+    def for_rounds(self, rounds):
+        return self if self.schedule is None else replace(self, schedule=self.schedule.for_rounds(rounds - int(self.rounds)))
 
     def factor(self, t):
         after = jnp.maximum(t - self.rounds, 0)

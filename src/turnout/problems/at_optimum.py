@@ -10,8 +10,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from turnout.problems.base import Problem
-from turnout.problems.layout import objective, store
 from turnout.problems.optimum import solve
+from turnout.problems.storage.layout import objective, store
 
 DENSE = 2000
 """Parameters up to which the Hessian is kept, as a matrix."""

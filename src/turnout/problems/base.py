@@ -12,12 +12,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
-from turnout.problems.row_formats import row_count, take
+from turnout.problems.storage.row_formats import row_count, take
 
 Precision = Literal["double", "single", "mixed"]
 """64 or 32 bits; "mixed" is 32 with the clients' losses and gradients computed in bfloat16."""
 
-WHOLE = 65536
+ROWS_AT_ONCE = 65536
 """Rows that are passed over at once, unless the problem says otherwise."""
 
 
@@ -91,14 +91,14 @@ class Problem:
         return self.population.count
 
     @property
-    def row_bytes(self) -> int:
+    def activation_bytes(self) -> int:
         """Bytes that the results between a row and its loss take, where these are many; 0 where they do not matter."""
         return 0
 
     @property
-    def together(self) -> int:
+    def rows_at_once(self) -> int:
         """How many rows are passed over at once at most."""
-        return WHOLE
+        return ROWS_AT_ONCE
 
     @property
     def mixes_rows(self) -> bool:
@@ -138,29 +138,29 @@ class Constants(NamedTuple):
     smoothness: Float[np.ndarray, " n"]
 
 
-def row_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r losses_r(x) over a batch of b rows."""
-    return weights @ each_row(problem, problem.losses, x, rows, weights)
+    return weights @ per_row(problem, problem.losses, x, rows, weights)
 
 
-def right_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """sum_r weights_r correct_r(x) over a batch of b rows."""
-    return weights @ each_row(problem, problem.correct, x, rows, weights)
+    return weights @ per_row(problem, problem.correct, x, rows, weights)
 
 
-def each_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
+def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
     """Return `function`(x, rows) of a batch of b rows; those without weight fill places up, and have no say where rows mix."""
     return function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
 
 
-def in_parts(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
-    """Sum `part(rows, weights)` over b rows of one client, at most `problem.together` of them at a time."""
-    count, together = weights.size, problem.together
-    if count <= together:
+def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
+    """Sum `part(rows, weights)` over b rows of one client, at most `problem.rows_at_once` of them at a time."""
+    count, at_once = weights.size, problem.rows_at_once
+    if count <= at_once:
         return part(rows, weights)
-    steps = -(-count // together)
+    steps = -(-count // at_once)
     # Where rows mix it matters which ones are together, and what a client's rows were filled up to should not.
-    size = together if problem.mixes_rows else -(-count // steps)
+    size = at_once if problem.mixes_rows else -(-count // steps)
 
     def step(k, sums):
         index = k * size + jnp.arange(size)

@@ -8,7 +8,8 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.core.records import NonNegative, record
 from turnout.problems.base import Constants, Problem
-from turnout.problems.linear import federate, top_eigenvalues
+from turnout.problems.eigenvalues import top_eigenvalues
+from turnout.problems.federate import federate
 
 
 @record

@@ -9,8 +9,9 @@ import numpy as np
 from turnout.core.errors import unknown
 from turnout.core.records import record, static
 from turnout.problems.base import Constants
-from turnout.problems.classifier import Classifier, affine, federate_classes
-from turnout.problems.linear import top_eigenvalues
+from turnout.problems.classifier import Classifier, affine
+from turnout.problems.eigenvalues import top_eigenvalues
+from turnout.problems.federate import federate_classes
 
 
 @record

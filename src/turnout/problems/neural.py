@@ -13,7 +13,8 @@ import numpy as np
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import record, static
 from turnout.problems.base import Precision
-from turnout.problems.classifier import Classifier, federate_classes
+from turnout.problems.classifier import Classifier
+from turnout.problems.federate import federate_classes
 
 PIXEL = 255
 """What a byte is divided by."""
@@ -81,12 +82,12 @@ class Neural(Classifier):
         return _drawn(self._setting, key)
 
     @property
-    def row_bytes(self):
-        return _row_bytes(self._setting)
+    def activation_bytes(self):
+        return _activation_bytes(self._setting)
 
     @property
-    def together(self):
-        return GROUP if self.mixes_rows else max(1, WORK // self.row_bytes)
+    def rows_at_once(self):
+        return GROUP if self.mixes_rows else max(1, WORK // self.activation_bytes)
 
     @property
     def mixes_rows(self):
@@ -104,7 +105,7 @@ def _drawn(setting: tuple, key):
 
 
 @cache
-def _row_bytes(setting: tuple) -> int:
+def _activation_bytes(setting: tuple) -> int:
     """How many more bytes results take for two images than for one."""
     x = jax.eval_shape(partial(_drawn, setting), jax.random.key(0))
 

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float
 
 from turnout.core.errors import unknown
 from turnout.core.records import Count, record, static
-from turnout.problems.classifier import Classifier, affine, federate_classes
+from turnout.problems.classifier import Classifier, affine
+from turnout.problems.federate import federate_classes
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 

@@ -26,13 +26,13 @@ from turnout.engines.nodes import Nodes
 from turnout.engines.reply_usage import weights_of
 from turnout.engines.state import Progress
 from turnout.engines.sweep import Swept
-from turnout.io.models import started
+from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
-from turnout.problems.jax_client import serial
-from turnout.problems.layout import store
 from turnout.problems.optimum import Optimum, solve
+from turnout.problems.storage.jax_client import on_cpu
+from turnout.problems.storage.layout import store
 from turnout.runs.trace import Trace
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -187,7 +187,7 @@ class Session:
         if self.cells is not None:
             raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
         self._refuse_judging()
-        if any(sampler.previews and not sampler.charges for sampler in samplers_in(algorithm)):
+        if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
             raise UserError(
                 "[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged"
             )
@@ -265,12 +265,12 @@ def prepare(
     kind = jnp.result_type(float)
     storage = store(problem, mixed)
     per_client = storage.bytes_per_client()
-    if not serial():
-        per_client += 2 * problem.row_bytes * min(int(problem.sizes.max()), problem.together)
+    if not on_cpu():
+        per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
     own = problem.start(jax.random.key(seeds.model))
     job = Job(
         storage=storage,
-        start=finite(own) if start is None else started(start, own),
+        start=finite(own) if start is None else initial_parameters(start, own),
         seeds=seeds,
         faults=faults,
         optimum=optimum,
@@ -293,9 +293,9 @@ def finite(start: PyTree) -> PyTree:
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
     """Fit the samplers, schedules and solvers that the record `node` holds to `problem` and a run of `rounds` rounds."""
     if isinstance(node, Sampler):
-        return node.fit(problem).during(rounds)
+        return node.fit(problem).for_rounds(rounds)
     if isinstance(node, Schedule):
-        return node.during(rounds)
+        return node.for_rounds(rounds)
     if isinstance(node, (CohortSolver, LocalSolver)):
         return node.bind(problem)
     if not is_dataclass(node):

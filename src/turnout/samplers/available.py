@@ -34,20 +34,20 @@ class Available(Sampler):
         return self.sampler.replacement
 
     @property
-    def learns(self) -> bool:
-        return self.sampler.learns
+    def learns_from_feedback(self) -> bool:
+        return self.sampler.learns_from_feedback
 
     @property
-    def previews(self) -> bool:
-        return self.sampler.previews
+    def consults_before_draw(self) -> bool:
+        return self.sampler.consults_before_draw
 
     @property
-    def charges(self) -> bool:
-        return self.sampler.charges
+    def is_charged(self) -> bool:
+        return self.sampler.is_charged
 
     @property
-    def measures(self) -> str:
-        return self.sampler.measures
+    def feedback_kind(self) -> str:
+        return self.sampler.feedback_kind
 
     @property
     def weights(self) -> str:
@@ -60,13 +60,13 @@ class Available(Sampler):
         return replace(self, sampler=self.sampler.bind(population))._bound(population)
 
     def _bound(self, population):
-        if not self.sampler.masks:
+        if not self.sampler.supports_availability:
             name = type(self.sampler).__name__
             raise UserError(f"sampler {name} draws from all clients: take one that can leave some out, such as 'independent'")
         return replace(self, probability=fractions(self.probability, population.count, "available", one=True))
 
-    def during(self, rounds):
-        return replace(self, sampler=self.sampler.during(rounds))
+    def for_rounds(self, rounds):
+        return replace(self, sampler=self.sampler.for_rounds(rounds))
 
     def start(self, population):
         return jnp.zeros(population.count, bool), self.sampler.start(population)
@@ -89,32 +89,32 @@ class Available(Sampler):
 
     def _counted(self, values: Float[Array, " m"], q: Float[Array, " m"]) -> Float[Array, " m"]:
         """Return norms |r_i| as they count, |r_i| / q_i, and losses as they are."""
-        return values if self.measures == "loss" else values / q.astype(values.dtype)
+        return values if self.feedback_kind == "loss" else values / q.astype(values.dtype)
 
-    def among(self, state, population):
+    def with_availability(self, state, population):
         return replace(population, available=state[0], presence=self._presence(population.count))
 
     def draw(self, state, key, population):
-        return self.sampler.draw(state[1], key, self.among(state, population))
+        return self.sampler.draw(state[1], key, self.with_availability(state, population))
 
-    def drawn(self, state, key):
-        return state[0], self.sampler.drawn(state[1], key)
+    def advance(self, state, key):
+        return state[0], self.sampler.advance(state[1], key)
 
     def observe(self, state, cohort, feedback):
         on, inner = state
         return on, self.sampler.observe(inner, cohort, self._counted(feedback, self._presence(on.size)[cohort.ids]))
 
-    def consulted(self, state, key, population):
-        return self.sampler.consulted(state[1], key, self.among(state, population))
+    def consulted_cohort(self, state, key, population):
+        return self.sampler.consulted_cohort(state[1], key, self.with_availability(state, population))
 
-    def preview(self, state, values, answered, population):
+    def observe_consulted(self, state, values, answered, population):
         on, inner = state
         values = self._counted(values, self._presence(on.size))
-        return on, self.sampler.preview(inner, values, answered, self.among(state, population))
+        return on, self.sampler.observe_consulted(inner, values, answered, self.with_availability(state, population))
 
-    def expected(self, state, population):
-        return self.sampler.expected(state[1], self.among(state, population))
+    def expected_draws(self, state, population):
+        return self.sampler.expected_draws(state[1], self.with_availability(state, population))
 
     def variance(self, state, population, vectors):
         q = self._presence(population.count).astype(vectors.dtype)
-        return self.sampler.variance(state[1], self.among(state, population), vectors / q[:, None])
+        return self.sampler.variance(state[1], self.with_availability(state, population), vectors / q[:, None])

@@ -18,19 +18,19 @@ class Sampler:
     replacement: ClassVar[str] = "without"
     weights: ClassVar[str] = "lambda_i / p_i"
 
-    learns: ClassVar[bool] = False
+    learns_from_feedback: ClassVar[bool] = False
     """Whether feedback changes its draws."""
 
-    previews: ClassVar[bool] = False
+    consults_before_draw: ClassVar[bool] = False
     """Whether it consults clients before it draws."""
 
-    measures: ClassVar[str] = "norm"
+    feedback_kind: ClassVar[str] = "norm"
     """What it wants to know, before a draw or as feedback: the "norm" of a reply, or the "loss" at the parameters sent."""
 
-    charges: ClassVar[bool] = True
+    is_charged: ClassVar[bool] = True
     """Whether the ledger counts what it asks before it draws."""
 
-    masks: ClassVar[bool] = False
+    supports_availability: ClassVar[bool] = False
     """Whether it can draw from the clients available only."""
 
     def bind(self, population: Population) -> "Sampler":
@@ -41,7 +41,7 @@ class Sampler:
         """Return this sampler fitted to `problem`; one that looks no further than the population writes `bind` alone."""
         return self.bind(problem.population)
 
-    def during(self, rounds: int) -> "Sampler":
+    def for_rounds(self, rounds: int) -> "Sampler":
         """Return this sampler for a run of `rounds` rounds."""
         return self
 
@@ -57,7 +57,7 @@ class Sampler:
         """Select a cohort."""
         raise UserError(f"{type(self).__name__} has no draw(self, state, key, population): write one")
 
-    def drawn(self, state: Any, key) -> Any:
+    def advance(self, state: Any, key) -> Any:
         """Return the state after a draw with `key`."""
         return state
 
@@ -65,19 +65,21 @@ class Sampler:
         """Return the state after feedback >= 0, mostly |r_i|, about each of the cohort's active places."""
         return state
 
-    def among(self, state: Any, population: Population) -> Population:
+    def with_availability(self, state: Any, population: Population) -> Population:
         """Return the population with who is available in this state."""
         return population
 
-    def consulted(self, state: Any, key, population: Population) -> Cohort:
+    def consulted_cohort(self, state: Any, key, population: Population) -> Cohort:
         """Return the cohort to ask before a draw: everyone available, unless a subclass says otherwise."""
-        return whole(population)
+        return everyone_available(population)
 
-    def preview(self, state: Any, values: Float[Array, " n"], answered: Bool[Array, " n"], population: Population) -> Any:
+    def observe_consulted(
+        self, state: Any, values: Float[Array, " n"], answered: Bool[Array, " n"], population: Population
+    ) -> Any:
         """Return the state once it is known what it `measures` of the coming exchange, of those who `answered`."""
         return state
 
-    def expected(self, state: Any, population: Population) -> Float[Array, " n"]:
+    def expected_draws(self, state: Any, population: Population) -> Float[Array, " n"]:
         """Return the expected number of times that a draw picks each client: p_i, or K q_i with replacement."""
         raise UserError(f"{type(self).__name__} draws by no probabilities that metrics could judge: take another sampler")
 
@@ -86,7 +88,7 @@ class Sampler:
         raise UserError(f"{type(self).__name__} has no formula for the variance: take another sampler, or leave that metric out")
 
 
-def whole(population: Population) -> Cohort:
+def everyone_available(population: Population) -> Cohort:
     """Return the cohort of all clients that are available."""
     ids = jnp.arange(population.count, dtype="int32")
     return Cohort.of(ids, 1.0, population, selection="arbitrary", active=population.available)

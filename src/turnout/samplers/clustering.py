@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from turnout.core.errors import UserError
 from turnout.problems.at_optimum import at_optimum
 from turnout.problems.base import Problem
-from turnout.problems.row_formats import plain
+from turnout.problems.storage.row_formats import plain
 
 EXACT = 10
 """Clients up to which `optimal_strata` tries all partitions."""

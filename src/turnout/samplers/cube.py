@@ -72,7 +72,7 @@ class Cube(FixedSize):
         return jnp.zeros_like(p).at[order].set(fly(moves, p[order], self.ratios(p)[order]))
 
     def variance(self, state, population, vectors):
-        p = self.expected(state, population)
+        p = self.expected_draws(state, population)
         return balanced_variance(p, vectors, self.ratios(p).astype(vectors.dtype))
 
 

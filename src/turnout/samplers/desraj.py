@@ -28,7 +28,7 @@ class DesRaj(ByChances):
     weights: ClassVar[str] = "lambda_i (K - k + r_k / q_k) / K for the k-th drawn"
 
     def draw(self, state, key, population):
-        q = self.chances(state, population)
+        q = self.draw_probabilities(state, population)
         _, ids = lax.top_k(race(key, q), self.size)
         active = q[ids] > 0
         after = jnp.arange(self.size - 1, -1, -1, dtype=q.dtype)
@@ -42,15 +42,15 @@ class DesRaj(ByChances):
         """
         if self.size < 2:
             raise UserError("sampler 'des-raj' cannot tell the variance from one draw of one client: raise size")
-        q = self.chances(state, population).astype(vectors.dtype)
+        q = self.draw_probabilities(state, population).astype(vectors.dtype)
         ratio = (_left(q, cohort.ids) / positive(q[cohort.ids]))[:, None]
         t = jnp.cumsum(vectors, axis=0) + (ratio - 1) * vectors
         spread = jnp.sum((t - jnp.mean(t, axis=0, keepdims=True)) ** 2)
         return jnp.where(self._all(q), 0, spread / (self.size * (self.size - 1)))
 
-    def expected(self, state, population):
+    def expected_draws(self, state, population):
         """Return p_i = 1 - exp(-q_i s) with s such that sum p = K: approximate (Hajek, 1964; Rosen, 1972)."""
-        q = self.chances(state, population)
+        q = self.draw_probabilities(state, population)
         s = clock(q, jnp.asarray(self.size, q.dtype))
         return jnp.where(self._all(q), (q > 0).astype(q.dtype), -jnp.expm1(-q * s))
 
@@ -60,7 +60,7 @@ class DesRaj(ByChances):
         It is exact if e_i is whether i is left before the k-th draw, in the mean over draws; here e_i = exp(-q_i s), and
         sum_i (1 - e_i) = k - 1, as if clients left independently of each other: approximate, but for K = 1.
         """
-        q = self.chances(state, population).astype(vectors.dtype)
+        q = self.draw_probabilities(state, population).astype(vectors.dtype)
         s = jax.vmap(clock, in_axes=(None, 0))(q, jnp.arange(self.size, dtype=q.dtype))
         left = jnp.exp(-s[:, None] * q[None])
         terms = jax.vmap(one_draw, in_axes=(None, 0, None))(q, left, vectors)

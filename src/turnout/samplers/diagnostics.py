@@ -42,9 +42,9 @@ def judge(quality: Quality, sampler: Sampler, state, population: Population, rep
     """
     vectors = population.shares[:, None].astype(replies.dtype) * replies
     squares = jnp.sum(vectors**2, axis=1)
-    p = sampler.expected(state, population)
+    p = sampler.expected_draws(state, population)
     size = jnp.sum(p)
-    seen = sampler.among(state, population)
+    seen = sampler.with_availability(state, population)
     if seen.available is not None:
         squares = jnp.where(seen.available, squares / seen.presence.astype(squares.dtype) ** 2, 0)
     return Quality(

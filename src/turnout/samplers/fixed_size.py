@@ -30,8 +30,8 @@ class FixedSize(Weighted):
 
     name: ClassVar[str] = "fixed-size"
 
-    def expected(self, state, population):
-        p = super().expected(state, population)
+    def expected_draws(self, state, population):
+        p = super().expected_draws(state, population)
         if isinstance(self.probability, Probability) or population.available is None:
             return p
         return capped(p, jnp.asarray(self.size, p.dtype), population.available)
@@ -41,7 +41,7 @@ class FixedSize(Weighted):
         raise UserError(f"{type(self).__name__} has no select(self, key, p, population): write one")
 
     def draw(self, state, key, population):
-        p = self.expected(state, population)
+        p = self.expected_draws(state, population)
         chosen = self.select(key, p, population)
         # Rounding can neither leave out who is certain to come, nor bring in who cannot, nor change the size.
         _, ids = lax.top_k(jnp.where(p >= 1, 2, jnp.where(p > 0, chosen, -1)), self.size)
@@ -49,7 +49,7 @@ class FixedSize(Weighted):
         return Cohort.of(ids, jnp.where(active, p[ids], 1), population, selection="arbitrary", active=active)
 
     def variance(self, state, population, vectors):
-        return balanced_variance(self.expected(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))
+        return balanced_variance(self.expected_draws(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))
 
 
 def balanced_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"], ratios: Float[Array, "n r"]) -> Float[Array, ""]:

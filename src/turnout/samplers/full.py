@@ -13,7 +13,7 @@ class Full(Sampler):
 
     size: Count | None = static(default=None)
 
-    masks = True
+    supports_availability = True
 
     def bind(self, population):
         needs_at_most(self.size or 1, population, "full")
@@ -26,7 +26,7 @@ class Full(Sampler):
             jnp.arange(n), 1.0, population, selection="arbitrary", active=population.available, selections=selections
         )
 
-    def expected(self, state, population):
+    def expected_draws(self, state, population):
         return population.present.astype(jnp.result_type(float))
 
     def variance(self, state, population, vectors):

@@ -70,7 +70,7 @@ class Independent(Weighted):
             drawn = jax.random.binomial(many, n, probability).astype("int32")
             ids = permute(who, jnp.arange(places), n)
         else:
-            p = self.expected(state, population)
+            p = self.expected_draws(state, population)
             heads = jax.random.uniform(key, (n,), p.dtype) < p
             drawn = jnp.sum(heads, dtype="int32")
             ids = jnp.nonzero(heads, size=places, fill_value=0)[0]
@@ -85,5 +85,5 @@ class Independent(Weighted):
         )
 
     def variance(self, state, population, vectors):
-        p = self.expected(state, population)
+        p = self.expected_draws(state, population)
         return jnp.sum(jnp.where(p > 0, (1 - p) / positive(p), 0) * jnp.sum(vectors**2, axis=1))

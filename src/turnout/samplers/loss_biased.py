@@ -30,9 +30,9 @@ class PowerOfChoice(Sampler):
     size: Count = static()
     candidates: Count = static()
 
-    previews = True
-    measures = "loss"
-    masks = True
+    consults_before_draw = True
+    feedback_kind = "loss"
+    supports_availability = True
     weights: ClassVar[str] = "lambda_i / sum of those drawn"
 
     def bind(self, population):
@@ -44,10 +44,10 @@ class PowerOfChoice(Sampler):
     def start(self, population):
         return jnp.full(population.count, -jnp.inf, jnp.result_type(float))
 
-    def consulted(self, state, key, population):
+    def consulted_cohort(self, state, key, population):
         return largest(race(key, jnp.where(population.present, population.shares, 0)), self.candidates, population)
 
-    def preview(self, state, losses, answered, population):
+    def observe_consulted(self, state, losses, answered, population):
         return jnp.where(answered & jnp.isfinite(losses), losses, -jnp.inf).astype(state.dtype)
 
     def draw(self, state, key, population):
@@ -78,9 +78,9 @@ class Afl(Sampler):
     uniform: Share = 0.1
     sizes: Any = field(default=None, repr=False)
 
-    learns = True
-    measures = "loss"
-    masks = True
+    learns_from_feedback = True
+    feedback_kind = "loss"
+    supports_availability = True
     weights: ClassVar[str] = "lambda_i / sum of those drawn"
 
     def fit(self, problem):

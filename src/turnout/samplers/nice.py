@@ -20,7 +20,7 @@ class Nice(Sampler):
 
     size: Count = static()
 
-    masks = True
+    supports_availability = True
 
     def bind(self, population):
         needs_at_most(self.size, population, "nice")
@@ -31,10 +31,10 @@ class Nice(Sampler):
         if available is None:
             return Cohort.of(permute(key, jnp.arange(self.size), n), self.size / n, population, selection="random")
         _, ids = lax.top_k(jnp.where(available, jax.random.uniform(key, (n,), float), -1), self.size)
-        p = jnp.where(available[ids], self.expected(state, population)[ids], 1)
+        p = jnp.where(available[ids], self.expected_draws(state, population)[ids], 1)
         return Cohort.of(ids, p, population, selection="random", active=available[ids])
 
-    def expected(self, state, population):
+    def expected_draws(self, state, population):
         n, dtype = population.count, jnp.result_type(float)
         if population.available is None:
             return jnp.full(n, self.size / n, dtype)
@@ -42,4 +42,4 @@ class Nice(Sampler):
         return jnp.where(population.available, jnp.minimum(1, self.size / jnp.maximum(1, many)), 0)
 
     def variance(self, state, population, vectors):
-        return balanced_variance(self.expected(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))
+        return balanced_variance(self.expected_draws(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))

@@ -23,7 +23,7 @@ class WithReplacement(ByChances):
     weights: ClassVar[str] = "lambda_i times / (K q_i)"
 
     def draw(self, state, key, population):
-        q = self.chances(state, population)
+        q = self.draw_probabilities(state, population)
         ends = jnp.cumsum(q)
         points = jax.random.uniform(key, (self.size,), q.dtype) * ends[-1]
         # The first client whose stretch of the line ends beyond the point has q_i > 0.
@@ -33,9 +33,9 @@ class WithReplacement(ByChances):
         mean = jnp.where(active, self.size * q[ids], 1)
         return Cohort.of(ids, mean, population, selection="arbitrary", active=active, expansion=times.astype(q.dtype) / mean)
 
-    def expected(self, state, population):
-        return self.size * self.chances(state, population)
+    def expected_draws(self, state, population):
+        return self.size * self.draw_probabilities(state, population)
 
     def variance(self, state, population, vectors):
-        q = self.chances(state, population).astype(vectors.dtype)
+        q = self.draw_probabilities(state, population).astype(vectors.dtype)
         return one_draw(q, jnp.ones_like(q), vectors) / self.size

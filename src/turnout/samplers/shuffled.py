@@ -29,7 +29,7 @@ class Shuffled(Sampler):
     def start(self, population):
         return jnp.zeros_like(jax.random.key_data(jax.random.key(0))), jnp.zeros((), "int32")
 
-    def drawn(self, state, key):
+    def advance(self, state, key):
         return self._base(state, key), state[1] + 1
 
     def _base(self, state, key) -> UInt[Array, " words"]:

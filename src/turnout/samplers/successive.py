@@ -30,10 +30,10 @@ class ByChances(Weighted):
     def given(self, probability, population):
         return probabilities(probability, population.count, self.name, "client")
 
-    def chances(self, state: Any, population: Population) -> Float[Array, " n"]:
+    def draw_probabilities(self, state: Any, population: Population) -> Float[Array, " n"]:
         """Return q_i."""
         if isinstance(self.probability, Probability):
-            return self.probability.chances(state, self.size, population)
+            return self.probability.draw_probabilities(state, self.size, population)
         return normalised(jnp.asarray(self.probability, jnp.result_type(float)), population.available)
 
 

@@ -25,19 +25,19 @@ class Weighted(Sampler):
     size: ClassVar[Any]
     probability: ClassVar[Any]
 
-    masks = True
+    supports_availability = True
 
     @property
-    def learns(self) -> bool:
-        return isinstance(self.probability, Probability) and self.probability.learns
+    def learns_from_feedback(self) -> bool:
+        return isinstance(self.probability, Probability) and self.probability.learns_from_feedback
 
     @property
-    def previews(self) -> bool:
-        return isinstance(self.probability, Probability) and self.probability.previews
+    def consults_before_draw(self) -> bool:
+        return isinstance(self.probability, Probability) and self.probability.consults_before_draw
 
     @property
-    def charges(self) -> bool:
-        return not isinstance(self.probability, Probability) or self.probability.charges
+    def is_charged(self) -> bool:
+        return not isinstance(self.probability, Probability) or self.probability.is_charged
 
     def bind(self, population):
         return self._bound(population, lambda rule: rule.bind(population))
@@ -61,9 +61,9 @@ class Weighted(Sampler):
             raise UserError(f"sampler {self.name!r} needs probabilities that sum to size = {self.size:g}, not to {p.sum():.10g}")
         return p
 
-    def during(self, rounds):
+    def for_rounds(self, rounds):
         if isinstance(self.probability, Probability):
-            return replace(self, probability=self.probability.during(rounds))
+            return replace(self, probability=self.probability.for_rounds(rounds))
         return self
 
     def start(self, population):
@@ -72,17 +72,17 @@ class Weighted(Sampler):
     def refresh(self, state, ask, x):
         return self.probability.refresh(state, ask, x) if isinstance(self.probability, Probability) else state
 
-    def expected(self, state, population) -> Float[Array, " n"]:
+    def expected_draws(self, state, population) -> Float[Array, " n"]:
         """Return p_i, the expected number of times that a draw picks each client."""
         if isinstance(self.probability, Probability):
-            return self.probability.inclusion(state, self.size, population)
+            return self.probability.inclusion_probabilities(state, self.size, population)
         p = jnp.broadcast_to(jnp.asarray(self.probability, jnp.result_type(float)), (population.count,))
         return jnp.where(population.present, p, 0)
 
     def observe(self, state, cohort, feedback):
         if not isinstance(self.probability, Probability):
             return state
-        return self.probability.learn(state, cohort, cohort.share * feedback, self.size)
+        return self.probability.observe(state, cohort, cohort.share * feedback, self.size)
 
-    def preview(self, state, values, answered, population):
-        return self.probability.preview(state, values * population.shares, answered)
+    def observe_consulted(self, state, values, answered, population):
+        return self.probability.observe_consulted(state, values * population.shares, answered)

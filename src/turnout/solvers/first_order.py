@@ -10,7 +10,7 @@ from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import record
 from turnout.optimisers import Optimiser
-from turnout.optimisers.base import signs
+from turnout.optimisers.base import random_signs
 from turnout.solvers.base import Asked, CohortSolver, exchange
 
 
@@ -36,7 +36,7 @@ class Descent(CohortSolver):
         y, memory = state
         x, curvature = phi.unravel(y), None
         if self.optimiser.needs_hessian:
-            z = signs(x, ask.key())
+            z = random_signs(x, ask.key())
             slope, product = exchange(ask, phi, self.gradient_and_product, (x, z)).average()
             found = jax.tree.map(lambda z, h: z * h + phi.convexity.astype(h.dtype), z, product)
             curvature = lambda _: found  # noqa: E731

@@ -213,17 +213,17 @@ def _(sampler: Subsets, population):
 
 @design.register
 def _(sampler: Independent, population):
-    return Coins(np.asarray(sampler.expected(known(sampler, population), population), float))
+    return Coins(np.asarray(sampler.expected_draws(known(sampler, population), population), float))
 
 
 @design.register
 def _(sampler: WithReplacement, population):
-    return Repeated(np.asarray(sampler.chances(known(sampler, population), population), float), sampler.size)
+    return Repeated(np.asarray(sampler.draw_probabilities(known(sampler, population), population), float), sampler.size)
 
 
 def known(sampler: Sampler, population: Population):
     """Return the one state of a sampler that learns nothing; raise `UserError` for others."""
-    if sampler.learns or sampler.previews:
+    if sampler.learns_from_feedback or sampler.consults_before_draw:
         raise UserError("no theory here is about cohorts whose law changes from round to round: take fixed probabilities")
     return sampler.start(population)
 

@@ -154,7 +154,7 @@ def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
 def _stored(problem: Problem):
     """The rows where they are computed with, and how a vector becomes parameters."""
     # The engines stand above the theory, whose bounds algorithms use, so that they are imported late.
-    from turnout.problems.layout import store
+    from turnout.problems.storage.layout import store
 
     return jax.tree.map(jnp.asarray, store(problem)), ravel_pytree(problem.start(jax.random.key(0)))[1]
 

@@ -56,7 +56,7 @@ def advise(population: Population, size: float, rounds: int, memory: Memory = "v
 def expected_size(sampler: Sampler, population: Population) -> float:
     """Return the expected number of clients in a cohort of the bound `sampler`."""
     try:
-        return float(np.sum(sampler.expected(sampler.start(population), population)))
+        return float(np.sum(sampler.expected_draws(sampler.start(population), population)))
     except UserError:
         return float(design(sampler, population).inclusion().sum())
 

@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 from tests.helpers.commands import KEPT
-from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.server_connection import joined
+from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.server_connection import flower_run
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.experiment.registry import TABLES
-from turnout.experiment.run import build, session_of
-from turnout.federation.handshake import terms_of
+from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation
 from turnout.io.atomic import write
 
@@ -96,7 +96,7 @@ def place(tmp_path_factory):
         for name, value in KEPT.items():
             patch.setenv(name, value)
         try:
-            federation.admit()
+            federation.start_registered_superlink()
             for i in range(CLIENTS):
                 server = federation.server
                 federation.run(f"node-{i}", "turncoat", folder, i, server.address, server.authority, federation.key(i))
@@ -114,12 +114,12 @@ def test_ten_nodes_give_the_compiled_run(place, name):
     write(place.folder / "current", name)
     experiment = read(file)
     built = build(experiment, None)
-    with joined(place.server) as grid:
-        post = Post(grid, deadline=120.0)
-        nodes = meet(post, terms_of(experiment, built), CLIENTS, patience=240.0)
-        real = session_of(experiment, built, engine=partial(Flower, post, nodes, False)).run().trace
+    with flower_run(place.server) as grid:
+        mailbox = Mailbox(grid, deadline=120.0)
+        nodes = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=240.0)
+        real = session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace
     expected = session_of(experiment, built).run().trace
-    assert not any(many for reason, many in post.counts.items() if "agree" not in reason)
+    assert not any(many for reason, many in mailbox.counts.items() if "agree" not in reason)
     for column in expected.columns:
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, atol=1e-10, err_msg=column)
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10, atol=1e-10)

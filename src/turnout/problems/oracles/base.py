@@ -13,7 +13,7 @@ ALL = slice(None)
 """In the place of row numbers: all rows."""
 
 
-class InTurn(Exception):
+class NotParallel(Exception):
     """A local method cannot be run beside others."""
 
 
@@ -25,10 +25,10 @@ class Oracle(ABC):
 
     size: int
 
-    fresh: ClassVar[bool] = False
+    returns_new_arrays: ClassVar[bool] = False
     """Whether nobody else writes into an array that it has answered with, so that none has to be copied."""
 
-    beside: bool = False
+    in_parallel: bool = False
     """Whether it works beside others, so that JAX has no thread left to call it back from."""
 
     @abstractmethod
@@ -48,20 +48,20 @@ class Oracle(ABC):
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
 
     @staticmethod
-    def side_by_side(tasks: list[Callable]) -> list | None:
+    def run_parallel(tasks: list[Callable]) -> list | None:
         """Return what `tasks` return, local methods of clients with oracles of this type, several done at a time.
 
         None where they are in each other's way, or one fails: they are to be done in turn.
         """
         return None
 
-    def working(self, key) -> AbstractContextManager["Oracle"]:
+    def local_work(self, key) -> AbstractContextManager["Oracle"]:
         """Return what surrounds a local method, in which whatever the loss draws by itself, as dropout does, follows `key`.
 
         It gives the oracle to work with, which is another one where this one is in use.
         """
         return nullcontext(self)
 
-    def measured(self) -> AbstractContextManager:
+    def evaluating(self) -> AbstractContextManager:
         """Return what surrounds the evaluation of metrics, in which nothing is drawn and nothing learnt."""
         return nullcontext()

@@ -12,14 +12,14 @@ from turnout.problems.oracles.base import ALL, Oracle
 class NumpyOracle(Oracle):
     """f_i and its gradient as functions of (x, rows), `rows` being what to index the client's `size` rows with.
 
-    `rows` is `slice(None)` for all rows, else an array of row numbers; both functions take the mean over these. `right(x, rows)`
-    tells, where the rows have classes, which of them x classifies rightly.
+    `rows` is `slice(None)` for all rows, else an array of row numbers; both functions take the mean over these.
+    `correct(x, rows)` tells, where the rows have classes, which of them x classifies correctly.
     """
 
     value_of: Callable[[Any, Any], float]
     gradient_of: Callable[[Any, Any], Any]
     size: int
-    right: Callable[[Any, Any], Any] | None = None
+    correct: Callable[[Any, Any], Any] | None = None
 
     def __post_init__(self):
         if self.size < 1:
@@ -32,4 +32,4 @@ class NumpyOracle(Oracle):
         return self.value_of(x, rows), self.gradient_of(x, rows)
 
     def accuracy(self, x):
-        return super().accuracy(x) if self.right is None else float(self.right(x, ALL).mean())
+        return super().accuracy(x) if self.correct is None else float(self.correct(x, ALL).mean())

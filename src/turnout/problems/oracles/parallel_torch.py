@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from turnout.problems.oracles.base import InTurn
+from turnout.problems.oracles.base import NotParallel
 
-FETCHING = threading.Lock()
+FETCH_LOCK = threading.Lock()
 """Held while rows are fetched, since clients' datasets may share a file."""
 
 _here = threading.local()
 
 
-def side_by_side(tasks: list[Callable]) -> list | None:
+def run_parallel(tasks: list[Callable]) -> list | None:
     """Return what `tasks` return, as many done at a time as PyTorch has threads.
 
     None where one fails, or draws from PyTorch's or NumPy's own generator, which all threads share.
@@ -30,11 +30,11 @@ def side_by_side(tasks: list[Callable]) -> list | None:
     many = min(threads, len(tasks))
     if many < 2:
         return [task() for task in tasks]
-    generators, lender, wide = _generators(), Lender(), jnp.result_type(float) == jnp.float64
+    generators, current_pool, wide = _generators(), ModulePool(), jnp.result_type(float) == jnp.float64
     cast = {"dtype": torch.get_autocast_dtype("cpu"), "enabled": torch.is_autocast_enabled("cpu")}
 
     def begin() -> None:
-        _here.lender = lender
+        _here.current_pool = current_pool
         torch.set_num_threads(threads // many)
 
     def play(task: Callable):
@@ -42,7 +42,7 @@ def side_by_side(tasks: list[Callable]) -> list | None:
         with jax.enable_x64(wide), torch.autocast("cpu", **cast):
             found = task()
         if _generators() != generators:
-            raise InTurn
+            raise NotParallel
         return found
 
     try:
@@ -58,12 +58,12 @@ def side_by_side(tasks: list[Callable]) -> list | None:
     return found
 
 
-def lender() -> "Lender | None":
+def current_pool() -> "ModulePool | None":
     """Return who lends modules to the threads that work side by side, if this is one of them."""
-    return getattr(_here, "lender", None)
+    return getattr(_here, "current_pool", None)
 
 
-class Lender:
+class ModulePool:
     """Lends each module to one thread, and copies to others that want it, or parameters of it, at the same time."""
 
     def __init__(self):
@@ -72,9 +72,9 @@ class Lender:
 
     @contextmanager
     def lend(self, module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-        """Lend `module`, or a copy that shares what is frozen; `InTurn` where there are buffers or an accelerator to share."""
+        """Lend `module`, or a copy that shares its frozen parameters; `NotParallel` for buffers or an accelerator."""
         if next(module.buffers(), None) is not None or next(module.parameters()).device.type != "cpu":
-            raise InTurn
+            raise NotParallel
         with self.lock:
             mine, spare = module, self.copies[module]
             if not self.in_use.isdisjoint(_trained(module)):

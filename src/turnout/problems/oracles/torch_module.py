@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.core.errors import UserError
-from turnout.problems.oracles.base import InTurn, Oracle
+from turnout.problems.oracles.base import NotParallel, Oracle
 
 try:
     import torch
@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise UserError(f"TorchOracle needs torch ({error}): pip install 'turnout[torch]'") from None
 
-from turnout.problems.oracles.parallel_torch import FETCHING, Lender, leaves, lender, side_by_side
+from turnout.problems.oracles.parallel_torch import FETCH_LOCK, ModulePool, current_pool, leaves, run_parallel
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
@@ -29,17 +29,17 @@ class TorchOracle(Oracle):
     Parameters are a dictionary of arrays by the names that `module.named_parameters()` gives, less those that want no gradient;
     these and all buffers stay with the module. Which rows a batch has, and in which order, is told by turnout; the loader gives
     the dataset, how rows are put together, and how many are passed over at once where all are. Batches go to the module's device.
-    `right(module, batch)` counts, where rows have classes, those classified rightly.
+    `correct(module, batch)` counts, where rows have classes, those classified rightly.
 
     In local methods the module is in the mode it was given in, and what it draws follows the client's key; metrics are taken in
     evaluation mode. Its own parameters are the same after each call, so that clients may share a module without buffers.
     """
 
-    fresh: ClassVar[bool] = True
+    returns_new_arrays: ClassVar[bool] = True
 
-    side_by_side = staticmethod(side_by_side)
+    run_parallel = staticmethod(run_parallel)
 
-    elsewhere: frozenset = frozenset()
+    originals: frozenset = frozenset()
     """The parameters of the module that a copy was made of, as long as the loss may be reaching for these."""
 
     def __init__(
@@ -47,15 +47,15 @@ class TorchOracle(Oracle):
         module: torch.nn.Module,
         loader: DataLoader,
         loss: Callable[[torch.nn.Module, Any], torch.Tensor],
-        right: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None,
+        correct: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None,
     ):
         if isinstance(loader.dataset, IterableDataset):
             raise UserError(
                 "a client's rows are taken by their numbers, but the DataLoader's dataset has none: give a map-style one"
             )
-        self.module, self.loss, self.right = module, loss, right
+        self.module, self.loss, self.correct = module, loss, correct
         self.dataset, self.collate = loader.dataset, loader.collate_fn
-        self.size, self.together = len(loader.dataset), loader.batch_size or 1  # type: ignore
+        self.size, self.rows_at_once = len(loader.dataset), loader.batch_size or 1  # type: ignore
         self.parameters = dict(_trained(module))
         if self.size < 1:
             raise UserError("a client has at least one row, but the DataLoader's dataset is empty")
@@ -92,21 +92,21 @@ class TorchOracle(Oracle):
         return {name: _array(product) for name, product in zip(names, products, strict=True)}
 
     def accuracy(self, x):
-        if self.right is None:
+        if self.correct is None:
             return super().accuracy(x)
         with self._at(x), torch.no_grad():
-            return sum(float(self.right(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
+            return sum(float(self.correct(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
 
-    def working(self, key):
-        side = lender()
+    def local_work(self, key):
+        side = current_pool()
         return self._alone(key) if side is None else self._beside(side)
 
     @contextmanager
-    def _beside(self, side: Lender) -> Iterator["TorchOracle"]:
+    def _beside(self, side: ModulePool) -> Iterator["TorchOracle"]:
         with side.lend(self.module) as module:
             mine = copy(self)
-            mine.module, mine.parameters, mine.beside = module, dict(_trained(module)), True
-            mine.elsewhere = frozenset() if module is self.module else frozenset(self.parameters.values())
+            mine.module, mine.parameters, mine.in_parallel = module, dict(_trained(module)), True
+            mine.originals = frozenset() if module is self.module else frozenset(self.parameters.values())
             yield mine
 
     @contextmanager
@@ -123,7 +123,7 @@ class TorchOracle(Oracle):
                 yield self
 
     @contextmanager
-    def measured(self):
+    def evaluating(self):
         modes = [(part, part.training) for part in self.module.modules()]
         self.module.eval()
         try:
@@ -150,7 +150,7 @@ class TorchOracle(Oracle):
 
     def _loss(self, batch) -> torch.Tensor:
         try:
-            return self._of_copy(batch) if self.elsewhere else self.loss(self.module, batch)
+            return self._of_copy(batch) if self.originals else self.loss(self.module, batch)
         except torch.OutOfMemoryError:
             raise
         except (IndexError, ValueError, RuntimeError) as error:
@@ -161,17 +161,17 @@ class TorchOracle(Oracle):
         """Return the loss, and see once that it is of the copy alone."""
         with torch.enable_grad():
             loss = self.loss(self.module, batch)
-        if leaves(loss) & self.elsewhere:
-            raise InTurn
-        self.elsewhere = frozenset()
+        if leaves(loss) & self.originals:
+            raise NotParallel
+        self.originals = frozenset()
         return loss if torch.is_grad_enabled() else loss.detach()
 
     def _batches(self, rows) -> Iterator[tuple[float, Any]]:
         """Yield the rows in batches of the loader's size, each with its share of them."""
         numbers = np.arange(self.size)[rows]
-        for start in range(0, numbers.size, self.together):
-            mine = numbers[start : start + self.together]
-            with FETCHING:
+        for start in range(0, numbers.size, self.rows_at_once):
+            mine = numbers[start : start + self.rows_at_once]
+            with FETCH_LOCK:
                 batch = self._batch(mine)
             yield mine.size / numbers.size, moved(batch, self.device)
 

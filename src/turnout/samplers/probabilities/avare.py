@@ -30,7 +30,7 @@ class Avare(Probability):
 
     bound: Positive | None = None
 
-    learns = True
+    learns_from_feedback = True
 
     def start(self, population):
         return Observed(jnp.full(population.count, -1, jnp.result_type(float)), known(self.bound), jnp.zeros((), "int32"))
@@ -43,15 +43,15 @@ class Avare(Probability):
         least = 1 / (5 * population.count)
         return least + (1 / population.count - least) / (state.time + 1).astype(state.last.dtype)
 
-    def inclusion(self, state, size, population):
+    def inclusion_probabilities(self, state, size, population):
         size = jnp.asarray(size, state.last.dtype)
         return bounded(self.scores(state, size, population), size, size * self.floor(state, population), population.available)
 
-    def chances(self, state, size, population):
+    def draw_probabilities(self, state, size, population):
         one = jnp.ones((), state.last.dtype)
         return bounded(self.scores(state, size, population), one, self.floor(state, population), population.available)
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         return Observed(
             latest(state.last, cohort, feedback), estimated(state.bound, cohort, feedback, 1), state.time + jnp.ones((), "int32")
         )

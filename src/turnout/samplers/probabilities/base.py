@@ -20,16 +20,16 @@ class Probability:
     q_i = a_i / sum_j a_j. Either is mixed with the uniform one by a weight `theta`, before the cap or after it.
     """
 
-    learns: ClassVar[bool] = False
+    learns_from_feedback: ClassVar[bool] = False
     """Whether feedback changes the scores."""
 
-    previews: ClassVar[bool] = False
+    consults_before_draw: ClassVar[bool] = False
     """Whether the norms of all clients' replies are wanted before a draw."""
 
-    charges: ClassVar[bool] = True
+    is_charged: ClassVar[bool] = True
     """Whether the ledger counts what it asks before a draw."""
 
-    mixes_first: ClassVar[bool] = False
+    mixes_before_cap: ClassVar[bool] = False
     """Whether the scores are mixed with their mean, and then capped, rather than the other way round."""
 
     def fit(self, problem: Problem) -> "Probability":
@@ -40,7 +40,7 @@ class Probability:
         """Return this rule fitted to `population`, or raise `UserError` where it does not fit."""
         return self
 
-    def during(self, rounds: int) -> "Probability":
+    def for_rounds(self, rounds: int) -> "Probability":
         """Return this rule for a run of `rounds` rounds."""
         return self
 
@@ -60,23 +60,23 @@ class Probability:
         """Return the state before a round that starts at the parameters x."""
         return state
 
-    def learn(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"], size) -> Any:
+    def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"], size) -> Any:
         """Return the state after feedback pi_i = lambda_i |r_i| about the cohort's active places."""
         return state
 
-    def preview(self, state: Any, norms: Float[Array, " n"], answered: Bool[Array, " n"]) -> Any:
+    def observe_consulted(self, state: Any, norms: Float[Array, " n"], answered: Bool[Array, " n"]) -> Any:
         """Return the state before a draw that knows pi_i = `norms` of all clients who `answered`."""
         return state
 
-    def inclusion(self, state: Any, size, population: Population) -> Float[Array, " n"]:
+    def inclusion_probabilities(self, state: Any, size, population: Population) -> Float[Array, " n"]:
         """Return p_i <= 1 with sum p = K."""
         size = jnp.asarray(size, jnp.result_type(float))
         scores, theta = self.scores(state, size, population), self.theta(size, population)
-        if self.mixes_first:
+        if self.mixes_before_cap:
             return capped(mixed(scores, theta, population.available), size, population.available)
         return blended(capped(scores, size, population.available), theta, population.available)
 
-    def chances(self, state: Any, size, population: Population) -> Float[Array, " n"]:
+    def draw_probabilities(self, state: Any, size, population: Population) -> Float[Array, " n"]:
         """Return q_i with sum q = 1, for each of K draws with replacement."""
         size = jnp.asarray(size, jnp.result_type(float))
         scores = self.scores(state, size, population)

@@ -48,8 +48,8 @@ class Drift(Probability):
     mixing: Share = 0.05
     dimension: Count | None = static(default=None, repr=False)
 
-    learns = True
-    mixes_first = True
+    learns_from_feedback = True
+    mixes_before_cap = True
 
     def fit(self, problem):
         x = jax.eval_shape(problem.start, jax.random.key(0))
@@ -78,7 +78,7 @@ class Drift(Probability):
         norms = jnp.where((state.visit >= 0) & (slope > 0), slope * distance(state), positive(state.fresh))
         return population.shares * norms
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         ids, norms, far = cohort.ids, feedback / positive(cohort.share), distance(state)[cohort.ids]
         known, seen = state.slope[ids], state.visit[ids] >= 0
         heard = cohort.active & (norms > 0)

@@ -15,9 +15,9 @@ class Planned(Probability):
 
     rounds: ClassVar[Any]
 
-    learns = True
+    learns_from_feedback = True
 
-    def during(self, rounds):
+    def for_rounds(self, rounds):
         return replace(self, rounds=self.known_rounds(rounds))
 
     def known_rounds(self, default: int | None = None):

@@ -48,7 +48,7 @@ class Leader(Planned):
         gamma = (self.scale * positive(state.bound)) ** 2 * population.count / (size * positive(self.theta(size, population)))
         return jnp.sqrt(state.omega + gamma)
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         gained = jnp.where(cohort.active, feedback**2 * cohort.expansion, 0)
         return Gathered(state.omega.at[cohort.ids].add(gained), estimated(state.bound, cohort, feedback, 1))
 

@@ -30,8 +30,8 @@ class LastNorm(Probability):
 
     mixing: Share = 0.05
 
-    learns = True
-    mixes_first = True
+    learns_from_feedback = True
+    mixes_before_cap = True
 
     def start(self, population):
         dtype = jnp.result_type(float)
@@ -44,7 +44,7 @@ class LastNorm(Probability):
         new = population.shares * positive(state.typical)
         return jnp.where(state.last < 0, new, state.last)
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         heard = cohort.active & (cohort.share > 0)
         norms = jnp.where(heard, feedback / positive(cohort.share), 0)
         weights = jnp.where(heard, cohort.weight, 0)

@@ -44,7 +44,7 @@ class Mabs(Planned):
         top = jnp.max(logs)
         return jnp.exp(logs - jnp.where(jnp.isfinite(top), top, 0))
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         n, bound = state.logs.size, estimated(state.bound, cohort, feedback, 4)
         eta = jnp.asarray(self.mixing, feedback.dtype)
         delta = eta**2 * jnp.sqrt(jnp.log(jnp.asarray(n, eta.dtype)) / (self.horizon * float(n) ** 5))

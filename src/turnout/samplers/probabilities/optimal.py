@@ -29,16 +29,16 @@ class Optimal(Probability):
 
     free: bool = static(default=False)
 
-    previews = True
+    consults_before_draw = True
 
     @property
-    def charges(self) -> bool:
+    def is_charged(self) -> bool:
         return not self.free
 
     def start(self, population):
         return Previewed(jnp.zeros(population.count, jnp.result_type(float)), jnp.zeros(population.count, bool))
 
-    def preview(self, state, norms, answered):
+    def observe_consulted(self, state, norms, answered):
         known = answered & jnp.isfinite(norms)
         return Previewed(jnp.where(known, norms, 0).astype(state.norms.dtype), known)
 

@@ -40,7 +40,7 @@ class Osmd(Planned):
     def scores(self, state, size, population):
         return state.q
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         bound, size = estimated(state.bound, cohort, feedback, 2), jnp.asarray(size, feedback.dtype)
         eta = self.factor * step(self.floor, size, state.q.size, self.horizon)
         return Descended(descended(state.q, cohort, squares(bound, cohort, feedback) / size, eta, self.floor), bound)
@@ -82,7 +82,7 @@ class AOsmd(Planned):
     def scores(self, state, size, population):
         return jax.nn.softmax(state.trust) @ state.experts
 
-    def learn(self, state, cohort, feedback, size):
+    def observe(self, state, cohort, feedback, size):
         e, n = state.experts.shape
         bound, size = estimated(state.bound, cohort, feedback, 2), jnp.asarray(size, feedback.dtype)
         gained = squares(bound, cohort, feedback) / size

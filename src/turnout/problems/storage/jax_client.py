@@ -11,8 +11,8 @@ from jax.flatten_util import ravel_pytree
 
 from turnout.core.client import Client
 from turnout.core.permutation import shuffled
-from turnout.problems.base import derivative, in_parts, row_sum
-from turnout.problems.row_formats import take
+from turnout.problems.base import derivative, loss_sum, sum_in_chunks
+from turnout.problems.storage.row_formats import take
 
 
 class JaxClient(Client):
@@ -59,22 +59,22 @@ class JaxClient(Client):
 
             return lax.fori_loop(0, batches, step, carry)
 
-        return one_by_one(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
+        return sequentially(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
 
     def alone(self, f):
         # An oracle of tiles serves all clients of a cohort at once, and would be wasted on one.
-        if not isinstance(self._oracle, RowsOracle):
+        if not isinstance(self._oracle, JaxOracle):
             return f()
         shapes = jax.eval_shape(f)
 
         def nothing():
             return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
 
-        return one_by_one(lambda: lax.cond(self._active, f, nothing))
+        return sequentially(lambda: lax.cond(self._active, f, nothing))
 
     def choose(self, number, branches):
         # In a cohort served at once a switch would copy everybody's rows for each place.
-        if not isinstance(self._oracle, RowsOracle):
+        if not isinstance(self._oracle, JaxOracle):
             return super().choose(number, branches)
         return self.alone(lambda: lax.switch(number, branches))
 
@@ -89,7 +89,7 @@ class JaxClient(Client):
         return lax.cond(predicate, then, otherwise, carry)
 
 
-class RowsOracle:
+class JaxOracle:
     """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b].
 
     A `batch` stays together where its rows mix; otherwise what is too large is passed over in parts. `problem` is a `Problem`, or
@@ -98,39 +98,39 @@ class RowsOracle:
 
     def __init__(self, problem, rows, weights, size, batch: bool = False):
         self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
-        self._whole = weights.size <= problem.together or (batch and problem.mixes_rows)
+        self._whole = weights.size <= problem.rows_at_once or (batch and problem.mixes_rows)
 
     def __call__(self, order, x, *v):
         # What lies between rows and losses would else be there for a whole cohort at once.
-        return one_by_one(lambda: self._sum(order, x, *v)) if self._problem.row_bytes else self._sum(order, x, *v)
+        return sequentially(lambda: self._sum(order, x, *v)) if self._problem.activation_bytes else self._sum(order, x, *v)
 
     def _sum(self, order, x, *v):
         problem = self._problem
 
         def part(rows, weights, rest=lambda y: 0.0):
-            return derivative(order, lambda y: row_sum(problem, y, rows, weights) + rest(y))(x, *v)
+            return derivative(order, lambda y: loss_sum(problem, y, rows, weights) + rest(y))(x, *v)
 
         if self._whole:
             return part(self._rows, self._weights, problem.regulariser)
         rest = derivative(order, problem.regulariser)(x, *v)
-        return jax.tree.map(jnp.add, in_parts(problem, self._rows, self._weights, part), rest)
+        return jax.tree.map(jnp.add, sum_in_chunks(problem, self._rows, self._weights, part), rest)
 
-    def at(self, numbers, weights) -> "RowsOracle":
+    def at(self, numbers, weights) -> "JaxOracle":
         """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
-        return RowsOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        return JaxOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
-def serial() -> bool:
+def on_cpu() -> bool:
     """Whether what is computed at once takes as long as one after another."""
     return jax.default_backend() == "cpu"
 
 
-def one_by_one(f: Callable):
+def sequentially(f: Callable):
     """Return f(), computed place by place where a cohort is a `vmap` axis, so that nobody goes as many steps as the slowest.
 
     An accelerator is better off with all places at once.
     """
-    if not serial():
+    if not on_cpu():
         return f()
     program, shapes = jax.make_jaxpr(f, return_shape=True)()
     run = sequential_vmap(lambda *inputs: eval_jaxpr(program.jaxpr, inputs))

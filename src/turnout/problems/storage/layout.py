@@ -12,17 +12,17 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.core.records import record, static
-from turnout.problems.base import Problem, derivative, row_sum
-from turnout.problems.bfloat16 import Mixed
-from turnout.problems.jax_client import RowsOracle
-from turnout.problems.row_formats import is_sparse, row_count, take
+from turnout.problems.base import Problem, derivative, loss_sum
+from turnout.problems.storage.bfloat16 import MixedPrecision
+from turnout.problems.storage.jax_client import JaxOracle
+from turnout.problems.storage.row_formats import is_sparse, row_count, take
 
-PADDING = 1.75
-"""Blocks are used while padding every client to the largest needs at most so many times the rows there are."""
+MAX_PADDING = 1.75
+"""Padded are used while padding every client to the largest needs at most so many times the rows there are."""
 
 
 @record
-class Blocks:
+class Padded:
     """Every client's rows padded to s: `problem.rows` holds arrays [n, s, ...], `weight` [n, s] is 1 / n_i or 0.
 
     `weight` is None where all sizes are equal: a constant 1 / s makes a faster program. With `mixed` clients compute in bfloat16.
@@ -35,7 +35,7 @@ class Blocks:
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
-        return BlocksOracle(self, i)
+        return PaddedOracle(self, i)
 
     def flat(self) -> PyTree:
         """All rows [n s, ...], in the order of `row_share`."""
@@ -47,7 +47,7 @@ class Blocks:
         size = row_count(self.flat()) // self.problem.clients
         return jnp.arange(self.problem.clients + 1) * size
 
-    def own_rows(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
+    def row_owners(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
         """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
         n, size = jax.tree.leaves(self.problem.rows)[0].shape[:2]
         share = jnp.full((n, size), 1 / size) if self.weight is None else jnp.asarray(self.weight)
@@ -57,27 +57,27 @@ class Blocks:
         return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
 
 
-class BlocksOracle(RowsOracle):
-    """f_i of one client of a `Blocks`."""
+class PaddedOracle(JaxOracle):
+    """f_i of one client of a `Padded`."""
 
-    def __init__(self, blocks: Blocks, i: Int[Array, ""]):
+    def __init__(self, blocks: Padded, i: Int[Array, ""]):
         self._blocks, self._i = blocks, i
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], blocks.problem.rows)
         size = row_count(rows)
         if blocks.weight is None:
-            super().__init__(computed(blocks), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
+            super().__init__(client_problem(blocks), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
         else:
             weights = jnp.asarray(blocks.weight)[i]
-            super().__init__(computed(blocks), rows, weights, jnp.sum(weights > 0, dtype="int32"))
+            super().__init__(client_problem(blocks), rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
     def at(self, numbers, weights):
         # From all clients' rows, so that this client's need not be copied first.
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._blocks.problem.rows)
-        return RowsOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        return JaxOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 @record
-class Tiles:
+class Ragged:
     """Rows end to end, without padding: client i owns rows `starts[i]` to `starts[i + 1]`.
 
     A cohort's rows are visited in tiles of `tile` rows of one client, `lanes` tiles at a time, so that the work is
@@ -93,7 +93,7 @@ class Tiles:
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
-        return TilesOracle(self, i)
+        return RaggedOracle(self, i)
 
     def flat(self) -> PyTree:
         """All rows, in the order of `row_share`."""
@@ -104,7 +104,7 @@ class Tiles:
         """Where each client's rows begin and end among all."""
         return jnp.asarray(self.starts)
 
-    def own_rows(self) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
+    def row_owners(self) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
         """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
         starts = jnp.asarray(self.starts)
         rows = jnp.arange(row_count(self.problem.rows), dtype=starts.dtype)
@@ -115,10 +115,10 @@ class Tiles:
         return 0
 
 
-class TilesOracle:
-    """f_i of one client of a `Tiles`."""
+class RaggedOracle:
+    """f_i of one client of a `Ragged`."""
 
-    def __init__(self, tiles: Tiles, i: Int[Array, ""]):
+    def __init__(self, tiles: Ragged, i: Int[Array, ""]):
         self._tiles, self._first = tiles, jnp.asarray(tiles.starts)[i]
         self._i = i
         self.size = (jnp.asarray(tiles.starts)[i + 1] - self._first).astype("int32")
@@ -127,29 +127,29 @@ class TilesOracle:
         rest = derivative(order, self._tiles.problem.regulariser)(x, *v)
         return jax.tree.map(jnp.add, _tiled(order)(self._tiles, self._i, x, *v), rest)
 
-    def at(self, numbers, weights) -> RowsOracle:
+    def at(self, numbers, weights) -> JaxOracle:
         """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
         rows = take(self._tiles.problem.rows, self._first + numbers.astype(self._first.dtype))
-        return RowsOracle(computed(self._tiles), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        return JaxOracle(client_problem(self._tiles), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
-def computed(storage: Blocks | Tiles) -> Problem | Mixed:
+def client_problem(storage: Padded | Ragged) -> Problem | MixedPrecision:
     """Return whose losses clients compute."""
-    return Mixed(storage.problem) if storage.mixed else storage.problem
+    return MixedPrecision(storage.problem) if storage.mixed else storage.problem
 
 
-def store(problem: Problem, mixed: bool = False) -> Blocks | Tiles:
-    """Lay out the rows of `problem` for the compiled engine, in at most PADDING times their own size."""
+def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
+    """Lay out the rows of `problem` for the compiled engine, in at most MAX_PADDING times their own size."""
     sizes, n = problem.sizes, problem.clients
     leaves = jax.tree.leaves(problem.rows, is_leaf=is_sparse)
     largest, rows = int(sizes.max()), int(sizes.sum())
-    if n * largest > PADDING * rows or any(map(is_sparse, leaves)):
+    if n * largest > MAX_PADDING * rows or any(map(is_sparse, leaves)):
         tile = int(np.clip(2 ** np.ceil(np.log2(np.median(sizes))), 8, 256))
         # Where rows mix it matters which ones are together.
-        tile = problem.together if problem.mixes_rows else min(tile, problem.together)
+        tile = problem.rows_at_once if problem.mixes_rows else min(tile, problem.rows_at_once)
         starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
-        lanes = max(1, min(1024, problem.together) // tile)
-        return Tiles(problem, starts, problem.row_share, tile=tile, lanes=lanes, mixed=mixed)
+        lanes = max(1, min(1024, problem.rows_at_once) // tile)
+        return Ragged(problem, starts, problem.row_share, tile=tile, lanes=lanes, mixed=mixed)
     inside = np.arange(largest) < sizes[:, None]
     index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
     equal = bool(inside.all())
@@ -157,33 +157,33 @@ def store(problem: Problem, mixed: bool = False) -> Blocks | Tiles:
     share = np.zeros(inside.shape)
     share[inside] = problem.row_share
     weight = None if equal else inside / sizes[:, None]
-    return Blocks(replace(problem, rows=blocks), weight, share.ravel(), mixed)
+    return Padded(replace(problem, rows=blocks), weight, share.ravel(), mixed)
 
 
-def total(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
+def total(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
     """The oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x): f without its regulariser."""
     problem = storage.problem
-    return over_rows(storage, lambda rows, share: derivative(order, lambda y: row_sum(problem, y, rows, share))(x))
+    return sum_over_rows(storage, lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
 
 
-def objective(storage: Blocks | Tiles, order: str, x: PyTree) -> Any:
+def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
     """The oracle `order` ("value", "value_and_grad") of f."""
     return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
 
 
-def over_rows(storage: Blocks | Tiles, part, share: PyTree = None) -> Any:
-    """Sum `part(rows, share)` over all rows, at most `problem.together` of them at a time; of one client where rows mix.
+def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
+    """Sum `part(rows, share)` over all rows, at most `problem.rows_at_once` of them at a time; of one client where rows mix.
 
     `share` is row_share, or other arrays [rows].
     """
     rows, problem = storage.flat(), storage.problem
     share = jnp.asarray(storage.row_share) if share is None else share
     count = row_count(rows)
-    if count <= problem.together and not problem.mixes_rows:
+    if count <= problem.rows_at_once and not problem.mixes_rows:
         if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
             return part(rows, share)
     bounds = storage.bounds if problem.mixes_rows else jnp.array([0, count])
-    size = problem.together if problem.mixes_rows else -(-count // -(-count // problem.together))
+    size = problem.rows_at_once if problem.mixes_rows else -(-count // -(-count // problem.rows_at_once))
     parts = (bounds[1:] - bounds[:-1] + size - 1) // size
     ends = jnp.cumsum(parts, dtype=bounds.dtype)
 
@@ -201,7 +201,7 @@ def over_rows(storage: Blocks | Tiles, part, share: PyTree = None) -> Any:
 
 @functools.cache
 def _tiled(order: str):
-    """Return the oracle `order` of one client of a `Tiles`, whose batching rule packs a whole cohort's tiles densely."""
+    """Return the oracle `order` of one client of a `Ragged`, whose batching rule packs a whole cohort's tiles densely."""
 
     @custom_vmap
     def one(tiles, i, x, *v):
@@ -220,17 +220,17 @@ def _tiled(order: str):
     return one
 
 
-def _pack(order: str, tiles: Tiles, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
+def _pack(order: str, tiles: Ragged, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
     """The oracle `order` of m clients at m points, tile by tile: (weights_r losses_r) summed for each client."""
     problem, starts, tile, lanes = tiles.problem, jnp.asarray(tiles.starts), tiles.tile, tiles.lanes
-    losing = computed(tiles)
+    losing = client_problem(tiles)
     dtype = jnp.result_type(float)
     first, last = starts[ids], starts[ids + 1]
     counts = (last - first + tile - 1) // tile
     ends = jnp.cumsum(counts, dtype=starts.dtype)
 
     def tile_sum(rows, weights, x, *v):
-        return derivative(order, lambda y: row_sum(losing, y, rows, weights))(x, *v)
+        return derivative(order, lambda y: loss_sum(losing, y, rows, weights))(x, *v)
 
     def step(k, sums):
         number = k * lanes + jnp.arange(lanes, dtype=starts.dtype)

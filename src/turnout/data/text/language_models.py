@@ -6,7 +6,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from turnout.data.text.weights import drawn, read_model
+from turnout.data.text.pretrained import drawn, read_model
 
 PYTHIA_70M = {
     "vocab_size": 50304,

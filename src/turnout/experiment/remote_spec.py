@@ -1,4 +1,4 @@
-"""Problems whose clients are programs of their own, in a Python module that the configuration names."""
+"""The `[problem]` table of clients that a Python module of the user makes."""
 
 import importlib
 import os
@@ -18,11 +18,16 @@ from turnout.problems.remote import Remote, rows_of
 
 @config
 class RemoteSpec:
-    """Clients that `module` makes: its `start()` returns the first parameters, the same everywhere, and its `client(number)` what
-    client `number` holds, a `NumpyOracle`, a `TorchOracle` or a `Problem` of one client. See `problems.Remote`.
+    """Clients made by a Python module of the user: see `problems.Remote`.
 
-    Each node calls `client` for its own number only. `weights` says what lambda_i is: the same for every client ("uniform") or
-    proportional to its rows ("size").
+    The module has `start()`, which returns the initial parameters, the same everywhere, and `client(number)`, which returns the
+    `NumpyOracle`, the `TorchOracle` or the `Problem` of one client. A node calls `client` for its own number only.
+
+    Args:
+        module: The name of the module.
+        clients: The number of clients n.
+        weights: lambda_i, the same for every client ("uniform") or proportional to its number of rows ("size").
+        classifies: Whether the clients report an accuracy.
     """
 
     module: str
@@ -31,46 +36,46 @@ class RemoteSpec:
     classifies: bool = False
 
     def build(self, sizes: list[int] | None = None) -> Remote:
-        """Return the problem; where the clients are elsewhere, `sizes` says how many rows each has."""
+        """Return the problem; `sizes` are the numbers of rows of clients that run elsewhere."""
         sizes = self.sizes(sizes)
         weights = sizes if self.weights == "size" else None
         return Remote.of(self.start(), self.client, sizes, weights, self.classifies)
 
     def split(self, sizes: list[int] | None = None) -> Split:
-        """Return who holds which row, the rows being numbered client by client."""
+        """Return the split, with rows numbered client by client."""
         bounds = np.cumsum([0, *self.sizes(sizes)])
         return Split.of([np.arange(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)], int(bounds[-1]))
 
     def sizes(self, given: list[int] | None) -> list[int]:
-        """Return the rows of each client, counted here unless given."""
+        """Return the number of rows of each client: as given, or of the clients made here."""
         return given or [rows_of(self.client(i)) for i in range(self.clients)]
 
     def start(self) -> Any:
-        """Return the first parameters."""
-        return jax.tree.map(np.asarray, _part(self.module, "start")())
+        """Return the initial parameters."""
+        return jax.tree.map(np.asarray, _function(self.module, "start")())
 
     def client(self, number: int) -> Any:
-        """Return what client `number` holds."""
+        """Return the oracle or the problem of client `number`."""
         return _client(self.module, number)
 
 
 @cache
 def _client(module: str, number: int) -> Any:
-    made = _part(module, "client")(number)
-    rows_of(made)
-    return made
+    client = _function(module, "client")(number)
+    rows_of(client)
+    return client
 
 
-def _part(module: str, name: str) -> Any:
-    part = getattr(_module(module), name, None)
-    if not callable(part):
-        raise UserError(f"module {module} has no function {name}: write one, start() and client(number) being wanted")
-    return part
+def _function(module: str, name: str) -> Any:
+    function = getattr(_module(module), name, None)
+    if not callable(function):
+        raise UserError(f"module {module} has no function {name}: it needs start() and client(number)")
+    return function
 
 
 @cache
 def _module(name: str) -> ModuleType:
-    """Import a module from where Python finds it, or from the folder that turnout was started in."""
+    """Import a module from Python's path or from the current folder."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

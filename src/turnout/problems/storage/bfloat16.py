@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from turnout.problems.base import Problem
 
 
-class Mixed:
+class MixedPrecision:
     """`problem` for an oracle: the parameters and rows that losses are computed from are rounded to bfloat16, and so is the loss
     of each row; sums over rows, and the gradient that comes out, are in the types that parameters are held in.
 
@@ -23,7 +23,7 @@ class Mixed:
         object.__setattr__(bare, "rows", ())
         self._problem = rounded(bare)
         self.regulariser, self.mixes_rows = problem.regulariser, problem.mixes_rows
-        self.row_bytes, self.together = problem.row_bytes, problem.together
+        self.activation_bytes, self.rows_at_once = problem.activation_bytes, problem.rows_at_once
 
     def losses(self, x: PyTree, rows: PyTree, **counted) -> Float[Array, " b"]:
         """Return the loss of each of b rows, computed in bfloat16."""

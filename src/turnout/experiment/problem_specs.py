@@ -1,4 +1,4 @@
-"""How a configuration names a problem: its kind, its data and its constants."""
+"""The `[problem]` table of a configuration: one class for each kind."""
 
 from dataclasses import field, replace
 from typing import ClassVar, Literal
@@ -18,10 +18,14 @@ from turnout.problems.base import Precision, Problem
 
 @config
 class DataSpec:
-    """`data` is a known name, a path to a LIBSVM file or a table with a kind; `normalize` scales its rows or columns first.
+    """A problem on a data set.
 
-    `test` names the data to test with. `weights` says what lambda_i is: the same for every client ("uniform") or proportional to
-    its rows ("size"). `held_out` clients, a number or a share below 1, are never drawn; metrics tell how the model does there.
+    Args:
+        data: A known name, a path to a LIBSVM file, or a table with a kind.
+        normalize: What is scaled to length 1 ("rows") or to mean 0 and deviation 1 ("columns") first.
+        weights: lambda_i, the same for every client ("uniform") or proportional to its number of rows ("size").
+        test: The test data, in the same forms as `data`.
+        held_out: The clients that are never drawn and serve to evaluate the model: a number, or a share below 1.
     """
 
     data: str | Source
@@ -31,25 +35,26 @@ class DataSpec:
     held_out: Positive | None = None
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        """Return the problem on `dataset` as `split` cuts it."""
+        """Return the problem on `dataset` with the clients of `split`."""
         raise UserError(f"{type(self).__name__} has no build(self, dataset, split): write one")
 
-    def to_test(self, held: Dataset, trained: Dataset) -> Problem:
-        """Return the problem of one client that has the rows of `held`; features that `trained` lacks are left out."""
+    def to_test(self, test: Dataset, train: Dataset) -> Problem:
+        """Return the problem of one client with the rows of `test`; features that `train` lacks are left out."""
         if self.normalize == "columns":
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
-        held = alike(held, trained).normalized(self.normalize)
-        problem = self.build(held, Split.of([np.arange(held.rows)], held.rows))
+        test = match_features(test, train).normalized(self.normalize)
+        problem = self.build(test, Split.of([np.arange(test.rows)], test.rows))
         if problem.classifies and self.numbers_labels:
-            same_labels(held, trained)
+            require_same_labels(test, train)
         return problem
 
     @property
     def numbers_labels(self) -> bool:
-        """Whether classes are numbered by the labels that there are, so that a test set has to have all of them."""
+        """Whether classes are numbered by the labels in the data, so that a test set must have the same labels."""
         return True
 
     def client_weights(self, split: Split) -> np.ndarray | None:
+        """Return the weights [n], up to a factor; None for uniform weights."""
         return split.sizes.astype(float) if self.weights == "size" else None
 
 
@@ -105,7 +110,7 @@ class NetworkSpec(DataSpec):
 
 @config
 class NeuralSpec(DataSpec):
-    """A neural network on images: see `problems.Neural.of`; which of `hidden` and `norm` there are depends on the model."""
+    """A neural network on images: see `problems.Neural.of`; `hidden` and `norm` belong to some models only."""
 
     model: str = field(kw_only=True)
     mu: NonNegative = 0.0
@@ -128,7 +133,7 @@ class NeuralSpec(DataSpec):
 
 @config
 class LogSumSpec:
-    """Quadratics with the log-sum penalty, generated with their clients: see `data.quadratics` and `problems.LogSum`."""
+    """Generated quadratics with the log-sum penalty: see `data.quadratics` and `problems.LogSum`."""
 
     clients: Count = 100
     dimension: Count = 1000
@@ -145,13 +150,13 @@ class LogSumSpec:
         return problems.LogSum.of(*forms, alpha=self.alpha)
 
     def split(self) -> Split:
-        """Return who holds which row: each client its own."""
+        """Return the split with one row for each client."""
         return Split.of(list(np.arange(self.clients)[:, None]), self.clients)
 
 
 @config
 class ChainSpec:
-    """The worst-case chain, made without data and dealt out by itself: see `problems.Chain.of`."""
+    """The worst-case chain, which needs no data: see `problems.Chain.of`."""
 
     clients: Count
     length: Count
@@ -163,36 +168,36 @@ class ChainSpec:
         return problems.Chain.of(self.clients, self.length, self.mu, self.smoothness)
 
     def split(self) -> Split:
-        """Return who holds which link, the links 0, ..., length being the rows."""
+        """Return which client has which of the links 0, ..., length, which are the rows."""
         links = np.arange(self.length + 1)
         return Split.of([links[i :: self.clients] for i in range(self.clients)], links.size)
 
 
-def same_labels(held: Dataset, trained: Dataset) -> None:
-    """Raise `UserError` where one of the two data sets has a label that the other lacks."""
-    for has, lacks in ((held, trained), (trained, held)):
-        extra = np.setdiff1d(has.labels, lacks.labels)
+def require_same_labels(test: Dataset, train: Dataset) -> None:
+    """Raise `UserError` if one of the two data sets has a label that the other lacks."""
+    for one, other in ((test, train), (train, test)):
+        extra = np.setdiff1d(one.labels, other.labels)
         if extra.size:
             raise UserError(
-                f"{held.name} cannot test what {trained.name} trains, since {has.name} has the label {extra[0]}, which "
-                f"{lacks.name} lacks: give a test set with the same labels"
+                f"{test.name} cannot test what {train.name} trains, since {one.name} has the label {extra[0]}, which "
+                f"{other.name} lacks: give a test set with the same labels"
             )
 
 
-def alike(held: Dataset, trained: Dataset) -> Dataset:
-    """Return `held` with features as those of `trained`: images of the same shape, or rows cut or filled to the same width."""
-    if held.images and trained.images:
-        shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (held, trained)]
+def match_features(test: Dataset, train: Dataset) -> Dataset:
+    """Return `test` with the features of `train`: images of the same shape, or rows cut or filled to the same width."""
+    if test.images and train.images:
+        shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (test, train)]
         if shapes[0] != shapes[1]:
             raise UserError(
-                f"{held.name} has images of {shapes[0]} and {trained.name} of {shapes[1]}: test with images of that shape"
+                f"{test.name} has images of {shapes[0]} and {train.name} of {shapes[1]}: test with images of that shape"
             )
-        return held
-    held = held.flat()
-    return replace(held, features=of_width(held.features, trained.width))
+        return test
+    test = test.flat()
+    return replace(test, features=resize_columns(test.features, train.width))
 
 
-def of_width(features, width: int):
+def resize_columns(features, width: int):
     """Return `features` [rows, d], dense or sparse, cut or filled with zeros to [rows, width]."""
     if issparse(features):
         resized = features.copy()

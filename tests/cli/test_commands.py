@@ -1,0 +1,78 @@
+"""The group of commands: names, order, help, version and completion, in process."""
+
+from importlib.metadata import metadata
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from turnout.cli import COMMANDS, ORDER, command_line
+
+ROOT = Path(__file__).parents[2]
+WIDE = {"COLUMNS": "160", "TERMINAL_WIDTH": "160"}
+
+
+@pytest.fixture(scope="module")
+def group():
+    return command_line()
+
+
+def invoke(group, *arguments: str, **environment) -> str:
+    """Run the group in process and return its output."""
+    result = CliRunner().invoke(group, arguments, prog_name="turnout", env=WIDE | environment)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_every_command_has_one_module_and_one_place_in_the_help(group):
+    modules = {path.stem.replace("_", "-") for path in (ROOT / "src/turnout/cli").glob("*.py")}
+    shared = {"--init--", "options", "progress", "tables"}
+    assert sorted(group.commands) == sorted(ORDER) == sorted(modules - shared)
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_lists_the_commands_in_the_order_of_use(group, option):
+    lines = [line.split() for line in invoke(group, option).splitlines()]
+    first = [words[1] for words in lines if len(words) > 1 and words[1] in ORDER]
+    titles = [panel for panel in COMMANDS if any(panel.split() == words[1 : 1 + len(panel.split())] for words in lines)]
+    assert first == ORDER and titles == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_every_command_explains_itself_by_a_short_option_too(group, name):
+    shown = invoke(group, name, "-h")
+    assert shown == invoke(group, name, "--help") and f"turnout {name}" in shown
+
+
+def test_the_version_is_that_of_the_package(group):
+    assert invoke(group, "--version").split() == ["turnout", metadata("turnout")["Version"]]
+
+
+def test_the_version_in_the_source_is_the_configured_one():
+    import tomllib
+
+    import turnout
+
+    assert turnout.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+COMPLETIONS = {"turnout re": {"resume", "reproduce"}, "turnout sweep --se": {"--set", "--seeds"}}
+
+
+@pytest.mark.parametrize(("words", "answers"), COMPLETIONS.items())
+def test_the_shell_completes_commands_and_options(group, words, answers):
+    request = {"_TURNOUT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert set(invoke(group, **request).split()) == answers
+
+
+def test_completion_can_be_installed(group):
+    assert "--install-completion" in invoke(group, "-h") and "--show-completion" in invoke(group, "-h")
+
+
+def test_the_licence_is_apache_2():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / project["license-files"][0]).read_text()
+    assert project["license"] == "Apache-2.0" and "Apache License" in text and "END OF TERMS AND CONDITIONS" in text
+    assert project["authors"] and project["urls"] and project["keywords"] and project["classifiers"]
