@@ -14,10 +14,11 @@ from tests.theory.test_theory import minimum, quadratic
 from turnout.experiment.build import build
 from turnout.experiment.config import read
 from turnout.experiment.run import start
-from turnout.experiment.theory import bound_of, milestones, promise
+from turnout.experiment.theory import milestones, promise
 from turnout.report.downsample import points
 from turnout.report.loaded_run import Result
 from turnout.runs.session import bind
+from turnout.theory.applicability import bound_of
 from turnout.theory.bounds import (
     theorem_1,
     theorem_2,

@@ -44,6 +44,8 @@ class FedAvgSppm(Algorithm):
     _: KW_ONLY
     solver: LocalSolver = Bfgs(tolerance=1e-8)
 
+    cohorts_per_round = None
+
     def round(self, ask, x):
         cohort = ask.draw(self.sampler, self.prox, x)
         share = self.alpha / (self.alpha + self.gamma)

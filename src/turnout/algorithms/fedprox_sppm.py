@@ -5,9 +5,12 @@ from dataclasses import KW_ONLY
 from turnout.client_solvers import Bfgs, LocalSolver, Tilt
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
+from turnout.core.errors import UserError
 from turnout.core.records import Count, Positive, record
 from turnout.core.tree import add
 from turnout.samplers import Sampler
+from turnout.theory.bounds import Bound, averaged_prox
+from turnout.theory.cohort_mean_weights import cohort_mean_weights
 
 
 @record
@@ -37,6 +40,15 @@ class FedProxSppm(Algorithm):
     inner: Count = 1
     _: KW_ONLY
     solver: LocalSolver = Bfgs(tolerance=1e-8)
+
+    cohorts_per_round = None
+
+    def bounds(self, problem, constants):
+        if self.inner != 1:
+            raise UserError("Theorem 2 is about one exchange a round: take inner = 1")
+        q = cohort_mean_weights(self.sampler, problem.population)
+        a, b = averaged_prox(self.gamma, constants.convexity, q, constants.gradient_norms2)
+        return Bound(2, float(a), float(b / (1 - a)), constants.distance2)
 
     def round(self, ask, x):
         cohort = ask.draw(self.sampler, self.prox, x)

@@ -2,13 +2,13 @@
 
 from dataclasses import KW_ONLY, replace
 
-from turnout.algorithms.passes import everyone
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record, static
 from turnout.core.tree import add
 from turnout.optimisers.schedules import Schedule, scheduled
 from turnout.samplers import Sampler
+from turnout.samplers.full_pass import full_pass
 
 
 @record
@@ -40,7 +40,7 @@ class Gd(Algorithm):
     batch: Count | None = static(default=None)
 
     def bind(self, problem):
-        return replace(self, sampler=everyone(self.sampler, problem.population))
+        return replace(self, sampler=full_pass(self.sampler, problem.population))
 
     def round(self, ask, x):
         replies = ask(self.sampler, self.gradient, x)

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.algorithms.passes import everyone
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.messages import Each
@@ -15,9 +14,10 @@ from turnout.core.records import Count, Fraction, Positive, record, static
 from turnout.core.replies import if_any
 from turnout.core.tree import add, zeros
 from turnout.samplers import Sampler
+from turnout.samplers.full_pass import full_pass
 
 
-class ModelAndMeans(NamedTuple):
+class ScaffnewState(NamedTuple):
     """x, and the mean `owed` to each client [n, ...]: that of the last exchange that it answered, x_0 before."""
 
     x: PyTree
@@ -65,11 +65,13 @@ class Scaffnew(Algorithm):
     probability: Fraction
     clients: Count | None = static(default=None, repr=False, kw_only=True)
 
+    is_dual = True
+
     def bind(self, problem):
-        return replace(self, sampler=everyone(self.sampler, problem.population), clients=problem.clients)
+        return replace(self, sampler=full_pass(self.sampler, problem.population), clients=problem.clients)
 
     def start(self, ask, x):
-        return ModelAndMeans(x, jax.tree.map(lambda x: jnp.broadcast_to(x, (self.clients, *jnp.shape(x))), x))
+        return ScaffnewState(x, jax.tree.map(lambda x: jnp.broadcast_to(x, (self.clients, *jnp.shape(x))), x))
 
     def client_state(self, x):
         return PointAndVariate(x, zeros(x))
@@ -85,7 +87,7 @@ class Scaffnew(Algorithm):
         x = if_any(replies, replies.mean(), server.x)
         ask.observe(replies.map(lambda _, z: add(z, x, -1.0)))
         answered = jnp.where(replies.answered, cohort.ids, self.clients)
-        return ModelAndMeans(x, jax.tree.map(lambda owed, x: owed.at[answered].set(x, mode="drop"), server.owed, x))
+        return ScaffnewState(x, jax.tree.map(lambda owed, x: owed.at[answered].set(x, mode="drop"), server.owed, x))
 
     @on_client
     def skip(self, client, message):

@@ -29,8 +29,7 @@ def theory(
     from turnout.experiment import config
     from turnout.experiment.build import build
     from turnout.experiment.run import new_folder
-    from turnout.experiment.selection_theory import costs_of
-    from turnout.experiment.theory import advice_for, promise, write_promise
+    from turnout.experiment.theory import advice_for, costs_of, promise, write_promise
 
     experiment = config.read(file)
     problem = build(experiment, data).problem
@@ -132,7 +131,8 @@ def _amount(value: float | None) -> str:
 
 def _numbers(found) -> list[tuple[str, str]]:
     """Name what is known, in the order in which it is needed."""
-    from turnout.experiment.theory import COHORTS, Bound
+    from turnout.theory.applicability import COHORTS
+    from turnout.theory.bounds import Bound
 
     theory, known = found.theory, found.theory.constants
     rows = [

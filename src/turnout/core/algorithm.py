@@ -7,7 +7,7 @@ whole.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -25,9 +25,23 @@ def on_client(method: Callable) -> Callable:
 class Algorithm:
     """A federated algorithm: a record of hyper-parameters with a `round`."""
 
+    is_dual: ClassVar[bool] = False
+    """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
+
+    cohorts_per_round: ClassVar[int | None] = 1
+    """How many cohorts a round draws, each asked once, as lower bounds count; None where a cohort is asked again."""
+
     def bind(self, problem) -> "Algorithm":
         """Return this algorithm fitted to `problem`, its samplers and solvers being so already."""
         return self
+
+    def bounds(self, problem, constants) -> Any:
+        """Return the `theory.bounds.Bound` of a theorem on this bound algorithm, given the `DesignConstants` of its sampler.
+
+        Raises:
+            UserError: If no theorem is about it; the sentence says why.
+        """
+        raise UserError(f"no theorem here bounds |x - x*| for {type(self).__name__}")
 
     def start(self, ask: "Ask", x: PyTree) -> PyTree:
         """Return the server's first state from the initial parameters `x`."""
