@@ -51,13 +51,13 @@ def test_prices_are_their_formulas():
         exchanges=[0, 4, 8], cohorts=[0, 1, 2], draws_arbitrary=[0, 3, 6], draws_random=[0, 1, 2], draws_delegate=[0, 2, 4],
         reasks=[0, 3, 6], bytes_down=[0, 100, 200], bytes_up=[0, 50, 100], queries_slowest=[0, 7, 14],
     )  # fmt: skip
-    assert t.Rounds().cost(trace).tolist() == [0, 4, 8]
+    assert t.Exchanges().cost(trace).tolist() == [0, 4, 8]
     np.testing.assert_allclose(t.Hierarchical(c1=0.1, c2=2.0).cost(trace), [0, 2.4, 4.8])
     assert t.Selection(arbitrary=5.0, random=2.0).cost(trace).tolist() == [0, 34, 68]
     assert t.Bytes().cost(trace).tolist() == [0, 150, 300]
     np.testing.assert_allclose(t.Seconds(latency=1.0, bandwidth=50.0, query=0.5).cost(trace), [0, 10.5, 21])
-    assert cost_to_target(t.Rounds(), trace, 1) == 4
-    assert cost_to_target(t.Rounds(), trace, None) is None
+    assert cost_to_target(t.Exchanges(), trace, 1) == 4
+    assert cost_to_target(t.Exchanges(), trace, None) is None
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from tests.helpers.baselines import (
 )
 from turnout.algorithms import Scaffnew
 from turnout.core.seeds import Seeds
-from turnout.experiment.theory import theory_of
 from turnout.runs.session import Session
 from turnout.runs.setup import bind
 from turnout.runs.sweep import cells_of
+from turnout.theory.applicability import theory_of
 
 EQUAL = np.full(CLIENTS, 1 / CLIENTS)
 

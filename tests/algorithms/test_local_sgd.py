@@ -16,8 +16,8 @@ from tests.helpers.examples import logistic
 from turnout.core.permutation import shuffled
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
-from turnout.problems.jax_client import JaxClient
-from turnout.problems.layout import Blocks, Tiles, store
+from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import Padded, Ragged, store
 
 EVEN, UNEVEN = (5, 4, 6, 5, 4, 6), (1, 2, 40, 3, 2, 7)
 
@@ -71,7 +71,7 @@ def test_every_pass_takes_every_row_once(sizes):
     """A batch's gradient is the mean over its rows: summed with their numbers over a pass it is n_i grad f_i in any order."""
     problem, x = ridge(sizes), jnp.arange(1.0, 4)
     storage = jax.tree.map(jnp.asarray, store(problem))
-    assert isinstance(storage, Blocks if sizes is EVEN else Tiles)
+    assert isinstance(storage, Padded if sizes is EVEN else Ragged)
 
     def one(i, key):
         client = JaxClient(i, key, None, storage.oracle(i))

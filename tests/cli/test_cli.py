@@ -185,7 +185,7 @@ def test_a_sweeps_cell_is_the_run_with_its_settings(tmp_path):
     one = pl.read_parquet(tmp_path / "single" / "trace.parquet")
     np.testing.assert_allclose(cell["distance"], one["distance"], rtol=1e-12)
     assert cell["bytes_up"].to_list() == one["bytes_up"].to_list()
-    costs = json.loads((out / "summary.json").read_text())["sweep"]["costs"]["rounds"]
+    costs = json.loads((out / "summary.json").read_text())["sweep"]["costs"]["exchanges"]
     assert {row["lr"] for row in costs} == {0.1, 0.3}
     for bad, words in (
         ("sampler.size=2,3", "fixes a shape"),
@@ -224,7 +224,7 @@ def test_progress_shows_on_a_terminal_and_nowhere_else(tmp_path, finished):
         shown += piece
     process.communicate()
     assert process.returncode == 0
-    assert b"rounds" in shown and b"distance" in shown and b"exchanges" in shown
+    assert b"distance" in shown and b"exchanges" in shown
 
 
 EXAMPLE = "examples/adult/sppm-stratified.toml"
@@ -236,7 +236,7 @@ def test_the_main_job_on_real_data(tmp_path, real_data, request):
     assert (code, err) == (0, ""), err
     summary, trace = json.loads((out / "summary.json").read_text()), pl.read_parquet(out / "trace.parquet")
     assert trace["exchanges"].to_list() == [10 * k for k in range(21)]
-    assert summary["target"]["costs"].keys() == {"rounds", "hierarchical(c1=0.1, c2=1)"}
+    assert summary["target"]["costs"].keys() == {"exchanges", "hierarchical(c1=0.1, c2=1)"}
     split, x = np.load(out / "split.npz"), load_file(out / "model.safetensors")["x"]
     assert x.shape == (122,) and split["offsets"].shape == (101,) and sorted(split["indices"]) == list(range(11220))
     import lzma

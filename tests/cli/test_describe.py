@@ -10,7 +10,7 @@ from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, ROUNDS, check, foretell, icgm, sppm
 from turnout.engines.cost_estimate.estimate import LONGEST, Count
 from turnout.engines.cost_estimate.partial_eval import as_unknown, evaluate, known
-from turnout.report.plan import PLAN, Described, calls, markdown, side_by_side, worded
+from turnout.report.plan import PLAN, NamedPlan, calls, format_count, markdown, side_by_side
 from turnout.samplers.gradient_strata import GradientStratified
 
 OTHERS = {
@@ -61,7 +61,7 @@ def test_what_data_decide_is_bounded_and_never_guessed():
     plan = foretell(t.PointSaga(PAIR, LOCAL, gamma=0.1), rounds=2)
     assert plan.totals()["queries_slowest"] == Count(0.0, None)
     assert plan.cost(t.Seconds(query=0.1)).most is None and plan.cost(t.Seconds(query=0.0)).most is not None
-    assert plan.cost(t.Rounds()) == Count(2.0, 2.0)
+    assert plan.cost(t.Exchanges()) == Count(2.0, 2.0)
 
 
 def test_what_is_kept_is_counted_in_vectors():
@@ -83,21 +83,21 @@ def test_only_what_depends_on_the_unknown_is_unknown():
 
 
 def test_numbers_say_how_sure_they_are():
-    words = [worded(count) for count in (Count(3, 3), Count(3, 3, 0.1), Count(0, 3), Count(0, 3, 0.1), Count(0, None))]
+    words = [format_count(count) for count in (Count(3, 3), Count(3, 3, 0.1), Count(0, 3), Count(0, 3, 0.1), Count(0, None))]
     assert words == ["3", "≈ 3", "at most 3", "at most ≈ 3", "depends on data"]
-    assert worded(Count(2, None)) == "depends on data, at least 2"
+    assert format_count(Count(2, None)) == "depends on data, at least 2"
 
 
 def test_a_plan_becomes_tables_and_json():
     plan = foretell(t.FedAvg(PAIR, lr=0.01, steps=3))
     assert PLAN.validate_json(PLAN.dump_json(plan)) == plan
-    described = Described("a|b", plan, (t.Rounds(),))
+    described = NamedPlan("a|b", plan, (t.Exchanges(),))
     rows = calls(described).rows
     assert [row[:4] for row in rows] == [["draw (random)", "–", "–", "random: 1"], ["train (random)", "1", "2", "–"]]
     assert rows[1][4:] == ["1 vector, 16 B", "1 vector, 16 B", "a sum", "3"]
     grid = side_by_side([described, described])
     table = {row[0]: row[1:] for row in grid.rows}
-    assert table["vectors up a round"] == ["2", "2"] and table["cost, rounds"] == [str(ROUNDS)] * 2
+    assert table["vectors up a round"] == ["2", "2"] and table["cost, exchanges"] == [str(ROUNDS)] * 2
     lines = markdown(grid).splitlines()
     assert lines[2] == "|  | a\\|b | a\\|b |" and len(lines) == 4 + len(grid.rows)
 
@@ -111,6 +111,6 @@ def test_the_command_describes_several_configurations(tmp_path):
     code, out, errors = turnout("describe", *files, "--markdown")
     assert (code, errors) == (0, "")
     table = dict(line.strip("| ").split(" | ", 1) for line in out.splitlines() if line.count(" | ") == 2)
-    assert table["queries of the slowest clients a round"] == "1 | 7" and table["cost, rounds"] == "6 | 6"
+    assert table["queries of the slowest clients a round"] == "1 | 7" and table["cost, exchanges"] == "6 | 6"
     code, out, errors = turnout("describe", config(tmp_path, "c", split=split, sampler={"kind": "nice", "size": 13}))
     assert code == 2 and "wants 13 clients, but there are 12" in errors

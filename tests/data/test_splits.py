@@ -9,12 +9,12 @@ from scipy.stats import norm
 
 from turnout.core.errors import UserError
 from turnout.data import Dataset, splits
-from turnout.data.splits import Split, classes
+from turnout.data.splits import Split, by_label
 
 
 def dataset(rows=60, classes=3, ids=None) -> Dataset:
     generator = np.random.default_rng(rows)
-    labels = generator.integers(classes, size=rows)
+    labels = generator.integers(by_label, size=rows)
     return Dataset("made", generator.normal(size=(rows, 2)) + 10 * labels[:, None], labels, ids)
 
 
@@ -301,12 +301,12 @@ def test_two_classes_a_client_at_most_and_every_row_used(clients, classes, seed)
 def test_every_pair_of_classes_and_every_holder_is_equally_likely():
     """Of 3 classes each client holds one of 3 pairs; a row is with each of its class's holders equally often."""
     generator, clients = np.random.default_rng(0), 3000
-    holds = classes._pairs(generator, clients, 3)
+    holds = by_label._pairs(generator, clients, 3)
     assert np.all(holds.sum(axis=1) == 2)
     counts = (~holds).sum(axis=0)
     assert np.all(np.abs(counts - clients / 3) < 4 * np.sqrt(clients * 2 / 9))
     holds = np.array([[True, True, False], [True, False, True], [True, True, False]])
-    owner = classes._deal(generator, holds, np.repeat([0, 1, 2], 3000))
+    owner = by_label._deal(generator, holds, np.repeat([0, 1, 2], 3000))
     first = np.bincount(owner[:3000], minlength=3)
     assert np.all(np.abs(first - 1000) < 4 * np.sqrt(3000 * 2 / 9))
     assert set(owner[3000:6000]) == {0, 2} and set(owner[6000:]) == {1}

@@ -36,7 +36,7 @@ metric = "distance"
 below = 0.05
 
 [[price]]
-kind = "rounds"
+kind = "exchanges"
 
 [[price]]
 kind = "hierarchical"
@@ -158,6 +158,11 @@ def test_nested_records_are_read_whichever_way_they_are_written():
     assert algorithm.sampler == t.Available(t.Independent(size=3.0, probability=t.LastNorm()), probability=0.5)
 
 
+def test_the_former_name_of_a_price_is_still_read(tmp_path):
+    former = write(tmp_path, GOOD.replace('kind = "exchanges"', 'kind = "rounds"'))
+    assert read(former).prices[0] == t.Exchanges()
+
+
 def test_a_missing_file_is_one_sentence(tmp_path):
     with pytest.raises(t.UserError, match="cannot be read"):
         read(tmp_path / "none.toml")
@@ -214,7 +219,7 @@ SPLITS = st.one_of(
     st.just({"kind": "natural"}),
 )
 PRICES = st.one_of(
-    st.just({"kind": "rounds"}),
+    st.just({"kind": "exchanges"}),
     st.just({"kind": "bytes"}),
     st.fixed_dictionaries({"kind": st.just("hierarchical")}, optional={"c1": NUMBER, "c2": NUMBER}),
     st.fixed_dictionaries({"kind": st.just("seconds")}, optional={"latency": NUMBER, "bandwidth": NUMBER}),

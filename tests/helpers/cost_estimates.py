@@ -15,11 +15,11 @@ from turnout.engines.compiled import CompiledAsk
 from turnout.engines.cost_estimate.estimate import PLAYED, SEEDS, CostEstimate, Count
 from turnout.engines.cost_estimate.simulate import QUICK_TO_COMPILE
 from turnout.engines.state import begin, play_round
-from turnout.experiment.describe import foretold
+from turnout.experiment.describe import plan_for
 from turnout.runs.setup import bind, prepare
 
 ROUNDS = 120
-PRICES = (t.Rounds(), t.Hierarchical(), t.Selection(5.0, 2.0), t.Bytes(), t.Seconds(query=0.1))
+PRICES = (t.Exchanges(), t.Hierarchical(), t.Selection(5.0, 2.0), t.Bytes(), t.Seconds(query=0.1))
 PAIR, LOCAL = t.Nice(2), t.client_solvers.Gradient(lr=0.02, steps=2, tolerance=0.0)
 
 
@@ -38,7 +38,7 @@ def sppm(solver, **options) -> t.Algorithm:
 
 
 def foretell(algorithm, rounds=ROUNDS, **options) -> CostEstimate:
-    return foretold(algorithm, quadratic(), seeds=Seeds.of(50), rounds=rounds, **options)
+    return plan_for(algorithm, quadratic(), seeds=Seeds.of(50), rounds=rounds, **options)
 
 
 def near(counted: float, count: Count, rounds: int = ROUNDS) -> bool:

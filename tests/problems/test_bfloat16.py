@@ -10,7 +10,7 @@ import turnout as t
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
-from turnout.problems.layout import Blocks, Tiles, store
+from turnout.problems.storage.layout import Padded, Ragged, store
 from turnout.runs.session import Session
 from turnout.runs.setup import prepare, scope
 
@@ -36,9 +36,9 @@ def job_of(problem, mixed: bool):
     return prepare(problem, Seeds.of(0), None, None, mixed=mixed)
 
 
-@pytest.mark.parametrize(("make", "kind"), [(t.Multinomial.of, Tiles), (t.Network.of, Blocks)], ids=["multinomial", "network"])
+@pytest.mark.parametrize(("make", "kind"), [(t.Multinomial.of, Ragged), (t.Network.of, Padded)], ids=["multinomial", "network"])
 def test_gradients_are_those_of_float32_up_to_rounding(make, kind):
-    problem = make(dataset(64, sparse=kind is Tiles), split_of(EQUAL if kind is Blocks else UNLIKE), mu=0.01)
+    problem = make(dataset(64, sparse=kind is Ragged), split_of(EQUAL if kind is Padded else UNLIKE), mu=0.01)
     assert isinstance(store(problem), kind)
     with scope("mixed"):
         jobs = job_of(problem, True), job_of(problem, False)
@@ -98,10 +98,10 @@ def test_clients_of_their_own_compute_in_types_of_their_own():
 def test_a_federation_of_such_clients_refuses_it_before_anybody_is_asked():
     pytest.importorskip("flwr")
     from turnout.experiment.config import Experiment, RunSpec
-    from turnout.experiment.remote import RemoteSpec
-    from turnout.federation.handshake import elsewhere
+    from turnout.experiment.remote_spec import RemoteSpec
+    from turnout.federation.handshake import build_for_federation
 
     problem = RemoteSpec("turnout.federation.template.numpy_clients", clients=2)
     experiment = Experiment("made", problem, None, t.MbGd(t.Full(), 0.1), RunSpec(precision="mixed"))
     with pytest.raises(t.UserError, match="losses written in JAX"):
-        elsewhere(experiment, None)
+        build_for_federation(experiment, None)

@@ -20,13 +20,13 @@ from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import IidSplit, Split
 from turnout.engines.metrics import accuracies, accuracy
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.run import build
-from turnout.problems import jax_client as engine
 from turnout.problems import neural
-from turnout.problems.jax_client import JaxClient
-from turnout.problems.layout import Blocks, Tiles, store, total
 from turnout.problems.models import MODELS, Residual
+from turnout.problems.storage import jax_client as engine
+from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import Padded, Ragged, store, total
 
 SIDE, CLASSES = 5, 3
 
@@ -120,11 +120,11 @@ def oracles(storage, x, v):
 @pytest.mark.parametrize("sizes", [(6, 4, 5), (12, 1, 1, 2)], ids=["blocks", "tiles"])
 def test_passing_over_rows_in_parts_changes_nothing(sizes, monkeypatch):
     made = problem("perceptron", sizes, hidden=4)
-    assert isinstance(store(made), Blocks if len(sizes) == 3 else Tiles)
+    assert isinstance(store(made), Padded if len(sizes) == 3 else Ragged)
     x = made.start(jax.random.key(0))
     whole = jax.jit(oracles)(store(made), x, x)
-    monkeypatch.setattr(neural, "WORK", 3 * made.row_bytes)
-    assert made.together == 3
+    monkeypatch.setattr(neural, "WORK", 3 * made.activation_bytes)
+    assert made.rows_at_once == 3
     close(jax.jit(oracles)(store(made), x, x), whole)
 
 
@@ -147,7 +147,7 @@ def mixing_module():
 def test_statistics_are_of_one_clients_rows_and_of_nothing_that_fills_up(sizes, mixing):
     """Of at most four rows of a client at a time, in their order, as PyTorch's are of a batch in training."""
     made = replace(mixing(sizes), mu=0.0)
-    assert isinstance(store(made), Blocks if len(sizes) == 3 else Tiles)
+    assert isinstance(store(made), Padded if len(sizes) == 3 else Ragged)
     x, module = made.start(jax.random.key(0)), mixing_module()
     for parameter, leaf in zip(module.parameters(), leaves(x), strict=True):
         parameter.data = torch.tensor(leaf)
@@ -179,8 +179,8 @@ def test_networks_that_mix_rows_are_the_same_in_separate_nodes(mixing):
 def test_places_at_once_make_the_same_run_as_one_after_another(monkeypatch):
     made = problem("perceptron", (9, 2, 5), hidden=4)
     runs = []
-    for serial in (True, False):
-        monkeypatch.setattr(engine, "serial", lambda serial=serial: serial)
+    for on_cpu in (True, False):
+        monkeypatch.setattr(engine, "on_cpu", lambda on_cpu=on_cpu: on_cpu)
         jax.clear_caches()
         algorithm = t.FedAvg(t.Nice(2), lr=0.1, batch=4, epochs=2)
         runs.append(t.run(algorithm, made, rounds=3, precision="double", metrics=("value",)))

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient, gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient, gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import PowerSplit, Split
-from turnout.problems.jax_client import JaxClient
-from turnout.problems.layout import Blocks, Tiles, store, total
 from turnout.problems.optimum import solve
-from turnout.problems.row_formats import SparseRows
+from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import Padded, Ragged, store, total
+from turnout.problems.storage.row_formats import SparseRows
 
 
 def ridge() -> t.Ridge:
@@ -61,7 +61,7 @@ def test_each_client_has_its_own_oracle(problem):
 @settings(max_examples=25)
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(0, 99), st.booleans())
 def test_storage_never_changes_a_value(sizes, seed, keep_sparse):
-    """Blocks, tiles and sparse tiles all give f_i and f of plain NumPy, whatever the sizes."""
+    """Padded, tiles and sparse tiles all give f_i and f of plain NumPy, whatever the sizes."""
     generator = np.random.default_rng(seed)
     rows = sum(sizes)
     dataset = Dataset("made", generator.normal(size=(rows, 3)) * (generator.random((rows, 3)) < 0.7), generator.normal(size=rows))
@@ -131,11 +131,11 @@ def test_power_law_sizes_are_stored_in_their_own_size():
     features = np.random.default_rng(0).normal(size=(rows, 30))
     dataset = Dataset("made", features, np.resize([-1.0, 1.0], rows))
     problem = t.Logistic.of(dataset, Split(np.arange(rows), np.concatenate([[0], np.cumsum(sizes)])), mu=0.1)
-    assert isinstance(store(problem), Tiles)
+    assert isinstance(store(problem), Ragged)
     for stored in (problem, sparse(problem)):
         own = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(stored.rows))
         assert sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(store(stored))) <= 1.5 * own
-    assert isinstance(store(quadratic()), Blocks)
+    assert isinstance(store(quadratic()), Padded)
 
 
 def test_sparse_features_stay_sparse():

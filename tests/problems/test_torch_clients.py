@@ -206,7 +206,7 @@ def test_a_module_in_bfloat16_and_one_that_is_partly_in_evaluation_mode():
     np.testing.assert_allclose(value, whole, rtol=0.02)
     np.testing.assert_allclose(gradient["4.bias"].astype(np.float32), exact["4.bias"], atol=0.02)
     module[0].eval()
-    with oracle.measured():
+    with oracle.evaluating():
         assert not any(part.training for part in module.modules())
     assert not module[0].training and module[1].training
 

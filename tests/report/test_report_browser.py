@@ -71,7 +71,7 @@ def test_the_price_switch_changes_the_curves_and_the_axis(page):
     from selenium.webdriver.support.ui import WebDriverWait
 
     before = paths(page)
-    assert "cumulative cost: rounds" in page.find_element(By.ID, "chart").text
+    assert "cumulative cost: exchanges" in page.find_element(By.ID, "chart").text
     page.find_elements(By.CSS_SELECTOR, "#prices input[type=radio]")[1].click()
     WebDriverWait(page, 30).until(lambda b: "cumulative cost: hierarchical" in b.find_element(By.ID, "chart").text)
     assert paths(page) != before

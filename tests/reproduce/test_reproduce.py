@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.helpers.commands import turnout
-from turnout.accounting.prices import Hierarchical, Rounds
+from turnout.accounting.prices import Exchanges, Hierarchical
 from turnout.core.errors import UserError
 from turnout.engines.sweep import set_leaves
 from turnout.reproduce.costs.figures import convergence_panel, cost_panel
@@ -167,7 +167,7 @@ def hits(costs: dict[tuple, list], fresh=False, family="f", data="d", below=5e-3
 
 def test_a_median_counts_runs_that_never_arrive_as_infinite():
     frame = hits({(1.0, 2): [4, None, 8], (2.0, 2): [None, None, 6], (3.0, 2): [2, 2, None, None], (4.0, 2): [10, 20, 30, None]})
-    found = {row["gamma"]: row["cost"] for row in medians(frame, Rounds(), "exchanges").iter_rows(named=True)}
+    found = {row["gamma"]: row["cost"] for row in medians(frame, Exchanges(), "exchanges").iter_rows(named=True)}
     assert found == {1.0: 8.0, 2.0: math.inf, 3.0: math.inf, 4.0: 30.0}
 
 
@@ -177,7 +177,7 @@ def test_costs_follow_the_price_and_the_unit():
     def cost(price, unit):
         return {row["gamma"]: row["cost"] for row in medians(frame, price, unit).iter_rows(named=True)}
 
-    assert cost(Rounds(), "iterations") == {1.0: 5.0, 2.0: 9.0}
+    assert cost(Exchanges(), "iterations") == {1.0: 5.0, 2.0: 9.0}
     assert cost(Hierarchical(c1=0.1, c2=1.0), "exchanges") == pytest.approx({1.0: 3.6, 2.0: 2.0})
     assert cost(Hierarchical(c1=0.1, c2=1.0), "iterations") == pytest.approx({1.0: 3.5, 2.0: 1.9})
 
@@ -187,10 +187,10 @@ def test_a_setting_is_chosen_by_the_seeds_that_tune_and_reported_on_fresh_ones()
         hits({(1.0, 2): [4, 4, 4], (2.0, 2): [6, 6, 6]}),
         hits({(1.0, 2): [20, 30, None], (2.0, 2): [2, 2, 2]}, fresh=True),
     ])  # fmt: skip
-    entry = tuned(frame, ["f"], "d", 5e-3, Rounds(), "exchanges")
+    entry = tuned(frame, ["f"], "d", 5e-3, Exchanges(), "exchanges")
     assert entry.settings == {"gamma": 1.0, "inner": 2} and entry.tuned == 4
     assert reported(entry, frame).cost == 30
-    nobody = tuned(hits({(1.0, 2): [None]}), ["f"], "d", 5e-3, Rounds(), "exchanges")
+    nobody = tuned(hits({(1.0, 2): [None]}), ["f"], "d", 5e-3, Exchanges(), "exchanges")
     assert nobody.settings is None and reported(nobody, frame).cost == math.inf
 
 

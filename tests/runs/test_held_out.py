@@ -14,9 +14,10 @@ from turnout.data.dataset import Dataset
 from turnout.data.holdout import hold_out, only
 from turnout.data.splits import Split
 from turnout.engines.metrics import QUANTILES
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.experiment.run import build, session_of, start
-from turnout.problems.layout import Blocks, Tiles, store
+from turnout.experiment.run import start
+from turnout.problems.storage.layout import Padded, Ragged, store
 
 GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.normal(size=(60, 3))
@@ -32,9 +33,9 @@ def split_of(sizes) -> Split:
 @pytest.mark.parametrize(
     ("sizes", "kind", "whole", "engine"),
     [
-        (EQUAL, Blocks, 60, "compiled"),
-        (NEAR, Blocks, 7, "compiled"),
-        (UNLIKE, Tiles, 7, "nodes"),
+        (EQUAL, Padded, 60, "compiled"),
+        (NEAR, Padded, 7, "compiled"),
+        (UNLIKE, Ragged, 7, "nodes"),
     ],
 )
 def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, whole, engine):

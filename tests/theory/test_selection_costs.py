@@ -11,17 +11,18 @@ from scipy.optimize import minimize
 import turnout as t
 from tests.helpers.commands import config, turnout
 from turnout.accounting.prices import Selection
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.run import build
-from turnout.experiment.selection_theory import NAMES, costs_of
+from turnout.experiment.theory import costs_of
 from turnout.theory.dissimilarity import Dissimilarity
 from turnout.theory.selection import Case, rg_saga, rg_svrg
 from turnout.theory.selection_complexity import TABLE
+from turnout.theory.selection_costs import NAMES
 
 MU, DELEGATE = 0.1, 2
 WISH = {
     "target": {"metric": "gradient", "below": 1e-4},
-    "price": [{"kind": "selection"}, {"kind": "rounds"}, {"kind": "selection", "arbitrary": 10, "random": 2}],
+    "price": [{"kind": "selection"}, {"kind": "exchanges"}, {"kind": "selection", "arbitrary": 10, "random": 2}],
     "algorithm": {
         "kind": "icgm",
         "lam": 0.01,

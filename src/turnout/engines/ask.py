@@ -18,7 +18,7 @@ from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, address, local_method
-from turnout.core.messages import opened
+from turnout.core.messages import split_each
 from turnout.core.replies import Replies
 from turnout.engines.exchange.consulting import by_client, consultation, consultation_events, refuse_individual
 from turnout.engines.exchange.counting import CallSites, draw_events, exchange_events, exchange_site
@@ -102,7 +102,7 @@ class EngineAsk(Ask):
         zero = jnp.zeros((), "int32")
         asked, observed = (*self.state.asked, zero), (*self.state.observed, zero)
         self.state = self.state._replace(draws=self.state.draws + 1, asked=asked, observed=observed)
-        self._count(Site(path, "draw", cohort.selection), draw_events(cohort))
+        self._count(Site(path, "draw", cohort.selection), draw_events(cohort, self.job.population.count))
         return cohort
 
     def _draw(self, sampler: Sampler, state: PyTree, key) -> Cohort:
@@ -172,7 +172,7 @@ class EngineAsk(Ask):
             What the method returned at each place, and the places whose reply is used.
         """
         local_method(self.algorithm, name, self.job.start)
-        individual, write = opened(message)
+        individual, write = split_each(message)
         if any(leaf.shape[:1] != (cohort.places,) for leaf in jax.tree.leaves(individual)):
             raise UserError(f"Each in a message to {name} needs arrays stacked over the cohort's {cohort.places} places")
         faults, losses, answered = self.job.faults, jnp.zeros(cohort.places, "int32"), cohort.active

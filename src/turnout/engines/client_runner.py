@@ -14,11 +14,11 @@ from turnout.engines.exchange.strong_types import completed
 from turnout.engines.host_client import HostClient
 from turnout.io.serialization import copy_leaves
 from turnout.privacy.mechanism import Protection
-from turnout.problems.base import Problem, in_parts, right_sum
-from turnout.problems.bfloat16 import Mixed
-from turnout.problems.jax_client import JaxClient, RowsOracle
+from turnout.problems.base import Problem, correct_sum, sum_in_chunks
 from turnout.problems.oracles.base import Oracle
-from turnout.problems.row_formats import row_count, take
+from turnout.problems.storage.bfloat16 import MixedPrecision
+from turnout.problems.storage.jax_client import JaxClient, JaxOracle
+from turnout.problems.storage.row_formats import row_count, take
 
 
 def client_runner(client: Oracle | Problem, mixed: bool = False) -> "JaxClientRunner | HostClientRunner":
@@ -64,20 +64,20 @@ class HostClientRunner:
     ) -> Done:  # fmt: skip
         """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`."""
         algorithm = self._place(algorithm)
-        if not self.oracle.fresh:
+        if not self.oracle.returns_new_arrays:
             state, message = jax.device_put((state, message))
-        with self.oracle.working(key) as oracle:
+        with self.oracle.local_work(key) as oracle:
             client = HostClient(jnp.asarray(number, "int32"), key, state, oracle)
             # Callbacks from compiled programs have to end before the oracle is released.
             done = jax.block_until_ready(local_method(algorithm, name, start)(client, message))
-        if protection is not None or not self.oracle.fresh:
+        if protection is not None or not self.oracle.returns_new_arrays:
             return _protected(done, state, protection, noise)
         reply, state = jax.tree.map(_as_array, (done.reply, state if done.state is None else done.state))
         return done._replace(reply=reply, state=state)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the functions `names` of `metrics.measure`, for f_i."""
-        with self.oracle.measured():
+        with self.oracle.evaluating():
             values = _values(HostClient(0, None, None, self.oracle), names, x)
             if "accuracy" in names:
                 values["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
@@ -88,7 +88,7 @@ class HostClientRunner:
         if self._placed[0] is not algorithm:
             on_device = jax.device_put(algorithm)
             # Parameters in NumPy times a number in JAX would be one more dispatch for each step.
-            self._placed = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.fresh else on_device
+            self._placed = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.returns_new_arrays else on_device
         return self._placed[1]
 
 
@@ -103,7 +103,7 @@ def _run_compiled(algorithm, problem, start, weights, number, state, key, messag
 
 
 def _protected(done: Done, state: PyTree, protection: Protection | None, noise) -> Done:
-    return completed(done if protection is None else protection.of_reply(done, noise), state)
+    return completed(done if protection is None else protection.protect(done, noise), state)
 
 
 @partial(jax.jit, static_argnames=("names",))
@@ -111,14 +111,14 @@ def _measure_compiled(problem, weights, x, *, names) -> dict[str, PyTree]:
     values = _values(JaxClient(0, None, None, _oracle(problem, weights)), names, x)
     if "accuracy" in names:
         rows = take(problem.rows, jnp.arange(weights.size))
-        values["accuracy"] = in_parts(problem, rows, weights, lambda rows, weights: right_sum(problem, x, rows, weights))
+        values["accuracy"] = sum_in_chunks(problem, rows, weights, lambda rows, weights: correct_sum(problem, x, rows, weights))
     return values
 
 
-def _oracle(problem, weights, mixed: bool = False) -> RowsOracle:
+def _oracle(problem, weights, mixed: bool = False) -> JaxOracle:
     # Sparse rows become a batch here, where their number is known.
     rows = take(problem.rows, jnp.arange(weights.size))
-    return RowsOracle(Mixed(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
+    return JaxOracle(MixedPrecision(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 
 def _values(client: Client, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:

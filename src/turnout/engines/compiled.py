@@ -15,12 +15,12 @@ from jax import lax
 from turnout.accounting.ledger import Site
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
-from turnout.core.messages import opened
+from turnout.core.messages import split_each
 from turnout.engines.ask import EngineAsk
 from turnout.engines.exchange.strong_types import completed, strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress, begin, first_state, play_round, trace_row
-from turnout.problems.jax_client import JaxClient
+from turnout.problems.storage.jax_client import JaxClient
 
 PLACES = 1024
 """Trace rows that one call of the compiled program can write."""
@@ -168,7 +168,7 @@ class CompiledAsk(EngineAsk):
         exchange = self.round, self.state.exchanges
         key = self.job.seeds.exchange(*exchange)
         run = local_method(self.algorithm, method, self.job.start)
-        individual, write = opened(message)
+        individual, write = split_each(message)
         protection = self.job.protection
         states, ids = look_up(self.state.clients, cohort)
         self._looked_up = cohort, ids
@@ -178,7 +178,7 @@ class CompiledAsk(EngineAsk):
             client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
             done = run(client, write(own))
             if protection is not None:
-                done = protection.of_reply(done, protection.key(method, *exchange, i))
+                done = protection.protect(done, protection.key(method, *exchange, i))
             return completed(done, state)
 
         places = (cohort.ids, cohort.active, states, individual)

@@ -27,6 +27,8 @@ class Faults:
         (120, True)
     """
 
+    example = "t.Faults(loss=0.1)"
+
     loss: Annotated[float, at.Ge(0), at.Lt(1)] = 0.0
     missing: Literal["raise", "skip", "repeat"] = static(default="raise")
 

@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 from turnout.core.client import Client
 from turnout.core.errors import UserError
 from turnout.core.permutation import shuffled
-from turnout.problems.oracles.base import ALL, InTurn, Oracle
+from turnout.problems.oracles.base import ALL, NotParallel, Oracle
 
 
 class HostClient(Client):
@@ -80,12 +80,12 @@ class HostClient(Client):
     def _call(self, order: str, x, *v):
         arguments = (x, *v, () if self._rows is ALL else self._rows)
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
-            if self._oracle.beside:
-                raise InTurn
+            if self._oracle.in_parallel:
+                raise NotParallel
             like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
             return jax.pure_callback(partial(self._ask_oracle, order), _result_shape(order, like), *arguments)
         answer = self._ask_oracle(order, *arguments)
-        return answer if self._oracle.fresh else jax.tree.map(jnp.asarray, answer)
+        return answer if self._oracle.returns_new_arrays else jax.tree.map(jnp.asarray, answer)
 
     def _ask_oracle(self, order: str, *arguments):
         """Return what the oracle's method `order` answers at x, and v, about rows, as NumPy arrays."""

@@ -9,8 +9,8 @@ from turnout.core.records import record, static
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.privacy.mechanism import Protection
-from turnout.problems.layout import Blocks, Tiles
 from turnout.problems.optimum import Optimum
+from turnout.problems.storage.layout import Padded, Ragged
 
 Aggregation = Literal["plain", "sum"]
 """What the server receives of the replies to an exchange: each of them, or their weighted sum only."""
@@ -35,13 +35,13 @@ class Job:
         protection: Noise for differential privacy.
     """
 
-    storage: Blocks | Tiles
+    storage: Padded | Ragged
     start: PyTree
     seeds: Seeds
     faults: Faults | None
     optimum: Optimum | None
-    test: Blocks | Tiles | None
-    held_out: Blocks | Tiles | None
+    test: Padded | Ragged | None
+    held_out: Padded | Ragged | None
     chunk: int = static()
     judged: bool = static(default=False)
     stop: Target | None = None

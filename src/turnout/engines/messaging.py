@@ -14,10 +14,10 @@ from jaxtyping import Array, Bool, Int, PyTree
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
-from turnout.core.lazy_stack import Stack
+from turnout.core.lazy_stack import LazyStack
 from turnout.core.local_methods import local_method
-from turnout.core.messages import opened
-from turnout.core.replies import Sealed, Weight
+from turnout.core.messages import split_each
+from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.inputs import Job
@@ -27,7 +27,7 @@ from turnout.engines.reply_usage import sums_needed, survey
 from turnout.engines.state import Progress, as_row, judge, play_round, with_target
 from turnout.io.serialization import Buffer, decode, encode
 from turnout.problems.base import Population
-from turnout.problems.jax_client import JaxClient
+from turnout.problems.storage.jax_client import JaxClient
 from turnout.samplers.base import Sampler
 
 
@@ -40,7 +40,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-class SummedReplies(Sealed):
+class SummedReplies(SumsOnly):
     """Replies of which the server has only `held`, their sum with the weights `by`: lambda_i or lambda_i / p_i."""
 
     by: Weight
@@ -115,7 +115,7 @@ class MessageAsk(EngineAsk):
         return carry
 
     def _run_clients(self, cohort, method, message, losses):
-        individual, write = opened(jax.tree.map(np.asarray, message))
+        individual, write = split_each(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], individual)) for k in range(cohort.places if individual else 1)]
         bodies, ids = [encode(one, self.job.start) for one in messages], np.asarray(cohort.ids)
         weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
@@ -133,7 +133,7 @@ class MessageAsk(EngineAsk):
         reply = stacked({place: tree for place, (tree, _) in decoded.items()}, cohort.places, expected)
         if self._weight is not None:
             used = arrived & (self._repeats | (np.asarray(losses) == 0))
-            reply = jax.tree.map(lambda stack: Stack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
+            reply = jax.tree.map(lambda stack: LazyStack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
         return Done(reply, None, queries, missed)
 
     @property
@@ -172,7 +172,7 @@ def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
     shapes, structure = jax.tree.flatten(like)
     leaves = {place: jax.tree.leaves(tree) for place, tree in trees.items()}
     parts = ([leaves[k][j] if k in leaves else None for k in range(places)] for j in range(len(shapes)))
-    return jax.tree.unflatten(structure, [Stack(*pair) for pair in zip(parts, shapes, strict=True)])
+    return jax.tree.unflatten(structure, [LazyStack(*pair) for pair in zip(parts, shapes, strict=True)])
 
 
 _judge = partial(jax.jit, static_argnames="metrics")(judge)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax.ops import segment_sum
 from jaxtyping import Array, Bool, Float, PyTree
 
-from turnout.problems.base import each_row, right_sum
-from turnout.problems.layout import objective, over_rows, total
+from turnout.problems.base import correct_sum, per_row
 from turnout.problems.optimum import Optimum
+from turnout.problems.storage.layout import objective, sum_over_rows, total
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 
 TEST = ("test_value", "test_accuracy")
@@ -93,7 +93,7 @@ def quantiles(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Array,
 
 def accuracy(storage, x: PyTree) -> Float[Array, ""]:
     """Return the share of rows that x classifies correctly, clients weighted by lambda."""
-    return over_rows(storage, lambda rows, share: right_sum(storage.problem, x, rows, share))
+    return sum_over_rows(storage, lambda rows, share: correct_sum(storage.problem, x, rows, share))
 
 
 def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
@@ -102,9 +102,9 @@ def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
 
     def part(rows, own):
         client, share = own
-        return segment_sum(share * each_row(problem, problem.correct, x, rows, share), client, n)
+        return segment_sum(share * per_row(problem, problem.correct, x, rows, share), client, n)
 
-    return over_rows(storage, part, storage.own_rows())
+    return sum_over_rows(storage, part, storage.row_owners())
 
 
 def squared_norm(tree: PyTree) -> Float[Array, ""]:

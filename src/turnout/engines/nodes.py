@@ -25,13 +25,13 @@ class ParallelRunner:
     def __init__(self, nodes: list[Node]):
         runners = [node.runner for node in nodes]
         kinds = {type(runner.oracle) if isinstance(runner, HostClientRunner) else Oracle for runner in runners}
-        self.side_by_side = kinds.pop().side_by_side if len(kinds) == 1 else Oracle.side_by_side
+        self.run_parallel = kinds.pop().run_parallel if len(kinds) == 1 else Oracle.run_parallel
 
     def run(self, tasks: list[Callable]) -> list:
         """Return what the tasks return."""
-        results = self.side_by_side(tasks)
+        results = self.run_parallel(tasks)
         if results is None:
-            self.side_by_side = Oracle.side_by_side
+            self.run_parallel = Oracle.run_parallel
             results = [task() for task in tasks]
         return results
 

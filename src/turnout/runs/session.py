@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.accounting.ledger import Ledger
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.compiled import PLACES, Compiled
@@ -162,7 +163,7 @@ class Session:
             trace.extend(rows)
             if not len(trace):
                 raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
-            self._refuse_losses(trace.ledger.totals())
+            self._refuse_losses(trace.ledger)
 
     def _update_ends(self) -> None:
         """Copy the last good parameters, and the round in which a run ended early, to the traces."""
@@ -172,8 +173,15 @@ class Session:
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
 
-    def _refuse_losses(self, totals: dict[str, int]) -> None:
-        """Raise `UserError` where a run would go on without feedback, local solutions, clients or replies that it needs."""
+    def _refuse_losses(self, ledger: Ledger) -> None:
+        """Raise `UserError` where draws were invalid, or feedback, local solutions, clients or replies are missing."""
+        totals = ledger.totals()
+        invalid = sum(row["unusable"] for row in ledger.rows() if row["method"] == "draw")
+        if invalid:
+            raise UserError(
+                f"{invalid} places of cohorts by round {self.round} had a client that does not exist or was drawn twice, or a "
+                "probability outside (0, 1]: correct the sampler's draw"
+            )
         if totals["unusable"]:
             raise UserError(
                 f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "

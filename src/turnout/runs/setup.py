@@ -17,13 +17,13 @@ from turnout.core.seeds import Seeds
 from turnout.engines.inputs import Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
 from turnout.engines.reply_usage import sums_needed, survey
-from turnout.io.models import started
+from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
-from turnout.problems.jax_client import serial
-from turnout.problems.layout import store
 from turnout.problems.optimum import Optimum
+from turnout.problems.storage.jax_client import on_cpu
+from turnout.problems.storage.layout import store
 from turnout.runs.options import MEMORY, RunOptions
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -71,12 +71,12 @@ def prepare(
     kind = jnp.result_type(float)
     storage = store(problem, mixed)
     per_client = storage.bytes_per_client()
-    if not serial():
-        per_client += 2 * problem.row_bytes * min(int(problem.sizes.max()), problem.together)
+    if not on_cpu():
+        per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
     default = problem.start(jax.random.key(seeds.model))
     job = Job(
         storage=storage,
-        start=finite(default) if start is None else started(start, default),
+        start=finite(default) if start is None else initial_parameters(start, default),
         seeds=seeds,
         faults=faults,
         optimum=optimum,

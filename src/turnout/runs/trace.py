@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import EVENTS, Ledger, Site
-from turnout.accounting.prices import Price, Rounds, cost_to_target
+from turnout.accounting.prices import Exchanges, Price, cost_to_target
 from turnout.accounting.target import Target
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
@@ -81,7 +81,7 @@ class Trace:
     def cost(self, price: Price | None = None) -> float | None:
         """Return what the target cost under `price` (default: exchanges); None if it was not reached."""
         hit = self.target.first_hit(self.columns) if self.target else None
-        return cost_to_target(price or Rounds(), self.frame, hit)
+        return cost_to_target(price or Exchanges(), self.frame, hit)
 
     def result(self) -> "Result":
         """Return what reports show of this run: its frame, and a summary with the target and the ledger."""
@@ -100,7 +100,7 @@ class Trace:
         from turnout.report.charts import curves
 
         metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
-        return curves([self.result()], metric, list(prices) or [Rounds()])
+        return curves([self.result()], metric, list(prices) or [Exchanges()])
 
     def _metric_columns(self) -> dict[str, np.ndarray]:
         return {name: self.columns[name].astype(float) for name in NAMES if name in self.columns}

@@ -13,6 +13,6 @@ from turnout.data.text.classifiers import distilbert as distilbert
 from turnout.data.text.classifiers import minilm as minilm
 from turnout.data.text.clients import text_clients as text_clients
 from turnout.data.text.embeddings import embed as embed
-from turnout.data.text.language import PYTHIA_70M as PYTHIA_70M
-from turnout.data.text.language import pythia_70m as pythia_70m
-from turnout.data.text.weights import tokenizer_of as tokenizer_of
+from turnout.data.text.language_models import PYTHIA_70M as PYTHIA_70M
+from turnout.data.text.language_models import pythia_70m as pythia_70m
+from turnout.data.text.pretrained import tokenizer_of as tokenizer_of

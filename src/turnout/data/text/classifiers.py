@@ -6,7 +6,7 @@ import transformers
 from torch import Tensor, nn
 
 from turnout.core.errors import unknown
-from turnout.data.text.weights import drawn, minilm_folder, read_model
+from turnout.data.text.pretrained import drawn, minilm_folder, read_model
 
 
 class TextClassifier(nn.Module):

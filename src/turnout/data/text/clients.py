@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from turnout.core.errors import UserError
 from turnout.data.splits import Split
-from turnout.data.text.language import next_token_loss
+from turnout.data.text.language_models import next_token_loss
 from turnout.problems.oracles.torch_module import TorchOracle
 
 LENGTH = 64

@@ -13,8 +13,8 @@ import transformers
 from turnout.core.errors import UserError
 from turnout.data.text.classifiers import sentence
 from turnout.data.text.clients import LENGTH, padded, tokenized
-from turnout.data.text.weights import FILES, minilm_folder, read_model, tokenizer_of
-from turnout.io.atomic import default_cache, keep
+from turnout.data.text.pretrained import FILES, minilm_folder, read_model, tokenizer_of
+from turnout.io.atomic import default_cache, write_cache
 
 BATCH = 64
 
@@ -41,7 +41,7 @@ def embed(
     found = _found(texts, folder, length)
     buffer = io.BytesIO()
     np.save(buffer, found)
-    keep(kept, buffer.getvalue())
+    write_cache(kept, buffer.getvalue())
     return found
 
 

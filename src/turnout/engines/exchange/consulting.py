@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.local_methods import LOSS, NORM, address
-from turnout.core.messages import opened
+from turnout.core.messages import split_each
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.problems.base import Population
 from turnout.samplers.base import Sampler
@@ -56,5 +56,5 @@ def by_client(replies, answered: Bool[Array, " m"], cohort: Cohort, count: int) 
 
 def refuse_individual(message: PyTree, algorithm, why: str) -> None:
     """Raise `UserError` where `message` differs from client to client: only a cohort's places have a message then."""
-    if opened(message)[0]:
+    if split_each(message)[0]:
         raise UserError(f"{why}, but {type(algorithm).__name__} has a message of its own for each: do without these")

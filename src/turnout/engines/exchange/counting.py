@@ -57,13 +57,14 @@ def exchange_site(path: str, method: str, cohort: Cohort, message: PyTree, reply
     )
 
 
-def draw_events(cohort: Cohort) -> dict:
-    """Return the events of one draw."""
+def draw_events(cohort: Cohort, clients: int) -> dict:
+    """Return the events of drawing `cohort` from a number of `clients`."""
     return {
         f"draws_{cohort.selection}": cohort.selections,
         "available": cohort.available,
         "drawn": cohort.size + cohort.lost,
         "lost": cohort.lost,
+        "unusable": cohort.invalid_places(clients),
     }
 
 

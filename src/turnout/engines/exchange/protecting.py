@@ -6,7 +6,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.replies import Replies, Weight
 from turnout.engines.exchange.drawing import Draws
 from turnout.engines.inputs import Job
-from turnout.privacy.mechanism import Noisy
+from turnout.privacy.mechanism import NoisyReplies
 from turnout.samplers import Independent, Nice
 
 
@@ -19,7 +19,9 @@ def protected(replies: Replies, job: Job, draws: Draws, method: str, round, exch
     if protection is None or protection.model != "central":
         return replies
     key = protection.key(method, round, exchange, job.population.count)
-    return Noisy(replies, lambda held, by: protection.noisy(held, largest_weight(by, replies.cohort, draws, job), key))
+    return NoisyReplies(
+        replies, lambda total, by: protection.add_noise(total, largest_weight(by, replies.cohort, draws, job), key)
+    )
 
 
 def largest_weight(by: Weight, cohort: Cohort, draws: Draws, job: Job):

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from turnout.accounting.prices import Hierarchical, Price, Rounds
+from turnout.accounting.prices import Exchanges, Hierarchical, Price
 from turnout.io.atomic import write
 from turnout.reproduce.costs import words
 from turnout.reproduce.costs.paper import Paper
@@ -13,7 +13,7 @@ from turnout.reproduce.page import PART, Drawn, write_page
 from turnout.reproduce.store import parquet
 
 LADDERS: dict[str, Price] = {
-    "Whose gain is it? True exchanges, flat": Rounds(),
+    "Whose gain is it? True exchanges, flat": Exchanges(),
     "Whose gain is it? Hierarchical price, c1 = 0.1, c2 = 1": Hierarchical(c1=0.1, c2=1.0),
 }
 
@@ -54,7 +54,9 @@ def seeds(results: Results) -> str:
 def shown(row: Row, paper: Paper) -> dict:
     """Return a row of the table in words."""
     price, first = row.nice.price, row.nice.data == paper.sets[0] and row.nice.below == paper.targets[0]
-    printed = {Rounds(): paper.printed.reduction, Hierarchical(c1=0.1, c2=1.0): paper.printed.hierarchical_reduction}.get(price)
+    printed = {Exchanges(): paper.printed.reduction, Hierarchical(c1=0.1, c2=1.0): paper.printed.hierarchical_reduction}.get(
+        price
+    )
     entries = [row.nice, row.stratified, *(row.sppm[unit] for unit in UNITS)]
     saved = [row.reduction("iterations"), row.reduction("exchanges"), row.reduction("exchanges", "stratified")]
     return {

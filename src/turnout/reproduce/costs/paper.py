@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from turnout.accounting.prices import Price, Rounds
+from turnout.accounting.prices import Exchanges, Price
 from turnout.core.records import Count, Positive, config
 from turnout.experiment.config import Experiment
 from turnout.reproduce.papers import PAPERS, figure_files, folder_of, read_tables
@@ -53,7 +53,7 @@ class Figure:
     baselines: list[str] = field(default_factory=list)
     below: list[Positive] = field(default_factory=list)
     lines: tuple[Line, ...] = ()
-    price: Price = Rounds()
+    price: Price = Exchanges()
 
     @property
     def needed(self) -> list[str]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from turnout.accounting.prices import Hierarchical, Price, Rounds
+from turnout.accounting.prices import Exchanges, Hierarchical, Price
 from turnout.reproduce.costs.paper import Paper
 
-PRICES: tuple[Price, ...] = (Rounds(), Hierarchical(c1=0.1, c2=1.0), Hierarchical(c1=0.05, c2=1.0))
+PRICES: tuple[Price, ...] = (Exchanges(), Hierarchical(c1=0.1, c2=1.0), Hierarchical(c1=0.05, c2=1.0))
 UNITS = ("iterations", "exchanges")
 """What an exchange costs one of: a solver's iteration, its line search free, as the paper counts; or every exchange."""
 

@@ -4,7 +4,7 @@ import math
 
 import polars as pl
 
-from turnout.accounting.prices import Hierarchical, Rounds
+from turnout.accounting.prices import Exchanges, Hierarchical
 from turnout.report.format import listed, number
 from turnout.reproduce.costs.paper import Figure
 from turnout.reproduce.costs.run import Results
@@ -12,7 +12,7 @@ from turnout.reproduce.costs.tables import Entry, Row, Tables, reduction
 
 NAMES = {"gamma": "γ", "inner": "K", "lr": "step", "steps": "local steps"}
 SUFFIXES = {"lr": "/L"}
-FLAT, HUBS = Rounds(), Hierarchical(c1=0.1, c2=1.0)
+FLAT, HUBS = Exchanges(), Hierarchical(c1=0.1, c2=1.0)
 
 
 def setting(entry: Entry) -> str:

@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from turnout.accounting.prices import Price, Rounds
+from turnout.accounting.prices import Exchanges, Price
 from turnout.report.format import METRICS
 from turnout.reproduce import page
 from turnout.reproduce.charts import banded, client_sizes, compact, compared, log_axis
@@ -102,4 +102,4 @@ def linear_axis() -> alt.Y:
 
 def priced(price: Price) -> str:
     """Name a price on an axis."""
-    return "exchanges" if isinstance(price, Rounds) else f"cost: {price.label}"
+    return "exchanges" if isinstance(price, Exchanges) else f"cost: {price.label}"

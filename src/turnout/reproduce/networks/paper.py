@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
-from turnout.accounting.prices import Price, Rounds
+from turnout.accounting.prices import Exchanges, Price
 from turnout.core.records import Count, Positive, config
 from turnout.experiment.config import Experiment, Reader
 from turnout.report.format import number
@@ -46,7 +46,7 @@ class Goal:
 
     metric: Metric = "accuracy"
     level: float | Literal["common"] | None = None
-    price: Price = Rounds()
+    price: Price = Exchanges()
 
     @property
     def upwards(self) -> bool:
@@ -199,7 +199,7 @@ def read_column(reader: Reader, table: dict) -> Column:
 
 def read_goal(reader: Reader, table: dict) -> Goal:
     """Read a goal, whose price is a table with a kind."""
-    price = Reader(reader.source, "", {"price": table.pop("price", {"kind": "rounds"})}).kind("price", ("price",))
+    price = Reader(reader.source, "", {"price": table.pop("price", {"kind": "exchanges"})}).kind("price", ("price",))
     return Goal(**table, price=price)
 
 

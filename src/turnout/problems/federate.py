@@ -1,0 +1,68 @@
+"""Turning a data set and its split into the rows, offsets and population of a problem."""
+
+import numpy as np
+
+from turnout.core.errors import UserError
+from turnout.problems.base import Population
+from turnout.problems.storage.row_formats import compact
+
+
+def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) -> dict:
+    """Return the fields of a `Problem` for a data set and its split.
+
+    Args:
+        dataset: The data set.
+        split: Which rows each client has.
+        targets: The target of each row of the data set [rows].
+        weights: Client weights lambda [n] up to their sum; None means uniform.
+
+    Returns:
+        `rows` = (features, targets) in the order of the clients, `offsets` and `population`.
+
+    Raises:
+        UserError: The weights are not n finite numbers >= 0.
+    """
+    if weights is not None:
+        weights = np.asarray(weights, float)
+        if weights.shape != (split.clients,) or not np.all(np.isfinite(weights)) or not np.all(weights >= 0):
+            raise UserError(f"client weights must be {split.clients} finite numbers, none negative")
+        weights = weights / weights.sum()
+    features = dataset.features[split.indices]
+    if not isinstance(features, np.ndarray):
+        features = compact(features)
+    return {
+        "rows": (features, targets[split.indices]),
+        "offsets": split.offsets,
+        "population": Population(count=split.clients, weights=weights, strata=split.strata),
+    }
+
+
+def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | None = None) -> dict:
+    """Return the fields of a `Classifier` for a data set and its split.
+
+    Args:
+        dataset: The data set, whose labels are whole numbers.
+        split: Which rows each client has.
+        weights: Client weights lambda [n] up to their sum; None means uniform.
+        classes: Number of classes, labels being 0, ..., classes - 1; None numbers the labels in increasing order.
+
+    Raises:
+        UserError: A label is not a whole number, or outside 0, ..., classes - 1.
+    """
+    labels = dataset.labels
+    whole = labels == np.rint(labels) if labels.dtype.kind in "biuf" else np.zeros(dataset.rows, bool)
+    if not whole.all():
+        bad = labels[np.argmin(whole)].item()
+        raise UserError(
+            f"{dataset.name} has the label {bad!r}, but classes are whole numbers: number them, or take ridge regression"
+        )
+    if classes is None:
+        distinct, labels = np.unique(labels, return_inverse=True)
+        classes = distinct.size
+    elif not np.isin(labels, np.arange(classes)).all():
+        bad = labels[np.argmin(np.isin(labels, np.arange(classes)))].item()
+        raise UserError(
+            f"data set {dataset.name} has the label {bad!r}, which is none of the {classes} outputs 0, ..., {classes - 1}: give "
+            "it more classes, or none, and labels are numbered as they come"
+        )
+    return {**federate(dataset, split, labels.astype(np.int32), weights), "classes": classes}

@@ -1,0 +1,141 @@
+"""The client of a problem written in JAX, and its oracle."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import eval_jaxpr
+from jax.custom_batching import sequential_vmap
+from jax.flatten_util import ravel_pytree
+
+from turnout.core.client import Client
+from turnout.core.permutation import shuffled
+from turnout.problems.base import derivative, loss_sum, sum_in_chunks
+from turnout.problems.storage.row_formats import take
+
+
+class JaxClient(Client):
+    """A client whose loss is a JAX function.
+
+    `oracle(order, x, *v)` returns "value", "value_and_grad" or "hvp" of f_i, and `oracle.at(numbers, weights)` is the oracle of
+    some of its `oracle.size` rows. A client that is not `active` fills an empty place of a cohort, and makes no passes.
+    """
+
+    def __init__(self, id, key, state, oracle, active=True):
+        self.id, self.key, self.state = id, key, state
+        self._oracle, self._active = oracle, active
+
+    def value(self, x):
+        return self._oracle("value", x)
+
+    def value_and_grad(self, x):
+        return self._oracle("value_and_grad", x)
+
+    def hvp(self, x, v):
+        return self._oracle("hvp", x, v)
+
+    def hessian(self, x):
+        flat, unravel = ravel_pytree(x)
+        return jax.vmap(lambda v: ravel_pytree(self.hvp(x, unravel(v)))[0])(jnp.eye(flat.size, dtype=flat.dtype))
+
+    def batch(self, key, size):
+        numbers = jax.random.randint(key, (size,), 0, self._oracle.size, "int32")
+        return self._of(numbers, jnp.full(size, 1 / size))
+
+    def passes(self, key, count, size, body, carry):
+        rows = self._oracle.size
+        batches = (rows + size - 1) // size
+        count = jnp.where(self._active, jnp.asarray(count).astype("int32"), 0)
+
+        def one_pass(number, carry):
+            order = shuffled(jax.random.fold_in(key, number), rows)
+
+            def step(k, carry):
+                positions = k * size + jnp.arange(size, dtype="int32")
+                share = 1 / jnp.minimum(size, rows - k * size).astype(jnp.result_type(float))
+                weights = jnp.where(positions < rows, share, 0)
+                return body(self._of(order(jnp.minimum(positions, rows - 1)), weights), carry)
+
+            return lax.fori_loop(0, batches, step, carry)
+
+        return sequentially(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
+
+    def alone(self, f):
+        # A ragged oracle computes all clients of a cohort together.
+        if not isinstance(self._oracle, JaxOracle):
+            return f()
+        shapes = jax.eval_shape(f)
+
+        def nothing():
+            return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+
+        return sequentially(lambda: lax.cond(self._active, f, nothing))
+
+    def choose(self, number, branches):
+        # For clients computed together a switch would copy all rows for each place of the cohort.
+        if not isinstance(self._oracle, JaxOracle):
+            return super().choose(number, branches)
+        return self.alone(lambda: lax.switch(number, branches))
+
+    def _of(self, numbers, weights):
+        """Return this client with the weighted sum over the rows `numbers` in place of f_i."""
+        return JaxClient(self.id, self.key, self.state, self._oracle.at(numbers, weights))
+
+    def loop(self, count, body, carry):
+        return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
+
+    def cond(self, predicate, then, otherwise, carry):
+        return lax.cond(predicate, then, otherwise, carry)
+
+
+class JaxOracle:
+    """The oracle of f_i for rows in one array: sum_r weights_r losses(x, r) + regulariser(x).
+
+    Args:
+        problem: A `Problem`, or an object with its losses and regulariser.
+        rows: The rows [b, ...].
+        weights: The weight of each row [b], 0 for padding.
+        size: The number of rows that are not padding; they come first.
+        batch: Whether the rows are one minibatch, which is not divided into chunks if its rows mix.
+    """
+
+    def __init__(self, problem, rows, weights, size, batch: bool = False):
+        self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
+        self._whole = weights.size <= problem.rows_at_once or (batch and problem.mixes_rows)
+
+    def __call__(self, order, x, *v):
+        # Client by client, so that the activations of one client are in memory at a time.
+        return sequentially(lambda: self._sum(order, x, *v)) if self._problem.activation_bytes else self._sum(order, x, *v)
+
+    def _sum(self, order, x, *v):
+        problem = self._problem
+
+        def part(rows, weights, rest=lambda y: 0.0):
+            return derivative(order, lambda y: loss_sum(problem, y, rows, weights) + rest(y))(x, *v)
+
+        if self._whole:
+            return part(self._rows, self._weights, problem.regulariser)
+        rest = derivative(order, problem.regulariser)(x, *v)
+        return jax.tree.map(jnp.add, sum_in_chunks(problem, self._rows, self._weights, part), rest)
+
+    def at(self, numbers, weights) -> "JaxOracle":
+        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first."""
+        return JaxOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+
+
+def on_cpu() -> bool:
+    """Return whether JAX computes on a CPU, where batching clients saves no time."""
+    return jax.default_backend() == "cpu"
+
+
+def sequentially(f: Callable):
+    """Return f(), computed client by client under `vmap` on a CPU, so that no client makes as many steps as the slowest one.
+
+    An accelerator computes all clients of the cohort at once.
+    """
+    if not on_cpu():
+        return f()
+    program, shapes = jax.make_jaxpr(f, return_shape=True)()
+    run = sequential_vmap(lambda *inputs: eval_jaxpr(program.jaxpr, inputs))
+    return jax.tree.unflatten(jax.tree.structure(shapes), run(*program.consts))

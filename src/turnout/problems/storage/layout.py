@@ -1,0 +1,268 @@
+"""How the compiled engine stores all clients' rows: padded to equal sizes if that wastes little, else ragged."""
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int, PyTree
+
+from turnout.core.records import record, static
+from turnout.problems.base import Problem, derivative, loss_sum
+from turnout.problems.storage.bfloat16 import MixedPrecision
+from turnout.problems.storage.jax_client import JaxOracle
+from turnout.problems.storage.row_formats import is_sparse, row_count, take
+
+MAX_PADDING = 1.75
+"""Clients are padded to the largest one if this takes at most so many times the number of rows."""
+
+
+@record
+class Padded:
+    """Every client's rows padded to the size s of the largest.
+
+    Args:
+        problem: The problem, whose rows are arrays [n, s, ...].
+        weight: 1 / n_i for each row and 0 for padding [n, s]; None if all sizes are equal, since a constant is faster.
+        row_share: `Problem.row_share` of each row, 0 for padding [n s].
+        mixed: Whether clients compute in bfloat16.
+    """
+
+    problem: Problem
+    weight: Float[Any, "n s"] | None
+    row_share: Float[Any, " all_rows"]
+    mixed: bool = static(default=False)
+
+    def oracle(self, i: Int[Array, ""]):
+        """Return client i's oracle."""
+        return PaddedOracle(self, i)
+
+    def flat(self) -> PyTree:
+        """Return all rows [n s, ...], in the order of `row_share`."""
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.problem.rows)
+
+    @property
+    def bounds(self) -> Int[Array, " bounds"]:
+        """Where each client's rows begin and end among all."""
+        size = row_count(self.flat()) // self.problem.clients
+        return jnp.arange(self.problem.clients + 1) * size
+
+    def row_owners(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
+        """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
+        n, size = jax.tree.leaves(self.problem.rows)[0].shape[:2]
+        share = jnp.full((n, size), 1 / size) if self.weight is None else jnp.asarray(self.weight)
+        return jnp.repeat(jnp.arange(n, dtype="int32"), size), share.ravel()
+
+    def bytes_per_client(self) -> int:
+        """Return the bytes of one client's rows, which are copied for each client computed at once."""
+        return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
+
+
+class PaddedOracle(JaxOracle):
+    """The oracle of one client of a `Padded`."""
+
+    def __init__(self, storage: Padded, i: Int[Array, ""]):
+        self._storage, self._i = storage, i
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], storage.problem.rows)
+        size = row_count(rows)
+        if storage.weight is None:
+            super().__init__(client_problem(storage), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
+        else:
+            weights = jnp.asarray(storage.weight)[i]
+            super().__init__(client_problem(storage), rows, weights, jnp.sum(weights > 0, dtype="int32"))
+
+    def at(self, numbers, weights):
+        # Indexes all clients' rows, so that this client's are not copied first.
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._storage.problem.rows)
+        return JaxOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+
+
+@record
+class Ragged:
+    """Rows one after another without padding.
+
+    The rows of a cohort are visited in tiles of consecutive rows of one client, several tiles at a time. The work is
+    proportional to the cohort's rows and the memory to one step.
+
+    Args:
+        problem: The problem.
+        starts: Where each client's rows begin [n + 1].
+        row_share: `Problem.row_share` of each row [rows].
+        tile: The number of rows of a tile.
+        lanes: The number of tiles computed at once.
+        mixed: Whether clients compute in bfloat16.
+    """
+
+    problem: Problem
+    starts: Int[Any, " bounds"]
+    row_share: Float[Any, " rows"]
+    tile: int = static()
+    lanes: int = static()
+    mixed: bool = static(default=False)
+
+    def oracle(self, i: Int[Array, ""]):
+        """Return client i's oracle."""
+        return RaggedOracle(self, i)
+
+    def flat(self) -> PyTree:
+        """Return all rows, in the order of `row_share`."""
+        return self.problem.rows
+
+    @property
+    def bounds(self) -> Int[Array, " bounds"]:
+        """Where each client's rows begin and end among all."""
+        return jnp.asarray(self.starts)
+
+    def row_owners(self) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
+        """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
+        starts = jnp.asarray(self.starts)
+        rows = jnp.arange(row_count(self.problem.rows), dtype=starts.dtype)
+        client = jnp.searchsorted(starts, rows, side="right").astype("int32") - 1
+        return client, 1 / jnp.diff(starts)[client].astype(jnp.result_type(float))
+
+    def bytes_per_client(self) -> int:
+        """Return 0: rows are not copied for each client."""
+        return 0
+
+
+class RaggedOracle:
+    """The oracle of one client of a `Ragged`."""
+
+    def __init__(self, storage: Ragged, i: Int[Array, ""]):
+        self._storage, self._first = storage, jnp.asarray(storage.starts)[i]
+        self._i = i
+        self.size = (jnp.asarray(storage.starts)[i + 1] - self._first).astype("int32")
+
+    def __call__(self, order, x, *v):
+        rest = derivative(order, self._storage.problem.regulariser)(x, *v)
+        return jax.tree.map(jnp.add, _tiled(order)(self._storage, self._i, x, *v), rest)
+
+    def at(self, numbers, weights) -> JaxOracle:
+        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first."""
+        rows = take(self._storage.problem.rows, self._first + numbers.astype(self._first.dtype))
+        return JaxOracle(client_problem(self._storage), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+
+
+def client_problem(storage: Padded | Ragged) -> Problem | MixedPrecision:
+    """Return the problem whose losses clients compute, in bfloat16 if `mixed`."""
+    return MixedPrecision(storage.problem) if storage.mixed else storage.problem
+
+
+def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
+    """Return the rows of `problem` in the layout for the compiled engine, at most `MAX_PADDING` times their own size."""
+    sizes, n = problem.sizes, problem.clients
+    leaves = jax.tree.leaves(problem.rows, is_leaf=is_sparse)
+    largest, rows = int(sizes.max()), int(sizes.sum())
+    if n * largest > MAX_PADDING * rows or any(map(is_sparse, leaves)):
+        tile = int(np.clip(2 ** np.ceil(np.log2(np.median(sizes))), 8, 256))
+        # Where rows mix the result depends on the tiles.
+        tile = problem.rows_at_once if problem.mixes_rows else min(tile, problem.rows_at_once)
+        starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
+        lanes = max(1, min(1024, problem.rows_at_once) // tile)
+        return Ragged(problem, starts, problem.row_share, tile=tile, lanes=lanes, mixed=mixed)
+    inside = np.arange(largest) < sizes[:, None]
+    index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
+    equal = bool(inside.all())
+    padded = jax.tree.map(lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows)
+    share = np.zeros(inside.shape)
+    share[inside] = problem.row_share
+    weight = None if equal else inside / sizes[:, None]
+    return Padded(replace(problem, rows=padded), weight, share.ravel(), mixed)
+
+
+def total(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
+    """Return the oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x), f without its regulariser."""
+    problem = storage.problem
+    return sum_over_rows(storage, lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
+
+
+def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
+    """Return the oracle `order` ("value", "value_and_grad") of f at x."""
+    return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
+
+
+def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
+    """Return the sum of `part(rows, share)` over chunks of all rows.
+
+    A chunk has at most `problem.rows_at_once` rows, of one client only where rows mix.
+
+    Args:
+        storage: The rows.
+        part: A function of the chunk's rows [b, ...] and its part [b] of `share`.
+        share: Arrays [rows]; `storage.row_share` if None.
+    """
+    rows, problem = storage.flat(), storage.problem
+    share = jnp.asarray(storage.row_share) if share is None else share
+    count = row_count(rows)
+    if count <= problem.rows_at_once and not problem.mixes_rows:
+        if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
+            return part(rows, share)
+    bounds = storage.bounds if problem.mixes_rows else jnp.array([0, count])
+    size = problem.rows_at_once if problem.mixes_rows else -(-count // -(-count // problem.rows_at_once))
+    parts = (bounds[1:] - bounds[:-1] + size - 1) // size
+    ends = jnp.cumsum(parts, dtype=bounds.dtype)
+
+    def step(k, sums):
+        owner = jnp.searchsorted(ends, k, side="right")
+        index = bounds[owner] + (k - (ends - parts)[owner]) * size + jnp.arange(size, dtype=bounds.dtype)
+        inside, index = index < bounds[owner + 1], jnp.minimum(index, count - 1)
+        weights = jax.tree.map(lambda a: jnp.where(inside, a[index], 0), share)
+        return jax.tree.map(jnp.add, sums, part(take(rows, index), weights))
+
+    first = jnp.arange(size)
+    empty = jax.eval_shape(lambda: part(take(rows, first), jax.tree.map(lambda a: a[first], share)))
+    return lax.fori_loop(0, ends[-1], step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
+
+
+@functools.cache
+def _tiled(order: str):
+    """Return the oracle `order` of one client of a `Ragged`; its `vmap` rule packs the tiles of all clients densely."""
+
+    @custom_vmap
+    def one(storage, i, x, *v):
+        return jax.tree.map(lambda a: a[0], _pack(order, storage, *jax.tree.map(lambda a: a[None], (i, x, *v))))
+
+    @one.def_vmap
+    def rule(size, batched, storage, *arguments):
+        spread = jax.tree.map(
+            lambda a, is_batched: a if is_batched else jnp.broadcast_to(a, (size, *a.shape)),
+            arguments,
+            tuple(batched[1:]),
+        )
+        sums = _pack(order, storage, *spread)
+        return sums, jax.tree.map(lambda _: True, sums)
+
+    return one
+
+
+def _pack(order: str, storage: Ragged, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
+    """Return the oracle `order` of m clients at m points: sum_r losses_r / n_i for each client, tile by tile."""
+    problem, starts, tile, lanes = storage.problem, jnp.asarray(storage.starts), storage.tile, storage.lanes
+    computed = client_problem(storage)
+    dtype = jnp.result_type(float)
+    first, last = starts[ids], starts[ids + 1]
+    counts = (last - first + tile - 1) // tile
+    ends = jnp.cumsum(counts, dtype=starts.dtype)
+
+    def tile_sum(rows, weights, x, *v):
+        return derivative(order, lambda y: loss_sum(computed, y, rows, weights))(x, *v)
+
+    def step(k, sums):
+        number = k * lanes + jnp.arange(lanes, dtype=starts.dtype)
+        owner = jnp.minimum(jnp.searchsorted(ends, number, side="right"), ids.size - 1)
+        begin = first[owner] + (number - (ends - counts)[owner]) * tile
+        index = begin[:, None] + jnp.arange(tile, dtype=starts.dtype)[None]
+        inside = (index < last[owner][:, None]) & (number < ends[-1])[:, None]
+        rows = jax.vmap(lambda index: take(problem.rows, index))(jnp.where(inside, index, 0))
+        weights = inside.astype(dtype) / (last - first)[owner][:, None].astype(dtype)
+        parts = jax.vmap(tile_sum)(rows, weights, *jax.tree.map(lambda a: a[owner], (x, *v)))
+        return jax.tree.map(lambda total, part: total.at[owner].add(part), sums, parts)
+
+    points = jax.tree.map(lambda a: a[0], (x, *v))
+    zero = jax.eval_shape(lambda: tile_sum(take(problem.rows, jnp.zeros(tile, starts.dtype)), jnp.zeros(tile, dtype), *points))
+    sums = jax.tree.map(lambda a: jnp.zeros((ids.size, *a.shape), a.dtype), zero)
+    return lax.fori_loop(0, (ends[-1] + lanes - 1) // lanes, step, sums)
