@@ -200,7 +200,7 @@ SAMPLERS = {
     "nonuniform": samplers.NonUniform([0.1, 0.1, 0.2, 0.2, 0.2, 0.2]),
     "importance": samplers.Importance(),
     "independent": samplers.Independent(size=3.0),
-    "replacement": samplers.WithReplacement(3),
+    "replacement": samplers.WithReplacement(size=3),
     "des-raj": samplers.DesRaj(3, t.BySize()),
     "systematic": samplers.Systematic(3, t.BySize()),
     "pivotal": samplers.Pivotal(3, t.BySize()),

@@ -42,7 +42,7 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     rows = {row["path"]: row for row in ledger.rows()}
     calls = [path for path in traced.calls.reached if rows[path]["method"] != "draw"]
     sampled = {}
-    if privacy.model == "central" and session.faults is None:
+    if privacy.model == "central" and session.options.faults is None:
         sampled = {path: amplifying_design(traced, path, population) for path in calls}
     replaced = privacy.model == "local" or Nice in sampled.values()
     # Two clipped replies differ by at most twice the clipping norm.

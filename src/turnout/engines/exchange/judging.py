@@ -23,12 +23,11 @@ def feedback_of(
 
     Unless given, the feedback is the loss where clients replied with it, else the norm of the reply.
     """
-    least = 0
     if feedback is None and replies.losses is not None:
-        feedback, least = replies.losses, -jnp.inf
-    elif feedback is None:
-        feedback = replies.each(partial(length_of, like=params))
-    return feedback, jnp.isfinite(feedback) & (feedback >= least)
+        values, least = replies.losses, -jnp.inf
+    else:
+        values, least = replies.each(partial(length_of, like=params)) if feedback is None else feedback, 0
+    return values, jnp.isfinite(values) & (values >= least)
 
 
 @jax.jit
