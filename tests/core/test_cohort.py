@@ -62,9 +62,10 @@ class Fixed(t.Sampler):
 @pytest.mark.parametrize(
     "sampler, words",
     [
-        (Fixed([0, 7]), "does not exist|client 7"),
-        (Fixed([3, 3]), "drawn twice|client 3 twice"),
-        (Fixed([0, 1], 1.5), r"outside \(0, 1\]|in \(0, 1\]"),
+        (Fixed([0, 7]), "have a client that does not exist"),
+        (Fixed([3, 3]), "is drawn twice"),
+        (Fixed([0, 1], 1.5), r"a probability outside \(0, 1\]"),
+        (Fixed([0, 1], 0.0), r"a probability outside \(0, 1\]"),
     ],
 )
 def test_a_run_ends_with_the_error_of_a_wrong_draw(engine, sampler, words):

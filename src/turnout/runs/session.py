@@ -17,6 +17,7 @@ from turnout.accounting.ledger import Ledger
 from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
+from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
 from turnout.core.seeds import Seeds
 from turnout.engines.compiled import PLACES, Compiled, survey
@@ -225,10 +226,7 @@ class Session:
         totals = ledger.totals()
         invalid = sum(row["unusable"] for row in ledger.rows() if row["method"] == "draw")
         if invalid:
-            raise UserError(
-                f"{invalid} places of cohorts by round {self.round} had a client that does not exist or was drawn twice, or a "
-                "probability outside (0, 1]: correct the sampler's draw"
-            )
+            raise UserError(f"{invalid} places of cohorts by round {self.round} {INVALID}")
         if totals["unusable"]:
             raise UserError(
                 f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "
