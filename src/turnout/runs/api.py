@@ -17,6 +17,7 @@ from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
+from turnout.runs.arguments import check_grid
 from turnout.runs.session import MEMORY, Cell, Session
 from turnout.runs.trace import Trace
 
@@ -131,4 +132,5 @@ def sweep(
 
 def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
     """Return the cells of `grid` times `seeds`, the seeds running fastest."""
+    check_grid(grid)
     return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]

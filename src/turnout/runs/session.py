@@ -35,6 +35,7 @@ from turnout.problems.base import Precision, Problem
 from turnout.problems.optimum import Optimum, solve
 from turnout.problems.storage.jax_client import on_cpu
 from turnout.problems.storage.layout import store
+from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.trace import Trace
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -79,12 +80,14 @@ class Session:
         label: str = "run",
         cells: list[Cell] | None = None,
     ):
+        check_parts(algorithm, problem, test=test, held_out=held_out)
         if rounds < 0 or every < 1:
             raise UserError(f"rounds must not be negative and every at least 1, but they are {rounds} and {every}")
         if problem.remote and (engine == "compiled" or cells is not None):
             raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
         self.rounds, self.every, self.faults = rounds, every, faults
         self.precision: Precision = precision or problem.precision
+        check_seeds(seeds, self.precision)
         refuse_mixed(problem, self.precision)
         self.label, self.cells = label, cells
         self.metrics = wanted_metrics(problem, target, metrics, test, held_out)
