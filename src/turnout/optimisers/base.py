@@ -58,6 +58,8 @@ class Optimiser:
         clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
     """
 
+    example = "t.optimisers.Sgd(0.1)"
+
     lr: Positive
     clip: Positive | None = field(default=None, kw_only=True)
 

@@ -32,6 +32,8 @@ class Schedule(ABC):
         5
     """
 
+    example = "t.schedules.Exponential(0.9)"
+
     @abstractmethod
     def factor(self, t: Float[Array, ""]) -> Float[Array, ""]:
         """Return the factor in round t."""

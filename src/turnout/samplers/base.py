@@ -61,6 +61,8 @@ from turnout.problems.base import Population, Problem
 class Sampler:
     """Base class of samplers; the module `turnout.samplers.base` describes the protocol and has a complete example."""
 
+    example = "t.Nice(10)"
+
     replacement: ClassVar[str] = "without"
     """Shown with results: whether clients are drawn "with" or "without" replacement."""
 

@@ -46,7 +46,8 @@ class DesRaj(DrawByDraw):
         active = q[ids] > 0
         after = jnp.arange(self.size - 1, -1, -1, dtype=q.dtype)
         counts = jnp.where(active & ~self._draws_all(q), (after + _remaining(q, ids) / positive(q[ids])) / self.size, 1)
-        return Cohort.of(ids, 1 / counts, population, selection="arbitrary", active=active)
+        p = 1 / counts
+        return Cohort.of(ids, p, population, selection="arbitrary", active=active, expansion=1 / p)
 
     def estimate(self, state: Any, cohort: Cohort, vectors: Float[Array, "m d"], population: Population) -> Float[Array, ""]:
         """Return sum_k |t_k - mean|^2 / (K (K - 1)), an unbiased estimate of the variance from one cohort.
