@@ -23,8 +23,8 @@ class Moments(NamedTuple):
 class Adaptive(Optimiser):
     """Base class: m <- beta1 m + (1 - beta1) g, v <- `second_moment`(v, g^2), x <- x - lr m / (sqrt(v) + tau).
 
-    m = 0 and v = tau^2 at first; there is no bias correction. At a server g is minus the mean change of the clients (Reddi et al.,
-    2021, Algorithm 2).
+    m = 0 and v = tau^2 at first; there is no bias correction. At a server g is minus the mean change of the clients (Reddi et
+    al., 2021, Algorithm 2).
     """
 
     beta1: Proper = 0.9

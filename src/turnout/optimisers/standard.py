@@ -92,9 +92,10 @@ class Sgd(OptaxOptimiser):
 
 @record
 class Adam(OptaxOptimiser):
-    """Adam: m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2 (Kingma and Ba, 2015, Algorithm 1), and
+    """Adam: m and v are running means of g and g^2, corrected for their start (Kingma and Ba, 2015, Algorithm 1).
 
-    x <- x - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) in step t = 1, 2, ...
+    m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2 and, in step t = 1, 2, ...,
+    x <- x - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 
     Args:
         lr: Step size, > 0.
