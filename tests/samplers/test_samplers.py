@@ -82,9 +82,9 @@ def test_positions_with_domains_of_their_own_are_permuted_apart():
     seeds = sizes + 100
     image = np.asarray(permute_many(seeds, positions, sizes))
     for n in (1, 2, 5, 9, 16):
-        mine = sizes == n
-        np.testing.assert_array_equal(np.sort(image[mine]), np.arange(n))
-        np.testing.assert_array_equal(image[mine], permute(jax.random.key(n + 100), jnp.arange(n), n))
+        own = sizes == n
+        np.testing.assert_array_equal(np.sort(image[own]), np.arange(n))
+        np.testing.assert_array_equal(image[own], permute(jax.random.key(n + 100), jnp.arange(n), n))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 101, 1000])
