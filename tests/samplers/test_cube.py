@@ -11,7 +11,7 @@ import turnout as t
 from tests.samplers.test_designs import MANY, STRATA, UNEQUAL, K, N
 from tests.samplers.test_samplers import draws
 
-MOVE = jax.jit(still)
+MOVE = jax.jit(balance_preserving_direction)
 
 
 def counts_of_strata(sampler, population, count=200):
