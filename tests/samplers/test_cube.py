@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.samplers.test_designs import MANY, STRATA, UNEQUAL, K, N
 from tests.samplers.test_samplers import draws
+from turnout.samplers.cube import balance_preserving_direction
 
 MOVE = jax.jit(balance_preserving_direction)
 
