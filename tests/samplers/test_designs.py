@@ -99,7 +99,7 @@ def fixed(name: str, size: int, p=None):
     """The design `name` with exact inclusion probabilities."""
     if name == "cube":
         return t.Cube(p, size=size, balance=VARIABLE[:, None])
-    return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](size, p)
+    return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](p, size=size)
 
 
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])

@@ -5,6 +5,7 @@ from collections import Counter
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given
@@ -312,6 +313,16 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
     assert t.Replies(replies.values, cohort, jnp.zeros(3, bool)).mean() == 0
 
 
+def test_a_probability_that_is_no_number_is_refused():
+    """Past the type checker of the tests, which would refuse it first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with pytest.raises(t.UserError, match="Independent.probability must be a Probability"):
+            t.Independent(probability="half")
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.mark.parametrize(
     ("sampler", "words"),
     [
@@ -323,7 +334,6 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
         (lambda: t.Independent(probability=[0.5] * 11 + [0.0]), "greater than 0, but entry 11 is 0"),
         (lambda: t.Independent(probability=[0.5] * 3), "needs 1 or 12 probabilities"),
         (lambda: t.Independent(), "either probability or size"),
-        (lambda: t.Independent(probability="half"), "needs numbers as probability"),
         (lambda: t.Stratified(), "needs strata"),
         (lambda: t.Stratified(strata=[0] * 11 + [2]), "stratum 1 has no clients"),
         (lambda: t.Stratified(strata=[1] * 12), "stratum 0 has no clients"),
