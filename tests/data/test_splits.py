@@ -14,7 +14,7 @@ from turnout.data.splits import Split, by_label
 
 def dataset(rows=60, classes=3, ids=None) -> Dataset:
     generator = np.random.default_rng(rows)
-    labels = generator.integers(by_label, size=rows)
+    labels = generator.integers(classes, size=rows)
     return Dataset("made", generator.normal(size=(rows, 2)) + 10 * labels[:, None], labels, ids)
 
 
