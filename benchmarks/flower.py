@@ -9,8 +9,8 @@ from flwr.serverapp.strategy import FedAvg
 
 from benchmarks.flower_node import SEEDS, federation, prepared
 from benchmarks.timing import Line, alternate, ratio, seconds
-from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.server_connection import joined
+from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.server_connection import flower_run
 from turnout.runs.session import Session
 
 EXCHANGES, ROUNDS = 20, 2
@@ -27,14 +27,14 @@ def lines_of(clients: int) -> list[Line]:
     """Measure one federation on the problem W1, cut down to so many clients."""
     problem, algorithm, job, terms = prepared("W1", clients)
     settings = {"clients": clients, "rows": 100, "width": 122, "precision": "single"}
-    with federation("W1", clients) as made, joined(made.server) as grid:
-        post = Post(grid, 60.0)
-        met = meet(post, terms, clients, patience=300.0)
+    with federation("W1", clients) as made, flower_run(made.server) as grid:
+        mailbox = Mailbox(grid, 60.0)
+        nodes = handshake(mailbox, terms, clients, timeout=300.0)
 
         def ours() -> float:
             session = Session(
                 algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
-                engine=partial(Flower, post, met, False),
+                engine=partial(Flower, mailbox, nodes, False),
             )  # fmt: skip
             chunks = session.play()
             next(chunks)  # The row before the first round.

@@ -11,8 +11,8 @@ from flwr.superlink.grid import http_grid
 from benchmarks.flower_node import SEEDS, Made, federation, prepared
 from benchmarks.memory import peak_bytes
 from benchmarks.timing import Line
-from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.server_connection import Server, joined
+from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.server_connection import Server, flower_run
 from turnout.runs.session import Session
 
 WIDTH = 100_000_000
@@ -56,7 +56,7 @@ def child(what: str, made: Made) -> str:
 def bare_exchange(server: Server, width: int) -> None:
     """Send an array to a node that sends it back, by Flower alone."""
     whole = http_grid.push_objects
-    with joined(server) as grid:
+    with flower_run(server) as grid:
         http_grid.__dict__["push_objects"] = whole
         while not (nodes := list(grid.get_node_ids())):
             pass
@@ -70,16 +70,16 @@ def play(server: Server, kind: str, clients: int) -> None:
     """Play a round of federated averaging."""
     # Without the job, which has a model of its own.
     problem, algorithm, terms = (part for k, part in enumerate(prepared(kind, clients)) if k != 2)
-    with joined(server) as grid:
-        post = Post(grid, DEADLINE)
-        met = meet(post, terms, clients, patience=600.0)
+    with flower_run(server) as grid:
+        mailbox = Mailbox(grid, DEADLINE)
+        nodes = handshake(mailbox, terms, clients, timeout=600.0)
 
         def engine(*arguments):
-            return Flower(post, met, False, *arguments)
+            return Flower(mailbox, nodes, False, *arguments)
 
         options = {"seeds": SEEDS, "rounds": 1, "metrics": ("value",), "precision": "single"}
         session = Session(algorithm, problem, engine=engine, **options).run()
-        assert session.trace.ledger.totals()["arrivals"] == clients and not any(post.counts.values())
+        assert session.trace.ledger.totals()["arrivals"] == clients and not any(mailbox.counts.values())
 
 
 if __name__ == "__main__":

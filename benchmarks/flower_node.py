@@ -14,7 +14,7 @@ import turnout as t
 from benchmarks.data import equal_clients, unequal_clients
 from turnout.core.seeds import Seeds
 from turnout.engines.flower import keys
-from turnout.engines.flower.client_app import Terms, client_app
+from turnout.engines.flower.client_app import Handshake, client_app
 from turnout.engines.flower.node_connection import serve
 from turnout.engines.messaging import Node
 from turnout.federation.local import Federation
@@ -37,7 +37,7 @@ def prepared(kind: str, clients: int):
     """Return the problem, the algorithm, the job that both belong to, and the terms of the run."""
     problem, algorithm = made(kind, clients)
     job = prepare(problem, SEEDS, None, None)
-    return problem, bind(algorithm, problem, 1), job, Terms.of(f"{kind} {clients}", "single", job.start, exact=False)
+    return problem, bind(algorithm, problem, 1), job, Handshake.of(f"{kind} {clients}", "single", job.start, exact=False)
 
 
 class Made(Federation):

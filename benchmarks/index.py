@@ -1,4 +1,4 @@
-"""What a round of K-Vib costs with the index; `python -m benchmarks.index --largest` shows 10^8 clients."""
+"""What a round of K-Vib costs with the large-scale sampler; `python -m benchmarks.index --largest` shows 10^8 clients."""
 
 import argparse
 import math
@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.timing import SEED, Line, alternate, ratio, seconds
-from turnout.samplers.large_scale import Index, KVib
+from turnout.samplers.large_scale import KVib, LargeScaleSampler
 
 COHORT, THETA = 100, 0.1
 SIZES = (10**4, 10**5, 10**6, 10**7)
@@ -20,7 +20,7 @@ SETTINGS = {"cohort": COHORT, "rounds": ROUNDS, "rounds, dense": DENSE_ROUNDS, "
 
 def measure() -> list[Line]:
     """Return the spread of the costs over population sizes, the gain over a dense sampler, the memory and the agreement."""
-    plays = {n: Play(Index(KVib(mixing=THETA), COHORT, n)) for n in SIZES}
+    plays = {n: Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, n)) for n in SIZES}
     dense = Play(Dense(COMPARED))
     timed = {str(n): timer(play, ROUNDS) for n, play in plays.items()}
     taken = alternate({**timed, "dense": timer(dense, DENSE_ROUNDS)})
@@ -90,14 +90,14 @@ def timer(play: Play, rounds: int):
     return lambda: seconds(lambda: [play.round() for _ in range(rounds)])
 
 
-def held(index: Index) -> int:
-    """Return the bytes of an index."""
-    return sum(array.nbytes for array in index._buckets if isinstance(array, np.ndarray))
+def held(sampler: LargeScaleSampler) -> int:
+    """Return the bytes of a large-scale sampler."""
+    return sum(array.nbytes for array in sampler._buckets if isinstance(array, np.ndarray))
 
 
 def difference() -> float:
     """Return the largest relative difference between the index and the dense sampler, fed the same."""
-    dense, play = Dense(COMPARED), Play(Index(KVib(mixing=THETA), COHORT, COMPARED))
+    dense, play = Dense(COMPARED), Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, COMPARED))
     for _ in range(200):
         ids, _ = play.sampler.draw(play.generator)
         for sampler in (dense, play.sampler):
@@ -107,9 +107,9 @@ def difference() -> float:
 
 def largest() -> None:
     """Print what the index of 10^8 clients takes."""
-    Play(Index(KVib(mixing=THETA), COHORT, 1000)).round()
+    Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, 1000)).round()
     before, began = peak(), time.perf_counter()
-    play = Play(Index(KVib(mixing=THETA), COHORT, LARGEST))
+    play = Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, LARGEST))
     built = time.perf_counter() - began
     each = median(seconds(play.round) for _ in range(5 * ROUNDS)) * 1e6
     print(f"{LARGEST:.0e} clients: built in {built:.1f} s, {each:.0f} microseconds a round (median of {5 * ROUNDS}),")

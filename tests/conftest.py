@@ -21,6 +21,9 @@ jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / "
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
+# Commands that run in this process print wide tables.
+os.environ["COLUMNS"] = "200"
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -13,9 +13,9 @@ from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import FIRST, Wired
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.experiment.run import build, session_of
-from turnout.federation.handshake import terms_of
+from turnout.federation.handshake import handshake_of
 from turnout.io.serialization import decode
 from turnout.runs.session import Session
 
@@ -87,8 +87,8 @@ def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[st
         for name in {*expected.columns} - {"counts"}:
             found[name] = apart(session.trace.columns[name], expected.columns[name])
         found["parameters"] = apart(session.trace.x, expected.x)
-    kept = terms_of(experiment, built).mark
-    clients, shares = last_states(session, lambda i: states(i) / f"{kept}-{i}"), np.asarray(built.problem.population.weights)
+    digest = handshake_of(experiment, built).digest
+    clients, shares = last_states(session, lambda i: states(i) / f"{digest}-{i}"), np.asarray(built.problem.population.weights)
     return found | INVARIANTS[type(session.engine.algorithm)](session, clients, shares)
 
 

@@ -94,7 +94,7 @@ class Run:
         steps = traffic(self.federation.folder / "superlink.db")
         if steps != self._seen:
             self._steps, self._seen = self._steps - 1, steps
-        for name, code in self.federation.mind().items():
+        for name, code in self.federation.restart_ended().items():
             self._born[name] = time.monotonic()
             if code != -signal.SIGKILL:
                 self.played.fell[f"{kind_of(name)} {code}"] += 1
@@ -133,7 +133,7 @@ def drill(folder: Path, cases: list[Case], kills: list[str], generator: np.rando
     """Play `cases` in turn, at most `share` kills a run, until all of `kills` are done; yield what became of each run."""
     federation = Federation(folder / "federation", folder / "none.toml", cases[0].clients, None)
     try:
-        federation.admit()
+        federation.start_registered_superlink()
         done = 0
         for number in range(10 * len(kills)):
             if done >= len(kills):

@@ -6,10 +6,10 @@ python -m benchmarks.drill.server SUPERLINK AUTHORITY SECRET-FILE FILE.toml OUT 
 import sys
 from pathlib import Path
 
-from turnout.engines.flower.server_connection import Server, joined
+from turnout.engines.flower.server_connection import Server, flower_run
 from turnout.experiment.config import read
-from turnout.experiment.run import SUMMARY
-from turnout.federation.server import met, play
+from turnout.experiment.results import SUMMARY
+from turnout.federation.server import connect_clients, start_or_resume
 from turnout.io.atomic import write
 from turnout.io.serialization import encode
 from turnout.runs.session import Session
@@ -29,9 +29,9 @@ def main() -> None:
 
     if not (out / SUMMARY).exists():
         server = Server(address, authority, secret.read_text())
-        with joined(server) as grid:
-            post, members = met(grid, read(file), None, float(deadline))
-            play(post, members, file, out, None, watch, "drill")
+        with flower_run(server) as grid:
+            mailbox, nodes = connect_clients(grid, read(file), None, float(deadline))
+            start_or_resume(mailbox, nodes, file, out, None, watch, "drill")
 
 
 if __name__ == "__main__":

@@ -2,41 +2,50 @@
 
 from pathlib import Path
 
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+import turnout.engines.flower.client_app
+import turnout.engines.flower.server_app
 from turnout.core.errors import UserError
-from turnout.engines.flower import client_app as desk
-from turnout.engines.flower import server_app as serverapp
 from turnout.experiment.config import read
-from turnout.federation.handshake import elsewhere, terms_of
+from turnout.federation.handshake import build_for_federation, handshake_of
 from turnout.federation.node import node_of
-from turnout.federation.server import met, play
+from turnout.federation.server import connect_clients, start_or_resume
 
 
-def client_app(file: Path):
+def client_app(file: Path) -> ClientApp:
     """Return the ClientApp of the configuration `file`.
 
     The node's configuration gives `partition-id`, the client's number, and may give `states`, the folder of its private states.
+
+    Args:
+        file: The configuration (TOML), the same as the server's.
     """
     experiment = read(file)
-    built = elsewhere(experiment, None)
+    built = build_for_federation(experiment, None)
 
-    def seat(config: dict):
+    def make_node(config: dict):
         if "partition-id" not in config:
             raise UserError("a node needs the number of its client: give it --node-config 'partition-id=0', 1 and so on")
         number = int(config["partition-id"])
         return node_of(experiment, built, number, Path(config.get("states", f"states-{number}")))
 
-    return desk.client_app(terms_of(experiment, built), seat)
+    return turnout.engines.flower.client_app.client_app(handshake_of(experiment, built), make_node)
 
 
-def server_app(file: Path):
+def server_app(file: Path) -> ServerApp:
     """Return the ServerApp of the configuration `file`.
 
-    The run's configuration gives `out`, the folder of the results, and `deadline` and `patience`, the seconds that an exchange
-    and the meeting of all clients may take.
+    The run's configuration gives `out`, the folder of the results; `deadline`, the seconds for an exchange; and `patience`, the
+    seconds to wait for all clients at the beginning.
+
+    Args:
+        file: The configuration (TOML), the same as the nodes'.
     """
 
-    def main(grid, config: dict) -> None:
-        post, members = met(grid, read(file), None, config["deadline"], config["patience"])
-        play(post, members, file, Path(config["out"]), None, lambda session: None, f"flwr run {file.parent}")
+    def run(grid, config: dict) -> None:
+        mailbox, nodes = connect_clients(grid, read(file), None, config["deadline"], config["patience"])
+        start_or_resume(mailbox, nodes, file, Path(config["out"]), None, lambda session: None, f"flwr run {file.parent}")
 
-    return serverapp.server_app(main)
+    return turnout.engines.flower.server_app.server_app(run)

@@ -97,8 +97,8 @@ LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
 @pytest.mark.parametrize(
     "sampler",
     [
-        t.Pivotal(SIZE, LIKELY),
-        t.WithReplacement(4, [p / 3 for p in LIKELY]),
+        t.Pivotal(LIKELY, size=SIZE),
+        t.WithReplacement([p / 3 for p in LIKELY], size=4),
         t.Subsets(SETS, [0.5, 0.2, 0.3]),
         t.Available(t.Independent(size=4.0, probability=t.LastNorm()), probability=0.7),
     ],

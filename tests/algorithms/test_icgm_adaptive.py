@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.helpers.federations import SHARES, play
 from turnout.accounting.prices import Selection
-from turnout.algorithms.icgm_adaptive import KEPT, NUMBERS, renewed, scale_of, sketch
+from turnout.algorithms.icgm_adaptive import DECAY, SKETCH_SIZE, prox_scale, sketch, updated_lam
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Cell, Session, scope
 from turnout.theory.dissimilarity import Dissimilarity, exact
@@ -37,7 +37,7 @@ def gradients(problem, x) -> np.ndarray:
 def signs(number) -> np.ndarray:
     """Those of the sketches of a round."""
     seed = jax.random.bits(jax.random.fold_in(Seeds.of(SEED).exchange(number, 0), 4), (), "uint32")
-    return np.asarray(jax.random.rademacher(jax.random.key(seed), (NUMBERS, 3), float))
+    return np.asarray(jax.random.rademacher(jax.random.key(seed), (SKETCH_SIZE, 3), float))
 
 
 def test_a_run_is_its_textbook():
@@ -63,8 +63,8 @@ def test_a_run_is_its_textbook():
         b = b + SHARES[cohort] @ (old - kept)[cohort]
         kept[cohort] = old[cohort]
         apart = signs(number) @ (moved - (new - old)[0])
-        seen = scale_of(4, SIZE) ** 2 * np.mean(apart**2) / np.sum((y - x) ** 2)
-        lam, x = np.sqrt(KEPT * lam**2 + (1 - KEPT) * seen), y
+        seen = prox_scale(4, SIZE) ** 2 * np.mean(apart**2) / np.sum((y - x) ** 2)
+        lam, x = np.sqrt(DECAY * lam**2 + (1 - DECAY) * seen), y
     assert len(set(steps)) > 2
     np.testing.assert_allclose(session.trace.x, x, atol=1e-10)
     np.testing.assert_allclose(session.progress.server.lam, lam)
@@ -76,7 +76,7 @@ def test_it_is_charged_for_the_numbers_it_sends():
     sites = play(ALGORITHM, alike(), 8).trace.ledger.sites
     site = next(site for site in sites if site.method == "solve")
     assert (site.vectors_down, site.vectors_up) == (1, 1)
-    assert (site.bytes_down, site.bytes_up) == (3 * 8 + 8 + 4, 3 * 8 + NUMBERS * 8)
+    assert (site.bytes_down, site.bytes_up) == (3 * 8 + 8 + 4, 3 * 8 + SKETCH_SIZE * 8)
 
 
 def test_it_needs_no_constant_and_no_unit():
@@ -128,7 +128,7 @@ def test_the_mean_square_over_cohorts_is_at_most_that_of_the_constants(eigenvalu
 def test_the_scale_makes_the_papers_lambda_of_clients_like_each_other(clients, size):
     case = Case(Dissimilarity(2.0, 2.0, 2.0, 9.0, 9.0, 9.0), clients, size, gap=1.0, epsilon=1.0, price=Selection())
     seen = np.sqrt(2.0**2 + case.deviation**2)
-    np.testing.assert_allclose(scale_of(clients, size) * seen, practical(case).lam)
+    np.testing.assert_allclose(prox_scale(clients, size) * seen, practical(case).lam)
 
 
 def test_a_sketch_knows_lengths_on_average():
@@ -143,10 +143,10 @@ def test_a_sketch_knows_lengths_on_average():
 
 
 def test_the_same_difference_again_and_again_makes_lambda_and_without_a_step_nothing_does():
-    lam, apart = jnp.asarray(100.0), jnp.full(NUMBERS, 3.0)
-    assert renewed(lam, 2.0, apart, jnp.asarray(0.0)) == lam
+    lam, apart = jnp.asarray(100.0), jnp.full(SKETCH_SIZE, 3.0)
+    assert updated_lam(lam, 2.0, apart, jnp.asarray(0.0)) == lam
     for step in np.arange(1.0, 100.0):
-        lam = renewed(lam, 2.0, apart * step, jnp.asarray(step))
+        lam = updated_lam(lam, 2.0, apart * step, jnp.asarray(step))
     np.testing.assert_allclose(lam, 2 * 3.0)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import turnout as t
 from tests.algorithms.test_local_sgd import order_of
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient
 from turnout import client_solvers
 from turnout import optimisers as o
 from turnout.core.seeds import Seeds
@@ -128,6 +128,13 @@ KINDS = {
     "FedSpeed": ({"optimiser": SGD, "gamma": 0.4, "radius": 0.2, "alpha": 0.7}, fedspeed, (1, 1, 2 * STEPS)),
     "FedLamb": ({"lr": LR, "weight_decay": 0.1}, fedlamb, (2, 2, STEPS)),
 }
+
+
+def solver(kind, **options) -> t.CohortSolver:
+    """Return the cohort solver that the algorithm of this kind makes."""
+    return t.solvers.AsCohortSolver(getattr(t, kind)(t.Full(), **options))
+
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
 TIGHT = {"rtol": 1e-6, "atol": 1e-7}
 
@@ -162,7 +169,6 @@ def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, rate, en
 def test_a_cohort_solver_is_its_numpy_program(kind):
     """With weights lambda_i / p_i that do not sum to one, and everything begun anew with each cohort."""
     options, program, _ = KINDS[kind]
-    solver = getattr(t.solvers, kind)(steps=STEPS, **options)
     sampler, gamma = t.Independent(probability=0.5), 2.0
     x = np.zeros(5)
     for ids, _, weights in drawn(sampler):
@@ -170,7 +176,7 @@ def test_a_cohort_solver_is_its_numpy_program(kind):
         for _ in range(2 if ids else 0):
             y, memory = program(Cohort(ids, weights, x, 1 / (gamma * np.sum(weights))), y, memory, clients)
         x = y
-    trace = t.run(t.Sppm(sampler, solver, gamma, inner=2), problem(), rounds=ROUNDS, seed=SEED)
+    trace = t.run(t.Sppm(sampler, solver(kind, steps=STEPS, **options), gamma, inner=2), problem(), rounds=ROUNDS, seed=SEED)
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
@@ -187,8 +193,8 @@ def test_a_client_first_heard_late_begins_anew_with_its_cohort_too(kind):
                 cohort = Cohort(np.array(ids)[heard].tolist(), weights[heard], x, 1 / (gamma * np.sum(weights)))
                 y, memory = program(cohort, y, memory, clients)
         x = y
-    solver = getattr(t.solvers, kind)(steps=STEPS, **options)
-    trace = t.run(t.Sppm(sampler, solver, gamma, inner=3), problem(), rounds=ROUNDS, seed=SEED, faults=faults)
+    algorithm = t.Sppm(sampler, solver(kind, steps=STEPS, **options), gamma, inner=3)
+    trace = t.run(algorithm, problem(), rounds=ROUNDS, seed=SEED, faults=faults)
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
@@ -200,7 +206,9 @@ def test_descent_is_its_numpy_program():
             slope = sum((w * client_gradient(problem(), i, y) for i, w in zip(ids, weights, strict=True)), np.zeros(5))
             y, state = Adam().step(y, slope + (y - x) / gamma, state)
         x = y
-    trace = t.run(t.Sppm(sampler, t.solvers.Descent(optimiser=o.Adam(LR)), gamma, inner=3), problem(), rounds=ROUNDS, seed=SEED)
+    trace = t.run(
+        t.Sppm(sampler, t.solvers.FirstOrder(optimiser=o.Adam(LR)), gamma, inner=3), problem(), rounds=ROUNDS, seed=SEED
+    )
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
@@ -219,7 +227,7 @@ def proximal_point(q, gamma):
 @pytest.mark.parametrize("optimiser", [o.Oasis(0.01), o.Apollo(0.3), o.Sgd(0.3, momentum=0.5)], ids=lambda o: type(o).__name__)
 def test_descent_reaches_the_proximal_point(optimiser):
     q = diagonal_quadratic()
-    trace = t.run(t.Sppm(t.Full(), t.solvers.Descent(optimiser=optimiser), 2.0, inner=300), q, rounds=1)
+    trace = t.run(t.Sppm(t.Full(), t.solvers.FirstOrder(optimiser=optimiser), 2.0, inner=300), q, rounds=1)
     np.testing.assert_allclose(trace.x, proximal_point(q, 2.0), atol=1e-8)
     two = isinstance(optimiser, o.Oasis)
     assert trace.ledger.totals()["vectors_up"] == 6 * 300 * (1 + two)
@@ -228,7 +236,7 @@ def test_descent_reaches_the_proximal_point(optimiser):
 
 def test_descent_knows_when_it_is_there():
     q, gamma = diagonal_quadratic(), 2.0
-    trace = t.run(t.Sppm(t.Full(), t.solvers.Descent(optimiser=SGD), gamma, inner="auto", accuracy=1e-6), q, rounds=1)
+    trace = t.run(t.Sppm(t.Full(), t.solvers.FirstOrder(optimiser=SGD), gamma, inner="auto", accuracy=1e-6), q, rounds=1)
     assert np.sum((trace.x - proximal_point(q, gamma)) ** 2) <= 1e-6
     assert 1 < trace.ledger.totals()["exchanges"] < 1000
 
@@ -298,17 +306,18 @@ def test_the_local_solver_takes_steps_of_any_optimiser_on_batches():
             found.append(w)
         weights = p.population.weights / p.population.weights.sum()
         x = weights @ np.array(found)
-    solver = client_solvers.Stochastic(o.FedYogi(SERVER_LR), batch=7, epochs=2)
-    trace = t.run(t.FedProxSppm(t.Full(), gamma, 1, solver), p, rounds=2, seeds=seeds)
+    yogi = client_solvers.Stochastic(o.FedYogi(SERVER_LR), batch=7, epochs=2)
+    oasis = replace(yogi, optimiser=o.Oasis(0.01, adaptive=False))
+    trace = t.run(t.FedProxSppm(t.Full(), gamma, 1, solver=yogi), p, rounds=2, seeds=seeds)
     np.testing.assert_allclose(trace.x, x, atol=1e-10)
-    twice = t.run(t.FedProxSppm(t.Full(), gamma, 1, replace(solver, optimiser=o.Oasis(0.01, adaptive=False))), p, rounds=2)
+    twice = t.run(t.FedProxSppm(t.Full(), gamma, 1, solver=oasis), p, rounds=2)
     assert twice.ledger.totals()["queries_total"] == 2 * trace.ledger.totals()["queries_total"]
 
 
 def test_networks_learn_from_random_batches_and_products_with_their_hessians():
     optimiser = o.Oasis(0.02, alpha=0.1, adaptive=False)
-    solver = t.solvers.FedOpt(optimiser=optimiser, server_optimiser=o.Sgd(1.0), batch=8, steps=3)
-    trace = t.run(t.Sppm(t.Nice(3), solver, gamma=5.0, inner=3), network(), rounds=8)
+    fedopt = solver("FedOpt", optimiser=optimiser, server_optimiser=o.Sgd(1.0), batch=8, steps=3)
+    trace = t.run(t.Sppm(t.Nice(3), fedopt, gamma=5.0, inner=3), network(), rounds=8)
     assert trace.columns["value"][-1] < 0.7 * trace.columns["value"][0]
     assert trace.ledger.totals()["queries_total"] == 8 * 3 * 3 * 3 * 2
 
@@ -338,9 +347,8 @@ def test_a_configuration_nests_optimisers(tmp_path):
         + 'server_optimiser = { kind = "fedadam", lr = 0.1, clip = 2.0 } }\n'
     )
     experiment = read(file)
-    assert experiment.algorithm.solver == t.solvers.FedOpt(
-        steps=3, optimiser=o.Adagrad(0.1), server_optimiser=o.FedAdam(0.1, clip=2.0)
-    )
+    optimisers = {"optimiser": o.Adagrad(0.1), "server_optimiser": o.FedAdam(0.1, clip=2.0)}
+    assert experiment.algorithm.solver == solver("FedOpt", steps=3, **optimisers)
     (tmp_path / "again.toml").write_text(experiment.to_toml())
     assert read(tmp_path / "again.toml").algorithm == experiment.algorithm
 
@@ -369,7 +377,10 @@ def test_a_mistake_about_an_optimiser_is_one_sentence(tmp_path, text, words):
         (lambda: t.FedOpt(t.Nice(2), optimiser=SGD, server_optimiser=o.Oasis(0.1)), "a server has no Hessian"),
         (lambda: t.FedLamb(t.Nice(2), lr=0.1, steps=2, epochs=1), "takes either steps"),
         (lambda: t.FedLamb(t.Nice(2), lr=0.1, steps=[1, 2]), "a list of 12, one for each client"),
-        (lambda: t.Sppm(t.Nice(2), t.solvers.Mime(optimiser=SGD), 1.0, inner="auto", accuracy=0.1), "does not go with Mime"),
+        (
+            lambda: t.Sppm(t.Nice(2), solver("Mime", optimiser=SGD), 1.0, inner="auto", accuracy=0.1),
+            "does not go with AsCohortSolver",
+        ),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(algorithm, words):
@@ -382,8 +393,8 @@ def test_what_does_not_fit_is_one_sentence(algorithm, words):
     [
         lambda oasis: t.FedOpt(t.Nice(2), optimiser=oasis, server_optimiser=SGD),
         lambda oasis: t.FedSpeed(t.Nice(2), optimiser=oasis, gamma=0.5),
-        lambda oasis: t.Sppm(t.Nice(2), t.solvers.Descent(optimiser=oasis), 1.0),
-        lambda oasis: t.FedProxSppm(t.Nice(2), 1.0, 1, client_solvers.Stochastic(oasis, 4, 1)),
+        lambda oasis: t.Sppm(t.Nice(2), t.solvers.FirstOrder(optimiser=oasis), 1.0),
+        lambda oasis: t.FedProxSppm(t.Nice(2), 1.0, solver=client_solvers.Stochastic(oasis, 4, 1)),
     ],
 )
 def test_second_derivatives_are_asked_for_only_where_there_are_some(make):

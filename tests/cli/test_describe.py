@@ -10,7 +10,7 @@ from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, ROUNDS, check, foretell, icgm, sppm
 from turnout.engines.cost_estimate.estimate import LONGEST, Count
 from turnout.engines.cost_estimate.partial_eval import evaluate, known, veiled
-from turnout.report.plan import PLAN, Described, calls, markdown, side_by_side, worded
+from turnout.report.plan import PLAN, NamedPlan, calls, format_count, markdown, side_by_side
 from turnout.samplers.gradient_strata import GradientStratified
 
 OTHERS = {
@@ -83,15 +83,15 @@ def test_only_what_depends_on_the_unknown_is_unknown():
 
 
 def test_numbers_say_how_sure_they_are():
-    words = [worded(count) for count in (Count(3, 3), Count(3, 3, 0.1), Count(0, 3), Count(0, 3, 0.1), Count(0, None))]
+    words = [format_count(count) for count in (Count(3, 3), Count(3, 3, 0.1), Count(0, 3), Count(0, 3, 0.1), Count(0, None))]
     assert words == ["3", "≈ 3", "at most 3", "at most ≈ 3", "depends on data"]
-    assert worded(Count(2, None)) == "depends on data, at least 2"
+    assert format_count(Count(2, None)) == "depends on data, at least 2"
 
 
 def test_a_plan_becomes_tables_and_json():
     plan = foretell(t.FedAvg(PAIR, lr=0.01, steps=3))
     assert PLAN.validate_json(PLAN.dump_json(plan)) == plan
-    described = Described("a|b", plan, (t.Exchanges(),))
+    described = NamedPlan("a|b", plan, (t.Exchanges(),))
     rows = calls(described).rows
     assert [row[:4] for row in rows] == [["draw (random)", "–", "–", "random: 1"], ["train (random)", "1", "2", "–"]]
     assert rows[1][4:] == ["1 vector, 16 B", "1 vector, 16 B", "a sum", "3"]

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 import turnout as t
 from turnout.data.dataset import Dataset
 from turnout.data.splits import ContiguousSplit
-from turnout.experiment.problems import MultinomialSpec, NetworkSpec
+from turnout.experiment.problem_specs import MultinomialSpec, NetworkSpec
 from turnout.problems.optimum import solve
 
 ROWS, WIDTH = 40, 5

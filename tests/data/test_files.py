@@ -16,8 +16,8 @@ from turnout.data.ag_news import ag_news, read_ag_news
 from turnout.data.cifar import CIFAR, read_cifar
 from turnout.data.columns import WORDS
 from turnout.data.emnist import emnist_files, read_emnist
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.run import build
 
 IMAGES = np.arange(4 * 3 * 2, dtype=np.uint8).reshape(4, 3, 2) * 10
 LABELS = np.array([26, 1, 9, 1], np.uint8)

@@ -1,4 +1,4 @@
-"""What a process starts on a leash ends with it."""
+"""A child process ends with its parent."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-STARTER = """
+PARENT = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-m", "turnout.federation.child_process", "http.server", "0"], stdin=subprocess.PIPE)
 child.wait()
@@ -14,10 +14,10 @@ child.wait()
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_a_process_on_a_leash_ends_with_its_starter(end):
-    """The output, which both of them hold, is over when both have ended."""
+def test_a_child_process_ends_with_its_parent(end):
+    """Both processes hold the output, so it ends when both have ended."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    with subprocess.Popen([sys.executable, "-u", "-c", STARTER], **options) as starter:
-        assert "Serving HTTP" in starter.stdout.readline()
-        starter.send_signal(end)
-        assert starter.stdout.read() == "" and starter.wait() == -end
+    with subprocess.Popen([sys.executable, "-u", "-c", PARENT], **options) as parent:
+        assert "Serving HTTP" in parent.stdout.readline()
+        parent.send_signal(end)
+        assert parent.stdout.read() == "" and parent.wait() == -end

@@ -1,14 +1,18 @@
-"""Running the command line as a user does: in a process of its own."""
+"""Running the command line: in this process where its answer is what counts, or as a user does, in a process of its own."""
 
+import io
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import tomli_w
+
+from turnout.cli import main
 
 SMALL = {
     "problem": {"kind": "logistic", "data": "breast_cancer", "normalize": "columns", "mu": 0.1},
@@ -44,8 +48,23 @@ def start(*arguments, kept=None, **options) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options)
 
 
-def turnout(*arguments, **options) -> tuple[int, str, str]:
-    """Run `turnout` to its end: exit code, output, errors."""
+def turnout(*arguments) -> tuple[int, str, str]:
+    """Run `turnout` in this process: exit code, output, errors."""
+    out, err, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["turnout", *map(str, arguments)]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv = before
+    return code, out.getvalue(), err.getvalue()
+
+
+def whole(*arguments, **options) -> tuple[int, str, str]:
+    """Run `turnout` in a process of its own, to its end: exit code, output, errors."""
     process = start(*arguments, kept=KEPT, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err

@@ -15,7 +15,7 @@ from turnout.engines.compiled import CompiledAsk
 from turnout.engines.cost_estimate.estimate import PLAYED, SEEDS, Count, Plan
 from turnout.engines.cost_estimate.simulate import CHEAP
 from turnout.engines.state import begin, play_round
-from turnout.experiment.describe import foretold
+from turnout.experiment.describe import plan_for
 from turnout.runs.session import bind, prepare
 
 ROUNDS = 120
@@ -38,7 +38,7 @@ def sppm(solver, **options) -> t.Algorithm:
 
 
 def foretell(algorithm, rounds=ROUNDS, **options) -> Plan:
-    return foretold(algorithm, quadratic(), seeds=Seeds.of(50), rounds=rounds, **options)
+    return plan_for(algorithm, quadratic(), seeds=Seeds.of(50), rounds=rounds, **options)
 
 
 def near(counted: float, count: Count, rounds: int = ROUNDS) -> bool:

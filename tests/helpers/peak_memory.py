@@ -10,27 +10,27 @@ from functools import partial
 from pathlib import Path
 
 import turnout as t
-from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.server_connection import Server, joined
+from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.server_connection import Server, flower_run
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.experiment.run import build, session_of
-from turnout.federation.handshake import terms_of
+from turnout.federation.handshake import handshake_of
 
 
 def main() -> None:
     file, address, folder, size = sys.argv[1:]
     experiment = read(Path(file))
     built = build(experiment, None)
-    terms = terms_of(experiment, built)
+    expected = handshake_of(experiment, built)
     experiment = replace(experiment, algorithm=replace(experiment.algorithm, sampler=t.Nice(int(size))))
     server = Server(address, Path(folder) / "ca.crt", (Path(folder) / "secret").read_text())
-    with joined(server) as grid:
-        post = Post(grid, 120.0)
-        met = meet(post, terms, built.problem.clients, patience=240.0)
+    with flower_run(server) as grid:
+        mailbox = Mailbox(grid, 120.0)
+        nodes = handshake(mailbox, expected, built.problem.clients, timeout=240.0)
         # A node that was killed before is greeted for as long as the SuperLink takes it to be there.
-        post.counts.clear()
-        totals = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace.ledger.totals()
-        assert not any(post.counts.values()), post.counts
+        mailbox.counts.clear()
+        totals = session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace.ledger.totals()
+        assert not any(mailbox.counts.values()), mailbox.counts
         status = Path("/proc/self/status").read_text()
         peak = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
         print(json.dumps({"run": grid.run.run_id, "peak": peak, **{name: int(totals[name]) for name in totals}}))

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
-from turnout.engines.flower.chunks import Slim
+from turnout.engines.flower.chunks import SingleObjectMessage
 from turnout.engines.flower.keys import read_node_key
-from turnout.engines.flower.node_connection import LOST, POLL, connected, fetch, post
+from turnout.engines.flower.node_connection import DISCONNECTED, POLL, connected, fetch, send_reply
 from turnout.engines.flower.payload import pack, unpack
 from turnout.federation.node import app_of
 from turnout.io.serialization import decode, encode
@@ -41,8 +41,8 @@ def forged(message: Message, reply: Message, misdeed: str) -> Message:
     if misdeed == "nothing":
         return Message(RecordDict(), reply_to=message)
     if misdeed == "garbled":
-        reply = Slim(Message(RecordDict(), reply_to=message), ConfigRecord())
-        reply.part = b"ConfigRecord  7\0garbled"
+        reply = SingleObjectMessage(Message(RecordDict(), reply_to=message), ConfigRecord())
+        reply.deflated = b"ConfigRecord  7\0garbled"
         return reply
     if misdeed == "error":
         return Message(Error(0, "it will not"), reply_to=message)
@@ -94,8 +94,8 @@ def main() -> None:
                     sent += [forged(message, reply, misdeed)]
             for each in sent:
                 # A run that is over is one of those whose messages are found.
-                with suppress(*LOST):
-                    post(connection, each)
+                with suppress(*DISCONNECTED):
+                    send_reply(connection, each)
 
 
 if __name__ == "__main__":

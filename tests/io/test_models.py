@@ -16,8 +16,9 @@ from safetensors.numpy import load_file, save_file
 
 import turnout as t
 from tests.helpers.commands import config
-from turnout.experiment import run as folders
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
+from turnout.experiment.run import start
 from turnout.io.models import encode_model, load_model, named_leaves
 
 DTYPES = st.sampled_from([np.float32, np.float64, np.float16, jnp.bfloat16])
@@ -100,7 +101,7 @@ def test_a_folder_holds_one_that_another_run_begins_at(tmp_path):
     quiet = lambda session: None  # noqa: E731
     network = {"kind": "network", "data": "breast_cancer", "normalize": "columns", "hidden": 3}
     first = config(tmp_path, problem=network, run={"rounds": 2, "metrics": ["value"]}, target={"metric": "value", "below": 1e-9})
-    folders.start(read(first), tmp_path / "first", None, quiet, "test")
+    start(read(first), tmp_path / "first", None, quiet, "test")
     path = tmp_path / "first" / "model.safetensors"
     held = load_file(path)
     assert held["hidden.weight"].shape == (30, 3) and {"hidden.bias", "output.weight", "output.bias"} < {*held}
@@ -112,11 +113,11 @@ def test_a_folder_holds_one_that_another_run_begins_at(tmp_path):
     second = tmp_path / "second.toml"
     second.write_text(tomli_w.dumps(tables))
     experiment = read(second)
-    session = folders.session_of(experiment, folders.build(experiment, None))
+    session = session_of(experiment, build(experiment, None))
     np.testing.assert_array_equal(session.engine.job.start["hidden"]["weight"], held["hidden.weight"])
-    before = folders.build(experiment, None).digest
+    before = build(experiment, None).digest
     save_file({**held, "output.bias": held["output.bias"] + 1}, path)
-    assert folders.build(experiment, None).digest != before
+    assert build(experiment, None).digest != before
     last = json.loads((tmp_path / "first" / "summary.json").read_text())["metrics"]["value"]
     save_file(held, path)
-    assert folders.session_of(experiment, folders.build(experiment, None)).run().trace.columns["value"][0] == last
+    assert session_of(experiment, build(experiment, None)).run().trace.columns["value"][0] == last

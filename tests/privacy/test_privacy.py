@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL
 from tests.helpers.examples import logistic
 from tests.helpers.federations import SHARES, four
+from tests.helpers.gradients import client_gradient
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
-from turnout.experiment.privacy_accounting import REPLACED, ZERO, spent
+from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent
 from turnout.runs.session import Cell, Session
 
 MANY = 40_000
@@ -186,7 +186,7 @@ SPENT = {
 def test_epsilon_is_the_librarys(name):
     algorithm, options, event, amplified, neighbours = SPENT[name]
     session = play(algorithm, equal(), 5, privacy=privacy(**options))
-    told, times = spent(privacy(**options), session), 5
+    told, times = privacy_spent(privacy(**options), session), 5
     if event is None:
         event, times = dp.GaussianDpEvent(2.0), session.trace.ledger.totals()["exchanges"]
     assert told["epsilon"] == pytest.approx(by_hand(event, times, neighbours == REPLACED))
@@ -196,7 +196,7 @@ def test_epsilon_is_the_librarys(name):
 
 
 def test_unequal_weights_make_a_fixed_size_earn_nothing():
-    told = spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
+    told = privacy_spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
     assert told["amplified"] == 0 and told["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(2.0), 3, False))
 
 

@@ -97,10 +97,10 @@ def test_clients_of_their_own_compute_in_types_of_their_own():
 def test_a_federation_of_such_clients_refuses_it_before_anybody_is_asked():
     pytest.importorskip("flwr")
     from turnout.experiment.config import Experiment, RunSpec
-    from turnout.experiment.remote import RemoteSpec
-    from turnout.federation.handshake import elsewhere
+    from turnout.experiment.remote_spec import RemoteSpec
+    from turnout.federation.handshake import build_for_federation
 
     problem = RemoteSpec("turnout.federation.template.numpy_clients", clients=2)
     experiment = Experiment("made", problem, None, t.MbGd(t.Full(), 0.1), RunSpec(precision="mixed"))
     with pytest.raises(t.UserError, match="losses written in JAX"):
-        elsewhere(experiment, None)
+        build_for_federation(experiment, None)

@@ -6,8 +6,8 @@ import pytest
 import tomli_w
 
 import turnout as t
-from turnout.experiment import run as folder
 from turnout.experiment.config import Reader, read
+from turnout.experiment.run import start
 from turnout.problems import Chain
 from turnout.problems.optimum import solve
 from turnout.report.downsample import points
@@ -149,7 +149,7 @@ def played(place, **tables) -> Result:
     """The run of the configured chain, with some tables replaced, as its folder holds it."""
     path = place / "made.toml"
     path.write_text(tomli_w.dumps({**CONFIGURED, **tables}))
-    folder.start(read(path), place / "out", None, lambda session: None, "turnout run")
+    start(read(path), place / "out", None, lambda session: None, "turnout run")
     return Result.read(place / "out")
 
 

@@ -12,8 +12,8 @@ from tests.problems.test_problems import oracles
 from turnout.data import quadratics
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
+from turnout.experiment.build import build
 from turnout.experiment.config import Reader
-from turnout.experiment.run import build
 from turnout.problems import Logistic, LogSum, NonconvexLogistic, Quadratic
 from turnout.problems.storage.layout import store
 

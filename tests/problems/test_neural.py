@@ -20,8 +20,8 @@ from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import IidSplit, Split
 from turnout.engines.metrics import accuracies, accuracy
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.run import build
 from turnout.problems import neural
 from turnout.problems.models import MODELS, Residual
 from turnout.problems.storage import jax_client as engine

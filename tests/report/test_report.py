@@ -15,7 +15,7 @@ from tests.helpers.cost_estimates import foretell
 from turnout.accounting.ledger import EVENTS
 from turnout.report.downsample import LARGEST, TICKS, log_ticks, points, thin
 from turnout.report.format import axis_title, human_bytes, number
-from turnout.report.headline import verdict
+from turnout.report.headline import headline
 from turnout.report.loaded_run import Result, distinct
 from turnout.report.page import write_figures, write_report
 from turnout.report.plan import PLAN
@@ -45,20 +45,20 @@ def test_costs_are_those_of_the_first_row_below_the_target():
     assert [row.round for row in costs.rows] == [7, 2]
     np.testing.assert_allclose([row.costs for row in costs.rows], [[7, 7.7], [10, 3.0]])
     assert [row.cheapest for row in costs.rows] == [(True, False), (False, True)]
-    assert verdict(costs) == ["Cheapest to distance < 0.1: slow under exchanges (7); fast under hierarchical(c1=0.1, c2=1) (3)."]
+    assert headline(costs) == ["Cheapest to distance < 0.1: slow under exchanges (7); fast under hierarchical(c1=0.1, c2=1) (3)."]
 
 
 def test_nobody_reaching_the_target_is_said_with_the_nearest():
     costs = table([halving("a", 0.99), halving("b", 0.98)])
-    assert verdict(costs) == [f"No run reached distance < 0.1; the nearest was b with {0.98**11:.4g}."]
+    assert headline(costs) == [f"No run reached distance < 0.1; the nearest was b with {0.98**11:.4g}."]
     assert costs.rows[0].outcome.startswith("not reached (best 0.895")
     assert not any(any(row.cheapest) for row in costs.rows)
 
 
 def test_different_targets_and_problems_are_not_compared():
     costs = table([halving("a", 0.5), halving("b", 0.5, below=0.01, problem={"kind": "ridge"})])
-    said = verdict(costs)
-    assert "different targets" in said[0] and "different questions" in said[1]
+    said = headline(costs)
+    assert "different targets" in said[0] and "cannot be compared" in said[1]
 
 
 def test_what_was_foretold_of_a_run_is_on_the_page(tmp_path):
@@ -186,7 +186,7 @@ def test_without_a_target_the_first_common_metric_is_drawn():
     bare = result("a", [1.0, 0.5])
     bare.summary["target"] = None
     assert main_metric([bare]) == "distance"
-    assert verdict(table([bare])) == ["No target was set, so there is no cost to reach it to compare."]
+    assert headline(table([bare])) == ["No target was set, so there is no cost to reach it to compare."]
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (57_600, "57.6 kB"), (2.5e9, "2.5 GB")])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.commands import turnout
 from turnout.core.errors import UserError
-from turnout.experiment.run import build
+from turnout.experiment.build import build
 from turnout.problems.optimum import solve
 from turnout.reproduce.dual import words
 from turnout.reproduce.dual.figures import drawn

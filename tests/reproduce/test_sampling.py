@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.commands import turnout
 from turnout.core.errors import UserError
 from turnout.core.seeds import Seeds
-from turnout.experiment.run import build
+from turnout.experiment.build import build
 from turnout.reproduce.sampling import case, words
 from turnout.reproduce.sampling.page import costs, tables
 from turnout.reproduce.sampling.paper import read_paper

@@ -11,7 +11,7 @@ import pytest
 
 from turnout.accounting.prices import Selection
 from turnout.core.errors import UserError
-from turnout.experiment.run import build, session_of
+from turnout.experiment.build import build, session_of
 from turnout.reproduce.selection import words
 from turnout.reproduce.selection.paper import Claims, Figure, Local, Panel, Setup, read_paper
 from turnout.reproduce.selection.play import EVENTS, told

@@ -7,7 +7,7 @@ import turnout as t
 from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
-from turnout.experiment.problems import LogisticSpec, MultinomialSpec, of_width
+from turnout.experiment.problem_specs import LogisticSpec, MultinomialSpec, resize_columns
 
 GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.normal(size=(40, 3))
@@ -38,8 +38,8 @@ def test_a_sweep_tests_too_and_a_target_may_be_on_it():
 
 def test_features_are_cut_or_filled_to_those_trained_with():
     for features in (HELD.features, Dataset("sparse", HELD.features, HELD.labels).features):
-        np.testing.assert_array_equal(of_width(features, 2), HELD.features[:, :2])
-        np.testing.assert_array_equal(of_width(features, 5), np.pad(HELD.features, ((0, 0), (0, 2))))
+        np.testing.assert_array_equal(resize_columns(features, 2), HELD.features[:, :2])
+        np.testing.assert_array_equal(resize_columns(features, 5), np.pad(HELD.features, ((0, 0), (0, 2))))
 
 
 def test_what_cannot_be_tested_is_said():

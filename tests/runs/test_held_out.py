@@ -14,8 +14,9 @@ from turnout.data.dataset import Dataset
 from turnout.data.holdout import hold_out, only
 from turnout.data.splits import Split
 from turnout.engines.metrics import QUANTILES
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.experiment.run import build, session_of, start
+from turnout.experiment.run import start
 from turnout.problems.storage.layout import Padded, Ragged, store
 
 GENERATOR = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tests.helpers.commands import config, start, turnout
-from turnout.experiment import run as folders
+from turnout.experiment import run
 from turnout.experiment.config import read
 from turnout.runs import session
 
@@ -93,9 +93,9 @@ def test_the_length_of_chunks_changes_nothing(tmp_path, monkeypatch):
     """Chunks that grow freely and chunks of one row give the same bits."""
     experiment = read(config(tmp_path, **{**LONG, "run": {"rounds": 300, "every": 7}}))
     quiet = lambda session: None  # noqa: E731
-    folders.start(experiment, tmp_path / "long", None, quiet, "test")
+    run.start(experiment, tmp_path / "long", None, quiet, "test")
     monkeypatch.setattr(session, "CHUNK_SECONDS", 0.0)
-    folders.start(experiment, tmp_path / "short", None, quiet, "test")
+    run.start(experiment, tmp_path / "short", None, quiet, "test")
     for name in ("trace.parquet", "model.safetensors"):
         assert (tmp_path / "long" / name).read_bytes() == (tmp_path / "short" / name).read_bytes()
     assert len(load_file(tmp_path / "short" / "model.safetensors")["x"]) == 30

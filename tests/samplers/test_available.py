@@ -144,7 +144,7 @@ def test_available_drawn_answered_and_aggregated_are_counted_apart(engine, missi
 NOBODY = {
     "k-vib": lambda: t.MbGd(t.Available(adaptive(), probability=1e-12), lr=0.1),
     "optimal": lambda: t.MbGd(t.Available(t.Independent(size=2.0, probability=t.Optimal()), probability=1e-12), lr=0.1),
-    "replacement": lambda: t.MbGd(t.Available(t.WithReplacement(2, t.KVib(rounds=9)), probability=1e-12), lr=0.1),
+    "replacement": lambda: t.MbGd(t.Available(t.WithReplacement(t.KVib(rounds=9), size=2), probability=1e-12), lr=0.1),
     "sppm": lambda: t.Sppm(t.Available(adaptive(), probability=1e-12), t.solvers.GradientDescent(), gamma=1.0, inner=2),
     "power-of-choice": lambda: t.FedAvg(t.Available(t.PowerOfChoice(2, 3), probability=1e-12), lr=0.1),
     "afl": lambda: t.FedAvg(t.Available(t.Afl(2), probability=1e-12), lr=0.1),

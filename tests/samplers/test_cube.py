@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.samplers.test_designs import MANY, STRATA, UNEQUAL, K, N
 from tests.samplers.test_samplers import draws
-from turnout.samplers.cube import still
 
 MOVE = jax.jit(still)
 
@@ -22,10 +21,10 @@ def counts_of_strata(sampler, population, count=200):
 
 def test_the_cube_draws_from_each_stratum_its_mean_rounded():
     mean = np.bincount(STRATA, weights=UNEQUAL)
-    found = counts_of_strata(t.Cube(K, UNEQUAL), MANY)
+    found = counts_of_strata(t.Cube(UNEQUAL, size=K), MANY)
     assert np.all((found >= np.floor(mean)) & (found <= np.ceil(mean)))
     np.testing.assert_array_equal(found.sum(axis=1), K)
-    whole = counts_of_strata(t.Cube(8), t.Population(count=20, strata=np.arange(20) % 4))
+    whole = counts_of_strata(t.Cube(size=8), t.Population(count=20, strata=np.arange(20) % 4))
     assert np.all(whole == 2)
 
 
@@ -33,11 +32,11 @@ def test_the_cube_draws_from_each_stratum_its_mean_rounded():
 def test_the_cube_is_balanced_up_to_its_landing(r):
     """At most r + 1 clients are undecided when columns are given up, and each changes sum x_i / p_i by at most |x_i| / p_i."""
     x = UNEQUAL[:, None] * np.random.default_rng(r).normal(size=(N, r))
-    ids = np.asarray(draws(t.Cube(K, UNEQUAL, balance=x), MANY, count=500).ids)
+    ids = np.asarray(draws(t.Cube(UNEQUAL, size=K, balance=x), MANY, count=500).ids)
     ratios = x / UNEQUAL[:, None]
     error = np.abs(ratios[ids].sum(axis=1) - x.sum(0))
     assert np.all(error <= np.sort(np.abs(ratios), axis=0)[-(r + 1) :].sum(0))
-    plain = np.asarray(draws(t.Pivotal(K, UNEQUAL), MANY, count=500).ids)
+    plain = np.asarray(draws(t.Pivotal(UNEQUAL, size=K), MANY, count=500).ids)
     assert np.mean(error**2) < 0.5 * np.mean((ratios[plain].sum(axis=1) - x.sum(0)) ** 2)
 
 

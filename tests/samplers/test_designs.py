@@ -98,7 +98,7 @@ LAWS = {"systematic": over_orders(systematic), "pivotal": over_orders(pivotal), 
 def fixed(name: str, size: int, p=None):
     """The design `name` with exact inclusion probabilities."""
     if name == "cube":
-        return t.Cube(size, p, balance=VARIABLE[:, None])
+        return t.Cube(p, size=size, balance=VARIABLE[:, None])
     return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](size, p)
 
 
@@ -138,7 +138,7 @@ Q = np.array([0.1, 0.3, 0.15, 0.25, 0.2])
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_des_raj_follows_its_design_and_is_unbiased(size):
-    law, sampler = list(ordered(Q, size)), t.DesRaj(size, Q).bind(FIVE)
+    law, sampler = list(ordered(Q, size)), t.DesRaj(Q, size=size).bind(FIVE)
     np.testing.assert_allclose(moments(law, VECTORS)[0], VECTORS.sum(0), atol=1e-12)
     drawn = draws(sampler, FIVE)
     ids = list(map(tuple, np.asarray(drawn.ids).tolist()))
@@ -149,7 +149,7 @@ def test_des_raj_follows_its_design_and_is_unbiased(size):
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_des_rajs_variance_estimate_is_unbiased(size):
-    law, sampler = list(ordered(Q, size)), t.DesRaj(size, Q).bind(FIVE)
+    law, sampler = list(ordered(Q, size)), t.DesRaj(Q, size=size).bind(FIVE)
     ids = jnp.array([chosen for _, chosen, _ in law])
     everyone = jnp.ones(size, bool)
 
@@ -164,7 +164,7 @@ def test_des_rajs_variance_estimate_is_unbiased(size):
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 def test_des_rajs_approximations_are_near_enumeration(size):
     """Exact for one draw and for everyone; between them within a tenth, even for five clients."""
-    law, sampler = list(ordered(Q, size)), t.DesRaj(size, Q).bind(FIVE)
+    law, sampler = list(ordered(Q, size)), t.DesRaj(Q, size=size).bind(FIVE)
     exact = moments(law, VECTORS)[1]
     exactly = size in (1, 5)
     assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-9 if exactly else 0.1, abs=1e-12)
@@ -184,7 +184,7 @@ def with_replacement(q, size):
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_draws_with_replacement_merge_into_places(size):
-    law, sampler = list(with_replacement(Q, size)), t.WithReplacement(size, Q).bind(FIVE)
+    law, sampler = list(with_replacement(Q, size)), t.WithReplacement(Q, size=size).bind(FIVE)
     mean, exact = moments(law, VECTORS)
     np.testing.assert_allclose(mean, VECTORS.sum(0), atol=1e-12)
     assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
@@ -202,7 +202,7 @@ def test_draws_with_replacement_merge_into_places(size):
 def test_theory_knows_draws_with_replacement():
     """mu_AS, sigma^2_AS and P(i in S) of K draws with replacement, by enumeration; other designs end with a sentence."""
     population = t.Population(count=5, weights=np.array([0.3, 0.1, 0.1, 0.2, 0.3]))
-    law, sampler = list(with_replacement(Q, 3)), t.WithReplacement(3, Q).bind(population)
+    law, sampler = list(with_replacement(Q, 3)), t.WithReplacement(Q, size=3).bind(population)
     lambdas = np.asarray(population.weights)
     weighted, mu = lambdas[:, None] * VECTORS, lambdas * np.arange(1, 6)
     second = sum(share * np.sum((counts @ weighted[list(chosen)]) ** 2) for share, chosen, counts in law)
@@ -212,9 +212,9 @@ def test_theory_knows_draws_with_replacement():
     p = [sum(share for share, chosen, _ in law if i in chosen) for i in range(5)]
     np.testing.assert_allclose(designs.inclusion(sampler, population), p, rtol=1e-12)
     with pytest.raises(t.UserError, match="no theory here is about cohorts of Pivotal"):
-        designs.inclusion(t.Pivotal(2, TWO).bind(FIVE), FIVE)
+        designs.inclusion(t.Pivotal(TWO, size=2).bind(FIVE), FIVE)
     with pytest.raises(t.UserError, match="changes from round to round"):
-        designs.inclusion(t.WithReplacement(2, t.KVib()).bind(FIVE), FIVE)
+        designs.inclusion(t.WithReplacement(t.KVib(), size=2).bind(FIVE), FIVE)
 
 
 N, K = 200, 20
@@ -224,11 +224,11 @@ GENERATOR = np.random.default_rng(5)
 UNEQUAL = np.asarray(capped(jnp.asarray(0.1 + GENERATOR.exponential(size=N) ** 2), jnp.asarray(float(K))))
 REPLIES = (1 + GENERATOR.normal(size=(N, 3))) * np.sqrt(UNEQUAL)[:, None]
 LARGE = {
-    "replacement": t.WithReplacement(K, UNEQUAL / K),
-    "des-raj": t.DesRaj(K, UNEQUAL / K),
-    "systematic": t.Systematic(K, UNEQUAL),
-    "pivotal": t.Pivotal(K, UNEQUAL),
-    "cube": t.Cube(K, UNEQUAL, balance=GENERATOR.normal(size=(N, 2))),
+    "replacement": t.WithReplacement(UNEQUAL / K, size=K),
+    "des-raj": t.DesRaj(UNEQUAL / K, size=K),
+    "systematic": t.Systematic(UNEQUAL, size=K),
+    "pivotal": t.Pivotal(UNEQUAL, size=K),
+    "cube": t.Cube(UNEQUAL, size=K, balance=GENERATOR.normal(size=(N, 2))),
     "nice": t.Nice(K),
 }
 
@@ -272,11 +272,11 @@ def draw_and_judge(sampler, key, population):
 
 
 TWELVE = {
-    "replacement": t.WithReplacement(4),
-    "des-raj": t.DesRaj(4),
-    "systematic": t.Systematic(4),
-    "pivotal": t.Pivotal(4),
-    "cube": t.Cube(4, balance=np.random.default_rng(0).normal(size=(12, 2))),
+    "replacement": t.WithReplacement(size=4),
+    "des-raj": t.DesRaj(size=4),
+    "systematic": t.Systematic(size=4),
+    "pivotal": t.Pivotal(size=4),
+    "cube": t.Cube(size=4, balance=np.random.default_rng(0).normal(size=(12, 2))),
     "nice": t.Nice(4),
     "full": t.Full(),
 }
@@ -320,9 +320,9 @@ def test_any_probabilities_and_any_mask(name, scores, on, key):
 def test_given_probabilities_are_scaled_to_those_available():
     """p ~ the numbers given, capped, with the same sum: three of five clients, two of them drawn."""
     population = t.Population(count=5, available=jnp.array([True, False, True, True, False]), presence=np.ones(5))
-    p = t.Pivotal(2, TWO).bind(FIVE).expected_draws(None, population)
+    p = t.Pivotal(TWO, size=2).bind(FIVE).expected_draws(None, population)
     np.testing.assert_allclose(p, [4 / 11, 0, 1, 7 / 11, 0])
-    q = t.DesRaj(2, Q).bind(FIVE).draw_probabilities(None, population)
+    q = t.DesRaj(Q, size=2).bind(FIVE).draw_probabilities(None, population)
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 
@@ -352,14 +352,14 @@ class Turns(t.Algorithm):
 def test_engines_agree(rule):
     """Every design with the same rule."""
     ruled = [replace(TWELVE[name], probability=rule) for name in ("replacement", "des-raj", "systematic", "pivotal")]
-    algorithm = Turns(*ruled, t.Cube(4, rule, balance="size"))
+    algorithm = Turns(*ruled, t.Cube(rule, size=4, balance="size"))
     runs = [t.run(algorithm, logistic(), rounds=3, engine=engine) for engine in ("compiled", "nodes")]
     np.testing.assert_allclose(runs[0].x, runs[1].x, atol=1e-13)
     assert runs[0].ledger.rows() == runs[1].ledger.rows()
 
 
 def test_sampling_is_judged_in_a_run():
-    sampler = t.Available(t.Cube(4, t.KVib(), balance="size"), 0.5)
+    sampler = t.Available(t.Cube(t.KVib(), size=4, balance="size"), 0.5)
     run = t.run(t.MbGd(sampler, lr=0.02), logistic(), rounds=3, metrics=("variance", "regret"))
     assert np.all(run.frame["variance"].to_numpy()[1:] > 0) and np.all(run.frame["regret"].to_numpy()[1:] >= 0)
 
@@ -367,16 +367,16 @@ def test_sampling_is_judged_in_a_run():
 @pytest.mark.parametrize(
     ("sampler", "words"),
     [
-        (lambda: t.Systematic(13), "'systematic' wants 13 clients, but there are 12"),
-        (lambda: t.Pivotal(0), "must be at least 1"),
-        (lambda: t.Pivotal(3, np.full(12, 0.3)), "sum to size = 3, not to 3.6"),
-        (lambda: t.Pivotal(3, np.full(11, 0.3)), "'pivotal' needs 12 probabilities"),
-        (lambda: t.WithReplacement(3, np.full(12, 0.3)), "'replacement' needs probabilities that sum to 1"),
-        (lambda: t.DesRaj(3, np.full(3, 1 / 3)), "'des-raj' needs 12 probabilities"),
-        (lambda: t.Cube(3), "'cube' needs strata"),
-        (lambda: t.Cube(3, balance="norms"), "'strata', 'size' or an array, not on 'norms'"),
-        (lambda: t.Cube(3, balance=np.ones(12)), "12 rows, one for each client, but its shape is"),
-        (lambda: t.Cube(3, balance=np.full((12, 1), np.nan)), "needs finite numbers as balance"),
+        (lambda: t.Systematic(size=13), "'systematic' wants 13 clients, but there are 12"),
+        (lambda: t.Pivotal(size=0), "must be at least 1"),
+        (lambda: t.Pivotal(np.full(12, 0.3), size=3), "sum to size = 3, not to 3.6"),
+        (lambda: t.Pivotal(np.full(11, 0.3), size=3), "'pivotal' needs 12 probabilities"),
+        (lambda: t.WithReplacement(np.full(12, 0.3), size=3), "'replacement' needs probabilities that sum to 1"),
+        (lambda: t.DesRaj(np.full(3, 1 / 3), size=3), "'des-raj' needs 12 probabilities"),
+        (lambda: t.Cube(size=3), "'cube' needs strata"),
+        (lambda: t.Cube(size=3, balance="norms"), "'strata', 'size' or an array, not on 'norms'"),
+        (lambda: t.Cube(size=3, balance=np.ones(12)), "12 rows, one for each client, but its shape is"),
+        (lambda: t.Cube(size=3, balance=np.full((12, 1), np.nan)), "needs finite numbers as balance"),
     ],
 )
 def test_a_design_that_does_not_fit_says_so(sampler, words):
@@ -386,7 +386,7 @@ def test_a_design_that_does_not_fit_says_so(sampler, words):
 
 def test_a_cube_on_sizes_and_a_variance_from_one_client_say_so():
     with pytest.raises(t.UserError, match="which only a problem knows"):
-        t.Cube(3, balance="size").bind(t.Population(count=12))
-    sampler = t.DesRaj(1, Q).bind(FIVE)
+        t.Cube(size=3, balance="size").bind(t.Population(count=12))
+    sampler = t.DesRaj(Q, size=1).bind(FIVE)
     with pytest.raises(t.UserError, match="raise size"):
         sampler.estimate(None, sampler.draw(None, jax.random.key(0), FIVE), jnp.ones((1, 2)), FIVE)

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.federations import SHARES, Q, adaptive, chance, counted, four, play, subsets
+from tests.helpers.gradients import client_gradient
 from turnout.samplers.base import samplers_in
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 
@@ -34,7 +34,7 @@ def least(squares, size, replacement) -> float:
 
 JUDGED = {
     "independent": lambda: t.MbGd(adaptive(), lr=0.05),
-    "replacement": lambda: t.MbGd(t.WithReplacement(2, t.KVib(rounds=50)), lr=0.05),
+    "replacement": lambda: t.MbGd(t.WithReplacement(t.KVib(rounds=50), size=2), lr=0.05),
     "available": lambda: t.MbGd(t.Available(adaptive(), probability=Q, memory=0.2), lr=0.05),
     "first of two exchanges": lambda: t.Sppm(
         adaptive(), t.solvers.GradientDescent(smoothness=20.0, convexity=0.0), gamma=0.3, inner=2

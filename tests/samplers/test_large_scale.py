@@ -1,4 +1,4 @@
-"""The index: its probabilities, its draws, its sums, its checkpoints, and what it refuses."""
+"""The large-scale sampler: its probabilities, its draws, its sums, its checkpoints, and what it refuses."""
 
 import subprocess
 import sys
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from turnout.core.errors import UserError
-from turnout.samplers.large_scale import BySize, Index, KVib, LastNorm, Uniform, Vrb
-from turnout.samplers.large_scale.buckets import KEYS, SMALLEST, located
+from turnout.samplers.large_scale import BySize, KVib, LargeScaleSampler, LastNorm, Uniform, Vrb
+from turnout.samplers.large_scale.buckets import BUCKET_COUNT, MIN_SCORE, locate
 
 BOUND = 0.7
+STORED = LargeScaleSampler(Uniform(), 1, 3).arrays()
 
 
 def capped(scores, size):
@@ -80,7 +81,7 @@ RULES = [
 
 
 def made(rule, size, n, weights):
-    return Index(rule, size, weights=weights) if rule.weighted else Index(rule, size, n)
+    return LargeScaleSampler(rule, size, weights=weights) if rule.needs_weights else LargeScaleSampler(rule, size, n)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
@@ -93,7 +94,7 @@ def test_probabilities_are_the_dense_ones(rule, data):
     spread = data.draw(st.sampled_from([0, 1, 10, 60]))
     weights = 10.0 ** rng.uniform(-spread, spread, n) * rng.integers(0, 2 + 8 * data.draw(st.booleans()), n)
     weights[0] = 1.0
-    index, dense = made(rule, size, n, weights), Dense(rule, size, n, weights if rule.weighted else None)
+    index, dense = made(rule, size, n, weights), Dense(rule, size, n, weights if rule.needs_weights else None)
     for _ in range(data.draw(st.integers(0, 12))):
         ids, _ = index.draw(rng)
         few = np.array([0.0, 1.0, 1.0, 2.5])[rng.integers(0, 4, n)]
@@ -112,13 +113,13 @@ def test_scores_over_two_hundred_orders_of_magnitude():
     for size in (1, 3, 50, 299, 300):
         weights = 10.0 ** rng.uniform(-100, 100, 300)
         weights[:5], weights[5:9] = 0, weights.max()
-        p = Index(BySize(), size, weights=weights).probability(np.arange(300))
+        p = LargeScaleSampler(BySize(), size, weights=weights).probability(np.arange(300))
         np.testing.assert_allclose(p, capped(weights, size), rtol=1e-12)
 
 
 def test_weights_too_small_beside_the_others_count_as_zero():
-    index = Index(BySize(), 1, weights=[1.0, 1.0, 1e-200])
-    assert index.probability([2])[0] == 0 and 1e-200 < SMALLEST
+    index = LargeScaleSampler(BySize(), 1, weights=[1.0, 1.0, 1e-200])
+    assert index.probability([2])[0] == 0 and 1e-200 < MIN_SCORE
 
 
 def settled(rule, size, n, rounds=60):
@@ -173,11 +174,11 @@ def test_draws_with_replacement_have_the_stated_frequencies():
 @pytest.mark.parametrize("rule", [KVib(rounds=50), LastNorm()], ids=repr)
 def test_the_integer_sums_equal_recomputation(rule):
     buckets = settled(rule, 30, 500, rounds=300)[0]._buckets
-    scores, keys = (np.array(column) for column in zip(*(located(buckets, i) for i in range(500)), strict=True))
+    scores, keys = (np.array(column) for column in zip(*(locate(buckets, i) for i in range(500)), strict=True))
     order, bucket = buckets.client["order"], buckets.bucket
     assert np.array_equal(order[buckets.client["place"]], np.arange(500))
     assert all(a <= b for a, b in pairwise(keys[order]))
-    assert np.array_equal(np.diff(bucket["start"]), np.bincount(keys, minlength=KEYS))
+    assert np.array_equal(np.diff(bucket["start"]), np.bincount(keys, minlength=BUCKET_COUNT))
     for at in np.unique(keys[keys > 1]):
         mantissas = np.ldexp(np.frexp(scores[keys == at])[0], 53)
         assert sum(int(m) for m in mantissas) == (int(bucket["high"][at]) << 26) + int(bucket["low"][at])
@@ -185,7 +186,7 @@ def test_the_integer_sums_equal_recomputation(rule):
 
 def test_five_million_updates_do_not_drift():
     n, rule = 1000, LastNorm(mixing=0.01)
-    index, rng, ids = Index(rule, 20, n), np.random.default_rng(3), np.arange(n)
+    index, rng, ids = LargeScaleSampler(rule, 20, n), np.random.default_rng(3), np.arange(n)
     for _ in range(5000):
         feedback = rng.lognormal(0, 3, n)
         index.observe(ids, feedback)
@@ -200,7 +201,7 @@ def test_a_restored_index_continues_bit_for_bit(rule, tmp_path):
     twin, state = np.random.default_rng(0), rng.bit_generator.state
     twin.bit_generator.state = state
     with np.load(tmp_path / "index.npz") as arrays:
-        other = Index.restored(rule, 12, arrays)
+        other = LargeScaleSampler.restore(rule, 12, arrays)
     for _ in range(20):
         (ids, p), (ids2, p2) = index.draw(rng), other.draw(twin)
         assert np.array_equal(ids, ids2) and np.array_equal(p, p2)
@@ -236,15 +237,15 @@ def test_bad_feedback_leaves_all_as_it_was(rule, ids, feedback, words):
 
 def test_a_client_may_come_twice_only_with_replacement():
     with pytest.raises(UserError, match="client 3 comes twice"):
-        Index(KVib(rounds=9), 2, 10).observe([3, 3], [1.0, 2.0])
-    Index(Vrb(rounds=9), 2, 10).observe([3, 3], [1.0, 2.0])
+        LargeScaleSampler(KVib(rounds=9), 2, 10).observe([3, 3], [1.0, 2.0])
+    LargeScaleSampler(Vrb(rounds=9), 2, 10).observe([3, 3], [1.0, 2.0])
 
 
 @pytest.mark.parametrize(
     ("rule", "feedback"), [(KVib(rounds=9, bound=1e-200), [1e100]), (LastNorm(mixing=0.0), [1e153])], ids=["k-vib", "last-norm"]
 )
 def test_feedback_that_would_overflow_is_refused(rule, feedback):
-    index = Index(rule, 2, 10**4)
+    index = LargeScaleSampler(rule, 2, 10**4)
     before = index.arrays()
     with pytest.raises(UserError, match="too large"):
         index.observe([3], feedback)
@@ -252,7 +253,7 @@ def test_feedback_that_would_overflow_is_refused(rule, feedback):
 
 
 def test_feedback_of_zero_teaches_nothing():
-    index = Index(KVib(rounds=9), 2, 10)
+    index = LargeScaleSampler(KVib(rounds=9), 2, 10)
     index.observe([], [])
     index.observe([1, 2], [0.0, 0.0])
     np.testing.assert_allclose(index.probability(np.arange(10)), 0.2)
@@ -261,24 +262,33 @@ def test_feedback_of_zero_teaches_nothing():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Index(Uniform(), 11, 10), "between 1 and the 10 clients"),
-        (lambda: Index(Uniform(), 0, 10), "between 1 and the 10 clients"),
-        (lambda: Index(Uniform(), 1, 0), "between 1 and"),
-        (lambda: Index(Uniform(), 1), "but got None"),
-        (lambda: Index(KVib(mixing=1.5), 1, 10), "at most 1"),
-        (lambda: Index(LastNorm(mixing=-0.1), 1, 10), "at least 0"),
-        (lambda: Index(KVib(), 1, 10), "give rounds or mixing"),
-        (lambda: Index(KVib(rounds=9), 1, weights=[1.0]), "takes no weights"),
-        (lambda: Index(BySize(), 1, 10), "needs the clients' weights"),
-        (lambda: Index(BySize(), 1, weights=[1.0, -1.0]), "at least 0"),
-        (lambda: Index(BySize(), 1, weights=[1.0, np.inf]), "finite"),
-        (lambda: Index(BySize(), 1, weights=[0.0, 0.0]), "not all 0"),
-        (lambda: Index(Uniform(), 1, 10).probability([10]), "not one of the 10"),
-        (lambda: Index.restored(Uniform(), 2, Index(Uniform(), 1, 10).arrays()), "with size 1, not of"),
-        (lambda: Index.restored(Uniform(), 1, {}), "needs the array 'value'"),
-        (lambda: Index.restored(Uniform(), 1, {**Index(Uniform(), 1, 3).arrays(), "order": np.array([0, 0, 1])}), "order"),
-        (lambda: Index.restored(Uniform(), 1, {**Index(Uniform(), 1, 3).arrays(), "value": np.full(3, np.nan)}), "damaged"),
-        (lambda: Index.restored(Uniform(), 1, {**Index(Uniform(), 1, 3).arrays(), "unit": np.array(np.nan)}), "damaged"),
+        (lambda: LargeScaleSampler(Uniform(), 11, 10), "between 1 and the 10 clients"),
+        (lambda: LargeScaleSampler(Uniform(), 0, 10), "between 1 and the 10 clients"),
+        (lambda: LargeScaleSampler(Uniform(), 1, 0), "between 1 and"),
+        (lambda: LargeScaleSampler(Uniform(), 1), "but got None"),
+        (lambda: LargeScaleSampler(KVib(mixing=1.5), 1, 10), "at most 1"),
+        (lambda: LargeScaleSampler(LastNorm(mixing=-0.1), 1, 10), "at least 0"),
+        (lambda: LargeScaleSampler(KVib(), 1, 10), "give rounds or mixing"),
+        (lambda: LargeScaleSampler(KVib(rounds=9), 1, weights=[1.0]), "takes no weights"),
+        (lambda: LargeScaleSampler(BySize(), 1, 10), "needs the clients' weights"),
+        (lambda: LargeScaleSampler(BySize(), 1, weights=[1.0, -1.0]), "at least 0"),
+        (lambda: LargeScaleSampler(BySize(), 1, weights=[1.0, np.inf]), "finite"),
+        (lambda: LargeScaleSampler(BySize(), 1, weights=[0.0, 0.0]), "not all 0"),
+        (lambda: LargeScaleSampler(Uniform(), 1, 10).probability([10]), "not one of the 10"),
+        (lambda: LargeScaleSampler.restore(Uniform(), 2, LargeScaleSampler(Uniform(), 1, 10).arrays()), "with size 1, not of"),
+        (lambda: LargeScaleSampler.restore(Uniform(), 1, {}), "needs the array 'value'"),
+        (
+            lambda: LargeScaleSampler.restore(Uniform(), 1, {**STORED, "order": np.array([0, 0, 1])}),
+            "order",
+        ),
+        (
+            lambda: LargeScaleSampler.restore(Uniform(), 1, {**STORED, "value": np.full(3, np.nan)}),
+            "damaged",
+        ),
+        (
+            lambda: LargeScaleSampler.restore(Uniform(), 1, {**STORED, "unit": np.array(np.nan)}),
+            "damaged",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(make, words):

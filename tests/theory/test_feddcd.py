@@ -8,12 +8,12 @@ import pytest
 import turnout as t
 from tests.helpers.enumeration import enumerate_subsets
 from turnout.client_solvers import NewtonCg
-from turnout.experiment.theory import bound_of
 from turnout.runs.session import bind, scope
 from turnout.theory import feddcd as dual
+from turnout.theory.applicability import bound_of
 from turnout.theory.constants import constants_of
 from turnout.theory.feddcd_complexity import accfeddcd, fedavg, feddcd, mbsgd, scaffold
-from turnout.theory.feddcd_spectral_gap import expected_projection, pairing
+from turnout.theory.feddcd_spectral_gap import expected_projection, spectral_gap
 
 N, D, SEEDS, ROUNDS = 8, 4, 40, 60
 
@@ -111,19 +111,19 @@ def holds(problem, play, rate, constant=1.0):
 
 @pytest.mark.parametrize("size", [2, 4, N])
 def test_feddcd_is_within_theorem_4_1(equal, size):
-    rate = dual.feddcd_rate(dual.nice_pairing(size, N), 1.0, 4.0)
+    rate = dual.feddcd_rate(dual.nice_spectral_gap(size, N), 1.0, 4.0)
     holds(equal, lambda seed: algorithm_1(equal, uniform(size), seed), rate)
 
 
 def test_the_rate_of_theorem_4_1_holds_for_other_steps(equal):
     for lr in (0.5, 0.99, 1.5):
-        rate = dual.feddcd_rate(dual.nice_pairing(3, N), 1.0, 4.0, lr)
+        rate = dual.feddcd_rate(dual.nice_spectral_gap(3, N), 1.0, 4.0, lr)
         holds(equal, lambda seed, lr=lr: algorithm_1(equal, uniform(3), seed, lr), rate)
 
 
 @pytest.mark.parametrize("size", [3, N])
 def test_inexact_feddcd_is_within_theorem_5_2(equal, size):
-    known = dual.nice_pairing(size, N), 1.0, 4.0
+    known = dual.nice_spectral_gap(size, N), 1.0, 4.0
     delta = dual.inexactness(*known)
     assert dual.inexact_rate(*known) == pytest.approx(4 * delta)
     play = lambda seed: algorithm_1(equal, uniform(size), seed, dual.INEXACT_LR, delta)  # noqa: E731
@@ -132,10 +132,10 @@ def test_inexact_feddcd_is_within_theorem_5_2(equal, size):
 
 @pytest.mark.parametrize("size", [2, 4, N])
 def test_accfeddcd_is_within_theorem_6_1(equal, size):
-    rate = dual.accfeddcd_rate(dual.nice_pairing(size, N), 1.0, 4.0)
+    rate = dual.accfeddcd_rate(dual.nice_spectral_gap(size, N), 1.0, 4.0)
     holds(equal, lambda seed: (y for y, _ in algorithm_2(equal, size, seed, 4.0)), rate)
     _, handed_out = means(equal, lambda seed: (v for _, v in algorithm_2(equal, size, seed, 4.0)))
-    constant = dual.accfeddcd_constant(dual.nice_pairing(size, N), 1.0, 4.0)
+    constant = dual.accfeddcd_constant(dual.nice_spectral_gap(size, N), 1.0, 4.0)
     bound = dual.distance(np.arange(ROUNDS + 1), rate, N, 1.0, np.sum(equal.duals**2), constant)
     assert np.all(handed_out <= bound * (1 + 1e-9))
 
@@ -185,21 +185,21 @@ def test_expected_projections_know_the_convexity_of_each_client():
 @pytest.mark.parametrize("clients, size", [(2, 2), (5, 2), (8, 3), (9, 9), (30, 1)])
 def test_uniform_cohorts_pair_by_tau_minus_1_over_n_minus_1(clients, size):
     population = t.Population(count=clients)
-    found = pairing(expected_projection(t.Nice(size).bind(population), population, np.ones(clients)), np.ones(clients))
+    found = spectral_gap(expected_projection(t.Nice(size).bind(population), population, np.ones(clients)), np.ones(clients))
     assert found == pytest.approx((size - 1) / (clients - 1), abs=1e-12)
 
 
 def test_cohorts_that_do_not_connect_the_clients_pair_none():
     population = t.Population(count=N)
     blocks = expected_projection(EXACT["block"].bind(population), population, np.ones(N))
-    assert pairing(blocks, np.ones(N)) == pytest.approx(0, abs=1e-12)
+    assert spectral_gap(blocks, np.ones(N)) == pytest.approx(0, abs=1e-12)
 
 
 def test_the_rate_holds_for_other_designs_and_clients_of_their_own_convexity():
     """Three overlapping cohorts of unequal chances, and unequal alpha_i: the dual gap shrinks by 1 - r min alpha_i / beta_i."""
     problem, population = Quadratics(CLIENT_CONVEXITY), t.Population(count=N)
     draw = lambda generator: np.array(SETS[generator.choice(3, p=CHANCES)])  # noqa: E731
-    r = pairing(expected_projection(EXACT["subsets"].bind(population), population, CLIENT_CONVEXITY), CLIENT_CONVEXITY)
+    r = spectral_gap(expected_projection(EXACT["subsets"].bind(population), population, CLIENT_CONVEXITY), CLIENT_CONVEXITY)
     gaps, _ = means(problem, lambda seed: algorithm_1(problem, draw, seed))
     assert 0.05 < r < 1
     assert np.all(gaps <= dual.feddcd_rate(r, 1.0, 4.0) ** np.arange(ROUNDS + 1) * gaps[0] * (1 + 1e-9))
@@ -223,14 +223,14 @@ def test_table_1_grows_as_it_says():
     assert drift[1] == pytest.approx(10 * drift[0])
     for method, rate in ((feddcd, dual.feddcd_rate), (accfeddcd, dual.accfeddcd_rate)):
         rounds = method(1e-6, **known, heterogeneity=1.0) - method(1e-3, **known, heterogeneity=1.0)
-        factor = rate(dual.nice_pairing(10, 100), 1e-2, 1.0)
+        factor = rate(dual.nice_spectral_gap(10, 100), 1e-2, 1.0)
         assert rounds == pytest.approx(np.log(1e-3) / np.log(factor), rel=0.02)
 
 
 def test_the_lower_bound_is_below_accelerated_feddcd():
     """Were the minimum of equation (14) right, no method could be as fast as Theorem 6.1 says that AccFedDCD is."""
     size, clients, convexity, smoothness = 10, 100, 1e-6, 1.0
-    promised = dual.accfeddcd_rate(dual.nice_pairing(size, clients), convexity, smoothness)
+    promised = dual.accfeddcd_rate(dual.nice_spectral_gap(size, clients), convexity, smoothness)
     assert dual.lower_rate(size, clients, convexity, smoothness) ** 2 <= promised
     assert 1 - 8 * np.sqrt(2) * convexity / smoothness > promised
 
@@ -240,14 +240,14 @@ FOUR = t.Population(count=4)
 
 def test_what_no_theorem_is_about_is_one_sentence():
     for call, message in (
-        (lambda: dual.nice_pairing(1, 10), "cohorts of 2 to 10 clients, but size is 1"),
-        (lambda: dual.nice_pairing(11, 10), "cohorts of 2 to 10 clients"),
+        (lambda: dual.nice_spectral_gap(1, 10), "cohorts of 2 to 10 clients, but size is 1"),
+        (lambda: dual.nice_spectral_gap(11, 10), "cohorts of 2 to 10 clients"),
         (lambda: dual.feddcd_rate(0.5, 0.0, 1.0), "0 < convexity <= smoothness"),
         (lambda: dual.accfeddcd_rate(0.5, 2.0, 1.0), "0 < convexity <= smoothness"),
         (lambda: dual.inexact_rate(0.0, 0.5, 1.0), "cohorts must connect the clients"),
         (lambda: dual.feddcd_rate(0.5, 0.5, 1.0, 2.0), "0 < lr < 2, but lr is 2"),
         (lambda: dual.rounds(0.0, 0.5, 1.0), "greater than 0, but epsilon is 0"),
-        (lambda: expected_projection(t.WithReplacement(2, [0.25] * 4).bind(FOUR), FOUR, np.ones(4)), "drawn at most once"),
+        (lambda: expected_projection(t.WithReplacement([0.25] * 4, size=2).bind(FOUR), FOUR, np.ones(4)), "drawn at most once"),
     ):
         with pytest.raises(t.UserError, match=message):
             call()

@@ -35,13 +35,13 @@ from tests.helpers.baselines import (
 )  # fmt: skip
 from tests.helpers.examples import LOCAL, network
 from turnout.algorithms import Scaffnew
-from turnout.algorithms.passes import everyone
 from turnout.core.seeds import Seeds
 from turnout.engines.ask import strongly_typed
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.state import first_state
 from turnout.experiment.config import Reader
 from turnout.runs.session import bind, prepare, scope
+from turnout.samplers.full_pass import full_pass
 
 PAIRS = [((j,), members) for j in range(CLIENTS) for members in COHORTS]
 LAWS = {
@@ -106,14 +106,14 @@ def test_a_longer_memory_lowers_the_floor(name):
 @given(some.integers(1, 6).flatmap(lambda n: some.tuples(some.just(n), some.integers(1, n))))
 def test_a_pass_is_charged_by_the_size_of_a_cohort(sizes):
     n, m = sizes
-    whole = everyone(t.Nice(m), t.Population(n)).draw(None, jax.random.key(0), t.Population(n))
+    whole = full_pass(t.Nice(m), t.Population(n)).draw(None, jax.random.key(0), t.Population(n))
     assert whole.selection == "arbitrary" and whole.selections == -(-n // m) and whole.places == n
 
 
 def test_a_pass_knows_the_size_of_any_cohort():
     population = t.Population(6)
     for sampler, size in ((t.Full(), 6), (t.Full(4), 4), (t.Independent(size=2.7), 3)):
-        assert everyone(sampler.bind(population), population) == t.Full(size)
+        assert full_pass(sampler.bind(population), population) == t.Full(size)
 
 
 MISTAKES = {

@@ -333,8 +333,8 @@ def test_what_the_theory_is_not_about_is_one_sentence(change, words):
 def test_costs_and_lambdas_that_the_theory_excludes_are_one_sentence():
     with pytest.raises(t.UserError, match="random <= arbitrary"):
         Selection(arbitrary=1.0, random=2.0)
-    assert selection.doubt(2.1, 2.0) is None
-    assert "lam is 2 and Delta_1 2: raise lam" in selection.doubt(2.0, 2.0)
+    assert selection.lam_warning(2.1, 2.0) is None
+    assert "lam is 2 and Delta_1 2: raise lam" in selection.lam_warning(2.0, 2.0)
     with pytest.raises(t.UserError, match="need lam > Delta_1"):
         selection.probability(1.0, 2.0, 3.0)
 

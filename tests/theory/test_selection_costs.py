@@ -11,12 +11,13 @@ from scipy.optimize import minimize
 import turnout as t
 from tests.helpers.commands import config, turnout
 from turnout.accounting.prices import Selection
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.run import build
-from turnout.experiment.selection_theory import NAMES, costs_of
+from turnout.experiment.theory import costs_of
 from turnout.theory.dissimilarity import Dissimilarity
 from turnout.theory.selection import Case, rg_saga, rg_svrg
 from turnout.theory.selection_complexity import TABLE
+from turnout.theory.selection_costs import NAMES
 
 MU, DELEGATE = 0.1, 2
 WISH = {

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
+from tests.helpers.gradients import client_gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import AtOptimum, at_optimum
@@ -28,7 +28,7 @@ from turnout.theory.bounds import (
     theorem_2,
     tolerance,
 )
-from turnout.theory.cohort_mean_weights import shares
+from turnout.theory.cohort_mean_weights import cohort_mean_weights
 from turnout.theory.constants import DesignConstants, constants_of
 from turnout.theory.sampling_error import sampling_floor
 
@@ -249,17 +249,17 @@ def test_the_shares_are_those_of_the_enumerated_design(name):
     expected = np.zeros(8)
     for probability, cohort in design(name):
         expected[cohort] += probability / max(1, len(cohort))
-    np.testing.assert_allclose(shares(bind(SAMPLERS[name], problem), problem.population), expected, rtol=1e-12)
+    np.testing.assert_allclose(cohort_mean_weights(bind(SAMPLERS[name], problem), problem.population), expected, rtol=1e-12)
 
 
 def test_shares_of_unequal_clients_are_refused_where_they_are_not_known():
     problem = logistic(weights=np.arange(1.0, 9.0))
     with pytest.raises(t.UserError, match="equal weight"):
-        shares(t.Nice(2), problem.population)
-    np.testing.assert_allclose(shares(t.Full(), problem.population), np.arange(1, 9) / 36)
+        cohort_mean_weights(t.Nice(2), problem.population)
+    np.testing.assert_allclose(cohort_mean_weights(t.Full(), problem.population), np.arange(1, 9) / 36)
     block, weight, block_weight = bind(t.Block(blocks=STRATA), problem), np.arange(1, 9), np.array([8, 5, 23])
     expected = weight / block_weight[STRATA] / 3
-    np.testing.assert_allclose(shares(block, problem.population), expected)
+    np.testing.assert_allclose(cohort_mean_weights(block, problem.population), expected)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -267,7 +267,7 @@ def test_averaged_proximal_points_stay_below_theorem_2(name):
     problem, runs = quadratic(), 400
     world, known = Simulated(problem), known_of(t.Full())
     cohorts = design(name)
-    q = shares(bind(SAMPLERS[name], problem), problem.population)
+    q = cohort_mean_weights(bind(SAMPLERS[name], problem), problem.population)
     for gamma in (0.1, 1.0, 10.0):
         generator = np.random.default_rng(3)
         x, errors = np.zeros((runs, world.d)), []

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.helpers.commands import config, turnout
 from tests.theory.test_theory import minimum, quadratic
-from turnout.experiment import run as folder
+from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.experiment.theory import bound_of, milestones, promise
+from turnout.experiment.run import start
+from turnout.experiment.theory import milestones, promise
 from turnout.report.downsample import points
 from turnout.report.loaded_run import Result
 from turnout.runs.session import bind
+from turnout.theory.applicability import bound_of
 from turnout.theory.bounds import (
     theorem_1,
     theorem_2,
@@ -30,7 +32,7 @@ SPPM = {"algorithm": {"kind": "sppm", "gamma": 0.5, "solver": "bfgs"}}
 def finished(tmp_path_factory):
     """The folder of a small SPPM run."""
     place = tmp_path_factory.mktemp("theory")
-    folder.start(read(config(place, **SPPM)), place / "out", None, lambda session: None, "turnout run")
+    start(read(config(place, **SPPM)), place / "out", None, lambda session: None, "turnout run")
     return place / "out"
 
 
@@ -100,7 +102,7 @@ def test_each_algorithm_has_its_theorem():
 
 def test_without_a_theorem_the_promise_holds_constants_and_floors(tmp_path):
     experiment = read(config(tmp_path))
-    found = promise(experiment, folder.build(experiment, None).problem)
+    found = promise(experiment, build(experiment, None).problem)
     assert "FedAvg" in found.theory.bound and not found.curves(np.arange(3)) and found.recommended is None
     assert found.facts()["floors"]["2"] == pytest.approx(found.facts()["floors"]["1"] / 2)
 

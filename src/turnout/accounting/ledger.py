@@ -33,7 +33,8 @@ cohorts: exchanges with a new cohort.
 reasks: arbitrary selections charged for asking a cohort again.
 contacts, arrivals: messages sent to clients, and replies received.
 aggregated: replies given to the algorithm.
-unusable: feedback to a sampler that was negative, NaN or infinite.
+unusable: feedback to a sampler that was negative, NaN or infinite; at a draw, places with a client that does not exist or is
+drawn twice, or without a valid probability.
 missed: local problems solved less accurately than asked for.
 queries_slowest, queries_total: oracle calls of the slowest client, summed over exchanges, and of all clients.
 """

@@ -25,6 +25,8 @@ class Target:
         True
     """
 
+    example = "t.Target('value', 0.1)"
+
     metric: Literal[
         "value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_50", "accuracy_90",
         "test_value", "test_accuracy", "held_out_value", "held_out_accuracy",

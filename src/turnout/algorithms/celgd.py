@@ -1,27 +1,67 @@
 """CE-LGD: local descent of one random client along a recursive estimate of the gradient."""
 
-from turnout.algorithms.correction import corrected
-from turnout.algorithms.followed import Followed
-from turnout.core.algorithm import on_client
+from dataclasses import field, replace
+
+from turnout.algorithms.corrected_descent import corrected_descent
+from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record
+from turnout.core.tree import add
+from turnout.estimators import Estimator, Storm
+from turnout.estimators.base import ClientMemory
+from turnout.samplers import Nice, Sampler
 
 
 @record
-class CeLgd(Followed):
-    """x+ is x after K = `steps` steps y <- y - lr u, u <- u + grad f_j(y+) - grad f_j(y) of one random client j from u = v;
+class CeLgd(Algorithm):
+    """CE-LGD (Patel et al., 2022; Cost-aware client selection, appendix A).
 
-    v <- grad f_S(x+) + (1 - rho) (v - grad f_S(x)), f_S = sum_{i in S} (lambda_i / p_i) f_i, v = grad f_S(x_0) at first.
+    x+ is x after K = `steps` steps y <- y - lr u, u <- u + grad f_j(y+) - grad f_j(y) of one random client j, from u = v;
+    then v <- grad f_S(x+) + (1 - rho) (v - grad f_S(x)), f_S = sum_{i in S} (lambda_i / p_i) f_i; v = grad f_S(x_0) at first.
 
-    CE-LGD (Patel et al., 2022; cost-aware client selection, appendix A), v being the `estimator` "storm" with beta = rho. The
-    gradients of f_j being exact, u = v + grad f_j(y) - grad f_j(x). It stops at a floor that the draws of S cause; a smaller rho
-    forgets more slowly and goes lower.
+    v is made by the `estimator`, by default `Storm` with beta = rho. As gradients of f_j are exact, u = v + grad f_j(y) -
+    grad f_j(x). The iterates stop at a floor that the draws of S cause; a smaller rho forgets more slowly and goes lower. The
+    paper's rounds begin with v; here each round ends with it, and the iterates are the same.
+
+    Args:
+        sampler: Draws the cohorts S of the estimator.
+        lr: Step size of the client.
+        steps: Number K of local steps.
+        estimator: Makes v; any gradient estimator.
+        one: Draws the client j.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.CeLgd(t.Nice(2), lr=0.02, steps=3), problem, rounds=10)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
+    sampler: Sampler
     lr: Positive
     steps: Count
+    estimator: Estimator = field(default=Storm(), kw_only=True)
+    one: Sampler = field(default=Nice(1), repr=False, kw_only=True)
+
+    def bind(self, problem):
+        return replace(self, estimator=self.estimator.bind(self.sampler, problem))
+
+    def client_state(self, x):
+        return ClientMemory(self.estimator.client_state(x))
+
+    def start(self, ask, x):
+        return x, self.estimator.start(ask, self.sampler, x)
+
+    def output(self, server):
+        return server[0]
+
+    def round(self, ask, server):
+        x, estimate = server
+        new = add(x, ask(self.one, self.move, (x, estimate.gradient)).mean())
+        return new, self.estimator.step(ask, self.sampler, new, x, estimate)
 
     @on_client
     def move(self, client, message):
+        """x+ - x."""
         x, v = message
-        return Done(corrected(client, x, client.grad(x), v, self.lr, self.steps), queries=self.steps)
+        return Done(corrected_descent(client, x, client.grad(x), v, self.lr, self.steps), queries=self.steps)

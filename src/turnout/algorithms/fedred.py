@@ -4,24 +4,37 @@ from dataclasses import replace
 
 import jax
 
-from turnout.algorithms.icgm import Model, last
-from turnout.algorithms.passes import Gradients, everyone
-from turnout.core.algorithm import on_client
+from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Fraction, Positive, record
 from turnout.core.tree import add
 from turnout.samplers import Delegate, Sampler
+from turnout.samplers.full_pass import full_pass
 
 
 @record
-class FedRed(Gradients):
-    """x <- y_K, K geometric with mean 1 / p, from y_0 = x by y <- argmin_z <grad f_1(y) + grad f(x) - grad f_1(x), z>
+class FedRed(Algorithm):
+    """FedRed-GD (Jiang et al., 2024; Cost-aware client selection, appendix A).
 
-    + (eta / 2) |z - y|^2 + (lam / 2) |z - x|^2, f_1 being the delegate's function and eta = `smoothness`.
+    x <- y_K, K geometric with mean 1 / p, from y_0 = x by steps of the delegate, which holds f_1:
 
-    FedRed-GD (Jiang et al., 2024; cost-aware client selection, appendix A). A round is what happens for one x: a pass over all
-    clients for grad f(x), as many at a time as `sampler` draws, then one exchange with the delegate, who flips the coins. In
-    theory lam = Delta_1, eta = L_1 and p = `probability` = lam / (lam + eta), which it is unless given.
+        y <- argmin_z <grad f_1(y) + grad f(x) - grad f_1(x), z> + (eta / 2) |z - y|^2 + (lam / 2) |z - x|^2.
+
+    A round is a full pass for grad f(x), as many clients at a time as `sampler` draws, then one exchange with the delegate, which
+    draws K. In theory lam = Delta_1, eta = L_1 and p = lam / (lam + eta).
+
+    Args:
+        sampler: Its cohort size is the number of clients asked at a time.
+        lam: Weight of the term that ties y to x.
+        smoothness: eta.
+        probability: p; None means lam / (lam + eta).
+        delegate: Draws the delegate.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.FedRed(t.Nice(2), lam=2.0, smoothness=10.0), problem, rounds=10)
+        >>> trace.ledger.totals()["draws_arbitrary"], trace.ledger.totals()["draws_delegate"]
     """
 
     sampler: Sampler
@@ -31,19 +44,29 @@ class FedRed(Gradients):
     delegate: Sampler = Delegate()
 
     def bind(self, problem):
-        return replace(self, sampler=everyone(self.sampler, problem.population))
+        return replace(self, sampler=full_pass(self.sampler, problem.population))
 
     def round(self, ask, x):
         gradient = ask(self.sampler, self.gradient, x).mean()
         return add(x, ask(self.delegate, self.descend, (x, gradient)).mean())
 
     @on_client
+    def gradient(self, client, x):
+        """grad f_i(x)."""
+        return Done(client.grad(x))
+
+    @on_client
     def descend(self, client, message):
         """y_K - x."""
         x, gradient = message
-        probability = self.lam / (self.lam + self.smoothness) if self.probability is None else self.probability
+        lam, eta = self.lam, self.smoothness
+        probability = lam / (lam + eta) if self.probability is None else self.probability
         steps = jax.random.geometric(client.key, probability, dtype="int32")
         first = client.grad(x)
-        model = Model(x, add(first, gradient, -1.0), self.lam, self.smoothness)
-        y = last(client, model, lambda _, y: client.grad(y), model.step(x, first), steps - 1)
+        drift = add(first, gradient, -1.0)
+
+        def step(y, slope):
+            return jax.tree.map(lambda y, x, drift, slope: (eta * y + lam * x + drift - slope) / (lam + eta), y, x, drift, slope)
+
+        y = client.loop(steps - 1, lambda y: step(y, client.grad(y)), step(x, first))
         return Done(add(y, x, -1.0), queries=steps)

@@ -1,18 +1,60 @@
 """Local gradient descent with unbiased weights."""
 
-from turnout.algorithms.descent import LocalDescent
-from turnout.core.records import record
+from dataclasses import KW_ONLY
+
+from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
+from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.records import Count, Positive, record, static
 from turnout.core.tree import add
+from turnout.optimisers.schedules import Schedule
+from turnout.samplers import Sampler
 
 
 @record
-class MbLocalGd(LocalDescent):
-    """x <- x + sum_{i in S} (lambda_i / p_i) (y_i - x), with y_i as in `LocalDescent`: MB-LocalGD of Cohort Squeeze, section 3.5.
+class MbLocalGd(Algorithm):
+    """Local gradient descent with unbiased weights: MB-LocalGD of Cohort Squeeze, section 3.5.
 
-    In expectation over the cohort it takes the step of full participation, whatever the sampler.
+    x <- x + sum_{i in S} (lambda_i / p_i) (y_i - x), where y_i is x after local steps y <- y - lr grad f_i(y).
+
+    In expectation over the cohort, the step is that of full participation, whatever the sampler.
+
+    Args:
+        sampler: Who takes part in each round.
+        lr: Step size of the clients, > 0.
+        steps: Local steps, or a list with one number for each client; 5 by default.
+        schedule: Factor of lr in each round; the product is sent along.
+        batch: Rows in each step; None for all rows.
+        epochs: Passes over the shuffled rows of a client, in the place of `steps`; needs `batch`.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.MbLocalGd(t.Independent(size=4.0), lr=0.01), problem, rounds=5)
+        >>> trace.x.shape
+        (3,)
     """
 
+    sampler: Sampler
+    lr: Positive
+    steps: Steps = None
+    _: KW_ONLY
+    schedule: Schedule | None = None
+    batch: Count | None = static(default=None)
+    epochs: Count | None = None
+
+    def __post_init__(self):
+        check_local_work(self)
+
+    def bind(self, problem):
+        return fit_steps(self, problem)
+
     def round(self, ask, x):
-        replies = ask(self.sampler, self.train, self.message(ask, x))
+        replies = ask(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
         ask.observe(replies)
         return add(x, replies.average())
+
+    @on_client
+    def train(self, client, message):
+        """y_i - x."""
+        x, lr = message
+        return local_sgd(client, x, self.lr if lr is None else lr, self.steps, self.batch, self.epochs)

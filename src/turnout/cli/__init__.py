@@ -74,5 +74,5 @@ def main() -> None:
         print(f"turnout: {error}", file=sys.stderr)
         sys.exit(2)
     except (Interrupted, KeyboardInterrupt):
-        print("turnout: stopped; `turnout resume DIR` goes on from the last checkpoint", file=sys.stderr)
+        print("turnout: stopped; `turnout resume DIR` continues from the last checkpoint", file=sys.stderr)
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""turnout compare: play several configurations and compare what the target cost each."""
+"""turnout compare: run several configurations and compare their costs to the target."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ def compare(
     out: Out,
     data: Data = None,
 ) -> None:
-    """Play several configurations and compare what the target cost each."""
+    """Run several configurations and compare their costs to the target."""
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.experiment import comparison, config

@@ -1,4 +1,4 @@
-"""turnout data: what data sets are known, and how to get them."""
+"""turnout data: list and download the known data sets."""
 
 import os
 from pathlib import Path
@@ -7,17 +7,16 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.options import Data
 from turnout.core.errors import UserError
 
-commands = typer.Typer(help="Known data sets: list them, fetch one.", no_args_is_help=True)
+commands = typer.Typer(help="List the known data sets, or download one.", no_args_is_help=True)
 app.add_typer(commands, name="data")
-
-Folder = Annotated[Path | None, typer.Option("--data", help="Folder for data files; else $TURNOUT_DATA.", show_default=False)]
 
 
 @commands.command("list")
-def list_sets(data: Folder = None) -> None:
-    """List the known data sets: size, origin, checksum, and whether they are present."""
+def list_sets(data: Data = None) -> None:
+    """List the known data sets with size, origin, checksum and place."""
     from rich.console import Console
     from rich.table import Table
 
@@ -40,17 +39,17 @@ def list_sets(data: Folder = None) -> None:
 
 @commands.command("fetch")
 def fetch_set(
-    name: Annotated[str, typer.Argument(help="A name that `turnout data list` shows.")],
-    data: Folder = None,
+    name: Annotated[str, typer.Argument(help="A name from `turnout data list`.")],
+    data: Data = None,
     base_url: Annotated[str | None, typer.Option(help="Another site with the same files.", show_default=False)] = None,
 ) -> None:
-    """Download a data set from the public LIBSVM site and verify its content, or its shape where no checksum is known."""
+    """Download a data set from its public site and verify its checksum, or its shape if no checksum is known."""
     from turnout.data import catalogue
 
     folder = data or (Path(os.environ["TURNOUT_DATA"]) if os.environ.get("TURNOUT_DATA") else None)
     if folder is None:
-        raise UserError("say where to keep the data: give --data DIR or set TURNOUT_DATA")
+        raise UserError("no folder for the data is given: give --data DIR or set TURNOUT_DATA")
     options = {"base_url": base_url} if base_url else {}
     path = catalogue.fetch(name, folder, **options)
-    known = catalogue.CATALOGUE[name].checksum is not None
-    typer.echo(f"{name} is in {path}" + ("" if known else "; its checksum is not known, so only its shape was verified"))
+    has_checksum = catalogue.CATALOGUE[name].checksum is not None
+    typer.echo(f"{name} is in {path}" + ("" if has_checksum else "; no checksum is known, so only its shape was verified"))

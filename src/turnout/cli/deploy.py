@@ -1,4 +1,4 @@
-"""turnout deploy: play one configuration with real nodes of Flower, on this machine."""
+"""turnout deploy: run one configuration with real Flower nodes on this machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,37 +6,37 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Again, Data, Deadline, command, needing_flower
+from turnout.cli.options import Data, Deadline, ResumableOut, command, needing_flower
 
 
 @app.command()
 def deploy(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
-    out: Again,
+    out: ResumableOut,
     deadline: Deadline = 60.0,
     data: Data = None,
 ) -> None:
-    """Play a configuration with a SuperLink and a node for each client, encrypted and with keys, on this machine."""
+    """Run a configuration with a SuperLink and a node process for each client on this machine, with TLS and node keys."""
     from turnout.cli.progress import watching
     from turnout.experiment import config
 
     with needing_flower():
-        from turnout.engines.flower.server_connection import joined
-        from turnout.federation.local import federated
-        from turnout.federation.server import met, play
+        from turnout.engines.flower.server_connection import flower_run
+        from turnout.federation.local import local_federation
+        from turnout.federation.server import connect_clients, start_or_resume
 
-    with federated(out / "federation", file, data) as server, joined(server) as grid, watching() as watch:
-        post, members = met(grid, config.read(file), data, deadline)
-        play(post, members, file, out, data, watch, command())
-    finish(post, out)
+    with local_federation(out / "federation", file, data) as server, flower_run(server) as grid, watching() as watch:
+        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline)
+        start_or_resume(mailbox, nodes, file, out, data, watch, command())
+    show_result(mailbox.counts, out)
 
 
-def finish(post, out: Path) -> None:
-    """Show what a run has cost, and which replies were refused."""
+def show_result(unusable: dict[str, int], out: Path) -> None:
+    """Print the numbers of unusable replies by reason, and the cost of the run."""
     from turnout.cli.tables import show
     from turnout.report.loaded_run import Result
 
-    for what, many in post.counts.items():
-        if many:
-            typer.echo(f"{many} replies: {what}")
+    for reason, count in unusable.items():
+        if count:
+            typer.echo(f"{count} replies: {reason}")
     show([Result.read(out)], out)

@@ -1,4 +1,4 @@
-"""turnout describe: what configurations will send and cost, before anything is played."""
+"""turnout describe: cost estimates of configurations."""
 
 import sys
 from pathlib import Path
@@ -16,15 +16,15 @@ def describe(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown tables.")] = False,
     data: Data = None,
 ) -> None:
-    """Show what configurations will send, to whom, how often and at what cost, without playing them."""
+    """Estimate what configurations will send, to whom, how often and at what cost, without running them."""
     from turnout.experiment import config
-    from turnout.experiment import describe as description
-    from turnout.experiment.run import build
+    from turnout.experiment.build import build
+    from turnout.experiment.describe import describe as estimate
     from turnout.report.plan import calls, markdown, side_by_side
 
     experiments = [config.read(file) for file in files]
-    found = [description.describe(experiment, build(experiment, data).problem) for experiment in experiments]
-    for grid in [*map(calls, found), side_by_side(found)]:
+    plans = [estimate(experiment, build(experiment, data).problem) for experiment in experiments]
+    for grid in [*map(calls, plans), side_by_side(plans)]:
         if as_markdown:
             typer.echo(markdown(grid))
         else:
@@ -32,7 +32,7 @@ def describe(
 
 
 def show(grid) -> None:
-    """Print a `Grid`, whose columns share a narrow terminal by the lengths of their words."""
+    """Print a `Grid`; in a narrow terminal the widths of its columns follow their longest words."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table

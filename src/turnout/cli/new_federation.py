@@ -1,4 +1,4 @@
-"""turnout new-federation: begin a project whose clients are programs of one's own."""
+"""turnout new-federation: write a project with clients of the user's own."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from turnout.cli import app
 
 
 class Form(StrEnum):
-    """What a client is written in."""
+    """The framework of the clients."""
 
     torch = "torch"
     numpy = "numpy"
@@ -20,9 +20,9 @@ class Form(StrEnum):
 @app.command("new-federation")
 def new_federation(
     folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
-    form: Annotated[Form, typer.Option(help="What clients are written in.")] = Form.torch,
+    form: Annotated[Form, typer.Option(help="Framework of the clients.")] = Form.torch,
 ) -> None:
-    """Write a small project: clients of your own, to train here, over the network, or by flwr run."""
+    """Write a small project with clients of your own, to run here, over the network, or with flwr run."""
     from turnout.federation.new_project import new_project
 
     for path in new_project(folder, form.value):

@@ -1,4 +1,4 @@
-"""turnout node: be one client of a federation."""
+"""turnout node: one client of a federation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,13 @@ from turnout.cli.options import Data, needing_flower
 def node(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML), the same as the server's.", metavar="FILE.toml")],
     client: Annotated[int, typer.Option(help="The client's number, from 0.", min=0)],
-    superlink: Annotated[str, typer.Option(help="Where the SuperLink is.", metavar="HOST:PORT")],
+    superlink: Annotated[str, typer.Option(help="Address of the SuperLink.", metavar="HOST:PORT")],
     authority: Annotated[Path, typer.Option(help="Certificate of the authority that signed the SuperLink's.")],
     key: Annotated[Path, typer.Option(help="The node's private key.")],
     states: Annotated[Path, typer.Option(help="Folder for the client's private states.")],
     data: Data = None,
 ) -> None:
-    """Be one client of a federation, until stopped."""
+    """Run one client of a federation, until stopped."""
     with needing_flower():
         from turnout.federation.node import serve_client
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and the line that repeats a command."""
+"""Options that several commands share, and the command line for the results."""
 
 import shlex
 import sys
@@ -14,17 +14,15 @@ from turnout.core.errors import UserError
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results; it must not hold another run.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="Folder with data files; else $TURNOUT_DATA is searched.", show_default=False),
+    typer.Option("--data", help="Folder with data files; default: $TURNOUT_DATA.", show_default=False),
 ]
-
-
-Again = Annotated[Path, typer.Option("--out", help="Folder for the results; a second start goes on where it stopped.")]
+ResumableOut = Annotated[Path, typer.Option("--out", help="Folder for the results; the same command resumes an unfinished run.")]
 Deadline = Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)]
 
 
 @contextmanager
 def needing_flower() -> Iterator[None]:
-    """Say how to get Flower where an import inside does not find it."""
+    """Turn a failing import of Flower into a sentence on how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -32,5 +30,5 @@ def needing_flower() -> Iterator[None]:
 
 
 def command() -> str:
-    """Return the command line that is being run, so that results can say how to repeat it."""
+    """Return the command line of this process, which results record."""
     return shlex.join(["turnout", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""Progress of long work: rounds, pace, metric, cost and time left; silent where there is no terminal."""
+"""Progress bars of long commands, on terminals only, and interruption by Ctrl-C."""
 
 import signal
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ console = Console(stderr=True)
 
 
 class Interrupted(Exception):
-    """Ctrl-C, noticed between two chunks."""
+    """Ctrl-C was pressed; raised between two chunks."""
 
 
 @contextmanager
 def deferred_interrupt() -> Iterator:
-    """Yield a function that raises `Interrupted` if Ctrl-C was pressed since: inside a compiled program it could crash.
+    """Yield a function that raises `Interrupted` if Ctrl-C was pressed before the call.
 
-    A second Ctrl-C stops at once.
+    An interrupt inside a compiled program could crash it. A second Ctrl-C stops the process at once.
     """
     pressed = []
 
-    def note(number, frame):
+    def record(number, frame):
         pressed.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,16 +32,16 @@ def deferred_interrupt() -> Iterator:
         if pressed:
             raise Interrupted
 
-    before = signal.signal(signal.SIGINT, note)
+    previous = signal.signal(signal.SIGINT, record)
     try:
         yield check
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 @contextmanager
 def watching() -> Iterator:
-    """Yield a function that shows where a session stands, and stops it on Ctrl-C."""
+    """Yield a function that shows the progress of a session, and raises `Interrupted` after Ctrl-C."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -67,7 +67,7 @@ def watching() -> Iterator:
 
 
 def _state(session: Session) -> str:
-    """Say what the metric is now and how many exchanges it took."""
+    """Return the current value of the metric and the number of exchanges so far."""
     trace = session.trace
     if not len(trace):
         return "compiling"

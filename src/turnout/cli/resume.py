@@ -1,4 +1,4 @@
-"""turnout resume: go on with what was interrupted."""
+"""turnout resume: continue an interrupted run or comparison."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,18 +14,18 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of an interrupted run or comparison.", metavar="DIR")],
     data: Data = None,
 ) -> None:
-    """Go on with an interrupted run from its last checkpoint; the results are those of an uninterrupted one."""
+    """Continue an interrupted run from its last checkpoint; the results are those of an uninterrupted run."""
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.experiment import comparison
-    from turnout.experiment import run as folders
+    from turnout.experiment.run import resume as resume_run
     from turnout.report.loaded_run import Result
 
     with watching() as watch:
         if comparison.is_comparison(folder):
-            runs = comparison.finish(folder, data, watch, command())
-        elif folders.resume(folder, data, watch, command()) is None:
-            typer.echo(f"{folder} is finished: there is nothing to resume")
+            runs = comparison.complete(folder, data, watch, command())
+        elif resume_run(folder, data, watch, command()) is None:
+            typer.echo(f"{folder} is complete: there is nothing to resume")
             return
         else:
             runs = [folder]

@@ -1,4 +1,4 @@
-"""turnout run: play one configuration."""
+"""turnout run: run one configuration."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def run(
     out: Out,
     data: Data = None,
 ) -> None:
-    """Play one configuration and write its results to a folder."""
+    """Run one configuration and write its results to a folder."""
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.experiment import config
@@ -25,7 +25,7 @@ def run(
 
     experiment = config.read(file)
     if experiment.sweep:
-        raise UserError(f"{file} has a [sweep] table: play it with turnout sweep")
+        raise UserError(f"{file} has a [sweep] table: run it with turnout sweep")
     with watching() as watch:
         start(experiment, out, data, watch, command())
     show([Result.read(out)], out)

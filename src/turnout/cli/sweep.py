@@ -13,7 +13,7 @@ Grid = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=V1,V2,...", help="Values of a hyper-parameter, such as algorithm.gamma=1,10."),
 ]
-Seeds = Annotated[str | None, typer.Option("--seeds", metavar="S1,S2,...", help="Seeds to play every setting with.")]
+Seeds = Annotated[str | None, typer.Option("--seeds", metavar="S1,S2,...", help="Seeds of the runs of every setting.")]
 
 
 @app.command()
@@ -24,7 +24,7 @@ def sweep(
     seeds: Seeds = None,
     data: Data = None,
 ) -> None:
-    """Play a grid of hyper-parameters and seeds as one compiled program, and rank the settings by cost."""
+    """Run a grid of hyper-parameters and seeds as one compiled program, and rank the settings by cost."""
     from dataclasses import replace
 
     from turnout.cli.progress import watching
@@ -33,8 +33,8 @@ def sweep(
     from turnout.experiment.run import start
 
     experiment = config.read(file)
-    asked = dict(_values(option) for option in [*(grid or []), *([f"seed={seeds}"] if seeds else [])])
-    experiment = replace(experiment, sweep={**experiment.sweep, **asked})
+    options = dict(_values(option) for option in [*(grid or []), *([f"seed={seeds}"] if seeds else [])])
+    experiment = replace(experiment, sweep={**experiment.sweep, **options})
     if not experiment.sweep:
         raise UserError(f"{file} has no [sweep] table: add one, or give --set NAME=V1,V2,...")
     with watching() as watch:

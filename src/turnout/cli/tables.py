@@ -1,4 +1,4 @@
-"""Results as tables in the terminal."""
+"""Tables of results in the terminal."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ console = Console()
 
 
 def show(results: list[Result], folder: Path) -> None:
-    """Print what the target cost each run, and where the report is."""
+    """Print the cost to the target of each run, and the path of the report."""
     costs = table(results)
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
     shown.add_column("run")
@@ -35,7 +35,7 @@ def show(results: list[Result], folder: Path) -> None:
 
 
 def show_sweep(folder: Path) -> None:
-    """Print the settings of a sweep, cheapest first, and where the report is."""
+    """Print the settings of a sweep, cheapest first, and the path of the report."""
     facts = json.loads((folder / "summary.json").read_text())
     label, rows = next(iter(facts["sweep"]["costs"].items()))
     shown = Table(title=f"Cost to the target, {label}: median over seeds", title_justify="left")

@@ -1,4 +1,4 @@
-"""turnout theory: what the theorems promise for a configuration, before anything is played."""
+"""turnout theory: constants, bounds and recommended parameters of a configuration."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,15 +19,17 @@ Keeps = Literal["none", "scalars", "vectors"]
 def theory(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: Folder = None,
-    memory: Annotated[Keeps, typer.Option("--memory", help="What may be kept of each client between rounds.")] = "vectors",
+    memory: Annotated[Keeps, typer.Option("--memory", help="What the server may store of each client.")] = "vectors",
     data: Data = None,
 ) -> None:
-    """Show what theory promises: constants, bounds, sampling errors, the sampler and the gamma that it recommends, and, for a
-    target on "gradient", what each method of cost-aware client selection costs."""
+    """Show the constants, bounds, sampling errors and recommended parameters of a configuration.
+
+    For a target on "gradient": the costs of the methods of cost-aware client selection.
+    """
     from turnout.experiment import config
-    from turnout.experiment.run import build, new_folder
-    from turnout.experiment.selection_theory import costs_of
-    from turnout.experiment.theory import advice_for, promise, write_promise
+    from turnout.experiment.build import build
+    from turnout.experiment.run import new_folder
+    from turnout.experiment.theory import advice_for, costs_of, promise, write_promise
 
     experiment = config.read(file)
     problem = build(experiment, data).problem
@@ -129,7 +131,8 @@ def _amount(value: float | None) -> str:
 
 def _numbers(found) -> list[tuple[str, str]]:
     """Name what is known, in the order in which it is needed."""
-    from turnout.experiment.theory import COHORTS, Bound
+    from turnout.theory.applicability import COHORTS
+    from turnout.theory.bounds import Bound
 
     theory, known = found.theory, found.theory.constants
     rows = [

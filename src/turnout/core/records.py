@@ -1,15 +1,13 @@
-"""Records: frozen dataclasses that are JAX pytrees, with bounds on their fields that are checked once, here."""
+"""Records: frozen dataclasses that are JAX pytrees, and whose fields are checked against their annotations."""
 
 import functools
-import numbers
 import typing
 from dataclasses import dataclass, field, fields
 
 import annotated_types as at
 import jax
-import numpy as np
 
-from turnout.core.errors import UserError
+from turnout.core.field_checks import FieldCheck, field_check
 
 Positive = typing.Annotated[float, at.Gt(0)]
 NonNegative = typing.Annotated[float, at.Ge(0)]
@@ -21,13 +19,35 @@ Index = typing.Annotated[int, at.Ge(0)]
 
 
 def static(**options) -> typing.Any:
-    """Declare a field that fixes a shape or a branch: it is part of the program, not a leaf that can be swept."""
+    """Declare a field that is part of the compiled program, such as a shape or a branch; another value compiles again.
+
+    Args:
+        options: Options of `dataclasses.field`, such as `default`.
+    """
     return field(metadata={"static": True}, **options)
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field, static))
 def record(cls):
-    """Make `cls` a frozen dataclass and a pytree whose leaves are all fields not declared `static()`."""
+    """Make `cls` a frozen dataclass and a JAX pytree; every field not declared `static()` is a leaf, which can be swept.
+
+    Each field is checked against its annotation, both type and bounds, whenever an object is made.
+
+    Raises:
+        UserError: When an object is made with a value that the annotation of its field does not allow.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class Step:
+        ...     lr: float
+        ...     count: int = t.static(default=1)
+        >>> Step(1)
+        Step(lr=1.0, count=1)
+        >>> Step("0.1")
+        Traceback (most recent call last):
+        turnout.core.errors.UserError: Step.lr must be a number, but it is '0.1': write 0.1 without quotes
+    """
     cls = config(cls)
     leaves = [f.name for f in fields(cls) if not f.metadata.get("static")]
     statics = [f.name for f in fields(cls) if f.metadata.get("static")]
@@ -37,7 +57,7 @@ def record(cls):
         return keyed, tuple(getattr(self, name) for name in statics)
 
     def unflatten(fixed, values):
-        # JAX puts all sorts of things in the place of leaves, so that nothing is checked here.
+        # JAX puts objects of any type in the place of leaves, so nothing is checked here.
         self = object.__new__(cls)
         for name, value in (*zip(leaves, values, strict=True), *zip(statics, fixed, strict=True)):
             object.__setattr__(self, name, value)
@@ -49,55 +69,48 @@ def record(cls):
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field, static))
 def config(cls):
-    """Make `cls` a frozen dataclass that checks its bounds, then runs its `__post_init__`, its own or an inherited one."""
+    """Make `cls` a frozen dataclass that checks the type and the bounds of each field, then runs its own `__post_init__`.
+
+    Raises:
+        UserError: When an object is made with a value that the annotation of its field does not allow.
+    """
     further_check = getattr(cls, "__post_init__", None)
+    further_check = getattr(further_check, "further_check", further_check)
 
     def __post_init__(self):
-        floats_for_ints(self)
-        check_bounds(self)
+        check_fields(self)
         if further_check is not None:
             further_check(self)
 
+    __post_init__.further_check = further_check
     cls.__post_init__ = __post_init__
     return dataclass(frozen=True)(cls)
 
 
+def check_fields(self) -> None:
+    """Convert and check every field of the record `self`; raise `UserError` for the first one that is not accepted."""
+    checks = _field_checks(type(self))
+    for name, check in checks.items():
+        given = getattr(self, name)
+        value = check.convert(given)
+        if value is not given:
+            object.__setattr__(self, name, value)
+        if not check.accepts(value):
+            raise check.error(f"{type(self).__name__}.{name}", value, _swapped(self, name, checks))
+
+
 @functools.cache
-def bounds(cls) -> dict[str, tuple]:
-    """Return the `annotated_types` bounds of each field of the dataclass `cls`, those inside a union included."""
+def _field_checks(cls) -> dict[str, FieldCheck]:
+    """Return the check of each field of the dataclass `cls`."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    found = {}
-    for name, hint in hints.items():
-        options = (hint, *typing.get_args(hint))
-        metadata = [m for option in options for m in getattr(option, "__metadata__", ())]
-        found[name] = tuple(m for m in metadata if isinstance(m, (at.Gt, at.Ge, at.Lt, at.Le)))
-    return found
+    return {f.name: field_check(hints[f.name], f.metadata.get("static", False)) for f in fields(cls) if f.init}
 
 
-def floats_for_ints(self) -> None:
-    """Turn a whole number given for a float field into a float, so that `lr=1` and `lr=1.0` are one program."""
-    for name, hint in typing.get_type_hints(type(self)).items():
-        value = getattr(self, name, None)
-        if type(value) is int and float in (hint, *typing.get_args(hint)) and int not in typing.get_args(hint):
-            object.__setattr__(self, name, float(value))
-
-
-_RELATIONS = {
-    at.Gt: ("gt", "greater than", np.greater),
-    at.Ge: ("ge", "at least", np.greater_equal),
-    at.Lt: ("lt", "less than", np.less),
-    at.Le: ("le", "at most", np.less_equal),
-}
-
-
-def check_bounds(self) -> None:
-    """Raise `UserError` for the first concrete field outside its bounds; traced values pass."""
-    for name, constraints in bounds(type(self)).items():
-        value = getattr(self, name, None)
-        if not isinstance(value, (numbers.Real, np.ndarray)) or isinstance(value, bool):
-            continue
-        for constraint in constraints:
-            attribute, words, holds = _RELATIONS[type(constraint)]
-            bound = getattr(constraint, attribute)
-            if not np.all(holds(value, bound)):
-                raise UserError(f"{type(self).__name__}.{name} must be {words} {bound}, but it is {value}")
+def _swapped(self, name: str, checks: dict[str, FieldCheck]) -> str | None:
+    """Return the advice to swap `name` and another field, where both are wrong now and right then."""
+    value = getattr(self, name)
+    for other, check in checks.items():
+        held = getattr(self, other)
+        if check.accepts(value) and not check.accepts(held) and checks[name].accepts(held):
+            return f"swap {name} and {other}"
+    return None

@@ -1,4 +1,4 @@
-"""Estimators of the gradient of f, for a server that follows it from x^t to x^{t+1}; one file per family."""
+"""Estimators of grad f along the iterates of a server, one file per family."""
 
 from turnout.estimators.base import Estimator as Estimator
 from turnout.estimators.exact import Exact as Exact

@@ -1,6 +1,6 @@
-"""What every gradient estimator is: a record that makes g^{t+1} of x^{t+1}, x^t, g^t and a memory by exchanges."""
+"""The interface of gradient estimators: records that follow grad f(x^t) by exchanges with cohorts or with all clients."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -11,25 +11,20 @@ from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
 from turnout.core.tree import add
+from turnout.problems.base import Problem
 from turnout.samplers import Full, Sampler
-
-
-class Reach(NamedTuple):
-    """Whom an estimator may ask: a random cohort of m clients, or everyone, which is a full pass, m at a time."""
-
-    random: Sampler
-    everyone: Full
+from turnout.samplers.full_pass import full_pass
 
 
 class Estimate(NamedTuple):
-    """g, shaped like the parameters x, and what the server keeps to make the next one."""
+    """The estimate g, shaped like the parameters x, and the server's memory for the next estimate."""
 
     gradient: PyTree
     memory: Any = None
 
 
-class Kept(NamedTuple):
-    """A client's private state: what its estimator keeps, and the parameters where it keeps these as a fixed delegate."""
+class ClientMemory(NamedTuple):
+    """A client's private state: the memory of the estimator, and the last parameters of a fixed delegate."""
 
     memory: PyTree = None
     point: PyTree = None
@@ -37,37 +32,49 @@ class Kept(NamedTuple):
 
 @record
 class Estimator:
-    """Follows the gradient of f = sum_i lambda_i f_i by exchanges with everyone or with a random cohort S.
+    """An estimator of the gradient of f = sum_i lambda_i f_i along the iterates x^0, x^1, ...
 
-    Sums over S weigh client i by lambda_i / p_i, p_i being its inclusion probability, so that they are unbiased for any lambda_i
-    and any sampler but a biased one; a lost reply is left out of them. With uniform cohorts and equal lambda_i they are means.
-    `batch` is the number of rows of a client's oracle, drawn anew for each message but the same for all points in it; None: all.
+    A step makes g^{t+1} from x^{t+1}, x^t, g^t and a memory, by exchanges with a random cohort S or with all clients. Sums over S
+    weight client i by lambda_i / p_i, p_i being its inclusion probability. They are unbiased for any lambda_i and any sampler
+    that is not biased; lost replies are left out. With uniform cohorts and equal lambda_i they are means over S.
+
+    Args:
+        batch: Rows of each oracle call, drawn anew for each message and the same for all points in it; None means all rows. Set
+            by the algorithm.
+        everyone: Sampler of full passes. Set by the algorithm.
     """
 
+    example = "t.Saga()"
+
     batch: Count | None = static(default=None, repr=False, kw_only=True)
+    everyone: Full = field(default=Full(), repr=False, kw_only=True)
 
-    usual: ClassVar[dict[str, float]] = {}
-    """Fields that are this times m / n where they are None."""
+    cohort_defaults: ClassVar[dict[str, float]] = {}
+    """Fields that default to this factor times m / n, for cohorts of m out of n clients."""
 
-    def bind(self, share: float, batch: int | None) -> "Estimator":
-        """Return this estimator for cohorts of a share m / n of the clients, and for oracles of `batch` rows."""
-        missing = {name: factor * share for name, factor in self.usual.items() if getattr(self, name) is None}
-        return replace(self, batch=batch, **missing)
+    def bind(self, sampler: Sampler, problem: Problem, batch: int | None = None) -> "Estimator":
+        """Return this estimator for cohorts of `sampler`, the clients of `problem` and oracle calls on `batch` rows."""
+        everyone = full_pass(sampler, problem.population)
+        share = everyone.size / problem.clients
+        missing = {name: factor * share for name, factor in self.cohort_defaults.items() if getattr(self, name) is None}
+        return replace(self, batch=batch, everyone=everyone, **missing)
 
     def client_state(self, x: PyTree) -> PyTree:
-        """Return what a client keeps at first; None where clients keep nothing."""
+        """Return a client's initial memory; None where clients keep nothing."""
         return None
 
-    def start(self, ask: Ask, reach: Reach, x: PyTree) -> Estimate:
-        """Return g^0, given x^0."""
-        raise UserError(f"{type(self).__name__} has no start(self, ask, reach, x): write one")
+    def start(self, ask: Ask, sampler: Sampler, x: PyTree) -> Estimate:
+        """Return g^0, given x^0 = `x`."""
+        raise UserError(f"{type(self).__name__} has no start(self, ask, sampler, x): write one")
 
-    def step(self, ask: Ask, reach: Reach, new: PyTree, old: PyTree, estimate: Estimate) -> Estimate:
-        """Return g^{t+1}, given x^{t+1} = `new`, x^t = `old` and g^t; the round is t + 1."""
-        raise UserError(f"{type(self).__name__} has no step(self, ask, reach, new, old, estimate): write one")
+    def step(self, ask: Ask, sampler: Sampler, new: PyTree, old: PyTree, estimate: Estimate) -> Estimate:
+        """Return g^{t+1}, given x^{t+1} = `new`, x^t = `old` and g^t; `ask.round` is t + 1."""
+        raise UserError(f"{type(self).__name__} has no step(self, ask, sampler, new, old, estimate): write one")
 
-    def follow(self, ask: Ask, reach: Reach, new: PyTree, old: PyTree, estimate: Estimate) -> tuple[Estimate, PyTree]:
-        """Return what `step` does, and with which estimate of grad f(x^{t+1}) - grad f(x^t)."""
+    def step_with_change(
+        self, ask: Ask, sampler: Sampler, new: PyTree, old: PyTree, estimate: Estimate
+    ) -> tuple[Estimate, PyTree]:
+        """Return the result of `step` and its estimate of grad f(x^{t+1}) - grad f(x^t)."""
         raise UserError(
             f"{type(self).__name__} is not sent how gradients move between two points, from which lam would be measured: give lam"
         )
@@ -90,10 +97,10 @@ class Estimator:
 
 
 def coin(ask: Ask, probability) -> Bool[Array, ""]:
-    """Return True with `probability`; it is the same coin until the next exchange."""
+    """Return True with `probability`; the outcome is the same until the next exchange."""
     return jax.random.bernoulli(ask.key(), probability)
 
 
-def leant(g: PyTree, target: PyTree, beta) -> PyTree:
+def interpolate(g: PyTree, target: PyTree, beta) -> PyTree:
     """(1 - beta) g + beta target."""
     return jax.tree.map(lambda g, target: (1 - beta) * g + beta * target, g, target)

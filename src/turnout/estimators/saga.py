@@ -1,4 +1,4 @@
-"""Estimators whose clients keep the last gradient that they sent."""
+"""SAGA and SAG: clients keep the last gradient that they sent."""
 
 from typing import Annotated
 
@@ -17,11 +17,21 @@ Passes = Annotated[int, Ge(0), Le(2)]
 
 @record
 class Saga(Estimator):
-    """g^t = b + sum_{i in S} (lambda_i / p_i) (grad f_i(x^t) - b_i), then b_i <- grad f_i(x^t) for i in S.
+    """SAGA with cohorts (Defazio et al., 2014; Cost-aware client selection, section 4.1).
 
-    SAGA (Defazio et al., 2014) with cohorts, as in cost-aware client selection, section 4.1: client i keeps b_i, 0 at first, and
-    the server b = sum_i lambda_i b_i. x^t goes down, the change of b_i comes up. The estimate is unbiased whatever the b_i.
-    `passes` is how many of the first points x^0, x^1 everyone is asked for, 0, 1 or 2; at the others a cohort is.
+    g^t = b + sum_{i in S} (lambda_i / p_i) (grad f_i(x^t) - b_i), then b_i <- grad f_i(x^t) for i in S.
+
+    Client i keeps b_i, 0 at first, and the server keeps b = sum_i lambda_i b_i. x^t goes down and the change of b_i comes up. The
+    estimate is unbiased for any b_i.
+
+    Args:
+        passes: Number of initial points x^0, x^1 at which all clients are asked: 0, 1 or 2. A cohort is asked at the others.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Icgm(t.Nice(2), t.Saga(passes=1), lam=5.0), problem, rounds=10)
+        >>> trace.ledger.totals()["draws_random"]
     """
 
     passes: Passes = static(default=2)
@@ -29,38 +39,47 @@ class Saga(Estimator):
     def client_state(self, x):
         return zeros(x)
 
-    def start(self, ask, reach, x):
-        return self.renewed(ask, reach.everyone if self.passes else reach.random, x, zeros(x))
+    def start(self, ask, sampler, x):
+        return self.refreshed(ask, self.everyone if self.passes else sampler, x, zeros(x))
 
-    def step(self, ask, reach, new, old, estimate):
-        def by(who: Sampler):
-            return lambda b: self.renewed(ask, who, new, b)
+    def step(self, ask, sampler, new, old, estimate):
+        def by(sampler: Sampler):
+            return lambda b: self.refreshed(ask, sampler, new, b)
 
         if self.passes < 2:
-            return by(reach.random)(estimate.memory)
-        return ask.cond(ask.round == 1, by(reach.everyone), by(reach.random), estimate.memory)
+            return by(sampler)(estimate.memory)
+        return ask.cond(ask.round == 1, by(self.everyone), by(sampler), estimate.memory)
 
-    def renewed(self, ask: Ask, who: Sampler, x: PyTree, b: PyTree) -> Estimate:
-        """Return the estimate at x and the new b, those that `who` draws having renewed their b_i."""
-        replies = ask(who, self.renew, x)
+    def refreshed(self, ask: Ask, sampler: Sampler, x: PyTree, b: PyTree) -> Estimate:
+        """Return the estimate at x and the new b, after the clients drawn by `sampler` replaced their b_i."""
+        replies = ask(sampler, self.renew, x)
         ask.observe(replies)
         return Estimate(add(b, replies.average()), add(b, replies.total()))
 
     @on_client
     def renew(self, client, x):
-        """The change of b_i."""
+        """The change of b_i to grad f_i(x)."""
         gradient = self.oracle(client).grad(x)
         return Done(add(gradient, client.state.memory, -1.0), client.state._replace(memory=gradient))
 
 
 @record
 class Sag(Saga):
-    """g^t = b once b_i <- grad f_i(x^t) for i in S: biased, with less variance than `Saga`, for the same messages.
+    """SAG with cohorts (Schmidt et al., 2017): as `Saga`, but g^t = b after b_i <- grad f_i(x^t) for i in S.
 
-    SAG (Schmidt et al., 2017) with cohorts; its error is not bounded by how much clients differ (cost-aware client selection,
-    appendix D).
+    The estimate is biased and has less variance than that of `Saga`, for the same messages. Its error is not bounded by how much
+    the clients' functions differ (Cost-aware client selection, appendix D).
+
+    Args:
+        passes: As in `Saga`.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Icgm(t.Nice(2), t.Sag(), lam=5.0), problem, rounds=10)
+        >>> trace.ledger.totals()["draws_random"]
     """
 
-    def renewed(self, ask, who, x, b):
-        b = super().renewed(ask, who, x, b).memory
+    def refreshed(self, ask, sampler, x, b):
+        b = super().refreshed(ask, sampler, x, b).memory
         return Estimate(b, b)

@@ -1,16 +1,18 @@
-"""Several runs side by side, in one folder with a folder for each."""
+"""Comparisons: several runs in subfolders of one folder, with a common report."""
 
 import json
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.experiment import run as folders
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Experiment
+from turnout.experiment.results import CONFIG, SUMMARY, report
+from turnout.experiment.run import Watch, new_folder, resume
 from turnout.io.atomic import make_folder, write
 from turnout.report.loaded_run import Result
 
 RUNS = "runs.json"
-"""Lists the folders of a comparison's runs, in their order."""
+"""The file that lists the folders of a comparison's runs, in order."""
 
 
 def is_comparison(folder: Path) -> bool:
@@ -18,39 +20,39 @@ def is_comparison(folder: Path) -> bool:
     return (folder / RUNS).exists()
 
 
-def start(experiments: list[Experiment], folder: Path, data: Path | None, watch: folders.Watch, command: str) -> list[Path]:
-    """Play every experiment in a folder of its own inside a new `folder`; return those folders."""
+def start(experiments: list[Experiment], folder: Path, data: Path | None, watch: Watch, command: str) -> list[Path]:
+    """Run every experiment in a subfolder of a new `folder`, and return the subfolders."""
     names = [experiment.name for experiment in experiments]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f'two configurations are named {twice!r}: give one of them another name = "..."')
-    # Whatever is wrong with one of them is said before any is played.
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise UserError(f'two configurations are named {duplicate!r}: give one of them another name = "..."')
+    # All mistakes are reported before the first run.
     for experiment in experiments:
-        folders.session_of(experiment, folders.build(experiment, data))
-    folders.new_folder(folder)
+        session_of(experiment, build(experiment, data))
+    new_folder(folder)
     for experiment in experiments:
-        write(make_folder(folder / experiment.name) / folders.CONFIG, experiment.to_toml())
+        write(make_folder(folder / experiment.name) / CONFIG, experiment.to_toml())
     write(folder / RUNS, json.dumps(names))
-    return finish(folder, data, watch, command)
+    return complete(folder, data, watch, command)
 
 
-def finish(folder: Path, data: Path | None, watch: folders.Watch, command: str) -> list[Path]:
-    """Play what is left to play of the comparison in `folder`, write its report and return the runs' folders."""
+def complete(folder: Path, data: Path | None, watch: Watch, command: str) -> list[Path]:
+    """Complete the comparison in `folder`: its unfinished runs and its report; return the subfolders of the runs."""
     runs = [folder / name for name in json.loads((folder / RUNS).read_text())]
     for run in runs:
         try:
-            folders.resume(run, data, watch, command)
+            resume(run, data, watch, command)
         except UserError:
-            # A run that diverged has left its results all the same; any other mistake stops the comparison.
-            if not (run / folders.SUMMARY).exists():
+            # A run that diverged has written its results; any other error stops the comparison.
+            if not (run / SUMMARY).exists():
                 raise
-    summaries = {run.name: json.loads((run / folders.SUMMARY).read_text()) for run in runs}
+    summaries = {run.name: json.loads((run / SUMMARY).read_text()) for run in runs}
     facts = {
         "command": command,
         "runs": {
             name: {key: summary[key] for key in ("status", "rounds", "metrics", "target")} for name, summary in summaries.items()
         },
     }
-    folders.report([Result.read(run) for run in runs], folder, folder.name)
-    write(folder / folders.SUMMARY, json.dumps(facts, indent=2) + "\n")
+    report([Result.read(run) for run in runs], folder, folder.name)
+    write(folder / SUMMARY, json.dumps(facts, indent=2) + "\n")
     return runs

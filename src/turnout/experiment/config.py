@@ -1,4 +1,4 @@
-"""Reading a configuration: TOML into records, and every mistake into one sentence with its file and line."""
+"""Reading a configuration: TOML becomes records, and a mistake one sentence with its file and line."""
 
 import dataclasses
 import functools
@@ -19,10 +19,12 @@ from turnout.core.records import Count, Index, config
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
-from turnout.experiment.problems import DataSpec
-from turnout.experiment.registry import TABLES, kind_of
+from turnout.experiment.problem_specs import DataSpec
+from turnout.experiment.registry import TABLES, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
 from turnout.runs.session import MEMORY, Precision
+from turnout.samplers import Full
+from turnout.solvers import AsCohortSolver
 
 
 @config
@@ -55,7 +57,7 @@ class RunSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One run as configured; only what has data has a `split`."""
+    """One configuration; `split` is None for problems without data."""
 
     name: str
     problem: Any
@@ -69,7 +71,7 @@ class Experiment:
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """Return the complete configuration, every default filled in; what is not given and has none is left out."""
+        """Return the complete configuration with all defaults; fields that are None are left out."""
         algorithm = _table(self.algorithm)
         tables = {
             "name": self.name,
@@ -77,15 +79,15 @@ class Experiment:
             **({} if self.split is None else {"split": _table(self.split)}),
             "sampler": algorithm.pop("sampler"),
             "algorithm": algorithm,
-            "run": _given(vars(self.run)),
+            "run": _without_none(vars(self.run)),
         }
         if self.target is not None:
-            tables["target"] = _given(vars(self.target))
+            tables["target"] = _without_none(vars(self.target))
         tables["price"] = [_table(price) for price in self.prices]
         if self.faults is not None:
-            tables["faults"] = _given(vars(self.faults))
+            tables["faults"] = _without_none(vars(self.faults))
         if self.privacy is not None:
-            tables["privacy"] = _given(vars(self.privacy))
+            tables["privacy"] = _without_none(vars(self.privacy))
         if self.sweep:
             tables["sweep"] = self.sweep
         return tomli_w.dumps(tables)
@@ -109,7 +111,7 @@ def read(path: Path) -> Experiment:
 
 
 class Reader:
-    """Turns parsed tables into an experiment, and knows where each key stands in the text."""
+    """Turns parsed tables into an experiment, and locates errors in the text."""
 
     def __init__(self, source: str, text: str, tables: dict):
         self.source, self.text, self.tables = source, text, tables
@@ -143,13 +145,13 @@ class Reader:
         )
 
     def run(self, problem) -> RunSpec:
-        """Build how the run goes, in the precision of `problem` where none is given."""
+        """Build the run options; the default precision is that of `problem`."""
         given = self.tables.get("run", {})
         usual = {"precision": getattr(problem, "precision", RunSpec.precision)}
         return self.plain(RunSpec, ("run",), usual | given if isinstance(given, dict) else given)
 
     def split(self, problem):
-        """Build how the rows of `problem` are split, or None where it has no rows to split."""
+        """Build the split of the rows of `problem`, or None if it has no rows to split."""
         if isinstance(problem, DataSpec):
             if "split" not in self.tables:
                 raise self.missing("split")
@@ -159,11 +161,11 @@ class Reader:
         return None
 
     def optional(self, cls, key: str):
-        """Build `cls` from the table `key`, or None where there is none."""
+        """Build `cls` from the table `key`; None without one."""
         return self.plain(cls, (key,), self.tables[key]) if key in self.tables else None
 
     def kind(self, table: str, path: tuple, **parts):
-        """Build what the `kind` of the table at `path` stands for."""
+        """Build the record of the table at `path`, whose class its `kind` names."""
         content = self.at(path) if path != ("price", 0) or "price" in self.tables else {"kind": "exchanges"}
         if isinstance(content, str):
             content = {"kind": content}
@@ -176,6 +178,15 @@ class Reader:
         if kind not in TABLES[table]:
             raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
         cls = TABLES[table][kind]
+        if table == "solver" and issubclass(cls, Algorithm):
+            own = {key: rest.pop(key) for key in ("smoothness", "convexity") if key in rest}
+            algorithm = self.record(cls, path, rest, sampler=Full(), schedule=None)
+            return self.plain(AsCohortSolver, path, own, algorithm=algorithm)
+        return self.record(cls, path, rest, **parts)
+
+    def record(self, cls, path: tuple, content: dict, **parts):
+        """Build `cls` and the records in it from the table `content` at `path`, and from the `parts` built already."""
+        rest = dict(content)
         for name, (part, optional, several, forms) in _records(cls).items():
             if name in parts or (optional and not isinstance(rest.get(name), forms)):
                 continue
@@ -189,7 +200,7 @@ class Reader:
         return self.plain(cls, path, rest, **parts)
 
     def plain(self, cls, path: tuple, content, **parts):
-        """Build `cls` from the table `content` at `path` and the `parts` built already."""
+        """Build `cls` from the table `content` at `path` and the `parts` that are built already."""
         if not isinstance(content, dict):
             raise self.error(path, f"[{path[0]}] is a table: write its keys below it")
         model = _model(cls, tuple(sorted(parts)))
@@ -202,7 +213,7 @@ class Reader:
         except pydantic.ValidationError as error:
             first, *others = error.errors()
             where = (*path, *(part for part in first["loc"] if isinstance(part, str) and part in model.model_fields))
-            # A field that may be one of several things has an error for each of them, arrays being none that a file could hold.
+            # A field with several types has an error for each of them; a file cannot hold arrays.
             same = [
                 other
                 for other in others
@@ -221,7 +232,7 @@ class Reader:
         return grid
 
     def at(self, path: tuple):
-        """Return what stands at `path`; None where there is nothing."""
+        """Return the content at `path`; None if there is none."""
         content: Any = self.tables
         for part in path:
             content = content[part] if isinstance(part, int) or part in content else None
@@ -230,11 +241,11 @@ class Reader:
         return content
 
     def missing(self, key: str) -> UserError:
-        """Return the error of a table that is not there."""
+        """Return the error of a missing table."""
         return self.error((), f"table [{key}] is missing: add it with a kind")
 
     def error(self, path: tuple, sentence: str) -> UserError:
-        """Return `sentence` as an error that says where in the file it arose."""
+        """Return the error `sentence`, with the file, the line and the name of the key at `path`."""
         line = line_of(self.text, path)
         name = ".".join(str(part) for part in path if isinstance(part, str))
         where = f"{self.source}, line {line}" if line else self.source
@@ -242,34 +253,34 @@ class Reader:
 
 
 def line_of(text: str, path: tuple) -> int | None:
-    """Return the line of the key at `path` (names, and a number after that of a list of tables [[name]]), or of its table."""
+    """Return the line of the key at `path`, or of its table; a number in `path` is an index in a list of tables [[name]]."""
     names = [part for part in path if isinstance(part, str)]
     number = path[1] if len(path) > 1 and isinstance(path[1], int) else 0
-    table, seen, found = [], -1, None
+    table, seen, result = [], -1, None
     for line, content in enumerate(text.splitlines(), start=1):
         header = re.match(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]?\]", content)
         if header:
             table = [part.strip(" \"'") for part in header[1].split(".")]
             seen += bool(names) and table == names[:1]
             if names and table == names[: len(table)] and seen == number:
-                found = line
+                result = line
             continue
         key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
         full = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key and seen in (number, -1) else []
         if full and full == names:
             return line
         if full and full == names[: len(full)]:
-            found = line
-    return found
+            result = line
+    return result
 
 
 @functools.cache
 def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
-    """Return the fields of `cls` that tables with a kind fill: which table, whether something else may too, if it is a list.
+    """Return the fields of `cls` that tables with a kind fill: (table, optional, is a list, accepted TOML types).
 
-    The last says what such a table is given as: also as its kind alone, where text means nothing else.
+    A string stands for a table with that kind alone, unless the field may be a string itself.
     """
-    hints, found = typing.get_type_hints(cls), {}
+    hints, records = typing.get_type_hints(cls), {}
     for field in dataclasses.fields(cls):
         choices = typing.get_args(hints[field.name]) or (hints[field.name],)
         classes = tuple(choice for choice in choices if isinstance(choice, type))
@@ -278,8 +289,8 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
             named = table.split()[-1] + several * "s" == field.name
             if named and any(issubclass(kind, classes) for kind in kinds.values()):
                 forms = (dict,) if str in choices else (str, dict)
-                found[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
-    return found
+                records[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
+    return records
 
 
 @functools.cache
@@ -296,7 +307,7 @@ def _model(cls, parts: tuple[str, ...]) -> type[pydantic.BaseModel]:
 
 
 def _sentence(error, *others) -> str:
-    """Turn pydantic's errors about one value into words."""
+    """Return pydantic's errors about one value as one sentence."""
     if error["type"] == "missing":
         return f"{error['loc'][-1]} is missing: give it a value"
     words = [each["msg"].removeprefix("Input should be ").removeprefix("Value error, ") for each in (error, *others)]
@@ -311,15 +322,15 @@ def _flatten(table, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _given(values: dict) -> dict:
+def _without_none(values: dict) -> dict:
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _table(value) -> Any:
-    """Return the record `value` and those it holds as tables with their kinds, unshown fields left out; what is none as it is."""
+    """Return a record, and the records in it, as tables with their kinds; other values unchanged."""
     if isinstance(value, list):
         return [_table(part) for part in value]
     if not dataclasses.is_dataclass(value):
         return value
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-    return {"kind": kind_of(value), **{key: _table(part) for key, part in _given(fields).items()}}
+    kind, fields = fields_of(value)
+    return {"kind": kind, **{key: _table(part) for key, part in _without_none(fields).items()}}

@@ -1,4 +1,4 @@
-"""What a configuration will send and cost, before it is played."""
+"""Cost estimates of configurations: what a run will send and cost."""
 
 from typing import Any
 
@@ -10,20 +10,20 @@ from turnout.engines.faults import Faults
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.problems.base import Precision, Problem
-from turnout.report.plan import Described
+from turnout.report.plan import NamedPlan
 from turnout.runs.session import Session, bind, prepare, scope
 
 
-def describe(experiment: Experiment, problem: Problem) -> Described:
-    """Foretell what `experiment` will send, its problem being built, and name every price."""
+def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
+    """Estimate what `experiment` will send on its `problem`, and list the prices to report."""
     run = experiment.run
-    found = foretold(
+    estimate = plan_for(
         experiment.algorithm, problem, seeds=run.seeds(), rounds=run.rounds, faults=experiment.faults, precision=run.precision
     )
-    return Described(experiment.name, found, every_price(experiment))
+    return NamedPlan(experiment.name, estimate, every_price(experiment))
 
 
-def foretold(
+def plan_for(
     algorithm: Algorithm,
     problem: Problem,
     *,
@@ -32,19 +32,19 @@ def foretold(
     faults: Faults | None = None,
     precision: Precision | None = None,
 ) -> Plan:
-    """Foretell what `rounds` rounds of `algorithm` on `problem` will send."""
+    """Estimate what `rounds` rounds of `algorithm` on `problem` will send."""
     with scope(precision or problem.precision):
         return plan(prepare(problem, seeds, faults, None), bind(algorithm, problem, rounds), rounds)
 
 
 def plan_of(session: Session) -> Plan:
-    """Foretell what the run of `session` sends, whether it was played or not."""
+    """Estimate what the run of `session` sends."""
     engine: Any = session.engine
     with scope(session.precision):
         return plan(engine.job, engine.algorithm, session.rounds)
 
 
 def every_price(experiment: Experiment) -> tuple[Price, ...]:
-    """Return the prices of `experiment`, then one with default numbers of each kind that it does not have."""
-    own = {kind_of(price) for price in experiment.prices}
-    return (*experiment.prices, *(price() for kind, price in TABLES["price"].items() if kind not in own))
+    """Return the prices of `experiment`, and the default price of every other kind."""
+    configured = {kind_of(price) for price in experiment.prices}
+    return (*experiment.prices, *(price() for kind, price in TABLES["price"].items() if kind not in configured))

@@ -1,4 +1,4 @@
-"""What a private run spent: epsilon, by the accountant of dp-accounting."""
+"""Privacy accounting: the epsilon of a run, by the RDP accountant of dp-accounting."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ZERO = "one client, whose replies are zero in one of the two runs"
 REPLACED = "one client, whose data are others in one of the two runs"
 
 
-def accounting() -> Any:
+def import_dp_accounting() -> Any:
     """Return dp-accounting; `UserError` where it is not installed."""
     try:
         import dp_accounting
@@ -28,11 +28,13 @@ def accounting() -> Any:
     return dp_accounting
 
 
-def spent(privacy: Privacy, session: Session) -> dict:
-    """Return epsilon for `privacy.delta` after what `session` has played, and what it would be if the cohorts were known; between
-    which neighbours, after how many releases, and for how many of these sampling counted.
+def privacy_spent(privacy: Privacy, session: Session) -> dict:
+    """Return the privacy that the rounds of `session` spent so far.
+
+    The facts are epsilon for `privacy.delta`, epsilon for an observer who knows the cohorts, the relation between neighbouring
+    runs, the number of releases, and the number of these with amplification by sampling.
     """
-    dp = accounting()
+    dp = import_dp_accounting()
     engine: Any = session.engine
     with scope(session.precision):
         traced = survey(engine.job, engine.algorithm)
@@ -41,37 +43,37 @@ def spent(privacy: Privacy, session: Session) -> dict:
     calls = [path for path in traced.found if rows[path]["method"] != "draw"]
     sampled = {}
     if privacy.model == "central" and session.faults is None:
-        sampled = {path: design(traced, path, population) for path in calls}
+        sampled = {path: amplifying_design(traced, path, population) for path in calls}
     replaced = privacy.model == "local" or Nice in sampled.values()
-    # Two replies are at most twice as far apart as one is from zero.
+    # Two clipped replies differ by at most twice the clipping norm.
     gaussian = dp.GaussianDpEvent(privacy.noise_multiplier / (2 if replaced else 1))
     relation = dp.NeighboringRelation.REPLACE_ONE if replaced else dp.NeighboringRelation.REPLACE_SPECIAL
-    accountant, open_one = (dp.rdp.RdpAccountant(neighboring_relation=relation) for _ in range(2))
+    accountant, without_sampling = (dp.rdp.RdpAccountant(neighboring_relation=relation) for _ in range(2))
     releases = amplified = 0
     for path in calls:
         event, times = gaussian, int(rows[path]["exchanges"])
         if sampled.get(path) is (Nice if replaced else Independent):
             sampler, draw = traced.drawn_by[path]
-            event, times = thinned(dp, sampler, population, gaussian), int(rows[draw]["available"]) // population.count
+            event, times = sampled_event(dp, sampler, population, gaussian), int(rows[draw]["available"]) // population.count
             amplified += times
         accountant.compose(event, times)
-        open_one.compose(gaussian, times)
+        without_sampling.compose(gaussian, times)
         releases += times
     return {
         **{name: getattr(privacy, name) for name in ("model", "clip", "noise_multiplier", "delta")},
         "epsilon": float(accountant.get_epsilon(privacy.delta)),
-        "epsilon_with_known_cohorts": float(open_one.get_epsilon(privacy.delta)),
+        "epsilon_with_known_cohorts": float(without_sampling.get_epsilon(privacy.delta)),
         "neighbours": REPLACED if replaced else ZERO,
         "releases": releases,
         "amplified": amplified,
     }
 
 
-def design(traced: CompiledAsk, path: str, population: Population) -> type[Sampler] | None:
-    """Return the kind of sampler that drew the cohort of a call, if its chances make the release smaller; None if they do not.
+def amplifying_design(traced: CompiledAsk, path: str, population: Population) -> type[Sampler] | None:
+    """Return the class of the sampler that drew the cohort of a call, if its sampling amplifies privacy, and otherwise None.
 
-    The cohort has to be drawn for this call alone, from all clients, and nobody may learn who is in it but from the sum. For
-    independent coins the weights may not depend on who else was drawn; for a fixed size all have to be the same.
+    The cohort must be drawn for this call alone and from all clients, and only the sum may depend on its members. With
+    independent draws the weights must not depend on the other clients; with a fixed size all weights must be equal.
     """
     (sampler, draw), uses = traced.drawn_by.get(path, (None, None)), traced.uses[path]
     if draw is None or WHO in uses or population.available is not None:
@@ -88,8 +90,8 @@ def design(traced: CompiledAsk, path: str, population: Population) -> type[Sampl
     return None
 
 
-def thinned(dp, sampler: Sampler, population: Population, event):
-    """Return `event` as it is on a cohort that `sampler` drew; unequal chances are all taken to be the largest."""
+def sampled_event(dp, sampler: Sampler, population: Population, event):
+    """Return `event` on a cohort of `sampler`; for unequal probabilities the largest is used."""
     if isinstance(sampler, Nice):
         return dp.SampledWithoutReplacementDpEvent(population.count, sampler.size, event)
     return dp.PoissonSampledDpEvent(float(np.max(sampler.expected_draws(sampler.start(population), population))), event)

@@ -1,9 +1,11 @@
-"""The names that configurations use, and what they stand for."""
+"""The kinds that configurations name, and their classes."""
+
+import dataclasses
 
 from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
 from turnout.data import splits
-from turnout.experiment import problems, remote
+from turnout.experiment import problem_specs, remote_spec
 from turnout.optimisers import schedules
 from turnout.samplers import probabilities
 
@@ -27,14 +29,14 @@ SOURCES = {
 
 TABLES = {
     "problem": {
-        "logistic": problems.LogisticSpec,
-        "multinomial": problems.MultinomialSpec,
-        "ridge": problems.RidgeSpec,
-        "network": problems.NetworkSpec,
-        "neural": problems.NeuralSpec,
-        "log-sum": problems.LogSumSpec,
-        "chain": problems.ChainSpec,
-        "remote": remote.RemoteSpec,
+        "logistic": problem_specs.LogisticSpec,
+        "multinomial": problem_specs.MultinomialSpec,
+        "ridge": problem_specs.RidgeSpec,
+        "network": problem_specs.NetworkSpec,
+        "neural": problem_specs.NeuralSpec,
+        "log-sum": problem_specs.LogSumSpec,
+        "chain": problem_specs.ChainSpec,
+        "remote": remote_spec.RemoteSpec,
     },
     "data": SOURCES,
     "test": SOURCES,
@@ -141,13 +143,13 @@ TABLES = {
         "scaffnew": solvers.Scaffnew,
         "localgd": solvers.LocalGd,
         "localnewton": solvers.LocalNewton,
-        "sketch": solvers.Sketch,
-        "descent": solvers.Descent,
-        "fedlamb": solvers.FedLamb,
-        "fedopt": solvers.FedOpt,
-        "fedspeed": solvers.FedSpeed,
-        "mime": solvers.Mime,
-        "mimelite": solvers.MimeLite,
+        "sketch": solvers.SketchedNewton,
+        "descent": solvers.FirstOrder,
+        "fedlamb": algorithms.FedLamb,
+        "fedopt": algorithms.FedOpt,
+        "fedspeed": algorithms.FedSpeed,
+        "mime": algorithms.Mime,
+        "mimelite": algorithms.MimeLite,
     },
     "local solver": {
         "adam": client_solvers.Adam,
@@ -177,9 +179,25 @@ TABLES = {
         "seconds": prices.Seconds,
     },
 }
-"""For each table with a `kind`: what each kind builds. Which table a field may be is told by the last word and the classes."""
+"""The class of each kind, by table.
+
+A field is filled from a table if its name is the last word of the table's name and one of the classes fits its type.
+"""
+
+
+def fields_of(value) -> tuple[str, dict]:
+    """Return the kind of the record `value`, and its fields that configurations show; those of a wrapped record are its own."""
+    shown = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
+    if not isinstance(value, solvers.AsCohortSolver):
+        return kind_of(value), shown
+    kind, inner = fields_of(shown.pop(value.wraps))
+    return kind, shown | {name: part for name, part in inner.items() if name not in UNUSED}
+
+
+UNUSED = ("sampler", "schedule")
+"""The fields of an algorithm that have no meaning where it is a cohort solver."""
 
 
 def kind_of(value) -> str:
-    """Return the name under which the class of `value` is listed."""
+    """Return the kind of which `value` is."""
     return next(kind for kinds in TABLES.values() for kind, cls in kinds.items() if type(value) is cls)

@@ -1,4 +1,4 @@
-"""The summary of a run: what it was, what it cost and where it ended, as JSON."""
+"""The summary of a run as JSON: its configuration, costs and final metrics."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from turnout.experiment.config import Experiment
-from turnout.experiment.registry import kind_of
+from turnout.experiment.registry import fields_of
 from turnout.problems.base import Problem
 from turnout.runs.trace import Trace
 from turnout.samplers.base import samplers_in
@@ -19,7 +19,7 @@ PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars"
 
 
 def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
-    """Return the facts about a run that has ended."""
+    """Return the summary of a run that has ended."""
     sampler = samplers_in(experiment.algorithm)[0]
     return {
         "name": trace.label,
@@ -63,7 +63,7 @@ def to_json(facts: dict) -> str:
 
 
 def target_costs(experiment: Experiment, trace) -> dict | None:
-    """Return what reaching the target cost under every price asked for."""
+    """Return the cost to the target under every configured price; None without a target."""
     target = experiment.target
     if target is None:
         return None
@@ -78,13 +78,13 @@ def target_costs(experiment: Experiment, trace) -> dict | None:
 
 
 def shown(value) -> Any:
-    """Return the fields of a configured record and of those it holds, their kinds first; what is none as it is."""
+    """Return a configured record, and the records in it, as dictionaries with their kinds first; other values unchanged."""
     if isinstance(value, list):
         return [shown(part) for part in value]
     if not dataclasses.is_dataclass(value):
         return value
-    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
-    return {"kind": kind_of(value), **{name: shown(part) for name, part in fields.items()}}
+    kind, fields = fields_of(value)
+    return {"kind": kind, **{name: shown(part) for name, part in fields.items()}}
 
 
 def _sizes(problem: Problem, x) -> dict:
@@ -101,7 +101,7 @@ def _sizes(problem: Problem, x) -> dict:
 
 
 def _plain(value):
-    """Turn what JSON does not know into what it does."""
+    """Convert NumPy values for JSON."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"cannot write a {type(value).__name__} as JSON")

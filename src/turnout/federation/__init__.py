@@ -1,1 +1,1 @@
-"""Federations of real processes: local ones, their nodes and servers, and the template of a new project."""
+"""Federations of real processes: nodes, servers, local federations, and the template of a new project."""

@@ -1,33 +1,33 @@
-"""What the parties of a federation that plays a configuration have in common."""
+"""The fields of the handshake of a federation that runs a configuration."""
 
 from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.compiled import survey
-from turnout.engines.flower.client_app import Terms
+from turnout.engines.flower.client_app import Handshake
 from turnout.engines.messaging import only_sums
+from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
-from turnout.experiment.remote import RemoteSpec
-from turnout.experiment.run import Built, build
+from turnout.experiment.remote_spec import RemoteSpec
 from turnout.runs.session import bind, prepare, refuse_mixed, scope
 
 
-def terms_of(experiment: Experiment, built: Built) -> Terms:
-    """Return what the server and the nodes of `experiment` have to agree on."""
+def handshake_of(experiment: Experiment, built: Built) -> Handshake:
+    """Return the fields on which the server and the nodes of `experiment` must agree."""
     with scope(experiment.run.precision):
-        given = experiment.run.start
-        start = prepare(built.problem, experiment.run.seeds(), None, None, start=given).start
-    exact = built.problem.remote or given is not None
-    return Terms.of(experiment.to_toml(), experiment.run.precision, start, exact)
+        file = experiment.run.start
+        start = prepare(built.problem, experiment.run.seeds(), None, None, start=file).start
+    exact = built.problem.remote or file is not None
+    return Handshake.of(experiment.to_toml(), experiment.run.precision, start, exact)
 
 
-def elsewhere(experiment: Experiment, data: Path | None) -> Built:
-    """Build `experiment` where the clients need not be: those with rows of their own are taken to have one each.
+def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
+    """Build `experiment` without the data of remote clients; each of these is taken to have one row.
 
-    What a federation cannot play is refused, before anybody is asked.
+    `UserError` if a federation cannot run the experiment.
     """
     if experiment.sweep:
-        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: play it with turnout sweep")
+        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")
     remote = isinstance(experiment.problem, RemoteSpec)
     built = build(experiment, data, [1] * experiment.problem.clients if remote else None)
     refuse_mixed(built.problem, experiment.run.precision)

@@ -1,4 +1,4 @@
-"""A whole federation on this machine: a SuperLink, a node for each client, and their keys and certificates, as in earnest."""
+"""A local federation with production TLS and node keys: a SuperLink and one node process for each client."""
 
 import os
 import socket
@@ -14,31 +14,31 @@ import httpx
 
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys
-from turnout.engines.flower.server_connection import HEADER, Server, register
+from turnout.engines.flower.server_connection import SECRET_HEADER, Server, register
 from turnout.experiment.config import read
-from turnout.federation.handshake import elsewhere
+from turnout.federation.handshake import build_for_federation
 
-REST = 5.0
-"""Seconds between two starts of a process that ends: the SuperLink refuses a node that was killed until it has noticed."""
+RESTART_PAUSE = 5.0
+"""Seconds between two starts of a process that ends: the SuperLink refuses a killed node until it has noticed."""
 
-LOOK = 0.1
-"""Seconds between two looks for a SuperLink that starts."""
+POLL = 0.1
+"""Seconds between two requests to a SuperLink that starts."""
 
-WATCH = 0.2
-"""Seconds between two looks for processes that ended."""
+SUPERVISION_PAUSE = 0.2
+"""Seconds between two checks for processes that have ended."""
 
-PATIENCE = 120.0
-"""Seconds within which the SuperLink has to answer."""
+START_TIMEOUT = 120.0
+"""Seconds within which the SuperLink must answer."""
 
 
 class Federation:
-    """The processes of a federation on loopback, with their logs, keys and states in `folder`."""
+    """The processes of a federation on the loopback interface, with their logs, keys and states in `folder`."""
 
     def __init__(self, folder: Path, file: Path, clients: int, data: Path | None):
         self.folder, self.file, self.clients, self.data = folder, file, clients, data
         self.children: dict[str, subprocess.Popen] = {}
         self._commands: dict[str, list[str]] = {}
-        self._rest: dict[str, float] = {}
+        self._earliest_restart: dict[str, float] = {}
         new = not (folder / keys.AUTHORITY).exists()
         folder.mkdir(parents=True, exist_ok=True)
         if new:
@@ -47,14 +47,14 @@ class Federation:
 
     def start(self) -> None:
         """Start the SuperLink and the nodes."""
-        self.admit()
+        self.start_registered_superlink()
         for i in range(self.clients):
             self.start_node(i)
 
-    def admit(self) -> None:
-        """Start the SuperLink and register the nodes' keys. Of an earlier federation states alone remain."""
-        for left in self.folder.glob("superlink.db*"):
-            left.unlink()
+    def start_registered_superlink(self) -> None:
+        """Start the SuperLink with an empty database and register the nodes' keys; the states of nodes are kept."""
+        for file in self.folder.glob("superlink.db*"):
+            file.unlink()
         self.start_superlink()
         register(self.server, public_keys(self.folder))
 
@@ -63,41 +63,41 @@ class Federation:
         host, _, port = self.server.address.rpartition(":")
         self.run("superlink", *superlink_command(self.folder, host, int(port)))
         try:
-            healthy(self.server, lambda: self.children["superlink"].poll() is not None)
+            wait_until_healthy(self.server, lambda: self.children["superlink"].poll() is not None)
         except UserError as error:
             raise UserError(f"{error}: see {self.folder / 'superlink.log'}") from None
 
     def start_node(self, client: int) -> str:
-        """Start the node of a client, and return what the process is called."""
+        """Start the node of a client, and return the name of the process."""
         data = () if self.data is None else ("--data", self.data)
-        mine = ("--key", self.key(client), "--states", self.folder / f"states-{client}", *data)
-        theirs = ("--superlink", self.server.address, "--authority", self.server.authority)
-        return self.run(f"node-{client}", "turnout", "node", self.file, "--client", client, *theirs, *mine)
+        private = ("--key", self.key(client), "--states", self.folder / f"states-{client}", *data)
+        superlink = ("--superlink", self.server.address, "--authority", self.server.authority)
+        return self.run(f"node-{client}", "turnout", "node", self.file, "--client", client, *superlink, *private)
 
-    def mind(self) -> dict[str, int]:
-        """Start again whatever has ended, the same thing once in `REST` seconds; return how these ended, by name."""
-        now, found = time.monotonic(), {}
+    def restart_ended(self) -> dict[str, int]:
+        """Restart the processes that have ended, each at most once in `RESTART_PAUSE` seconds; return exit codes by name."""
+        now, codes = time.monotonic(), {}
         for name, child in self.children.items():
-            if child.poll() is not None and now >= self._rest.get(name, 0.0):
-                self._rest[name], found[name] = now + REST, child.returncode
+            if child.poll() is not None and now >= self._earliest_restart.get(name, 0.0):
+                self._earliest_restart[name], codes[name] = now + RESTART_PAUSE, child.returncode
                 self._launch(name)
-        return found
+        return codes
 
     @contextmanager
-    def minded(self) -> Iterator[None]:
-        """Start again whatever ends inside; in a thread of its own, since a server waits for a SuperLink that is gone."""
-        over = threading.Event()
+    def supervised(self) -> Iterator[None]:
+        """Restart processes that end, in a thread, since a server blocks while it waits for the SuperLink."""
+        stopped = threading.Event()
 
-        def watch() -> None:
-            while not over.wait(WATCH):
-                self.mind()
+        def supervise() -> None:
+            while not stopped.wait(SUPERVISION_PAUSE):
+                self.restart_ended()
 
-        thread = threading.Thread(target=watch, daemon=True)
+        thread = threading.Thread(target=supervise, daemon=True)
         thread.start()
         try:
             yield
         finally:
-            over.set()
+            stopped.set()
             thread.join()
 
     def stop(self, names: list[str] | None = None) -> None:
@@ -106,17 +106,17 @@ class Federation:
         for child in children:
             child.terminate()
         for child in children:
-            if not ended(child, 10):
+            if not ends_within(child, 10):
                 child.kill()
                 child.wait()
             child.stdin.close()
 
     def key(self, client: int) -> Path:
-        """Return where the private key of a client's node is."""
+        """Return the file of the private key of a client's node."""
         return self.folder / f"node-{client}"
 
     def run(self, name: str, *command) -> str:
-        """Start a module with its arguments as the process `name`, which ends with this one, and return the name."""
+        """Start a module with its arguments as the process `name`, which ends with this process, and return the name."""
         self._commands[name] = [sys.executable, "-m", "turnout.federation.child_process", *map(str, command)]
         self._launch(name)
         return name
@@ -146,62 +146,62 @@ def superlink_command(folder: Path, host: str, port: int) -> list[str]:
         "ssl-keyfile": folder / keys.KEY,
         "ssl-ca-certfile": folder / keys.AUTHORITY,
     }
-    given = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    return ["turnout.engines.flower.superlink", str(folder / keys.SECRET), *given, "--enable-supernode-auth"]
+    arguments = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    return ["turnout.engines.flower.superlink", str(folder / keys.SECRET), *arguments, "--enable-supernode-auth"]
 
 
-def healthy(server: Server, over: Callable[[], bool]) -> int:
-    """Wait until the SuperLink answers, and return with which status; `UserError` if it does not, or at once if it is `over`."""
-    end = time.monotonic() + PATIENCE
+def wait_until_healthy(server: Server, ended: Callable[[], bool]) -> int:
+    """Wait until the SuperLink answers, and return the status; `UserError` if it does not answer or its process has `ended`."""
+    end = time.monotonic() + START_TIMEOUT
     while True:
         try:
-            answer = httpx.get(f"https://{server.address}/health", verify=server.trusted, headers={HEADER: server.secret})
-            return answer.status_code
+            headers = {SECRET_HEADER: server.secret}
+            return httpx.get(f"https://{server.address}/health", verify=server.ssl_context, headers=headers).status_code
         except httpx.TransportError as error:
-            if over() or time.monotonic() > end or "CERTIFICATE" in str(error):
+            if ended() or time.monotonic() > end or "CERTIFICATE" in str(error):
                 raise UserError(f"no SuperLink with these certificates answers at {server.address} ({error})") from None
-        time.sleep(LOOK)
+        time.sleep(POLL)
 
 
 def public_keys(folder: Path) -> list[bytes]:
-    """Return the keys by which the nodes of a federation are known, from the folder that `turnout certify` made."""
-    found = sorted(folder.glob("node-*.pub"))
-    if not found or not (folder / keys.SECRET).exists():
-        raise UserError(f"{folder} holds no keys of nodes: make them by turnout certify {folder} --host NAME --clients N")
-    return [path.read_bytes() for path in found]
+    """Return the public keys of the nodes in a folder of `turnout certify`."""
+    files = sorted(folder.glob("node-*.pub"))
+    if not files or not (folder / keys.SECRET).exists():
+        raise UserError(f"{folder} holds no keys of nodes: make them with turnout certify {folder} --host NAME --clients N")
+    return [path.read_bytes() for path in files]
 
 
-def server_at(address: str, folder: Path, over: Callable[[], bool] = lambda: False) -> Server:
-    """Return the SuperLink that answers at `address`, whose certificates and secret word are in `folder`."""
+def superlink_at(address: str, folder: Path, ended: Callable[[], bool] = lambda: False) -> Server:
+    """Return the SuperLink at `address`, whose certificates and secret are in `folder`, once it answers."""
     public_keys(folder)
     server = Server(address, folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
-    if healthy(server, over) == httpx.codes.FORBIDDEN:
-        raise UserError(f"the SuperLink at {address} has another secret word than {folder}: give it the same folder")
+    if wait_until_healthy(server, ended) == httpx.codes.FORBIDDEN:
+        raise UserError(f"the SuperLink at {address} has another secret than {folder}: give it the same folder")
     return server
 
 
-def keep_superlink(folder: Path, host: str, port: int) -> int:
-    """Run a SuperLink, which the nodes whose keys are in `folder` may join, and return how it ended."""
+def run_superlink(folder: Path, host: str, port: int) -> int:
+    """Run a SuperLink that admits the nodes whose keys are in `folder`, and return its exit code."""
     public = public_keys(folder)
     command = [sys.executable, "-m", "turnout.federation.child_process", *superlink_command(folder, host, port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(folder / "home")) as process:
-        register(server_at(f"localhost:{port}", folder, lambda: process.poll() is not None), public)
+        register(superlink_at(f"localhost:{port}", folder, lambda: process.poll() is not None), public)
         return process.wait()
 
 
 @contextmanager
-def federated(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
-    """Run the federation of the configuration `file` inside, and yield where its server finds it."""
-    federation = Federation(folder, file, elsewhere(read(file), data).problem.clients, data)
+def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
+    """Run the SuperLink and the nodes of the configuration `file`, and yield the SuperLink."""
+    federation = Federation(folder, file, build_for_federation(read(file), data).problem.clients, data)
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
-        stack.enter_context(federation.minded())
+        stack.enter_context(federation.supervised())
         yield federation.server
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the variables of a process of Flower's: it asks nobody for updates, and reports to nobody."""
+    """Return the environment of a Flower process, without telemetry, update checks and installations."""
     return os.environ | {
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -210,8 +210,8 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def ended(child: subprocess.Popen, seconds: float) -> bool:
-    """Return whether a process ends within so many seconds."""
+def ends_within(child: subprocess.Popen, seconds: float) -> bool:
+    """Return whether a process ends within `seconds`."""
     try:
         child.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -220,7 +220,7 @@ def ended(child: subprocess.Popen, seconds: float) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens at."""
+    """Return a port of this machine that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A new project for a federation whose clients are programs of the user's own."""
+"""A new project for a federation with clients of the user's own."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -16,17 +16,17 @@ LOCAL = {
     "numpy": "lr = 0.1\nsteps = 5               # local steps",
     "jax": "lr = 0.5\nsteps = 5               # local steps",
 }
-SAME = ("README.md", "federation.toml", "pyproject.toml", "apps.py")
+SHARED_FILES = ("README.md", "federation.toml", "pyproject.toml", "apps.py")
 NEEDS = {"torch": "PyTorch too", "numpy": "nothing else", "jax": "nothing else"}
 
 
 def new_project(folder: Path, form: Form) -> list[Path]:
-    """Write the project to a new `folder`, its clients being written in `form`, and return its files."""
+    """Write a project with clients in the framework `form` to a new `folder`, and return its files."""
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty: choose another folder")
     make_folder(folder)
     written = []
-    for name, source in {**{name: name for name in SAME}, "clients.py": f"{form}_clients.py"}.items():
+    for name, source in {**{name: name for name in SHARED_FILES}, "clients.py": f"{form}_clients.py"}.items():
         template = Template((files("turnout.federation.template") / source).read_text(), keep_trailing_newline=True)
         words = {"classifies": str(form != "numpy").lower(), "local": LOCAL[form], "needs": NEEDS[form]}
         write(folder / name, template.render(words))

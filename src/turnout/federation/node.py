@@ -1,7 +1,8 @@
-"""One client of a federation that plays a configuration."""
+"""One client of a federation that runs a configuration."""
 
-from collections.abc import Callable
 from pathlib import Path
+
+from flwr.clientapp import ClientApp
 
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys
@@ -9,15 +10,15 @@ from turnout.engines.flower.client_app import client_app
 from turnout.engines.flower.node_connection import serve
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.messaging import Node
+from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment, read
-from turnout.experiment.run import Built
-from turnout.federation.handshake import elsewhere, terms_of
+from turnout.federation.handshake import build_for_federation, handshake_of
 from turnout.runs.session import bind, prepare, scope
 
 
 def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
-    """Return one client of `experiment`, whose private states are kept in `folder`, in a folder of its own."""
-    spec, terms = experiment.run, terms_of(experiment, built)
+    """Return one client of `experiment`, with its private states in a subfolder of `folder`."""
+    spec, digest = experiment.run, handshake_of(experiment, built).digest
     if not 0 <= client < built.problem.clients:
         last = built.problem.clients - 1
         raise UserError(f"{experiment.name} has clients 0 to {last}, so that no node can be client {client}")
@@ -26,20 +27,20 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         job = prepare(built.problem, spec.seeds(), None, None, start=spec.start, mixed=mixed)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, mixed=mixed)
-        node.states = DiskStates(folder / f"{terms.mark}-{client}", node.first)
+        node.states = DiskStates(folder / f"{digest}-{client}", node.first)
         if experiment.privacy is not None:
             node.protection = experiment.privacy.protection()
     return node
 
 
-def app_of(file: Path, client: int, folder: Path, data: Path | None) -> Callable:
-    """Return what answers for one client of the configuration `file`, whose private states are kept in `folder`."""
+def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientApp:
+    """Return the app of one client of the configuration `file`, with its private states in `folder`."""
     experiment = read(file)
-    built = elsewhere(experiment, data)
+    built = build_for_federation(experiment, data)
     node = node_of(experiment, built, client, folder)
-    return client_app(terms_of(experiment, built), lambda _: node)
+    return client_app(handshake_of(experiment, built), lambda _: node)
 
 
 def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
-    """Be the node of one client for good; its private states are kept in `folder`."""
+    """Serve one client until stopped, with its private states in `folder`."""
     serve(app_of(file, client, folder, data), address, authority, keys.read_node_key(key))

@@ -1,30 +1,33 @@
-"""The server of a federation that plays a configuration."""
+"""The server of a federation that runs a configuration."""
 
 from functools import partial
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.engine import Flower, Member, Post, meet
+from turnout.engines.flower.engine import Flower, Mailbox, NodeInfo, handshake
 from turnout.experiment.config import Experiment, read
-from turnout.experiment.run import CHECKPOINT, CONFIG, SUMMARY, Watch, resume, start
-from turnout.federation.handshake import elsewhere, terms_of
+from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
+from turnout.experiment.run import Watch, resume, start
+from turnout.federation.handshake import build_for_federation, handshake_of
 
-PATIENCE = 120.0
-"""Seconds within which all nodes have to say hello."""
-
-
-def met(
-    grid, experiment: Experiment, data: Path | None, deadline: float, patience: float = PATIENCE
-) -> tuple[Post, dict[int, Member]]:
-    """Meet all clients of `experiment`, for at most `patience` seconds; an exchange may last `deadline` seconds."""
-    post, built = Post(grid, deadline), elsewhere(experiment, data)
-    return post, meet(post, terms_of(experiment, built), built.problem.clients, patience)
+HANDSHAKE_TIMEOUT = 120.0
+"""Seconds within which all nodes must answer the handshake."""
 
 
-def play(post: Post, members: dict[int, Member], file: Path, out: Path, data: Path | None, watch: Watch, command: str) -> None:
-    """Play the configuration `file` with `members` in the folder `out`, or go on with what it holds of that."""
-    engine = partial(Flower, post, members, (out / CHECKPOINT).exists())
-    sizes = [members[i].rows for i in range(len(members))]
+def connect_clients(
+    grid, experiment: Experiment, data: Path | None, deadline: float, timeout: float = HANDSHAKE_TIMEOUT
+) -> tuple[Mailbox, dict[int, NodeInfo]]:
+    """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds."""
+    mailbox, built = Mailbox(grid, deadline), build_for_federation(experiment, data)
+    return mailbox, handshake(mailbox, handshake_of(experiment, built), built.problem.clients, timeout)
+
+
+def start_or_resume(
+    mailbox: Mailbox, nodes: dict[int, NodeInfo], file: Path, out: Path, data: Path | None, watch: Watch, command: str
+) -> None:
+    """Run the configuration `file` with `nodes` in the folder `out`, or resume the run of it in that folder."""
+    engine = partial(Flower, mailbox, nodes, (out / CHECKPOINT).exists())
+    sizes = [nodes[i].rows for i in range(len(nodes))]
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():
         if read(out / CONFIG).to_toml() != read(file).to_toml():
             raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")

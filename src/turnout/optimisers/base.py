@@ -25,11 +25,22 @@ class Optimiser:
     |g| is over all leaves of the parameters.
     """
 
+    example = "t.optimisers.Sgd(0.1)"
+
     lr: Positive
     clip: Positive | None = field(default=None, kw_only=True)
 
     needs_hessian: ClassVar[bool] = False
     """Whether steps need a `Curvature`, for one more query each."""
+
+    @staticmethod
+    def coerce(value: Any) -> Any:
+        """Return an optimiser of optax as an `Optimiser`, and any other `value` as it is."""
+        if isinstance(value, tuple) and hasattr(value, "init") and hasattr(value, "update"):
+            from turnout.optimisers.standard import FromOptax
+
+            return FromOptax(optimiser=value)
+        return value
 
     @property
     def queries(self) -> int:

@@ -1,11 +1,11 @@
 """The standard optimisers, from optax."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
-from turnout.core.records import NonNegative, Positive, Proper, record
+from turnout.core.records import NonNegative, Positive, Proper, record, static
 from turnout.core.tree import add
 from turnout.optimisers.base import Optimiser
 
@@ -13,6 +13,9 @@ from turnout.optimisers.base import Optimiser
 @record
 class Optax(Optimiser):
     """An optimiser that optax has."""
+
+    scale: ClassVar[Any] = 1.0
+    """Factor of the steps of the transformation."""
 
     @abstractmethod
     def transformation(self, optax) -> Any:
@@ -25,13 +28,37 @@ class Optax(Optimiser):
         # Its transformations mix types.
         with jax.numpy_dtype_promotion("standard"):
             step, state = self._made().update(gradient, state, x)
-        return add(x, step), state
+        return add(x, step, self.scale), state
 
     def _made(self):
         # Slow to import.
         import optax
 
         return self.transformation(optax)
+
+
+@record
+class FromOptax(Optax):
+    """x <- x + lr s, s being the step of the optax transformation `optimiser`, whose own step size is part of s.
+
+    Every field for an optimiser accepts the transformation itself, `optimiser=optax.adam(0.1)`, and holds it as this
+    record. The transformation is part of the compiled program: another one compiles again.
+
+    Args:
+        optimiser: The transformation, an `optax.GradientTransformation`.
+        lr: Factor of its steps, > 0; a schedule changes it.
+        clip: Bound of the gradient's norm, > 0; None for no bound.
+    """
+
+    lr: Positive = 1.0
+    optimiser: Any = static(kw_only=True)
+
+    def transformation(self, optax):
+        return self.optimiser
+
+    @property
+    def scale(self):
+        return self.lr
 
 
 @record

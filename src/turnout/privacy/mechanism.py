@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from turnout.core.client import Done
 from turnout.core.local_methods import norm
 from turnout.core.records import Index, Positive, record, static
-from turnout.core.replies import Replies, Sealed
+from turnout.core.replies import Replies, SumsOnly
 from turnout.core.tree import positive
 
 Model = Literal["central", "local"]
@@ -99,7 +99,7 @@ class Protection:
         return jax.tree.unflatten(structure, noisy)
 
 
-class NoisyReplies(Sealed):
+class NoisyReplies(SumsOnly):
     """Replies of which only sums with noise are available: `disturbed(sum, by)`."""
 
     held: Replies

@@ -1,6 +1,7 @@
 """`Problem` and `Population`: f(x) = sum_i lambda_i f_i(x), f_i being a mean of losses over client i's rows plus a regulariser.
 
-A problem of your own is a subclass of `Problem` with `losses` and `start`; see its example."""
+A problem of your own is a subclass of `Problem` with `losses` and `start`; see its example.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -109,6 +110,8 @@ class Problem:
         >>> np.round(trace.x, 2).tolist()
         [2.0, -1.0]
     """
+
+    example = "t.Quadratic.random(12, 5)"
 
     rows: PyTree
     offsets: Int[np.ndarray, " bounds"]

@@ -1,4 +1,4 @@
-"""What theory promises before anything is played, as a figure."""
+"""A figure of theoretical bounds."""
 
 import altair as alt
 import numpy as np

@@ -11,7 +11,7 @@ from turnout.report.loaded_run import Result, distinct
 from turnout.report.theme import DASHES, LEGEND_LABEL, LIGHT, config
 
 LINEAR = tuple(name for name in METRICS if "accuracy" in name or name.endswith("value"))
-"""Metrics on a linear axis: an error rate is read as a share, and a loss may be negative."""
+"""Metrics on a linear axis: error rates are shares, and losses may be negative."""
 
 WIDTH, HEIGHT = 640, 360
 SWITCH_BUTTONS = 5
@@ -50,12 +50,12 @@ def figure(results: list[Result], metric: str, price: Price) -> alt.TopLevelMixi
 
 
 def entry_width(labels: list[str]) -> int:
-    """Return about how many pixels the widest entry of the legend takes."""
+    """Return the approximate width of the widest entry of the legend, in pixels."""
     return 32 + min(LEGEND_LABEL, 7 * max(map(len, labels)))
 
 
 def _switch(prices: list[Price]) -> alt.Parameter:
-    """Return the parameter `price`, the number of the price shown; one price needs no control."""
+    """Return the parameter `price`, the index of the price shown, with a control if there are several prices."""
     labels = [price.label for price in prices]
     if len(prices) == 1:
         return alt.param(name="price", value=0)
@@ -64,11 +64,11 @@ def _switch(prices: list[Price]) -> alt.Parameter:
 
 
 def _lines(drawn: Points, metric: str, labels: list[str], levels: list[float]) -> list[alt.Chart]:
-    """Return the lines, the marks where the target was met, and points that show their numbers under the pointer."""
+    """Return the lines, the marks where the target was met, and the points with tooltips."""
     ncolors = len(LIGHT["lines"])
     dashes = [DASHES[k // ncolors % len(DASHES)] for k in range(len(labels))]
     legend = alt.Legend(title=None, orient="top", offset=30, columns=alt.ExprRef("columns"), symbolType="stroke")
-    picked = alt.selection_point(name="picked", fields=["label"], bind="legend")
+    selected = alt.selection_point(name="picked", fields=["label"], bind="legend")
     common = (
         alt.Chart(alt.Data(values=drawn.rows))
         .transform_calculate(cost="datum['cost' + price]")
@@ -78,13 +78,13 @@ def _lines(drawn: Points, metric: str, labels: list[str], levels: list[float]) -
             color=alt.Color("label:N", scale=alt.Scale(domain=labels), legend=legend),
         )
     )
-    faded = alt.when(picked).then(alt.value(1)).otherwise(alt.value(0.12))
+    faded = alt.when(selected).then(alt.value(1)).otherwise(alt.value(0.12))
     line = common.mark_line(strokeWidth=2.2, strokeJoin="round").encode(
         strokeDash=alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend),
         order=alt.Order("round:Q"),
         opacity=faded,
     )
-    marks = [line.add_params(picked)]
+    marks = [line.add_params(selected)]
     for name in ("bound", "lower"):
         if any(name in row for row in drawn.rows):
             bound = common.mark_line(style=name).transform_filter(f"isValid(datum.{name})")
@@ -95,7 +95,7 @@ def _lines(drawn: Points, metric: str, labels: list[str], levels: list[float]) -
 
 
 def _metric_axis(drawn: Points, metric: str, levels: list[float]) -> alt.Y:
-    """Return the upright axis: a log axis has round numbers for ticks, which include the powers of ten in sight."""
+    """Return the vertical axis; a log axis has round numbers for ticks."""
     axis = alt.Axis(
         title=METRICS[metric], titleAngle=0, titleAlign="left", titleAnchor="end", titleX=0, titleY=-10,
         titleBaseline="bottom", tickCount=6,
@@ -110,9 +110,9 @@ def _metric_axis(drawn: Points, metric: str, levels: list[float]) -> alt.Y:
 
 
 def _hover(common: alt.Chart, metric: str) -> alt.Chart:
-    """Return a point that follows the pointer and tells its numbers."""
+    """Return a point that follows the pointer and shows its numbers."""
     near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
-    # Vega-Lite forgets that the nearest point is nested one deeper for a plain text field, but not for a formatted one.
+    # Vega-Lite reads the nearest point correctly for formatted text only.
     label = alt.Tooltip("label:N", title="run", format="", formatType="toString")
     return (
         common.mark_point(filled=True, size=70)

@@ -1,4 +1,4 @@
-"""The points of a figure: what is drawn of each trace, and what is left out and why."""
+"""Downsampling: the points of a figure, and notes on what is left out."""
 
 import math
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
 
 
 LARGEST = 1e250
-"""What is larger counts as infinite and what is smaller than its inverse as zero: an axis needs some room at its ends."""
+"""Larger values count as infinite, and values below its inverse as zero, since an axis extends beyond the values."""
 
 ROOM = 100
-"""How far below a run's least value its lower bound is drawn."""
+"""A lower bound is drawn down to the smallest value of the run divided by this."""
 
 TICKS = 8
 """The most powers of ten that a log axis names."""
@@ -24,9 +24,12 @@ TICKS = 8
 
 @dataclass(frozen=True)
 class Points:
-    """`rows` hold label, round, metric, hit and cost0, cost1, ... (one for each price), and the bounds that theory gives.
+    """What a figure shows.
 
-    `floors` are the sampling errors of one cohort, with whose they are; `notes` say what is not drawn, and what is theory.
+    Args:
+        rows: Points with label, round, metric, hit, cost0, cost1, ... (one for each price), and the bounds of theory.
+        floors: The sampling errors of one cohort, each with a label.
+        notes: Sentences on what is left out, and on what is theory.
     """
 
     rows: list[dict]
@@ -34,21 +37,21 @@ class Points:
     notes: list[str]
 
     def heights(self) -> list[float]:
-        """Return all that must find room on the upright axis."""
+        """Return all values on the vertical axis."""
         return [row[key] for row in (*self.rows, *self.floors) for key in ("metric", "bound", "lower", "floor") if key in row]
 
 
 def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
-    """Return what to draw of `metric`; a log axis shows only what is above zero."""
+    """Return the points of `metric`; a log axis shows positive values only."""
     limit = max(AT_LEAST, min(PER_LINE, IN_ALL // len(results)))
     rows, hidden, thinned = [], 0, False
     for result in results:
         values = np.asarray(result.values(metric), float)
         shown = (np.abs(values) < LARGEST) & (values > 1 / LARGEST if log else True)
-        kept = np.flatnonzero(shown)
-        hidden += len(values) - len(kept)
-        thinned |= len(kept) > limit
-        rows += _rows(result, metric, values, prices, thin(kept, limit, result.hit))
+        visible = np.flatnonzero(shown)
+        hidden += len(values) - len(visible)
+        thinned |= len(visible) > limit
+        rows += _rows(result, metric, values, prices, thin(visible, limit, result.hit))
     notes = []
     if hidden:
         which = "zero, negative or not finite, which a log axis cannot show" if log else "not finite"
@@ -58,20 +61,20 @@ def points(results: list[Result], metric: str, prices: list[Price], log: bool) -
     if any("bound" in row for row in rows):
         notes.append("thin dashes: the theorem’s bound on the mean over seeds, for exact proximal steps")
     if any("lower" in row for row in rows):
-        notes.append("thin dots: the least that any method leaves, in the mean over seeds (Theorem 7.1 of FedDCD)")
+        notes.append("thin dots: the lower bound of any method on the mean over seeds (Theorem 7.1 of FedDCD)")
     return Points(rows, _floors(results) if metric == "distance" else [], notes)
 
 
-def thin(kept: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
-    """Return at most `limit` >= 3 of the row numbers `kept`: the first, the last, `hit` and others evenly spaced."""
-    if len(kept) <= limit:
-        return kept
-    chosen = kept[np.linspace(0, len(kept) - 1, limit - 1).round().astype(int)]
-    return np.union1d(chosen, kept[kept == hit]) if hit is not None else chosen
+def thin(rows: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
+    """Return at most `limit` >= 3 of the row numbers `rows`: the first, the last, `hit` and others evenly spaced."""
+    if len(rows) <= limit:
+        return rows
+    chosen = rows[np.linspace(0, len(rows) - 1, limit - 1).round().astype(int)]
+    return np.union1d(chosen, rows[rows == hit]) if hit is not None else chosen
 
 
 def log_ticks(values: list[float]) -> list[float] | None:
-    """Return round numbers within the range of the positive `values`; None where the range is too narrow for two."""
+    """Return round numbers within the range of the positive `values`; None if there are fewer than two."""
     low, high = min(values, default=1.0), max(values, default=1.0)
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     if last - first >= 2:
@@ -83,13 +86,13 @@ def log_ticks(values: list[float]) -> list[float] | None:
 
 
 def _floors(results: list[Result]) -> list[dict]:
-    """Return the different sampling errors of one cohort; those of some runs only, with their labels."""
-    known: dict[float, list[str]] = {}
+    """Return the distinct sampling errors of one cohort; errors of some runs only have the labels of these."""
+    labels_of: dict[float, list[str]] = {}
     for result in results:
         if result.floor and result.floor > 1 / LARGEST:
-            known.setdefault(_compact(result.floor), []).append(result.label)
-    whose = {floor: "" if len(labels) == len(results) else f": {', '.join(labels)}" for floor, labels in known.items()}
-    return [{"floor": floor, "text": f"sampling error of one cohort{labels}"} for floor, labels in whose.items()]
+            labels_of.setdefault(_compact(result.floor), []).append(result.label)
+    suffixes = {floor: "" if len(labels) == len(results) else f": {', '.join(labels)}" for floor, labels in labels_of.items()}
+    return [{"floor": floor, "text": f"sampling error of one cohort{suffix}"} for floor, suffix in suffixes.items()]
 
 
 def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], chosen: np.ndarray) -> list[dict]:
@@ -113,7 +116,7 @@ def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], 
 
 
 def _lower(result: Result, metric: str, rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the lower bound after `rounds`, and 0 where there is none or it would stretch the axis far below `values`."""
+    """Return the lower bound after `rounds`; 0 where there is none, or where it is far below all `values`."""
     if result.lower is None or metric not in ("distance", "gap") or not values.size:
         return np.zeros(len(rounds))
     lower = result.lower.at(rounds, metric)

@@ -1,4 +1,4 @@
-"""How a report writes numbers, units, metrics and prices."""
+"""Formatting of numbers, units, metrics and prices."""
 
 import math
 
@@ -24,23 +24,23 @@ METRICS = {
     "regret": "dynamic regret of the sampler",
     "static_regret": "static regret of the sampler",
 }
-"""What each metric is called in a figure; the first one that all results have is shown where there is no target."""
+"""The name of each metric in figures. Without a target a report shows the first of them that all results have."""
 
 
 def short(metric: str) -> str:
-    """Name a metric in a sentence."""
+    """Return the name of a metric in a sentence."""
     words = {"accuracy": "error rate", "test_accuracy": "test error rate", "test_value": "test loss"}
     further = {"held_out_accuracy": "held-out error rate", "held_out_value": "held-out loss"}
     return (words | further).get(metric, metric)
 
 
 def goal(target: Target) -> str:
-    """Write a target, such as "distance < 0.005"."""
+    """Format a target, such as "distance < 0.005"."""
     return f"{short(target.metric)} < {target.below:g}"
 
 
 def number(value: float) -> str:
-    """Write a number with at most four significant digits below 1,000 and none behind the point above."""
+    """Format a number: four significant digits below 1,000, no decimals above."""
     if not math.isfinite(value):
         return str(value)
     if abs(value) >= 1e15:
@@ -49,14 +49,14 @@ def number(value: float) -> str:
 
 
 def count(value: float | None) -> str:
-    """Write a median count: infinity is one that was not reached, NaN or None one that was not played."""
+    """Format a median count: infinity is "not reached", NaN or None (no run) a dash."""
     if value is None or math.isnan(value):
         return "–"
     return f"{value:,.0f}" if math.isfinite(value) else "not reached"
 
 
 def human_bytes(count: float) -> str:
-    """Write a number of bytes in decimal units: 1 kB is 1,000 bytes."""
+    """Format a number of bytes in decimal units: 1 kB is 1,000 bytes."""
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(count) >= size:
             return f"{count / size:.3g} {unit}" if abs(count) < 999.5 * size else f"{count / size:,.0f} {unit}"
@@ -64,14 +64,14 @@ def human_bytes(count: float) -> str:
 
 
 def amount(price: Price, cost: float) -> str:
-    """Write a cost in the unit of its price."""
+    """Format a cost in the unit of its price."""
     if isinstance(price, Bytes):
         return human_bytes(cost)
     return f"{number(cost)} s" if isinstance(price, Seconds) else number(cost)
 
 
 def formula(price: Price) -> str:
-    """Return what a price charges, from its docstring."""
+    """Return the formula of a price, from its docstring."""
     return " ".join((type(price).__doc__ or "").split("\n\n")[0].split())
 
 

@@ -1,18 +1,18 @@
-"""What a comparison says, in sentences."""
+"""The result of a comparison in a few sentences."""
 
 from turnout.report.format import amount, goal, listed
 from turnout.report.table import Row, Table
 
 
-def verdict(table: Table) -> list[str]:
-    """Say who is cheapest to the target under each price, and what the comparison cannot say."""
+def headline(table: Table) -> list[str]:
+    """Return which run is cheapest to the target under each price, and what limits the comparison."""
     sentences = [_answer(table)]
     reached = [row for row in table.rows if row.reached]
-    missed = [row.label for row in table.rows if not row.reached]
-    if table.target and reached and missed:
-        sentences.append(f"{listed(missed)} did not reach it.")
+    not_reached = [row.label for row in table.rows if not row.reached]
+    if table.target and reached and not_reached:
+        sentences.append(f"{listed(not_reached)} did not reach it.")
     if not table.same_problem:
-        sentences.append("The runs are not all of the same problem and split: their costs answer different questions.")
+        sentences.append("The runs are not all of the same problem and split: their costs cannot be compared.")
     return sentences
 
 
@@ -22,7 +22,7 @@ def _answer(table: Table) -> str:
             return "The runs have different targets, so none is marked as cheapest."
         return "No target was set, so there is no cost to reach it to compare."
     if not any(row.reached for row in table.rows):
-        return _nobody(table)
+        return _none_reached(table)
     if len(table.rows) == 1:
         row = table.rows[0]
         costs = [f"{row.cost(price, k)} under {price.label}" for k, price in enumerate(table.prices)]
@@ -30,12 +30,12 @@ def _answer(table: Table) -> str:
     return f"Cheapest to {goal(table.target)}: {'; '.join(_winners(table))}."
 
 
-def _nobody(table: Table) -> str:
-    known = [row for row in table.rows if row.best is not None]
+def _none_reached(table: Table) -> str:
+    with_best = [row for row in table.rows if row.best is not None]
     sentence = f"No run reached {goal(table.target)}" if len(table.rows) > 1 else f"{goal(table.target)} was not reached"
-    if not known:
+    if not with_best:
         return f"{sentence}."
-    nearest = min(known, key=lambda row: row.best)
+    nearest = min(with_best, key=lambda row: row.best)
     which = (
         f"the nearest was {nearest.label} with {nearest.best:.4g}" if len(table.rows) > 1 else f"the best was {nearest.best:.4g}"
     )

@@ -1,4 +1,4 @@
-"""The results of a run, as its folder or its trace holds them."""
+"""The results of a run, read from its folder."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ LOWER = pydantic.TypeAdapter(LowerBound)
 
 @dataclass(frozen=True)
 class Result:
-    """One run: its summary, its trace [rows: metrics and cumulative events] and its configuration where there is one."""
+    """One run: summary, trace (rows of metrics and cumulative events) and configuration, if there is one."""
 
     label: str
     summary: dict
@@ -31,7 +31,7 @@ class Result:
 
     @classmethod
     def read(cls, folder: Path | str, label: str | None = None) -> "Result":
-        """Read the run in `folder`, labelled by its name unless `label` is given."""
+        """Read the run in `folder`; the default label is its name."""
         folder = Path(folder)
         summary = _summary(folder)
         config = folder / "config.toml"
@@ -51,18 +51,18 @@ class Result:
 
     @property
     def target(self) -> Target | None:
-        """What the run was to reach."""
+        """The target of the run, if it has one."""
         target = self.summary.get("target")
         return target and TARGET.validate_python({"metric": target.get("metric"), "below": target.get("below")})
 
     @property
     def hit(self) -> int | None:
-        """The number of the first trace row that meets the target; None if there is none."""
+        """The index of the first trace row that meets the target; None if there is none."""
         return self.target.first_hit(self.trace) if self.target else None
 
     @property
     def bound(self) -> np.ndarray | None:
-        """The theorem's bound on E|x_t - x*|^2, for each trace row; None where there is none."""
+        """The theorem's bound on E|x_t - x*|^2 for each trace row; None if there is none."""
         theory = self.summary.get("theory") or {}
         if "bound" not in theory:
             return None
@@ -71,24 +71,24 @@ class Result:
 
     @property
     def lower(self) -> LowerBound | None:
-        """What no method falls below; None where that is not known."""
+        """The lower bound of all methods; None if there is none."""
         lower = (self.summary.get("theory") or {}).get("lower")
         return lower and LOWER.validate_python(lower)
 
     @property
     def floor(self) -> float | None:
-        """E|x - x*|^2 of one cohort solved exactly; None where it is not known."""
+        """E|x - x*|^2 of the minimiser of one cohort; None if it is not known."""
         floor = (self.summary.get("theory") or {}).get("floors", {}).get("1")
         return None if floor is None else float(floor)
 
     def values(self, metric: str) -> np.ndarray:
-        """Return the metric of each trace row, smaller being better: for an accuracy it is the error rate."""
+        """Return the metric of each trace row; of an accuracy the error rate, so that smaller is better."""
         if metric not in self.trace.columns:
             raise UserError(f"{self.label} has no metric {metric!r}: run it again with that metric, or choose another")
         return smaller_better(metric, self.trace[metric].to_numpy())
 
     def check(self, folder: Path) -> None:
-        """Raise `UserError` where the summary and the trace do not fit together."""
+        """Raise `UserError` if the summary or the trace is not valid."""
         try:
             target, _ = self.target, (self.prices, self.bound, self.floor, self.lower)
         except (pydantic.ValidationError, AttributeError, KeyError, TypeError, ValueError):
@@ -100,10 +100,10 @@ class Result:
 
 
 def distinct(results: list[Result]) -> list[Result]:
-    """Return the results with labels that differ: the second "a" becomes "a (2)"."""
+    """Return the results with distinct labels: the second "a" becomes "a (2)"."""
     seen: Counter = Counter()
     taken = {result.label for result in results}
-    found = []
+    renamed = []
     for result in results:
         seen[result.label] += 1
         label = result.label
@@ -111,8 +111,8 @@ def distinct(results: list[Result]) -> list[Result]:
             while (label := f"{result.label} ({seen[result.label]})") in taken:
                 seen[result.label] += 1
             taken.add(label)
-        found.append(replace(result, label=label))
-    return found
+        renamed.append(replace(result, label=label))
+    return renamed
 
 
 def _summary(folder: Path) -> dict:
@@ -143,5 +143,5 @@ def _trace(folder: Path) -> pl.DataFrame:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of what went wrong."""
+    """Return the first line of an error."""
     return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""The report: one self-contained page, and its figures as files."""
+"""The report: a self-contained page, and figures as files."""
 
 import json
 import os
@@ -13,15 +13,15 @@ from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
 from turnout.report.charts import curves, entry_width, figure
 from turnout.report.format import formula, goal, human_bytes, number
-from turnout.report.headline import verdict
+from turnout.report.headline import headline
 from turnout.report.loaded_run import Result, distinct
-from turnout.report.plan import PLAN, Described, Grid, calls, message, side_by_side
+from turnout.report.plan import PLAN, Grid, NamedPlan, calls, message, side_by_side
 from turnout.report.table import main_metric, prices_of, table
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 
 SCALE = 2
-"""Pixels of a PNG figure for each of its points."""
+"""Pixels of a PNG figure per point."""
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("turnout.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -29,12 +29,12 @@ TEMPLATES = jinja2.Environment(
 
 
 def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
-    """Write `report.html` to `folder`: a page that needs nothing but itself."""
+    """Write the self-contained page `report.html` to `folder`."""
     results = distinct(results)
     costs, metric, prices = table(results), main_metric(results), prices_of(results)
     page = TEMPLATES.get_template("report.html").render(
         title=title,
-        verdict=verdict(costs),
+        headline=headline(costs),
         table=costs,
         goal=goal(costs.target) if costs.target else None,
         formulas=[(price.label, formula(price), price.unit) for price in prices],
@@ -78,7 +78,7 @@ def _slug(price: Price) -> str:
 
 
 def _shown(result: Result) -> dict:
-    """Return what the page tells of one result."""
+    """Return the content of the page on one result."""
     summary = result.summary
     sites = [
         {
@@ -101,17 +101,17 @@ def _shown(result: Result) -> dict:
 
 
 def _expected(results: list[Result]) -> list[Grid]:
-    """Return what was expected of the runs before they were played, where they say."""
-    described = [
-        Described(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
+    """Return the cost estimates of the runs that have one."""
+    estimates = [
+        NamedPlan(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
         for result in results
         if "plan" in result.summary
     ]
-    return [side_by_side(described), *map(calls, described)] if described else []
+    return [side_by_side(estimates), *map(calls, estimates)] if estimates else []
 
 
 def _counts(events: dict) -> str:
-    """Write the events that happened."""
+    """Format the events with a count above 0."""
     happened = [(name, events[name]) for name in EVENTS if events.get(name)]
     return ", ".join(
         f"{name.replace('_', ' ')} {human_bytes(count) if name.startswith('bytes') else number(count)}"
@@ -120,12 +120,12 @@ def _counts(events: dict) -> str:
 
 
 def _json(content: dict) -> str:
-    """Return JSON that can stand inside a script element, whatever its strings contain."""
+    """Return JSON that is safe inside a script element."""
     return json.dumps(content).replace("<", "\\u003c")
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write to a temporary name, then rename."""
+    """Write a file atomically."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         partial.write_bytes(content)

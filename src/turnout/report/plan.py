@@ -1,4 +1,4 @@
-"""What a run is expected to send and to cost, in words."""
+"""Cost estimates as tables."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from turnout.engines.reply_usage import ALONE, EACH, SUMS
 from turnout.report.format import amount, human_bytes, number
 
 PLAN = pydantic.TypeAdapter(Plan)
-"""Reads and writes a plan as JSON."""
+"""Converts a plan from and to JSON."""
 
 
 @dataclass(frozen=True)
-class Described:
-    """A named plan, and the prices that it is judged by."""
+class NamedPlan:
+    """A plan with the name of its configuration and the prices to report."""
 
     name: str
     plan: Plan
@@ -25,43 +25,43 @@ class Described:
 
 
 class Grid(NamedTuple):
-    """A table of words; the first column names what the rows are about."""
+    """A table of strings; the first column names the rows."""
 
     title: str
     headings: list[str]
     rows: list[list[str]]
 
 
-def calls(described: Described) -> Grid:
-    """Return a row for each call site: who is asked, how often, and what goes each way."""
+def calls(estimate: NamedPlan) -> Grid:
+    """Return a row for each call site: selections, exchanges, messages and replies."""
     asked = ["call", "exchanges", "clients each", "selections"]
     headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest"]
-    rows = [_call(call, described.plan.rounds) for call in described.plan.calls]
-    return Grid(f"{described.name}: calls", headings, rows)
+    rows = [_call(call, estimate.plan.rounds) for call in estimate.plan.calls]
+    return Grid(f"{estimate.name}: calls", headings, rows)
 
 
-def side_by_side(all_described: list[Described]) -> Grid:
-    """Return a column for each plan: what is kept, what a round sends, and what all rounds cost."""
-    plans = [described.plan for described in all_described]
-    prices = dict.fromkeys(price for described in all_described for price in described.prices)
+def side_by_side(estimates: list[NamedPlan]) -> Grid:
+    """Return a column for each plan: memory, events of a round, and the cost of all rounds."""
+    plans = [estimate.plan for estimate in estimates]
+    prices = dict.fromkeys(price for estimate in estimates for price in estimate.prices)
     totals = [plan.totals() for plan in plans]
     rows = [
         ["clients", *(number(plan.clients) for plan in plans)],
         ["bytes of a vector", *(human_bytes(plan.vector_bytes) for plan in plans)],
-        ["a client keeps", *(_kept(plan.client) for plan in plans)],
-        ["the server keeps", *(_kept(plan.server) for plan in plans)],
+        ["a client keeps", *(_stored(plan.client) for plan in plans)],
+        ["the server keeps", *(_stored(plan.server) for plan in plans)],
         ["sums of replies suffice", *("yes" if plan.sums_only else "no" for plan in plans)],
         ["rounds", *(number(plan.rounds) for plan in plans)],
     ]
     for what, event, write in EACH_ROUND:
         counts = [_scaled(total[event], 1 / max(plan.rounds, 1)) for plan, total in zip(plans, totals, strict=True)]
         if any(count.most != 0 for count in counts):
-            rows.append([f"{what} a round", *(worded(count, write) for count in counts)])
+            rows.append([f"{what} a round", *(format_count(count, write) for count in counts)])
     for price in prices:
         rows.append(
-            [f"cost, {price.label}", *(worded(plan.cost(price), lambda cost, p=price: amount(p, cost)) for plan in plans)]
+            [f"cost, {price.label}", *(format_count(plan.cost(price), lambda cost, p=price: amount(p, cost)) for plan in plans)]
         )
-    return Grid("Expected before anything runs", ["", *(described.name for described in all_described)], rows)
+    return Grid("Expected before anything runs", ["", *(estimate.name for estimate in estimates)], rows)
 
 
 EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -77,11 +77,11 @@ EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("queries of the slowest clients", "queries_slowest", number),
     ("queries of all clients", "queries_total", number),
 )
-"""What is said of a round: in words, as an event, and how its number is written."""
+"""The rows on events of a round: name, event and format."""
 
 
-def worded(count: Count, write: Callable[[float], str] = number) -> str:
-    """Write a number; after "≈" if it is the mean of a random one, after "at most" if the data decide below that."""
+def format_count(count: Count, write: Callable[[float], str] = number) -> str:
+    """Format a count: "≈" marks the mean of a random count, "at most" a bound on a count that depends on the data."""
     if count.most is None:
         return "depends on data" if count.least == 0 else f"depends on data, at least {write(count.least)}"
     near = "≈ " if count.error else ""
@@ -90,14 +90,14 @@ def worded(count: Count, write: Callable[[float], str] = number) -> str:
 
 
 def markdown(grid: Grid) -> str:
-    """Write a grid as a Markdown table below its title."""
+    """Return a grid as a Markdown table below its title."""
     lines = [grid.headings, ["---", *("---:" for _ in grid.headings[1:])], *grid.rows]
     table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
     return f"**{grid.title}**\n\n{table}\n"
 
 
 def message(vectors: float, size: float) -> str:
-    """Write what one message holds; a draw sends nothing."""
+    """Format the size of one message; a draw has no message."""
     return f"{number(vectors)} vector{'' if vectors == 1 else 's'}, {human_bytes(size)}" if vectors or size else "–"
 
 
@@ -110,21 +110,21 @@ def _call(call: Call, rounds: int) -> list[str]:
         return _scaled(counts.get(event, Count(0.0, 0.0)), rate)
 
     kinds = [(each(f"draws_{site.selection}"), site.selection), (each("reasks"), "arbitrary, asked again")]
-    selections = ", ".join(f"{kind}: {worded(count)}" for count, kind in kinds if count.most != 0)
+    selections = ", ".join(f"{kind}: {format_count(count)}" for count, kind in kinds if count.most != 0)
     return [
         f"{site.method} ({site.selection})",
-        "–" if "exchanges" not in counts else worded(each("exchanges")) + when,
+        "–" if "exchanges" not in counts else format_count(each("exchanges")) + when,
         _per_exchange(counts),
         selections + when if selections else "–",
         message(site.vectors_down, site.bytes_down),
         message(site.vectors_up, site.bytes_up),
-        _read(call),
-        "–" if "exchanges" not in counts else worded(each("queries_slowest")),
+        _reductions(call),
+        "–" if "exchanges" not in counts else format_count(each("queries_slowest")),
     ]
 
 
-def _read(call: Call) -> str:
-    """Write what the server makes of the replies."""
+def _reductions(call: Call) -> str:
+    """Return which reductions the server applies to the replies."""
     if EACH in call.uses:
         return "each reply"
     if "exchanges" not in call.counts:
@@ -135,17 +135,17 @@ def _read(call: Call) -> str:
 
 
 def _per_exchange(counts: dict[str, Count]) -> str:
-    """Write how many clients an exchange asks on average."""
+    """Return the mean number of clients in an exchange."""
     exchanges, contacts = (counts.get(event, Count(0.0, 0.0)) for event in ("exchanges", "contacts"))
     if not exchanges.most or contacts.most is None:
         return "–"
     mean = contacts.most / exchanges.most
-    return worded(Count(mean, mean, contacts.error))
+    return format_count(Count(mean, mean, contacts.error))
 
 
 def _scaled(count: Count, factor: float) -> Count:
     return Count(count.least * factor, None if count.most is None else count.most * factor, count.error * factor)
 
 
-def _kept(memory: Memory) -> str:
+def _stored(memory: Memory) -> str:
     return message(memory.vectors, memory.bytes) if memory.bytes else "nothing"

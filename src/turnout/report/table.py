@@ -15,10 +15,17 @@ EVENTS = ("iterations", "exchanges", "cohorts", "bytes_down", "bytes_up")
 
 @dataclass(frozen=True)
 class Row:
-    """What one result paid: up to the target where it was reached, for the whole run where it was not.
+    """The cost of one result: up to the target if it was reached, and of the whole run otherwise.
 
-    `costs` and `cheapest` follow the table's prices; `best` is the smallest value of the target's metric (for accuracy: of
-    the error rate), None without a target; `events` holds the counts of `EVENTS`.
+    Args:
+        label: The label of the result.
+        target: Its target, if it has one.
+        round: The round at which the target was reached.
+        best: The smallest value of the target's metric (for an accuracy: of the error rate).
+        costs: The cost under each price of the table.
+        cheapest: Whether that cost is the smallest of the table.
+        events: The counts of `EVENTS`.
+        diverged: Whether the run diverged.
     """
 
     label: str
@@ -32,11 +39,12 @@ class Row:
 
     @property
     def reached(self) -> bool:
+        """Whether the target was reached."""
         return self.round is not None
 
     @property
     def outcome(self) -> str:
-        """Say in words when the target was reached, or how near the run came."""
+        """The round at which the target was reached, or the best value."""
         if self.target is None:
             return "no target"
         if self.reached:
@@ -45,11 +53,11 @@ class Row:
         return f"{'diverged' if self.diverged else 'not reached'}{best}"
 
     def cost(self, price: Price, k: int) -> str:
-        """Write the cost under `price`, the table's k-th; "> 70" where 70 was spent without reaching the target."""
+        """Format the cost under `price`, the k-th of the table; "> 70" if 70 was spent without reaching the target."""
         return self._bound(amount(price, self.costs[k]))
 
     def count(self, event: str) -> str:
-        """Write the count of `event`."""
+        """Format the count of `event`."""
         value = self.events[event]
         return self._bound(human_bytes(value) if event.startswith("bytes") else number(value))
 
@@ -59,7 +67,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a comparison; `target` is the one that all results share, None if they differ or there is none."""
+    """The rows of a comparison; `target` is None unless all results have the same target."""
 
     prices: tuple[Price, ...]
     target: Target | None
@@ -68,7 +76,7 @@ class Table:
 
 
 def table(results: list[Result]) -> Table:
-    """Compute the cost of each result under every price that any of them was configured with."""
+    """Return the cost of each result under every price of any result."""
     if not results:
         raise UserError("there is nothing to report: give at least one finished run")
     results = distinct(results)
@@ -89,7 +97,7 @@ def prices_of(results: list[Result]) -> list[Price]:
 
 
 def main_metric(results: list[Result]) -> str:
-    """Return the metric to judge by: a target's, or else the first of `words.METRICS` that all results have."""
+    """Return the metric of a target, or the first of `METRICS` that all results have."""
     common = shared_metrics(results)
     targets = [result.target.metric for result in results if result.target]
     chosen = next((metric for metric in [*targets, *common] if metric in common), None)

@@ -1,8 +1,8 @@
-"""How figures look, on light and on dark ground."""
+"""The look of figures, on light and dark backgrounds."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
-# The hues of Okabe and Ito, which colour-blind readers can tell apart, without yellow; adjusted in lightness to each ground.
+# The hues of Okabe and Ito, which colour-blind readers can tell apart, without yellow; lightness adjusted to each background.
 LIGHT = {
     "paper": "#ffffff",
     "ink": "#1c2530",
@@ -19,10 +19,10 @@ DARK = {
 }
 
 LEGEND_LABEL = 260
-"""The most pixels of a label in the legend."""
+"""The largest width of a label in the legend, in pixels."""
 
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
-"""Each time the colours are used up, the next dash pattern."""
+"""The dash patterns; the next one begins when the colours are used up."""
 
 
 def config(palette: dict) -> dict:

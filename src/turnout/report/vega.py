@@ -1,4 +1,4 @@
-"""The script that draws charts on a page."""
+"""The JavaScript that draws charts on a page."""
 
 from importlib.metadata import version
 
@@ -8,11 +8,11 @@ from turnout.io.atomic import default_cache, write_cache
 
 
 def script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, which takes a second to put together and is kept for the next page."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script; the script is cached, since bundling takes a second."""
     path = default_cache() / f"vega-{version('vl-convert-python')}.js"
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        made = vl_convert.javascript_bundle().replace("</script", "<\\/script")
-        write_cache(path, made.encode())
-        return made
+        bundle = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+        write_cache(path, bundle.encode())
+        return bundle

@@ -6,8 +6,30 @@ values too, since algorithms call it.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound E|x_t - x*|^2 <= rate^t start + neighbourhood.
+
+    Args:
+        theorem: The number of the theorem in Cohort Squeeze, or its number and its paper.
+        rate: Factor of one round.
+        neighbourhood: What is left as t grows.
+        start: The first term at t = 0.
+    """
+
+    theorem: int | str
+    rate: float
+    neighbourhood: float
+    start: float
+
+    def at(self, t):
+        """Return the bound after t rounds, a number or an array."""
+        return self.rate ** (1.0 * t) * self.start + self.neighbourhood
 
 
 def theorem_1(t, gamma, mu, sigma2, distance2):

@@ -6,13 +6,13 @@ from jaxtyping import Float
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Sampler
-from turnout.theory.designs import Coins, Listed, Repeated, Staged, design
+from turnout.theory.designs import Coins, Listed, Repeated, Staged, client_weights, design
 
 NODES = 256
 """Points of the quadrature rule for independent coins, which is exact for fewer than twice as many clients."""
 
 
-def shares(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
+def cohort_mean_weights(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
     """q_i = E[1{i in S} / |S|] of the bound `sampler`; the q_i sum to the chance that S is not empty.
 
     With client weights q_i = E[lambda_i 1{i in S} / sum_{j in S} lambda_j], as `Replies.mean` takes it; this is known for designs
@@ -29,12 +29,6 @@ def shares(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
     if population.weights is not None:
         raise UserError("Theorem 2 is about clients of equal weight: take weights = 'uniform'")
     return law.inclusion() / law.drawn if isinstance(law, Staged) else _of_coins(law)
-
-
-def client_weights(population: Population) -> Float[np.ndarray, " n"]:
-    """lambda_i of every client."""
-    n = population.count
-    return np.full(n, 1 / n) if population.weights is None else np.asarray(population.weights, float)
 
 
 def _of_coins(law: Coins) -> Float[np.ndarray, " n"]:

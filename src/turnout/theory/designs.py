@@ -37,7 +37,7 @@ def inclusion(sampler: Sampler, population: Population) -> Float[np.ndarray, " n
 def convexity(sampler: Sampler, population: Population, mu: Float[np.ndarray, " n"]) -> float:
     """mu_AS = min {sum_{i in C} w_i mu_i: P(S = C) > 0}, with mu_i = `mu` >= 0 of each f_i; 0 where S may be empty."""
     law = design(sampler, population)
-    return float(law.least(_share(population) * mu))
+    return float(law.least(client_weights(population) * mu))
 
 
 def variance(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
@@ -46,7 +46,7 @@ def variance(sampler: Sampler, population: Population, gradients: Float[np.ndarr
     Elsewhere it is the second moment: the variance and |sum_i lambda_i g_i|^2.
     """
     law = design(sampler, population)
-    return float(law.second_moment(_share(population)[:, None] * gradients))
+    return float(law.second_moment(client_weights(population)[:, None] * gradients))
 
 
 def stratified_bound(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
@@ -58,7 +58,7 @@ def stratified_bound(sampler: Sampler, population: Population, gradients: Float[
     if not isinstance(law, Staged) or law.drawn < law.sizes.size:
         raise UserError("Lemma 1 is about samplers that draw from every stratum: leave size out")
     largest = np.zeros(law.sizes.size)
-    np.maximum.at(largest, law.stratum, law.deviations(_share(population)[:, None] * gradients))
+    np.maximum.at(largest, law.stratum, law.deviations(client_weights(population)[:, None] * gradients))
     return float(law.sizes.size * (law.sizes**2 @ largest))
 
 
@@ -228,7 +228,7 @@ def known(sampler: Sampler, population: Population):
     return sampler.start(population)
 
 
-def _share(population: Population) -> Float[np.ndarray, " n"]:
-    """lambda_i."""
+def client_weights(population: Population) -> Float[np.ndarray, " n"]:
+    """Return lambda_i of every client."""
     n = population.count
     return np.full(n, 1 / n) if population.weights is None else np.asarray(population.weights, float)

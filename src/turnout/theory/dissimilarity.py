@@ -15,7 +15,8 @@ from turnout.core.errors import UserError
 from turnout.problems.at_optimum import each_client
 from turnout.problems.base import Problem
 from turnout.problems.quadratic import Extremes, Quadratic, extremes
-from turnout.theory.cohort_mean_weights import client_weights
+from turnout.problems.storage.layout import store
+from turnout.theory.designs import client_weights
 
 MATRICES = 256 * 2**20
 """Bytes up to which all clients' Hessians are kept, as matrices."""
@@ -153,9 +154,6 @@ def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
 
 def _stored(problem: Problem):
     """The rows where they are computed with, and how a vector becomes parameters."""
-    # The engines stand above the theory, whose bounds algorithms use, so that they are imported late.
-    from turnout.problems.storage.layout import store
-
     return jax.tree.map(jnp.asarray, store(problem)), ravel_pytree(problem.start(jax.random.key(0)))[1]
 
 

@@ -1,8 +1,9 @@
 """What the theorems of FedDCD promise, as functions of constants; t is a number of rounds or an array of them.
 
-There are n clients with alpha-strongly convex, beta-smooth f_i: alpha = `convexity`, beta = `smoothness`. `pairing` is r,
-(tau - 1) / (n - 1) for uniform cohorts and else `pairs.pairing`. y*_i = grad f_i(x*), and `dual2` = sum_i |y*_i|^2. A bound on
-distances is one on the mean of |w_i - x*|^2 over all clients, w_i = argmin f_i(w) - <w, y_i> being i's model after t rounds.
+There are n clients with alpha-strongly convex, beta-smooth f_i: alpha = `convexity`, beta = `smoothness`. r = `spectral_gap` is
+(tau - 1) / (n - 1) for uniform cohorts, and else that of `feddcd_spectral_gap`. y*_i = grad f_i(x*), and `dual2` = sum_i
+|y*_i|^2. A bound on distances is one on the mean of |w_i - x*|^2 over all clients, w_i = argmin f_i(w) - <w, y_i> being i's model
+after t rounds.
 """
 
 import math
@@ -21,51 +22,51 @@ INEXACT_CONSTANT = 20 / 3
 """How much larger the distance bound of Theorem 5.2 starts than that of Theorem 4.1 (equation (9))."""
 
 
-def nice_pairing(size: int, clients: int) -> float:
+def nice_spectral_gap(size: int, clients: int) -> float:
     """r = (tau - 1) / (n - 1), for every tau-subset of n clients equally likely (Theorem 4.1)."""
     if not 2 <= size <= clients:
         raise UserError(f"the theorems of FedDCD need cohorts of 2 to {clients} clients, but size is {size}")
     return (size - 1) / (clients - 1)
 
 
-def feddcd_rate(pairing: float, convexity: float, smoothness: float, lr: float = 1.0) -> float:
+def feddcd_rate(spectral_gap: float, convexity: float, smoothness: float, lr: float = 1.0) -> float:
     """1 - lr (2 - lr) r alpha / beta, the factor of one round of FedDCD with steps lr alpha (Theorem 4.1 at lr = 1).
 
     A round lowers the dual by lr (1 - lr/2) of what the gradient promises, which is most at lr = 1; so 0 < lr < 2.
     """
-    _check(pairing, convexity, smoothness)
+    _check(spectral_gap, convexity, smoothness)
     if not 0 < lr < 2:
         raise UserError(f"Theorem 4.1 is about 0 < lr < 2, but lr is {lr:g}")
-    return 1 - lr * (2 - lr) * pairing * convexity / smoothness
+    return 1 - lr * (2 - lr) * spectral_gap * convexity / smoothness
 
 
-def inexact_rate(pairing: float, convexity: float, smoothness: float) -> float:
+def inexact_rate(spectral_gap: float, convexity: float, smoothness: float) -> float:
     """1 - kappa with kappa = r alpha / (32 beta), for lr = `INEXACT_LR` and delta = `inexactness` (Theorem 5.2)."""
-    _check(pairing, convexity, smoothness)
-    return 1 - pairing * convexity / (32 * smoothness)
+    _check(spectral_gap, convexity, smoothness)
+    return 1 - spectral_gap * convexity / (32 * smoothness)
 
 
-def inexactness(pairing: float, convexity: float, smoothness: float) -> float:
+def inexactness(spectral_gap: float, convexity: float, smoothness: float) -> float:
     """delta = (1 - kappa) / 4, what Theorem 5.2 allows the local solvers: E|w - w_i|^2 <= delta |(last w) - w_i|^2."""
-    return inexact_rate(pairing, convexity, smoothness) / 4
+    return inexact_rate(spectral_gap, convexity, smoothness) / 4
 
 
-def accfeddcd_rate(pairing: float, convexity: float, smoothness: float) -> float:
+def accfeddcd_rate(spectral_gap: float, convexity: float, smoothness: float) -> float:
     """1 - s / (1/r + s) with s = sqrt(alpha / beta), the factor of one round, two cohorts, of AccFedDCD (Theorem 6.1)."""
-    _check(pairing, convexity, smoothness)
+    _check(spectral_gap, convexity, smoothness)
     root = math.sqrt(convexity / smoothness)
-    return 1 - root / (1 / pairing + root)
+    return 1 - root / (1 / spectral_gap + root)
 
 
-def accfeddcd_constant(pairing: float, convexity: float, smoothness: float) -> float:
+def accfeddcd_constant(spectral_gap: float, convexity: float, smoothness: float) -> float:
     """The `constant` in `distance` for the models at v = (1 - a) y + a z, from which AccFedDCD solves after t rounds.
 
     In units where alpha = 1, P(t) = G(y) - G* + C |z - y*|^2 with C = ((a^2 + b) / (a r))^2 / 2 shrinks by 1 - a a round, and
     G(v) - G* <= (1 - a) (G(y) - G*) + (a/2) |z - y*|^2: so it is 2 max(1 - a, a / 2C) (1/2 + C). Theorem 6.1 is about y.
     """
-    kept = accfeddcd_rate(pairing, convexity, smoothness)
+    kept = accfeddcd_rate(spectral_gap, convexity, smoothness)
     a = 1 - kept
-    weight = ((a + pairing**2 * convexity / smoothness) / pairing) ** 2 / 2
+    weight = ((a + spectral_gap**2 * convexity / smoothness) / spectral_gap) ** 2 / 2
     return 2 * max(kept, a / (2 * weight)) * (0.5 + weight)
 
 
@@ -135,9 +136,9 @@ class LowerBound:
         return least if metric == "distance" else self.convexity / 2 * least
 
 
-def _check(pairing: float, convexity: float, smoothness: float) -> None:
-    if not 0 < pairing <= 1:
-        raise UserError(f"cohorts must connect the clients: the theorems need 0 < pairing <= 1, but it is {pairing:g}")
+def _check(spectral_gap: float, convexity: float, smoothness: float) -> None:
+    if not 0 < spectral_gap <= 1:
+        raise UserError(f"cohorts must connect the clients: the theorems need 0 < spectral_gap <= 1, but it is {spectral_gap:g}")
     if not 0 < convexity <= smoothness:
         raise UserError(
             f"the theorems need 0 < convexity <= smoothness, but convexity is {convexity:g} and smoothness {smoothness:g}"

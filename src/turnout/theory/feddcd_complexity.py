@@ -7,7 +7,7 @@ rounds grow with each quantity, and not how many there are.
 
 import math
 
-from turnout.theory.feddcd import nice_pairing
+from turnout.theory.feddcd import nice_spectral_gap
 
 
 def mbsgd(epsilon, size, clients, convexity, smoothness, heterogeneity, noise2) -> float:
@@ -32,9 +32,9 @@ def scaffold(epsilon, size, clients, convexity, smoothness, noise2, steps) -> fl
 
 def feddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> float:
     """(n - 1) beta / ((tau - 1) alpha) log(zeta / epsilon)."""
-    return smoothness / convexity / nice_pairing(size, clients) * math.log(heterogeneity / epsilon)
+    return smoothness / convexity / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)
 
 
 def accfeddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> float:
     """(n - 1) / (tau - 1) sqrt(beta/alpha) log(zeta / epsilon), a round being two cohorts."""
-    return math.sqrt(smoothness / convexity) / nice_pairing(size, clients) * math.log(heterogeneity / epsilon)
+    return math.sqrt(smoothness / convexity) / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)

@@ -26,7 +26,7 @@ DRAWS = 20_000
 """Cohorts that are drawn where E[P_S] has no closed form."""
 
 
-def pairing(projection: Float[np.ndarray, "n n"], convexity: Float[np.ndarray, " n"]) -> float:
+def spectral_gap(projection: Float[np.ndarray, "n n"], convexity: Float[np.ndarray, " n"]) -> float:
     """r, the least eigenvalue of E[P_S] = `projection` on the complement of a; 0 where cohorts do not connect all clients."""
     along = np.sqrt(convexity)
     lifted = projection + np.outer(along, along) / convexity.sum()
@@ -66,7 +66,7 @@ def _(law: Listed, convexity):
 @exact.register
 def _(law: Staged, convexity):
     """diag(p) - P_2 / tau with pair probabilities P_2: two strata of b, s of them drawn, meet with s (s - 1) / (b (b - 1))."""
-    if not same(convexity):
+    if not all_equal(convexity):
         return None
     strata, one = law.sizes.size, law.inclusion()
     meet = law.drawn * (law.drawn - 1) / max(1, strata * (strata - 1))
@@ -75,7 +75,7 @@ def _(law: Staged, convexity):
     return np.diag(one) - (pairs + np.diag(one)) / law.drawn
 
 
-def same(values: Float[np.ndarray, " n"]) -> bool:
+def all_equal(values: Float[np.ndarray, " n"]) -> bool:
     """Whether all are equal but for rounding."""
     return bool(np.ptp(values) <= 1e-9 * np.max(np.abs(values)))
 

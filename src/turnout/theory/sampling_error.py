@@ -9,8 +9,7 @@ from jaxtyping import Float
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Population, Problem
 from turnout.samplers import Sampler, ShuffledNice, ShuffledStratified
-from turnout.theory.cohort_mean_weights import client_weights
-from turnout.theory.designs import Staged, design, variance
+from turnout.theory.designs import Staged, client_weights, design, variance
 
 
 def sampling_floor(problem: Problem, sampler: Sampler, cohorts: Iterable[int], at: AtOptimum | None = None) -> list[float] | None:

@@ -156,13 +156,13 @@ def initial_passes(price: Selection) -> int:
 
 def probability(lam: float, delta_one: float, smooth_one: float) -> float:
     """p = (lambda - Delta_1) / (8 (L_1 + lambda)), with which K = 1 + Geom(p) steps solve subproblems well enough (Lemma 3.4)."""
-    found = doubt(lam, delta_one)
+    found = lam_warning(lam, delta_one)
     if found is not None:
         raise UserError(found)
     return (lam - delta_one) / (8 * (smooth_one + lam))
 
 
-def doubt(lam: float, delta_one: float) -> str | None:
+def lam_warning(lam: float, delta_one: float) -> str | None:
     """Return why the theory says nothing of this lambda; None for lambda > Delta_1."""
     if lam > delta_one:
         return None

@@ -1,4 +1,4 @@
-"""Real federations: a SuperLink and ten nodes, processes all, give the compiled engine's numbers, and strangers stay outside."""
+"""Real federations: a SuperLink and ten node processes give the compiled engine's numbers, and other nodes are refused."""
 
 import json
 import sqlite3
@@ -22,13 +22,12 @@ from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 from tests.helpers.commands import turnout
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
-from turnout.engines.flower import keys
-from turnout.engines.flower import server_connection as link
-from turnout.engines.flower.engine import Flower, Post, meet
-from turnout.engines.flower.server_connection import HEADER, beating, joined
+from turnout.engines.flower import keys, server_connection
+from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.server_connection import SECRET_HEADER, flower_run, heartbeat_of
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.experiment.run import build, session_of
-from turnout.federation.handshake import terms_of
+from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation, environment
 
 CLIENTS = 10
@@ -57,7 +56,7 @@ ALGORITHMS = {
 
 
 def configuration(folder: Path, algorithm: str, more: str = "", change: tuple[str, str] = ("", "")) -> Path:
-    """Write a configuration beside the rows, which nodes that come and go read sooner than they import scikit-learn for them."""
+    """Write a configuration and its data; nodes read the file faster than they import scikit-learn."""
     file, rows = folder / f"{algorithm}.toml", folder / "breast_cancer.parquet"
     if not rows.exists():
         features, label = load_breast_cancer(return_X_y=True)
@@ -68,11 +67,11 @@ def configuration(folder: Path, algorithm: str, more: str = "", change: tuple[st
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A federation whose SuperLink runs, and where nodes come and go."""
+    """A federation with a running SuperLink and no nodes yet."""
     folder = tmp_path_factory.mktemp("federation")
     federation = Federation(folder / "federation", folder / "none.toml", CLIENTS, None)
     try:
-        federation.admit()
+        federation.start_registered_superlink()
         yield federation
     finally:
         federation.stop()
@@ -80,7 +79,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def stranger(place, tmp_path_factory):
-    """A node whose key was not registered, and which knocks while the first runs are played."""
+    """A node whose key is not registered, which tries to connect during the first runs."""
     folder = tmp_path_factory.mktemp("stranger")
     keys.write_node_key(folder / "key")
     file = configuration(folder, "fedavg")
@@ -94,7 +93,7 @@ def stranger(place, tmp_path_factory):
 
 @contextmanager
 def nodes(federation, name: str, more: str = "", run: str = ""):
-    """Nodes for the algorithm `name` inside."""
+    """Run the nodes for the algorithm `name`."""
     federation.file = configuration(federation.folder, name, more, ("rounds = 6", f"rounds = 6\n{run}"))
     started = [federation.start_node(i) for i in range(CLIENTS)]
     try:
@@ -105,40 +104,40 @@ def nodes(federation, name: str, more: str = "", run: str = ""):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ten_nodes_give_the_compiled_run(place, name):
-    with nodes(place, name) as experiment, joined(place.server) as grid:
+    with nodes(place, name) as experiment, flower_run(place.server) as grid:
         built = build(experiment, None)
-        post = Post(grid, deadline=60.0)
-        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
-        real = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace
+        mailbox = Mailbox(grid, deadline=60.0)
+        infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace
     expected = session_of(experiment, built).run().trace
-    assert not any(post.counts.values())
+    assert not any(mailbox.counts.values())
     for column in expected.columns:
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
 
 
-def test_a_server_that_gets_only_sums_plays_the_same_run(place):
-    """SPPM-AS, whose sums are by lambda_i / p_i."""
-    with nodes(place, "sppm-as", run='aggregation = "sum"') as experiment, joined(place.server) as grid:
+def test_a_server_that_gets_only_sums_has_the_same_run(place):
+    """SPPM-AS, whose replies are weighted by lambda_i / p_i."""
+    with nodes(place, "sppm-as", run='aggregation = "sum"') as experiment, flower_run(place.server) as grid:
         built = build(experiment, None)
-        post = Post(grid, deadline=60.0)
-        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
-        real = session_of(experiment, built, engine=partial(Flower, post, met, False)).run().trace
+        mailbox = Mailbox(grid, deadline=60.0)
+        infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace
     expected = session_of(replace(experiment, run=replace(experiment.run, aggregation="plain")), built).run().trace
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
 
 
-def test_neither_a_killed_node_nor_a_server_that_went_on_from_a_checkpoint_changes_the_run(place):
-    """SCAFFOLD, whose clients have states; the first server plays on beyond its checkpoint before it ends."""
+def test_neither_a_killed_node_nor_a_resumed_server_changes_the_run(place):
+    """SCAFFOLD, whose clients have states; the first server continues beyond its checkpoint before it ends."""
     with nodes(place, "scaffold", '[faults]\nmissing = "repeat"\n') as experiment:
         built = build(experiment, None)
-        terms, snapshot, alive = terms_of(experiment, built), None, True
+        expected, snapshot, alive = handshake_of(experiment, built), None, True
         for resumed in (False, True):
-            with place.minded(), joined(place.server) as grid:
-                post = Post(grid, deadline=5.0)
-                engine = partial(Flower, post, meet(post, terms, CLIENTS, patience=120.0), resumed)
+            with place.supervised(), flower_run(place.server) as grid:
+                mailbox = Mailbox(grid, deadline=5.0)
+                engine = partial(Flower, mailbox, handshake(mailbox, expected, CLIENTS, timeout=120.0), resumed)
                 session = session_of(experiment, built, engine=engine)
                 if resumed:
                     session.restore(snapshot)
@@ -161,10 +160,10 @@ WIDE = 2_500_000
 """Parameters of a large model, 20 MB in double precision."""
 
 DENSE = 300_000
-"""Parameters of a model that travels as an array, not beside the header."""
+"""Parameters of a model that is sent as an array, not beside the header."""
 
 
-only_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process's peak of memory")
+only_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux reports the peak memory of a process")
 
 
 @only_linux
@@ -178,31 +177,31 @@ def test_memory_does_not_grow_with_the_replies(place, tmp_path):
         '[sampler]\nkind = "nice"\nsize = 4\n[run]\nrounds = 1\nmetrics = ["value"]\n'
         '[algorithm]\nkind = "fedavg"\nlr = 0.1\nsteps = 1\n'
     )
-    one, four = told(place, clients=4, sizes=(1, 4))
-    # Held in memory, three more replies would take three models, and stacked as many again.
+    one, four = totals_of(place, clients=4, sizes=(1, 4))
+    # In memory, three more replies would take three models, and stacking them three more.
     assert four["peak"] - one["peak"] < 3 * 8 * WIDE
 
 
 @only_linux
-def test_bytes_are_those_of_the_wire(place, tmp_path):
-    """What the SuperLink counts is what the ledger does, of messages without equal pieces, which travel once."""
+def test_the_ledger_counts_the_bytes_that_are_sent(place, tmp_path):
+    """The SuperLink's counts equal the ledger's; the messages have no equal chunks, which would be sent once."""
     place.file = tmp_path / "dense.toml"
     place.file.write_text(
         f'[problem]\nkind = "log-sum"\nclients = 2\ndimension = {DENSE}\nparts = 1\n[sampler]\nkind = "nice"\nsize = 2\n'
         '[run]\nrounds = 2\nmetrics = ["value"]\n[algorithm]\nkind = "fedavg"\nlr = 0.001\nsteps = 1\n'
     )
-    (tells,) = told(place, clients=2, sizes=(2,))
-    assert tells["bytes_down"] == tells["bytes_up"] == 2 * 2 * 8 * DENSE
+    (totals,) = totals_of(place, clients=2, sizes=(2,))
+    assert totals["bytes_down"] == totals["bytes_up"] == 2 * 2 * 8 * DENSE
     with closing(sqlite3.connect(place.folder / "superlink.db")) as database:
         counted = {run % 2**64: ways for run, *ways in database.execute("SELECT run_id, bytes_sent, bytes_recv FROM run")}
-    np.testing.assert_allclose(counted[tells["run"]], [tells["bytes_down"], tells["bytes_up"]], rtol=0.02)
+    np.testing.assert_allclose(counted[totals["run"]], [totals["bytes_down"], totals["bytes_up"]], rtol=0.02)
 
 
-def told(place, clients: int, sizes: tuple[int, ...]) -> list[dict]:
-    """Play the file of a federation with cohorts of these sizes, by servers in processes of their own; return what they tell."""
+def totals_of(place, clients: int, sizes: tuple[int, ...]) -> list[dict]:
+    """Run the federation's file with cohorts of these sizes, each with a server process; return the ledger's totals."""
     started = [place.start_node(i) for i in range(clients)]
     try:
-        found = []
+        totals = []
         for size in sizes:
             words = [
                 sys.executable,
@@ -214,19 +213,19 @@ def told(place, clients: int, sizes: tuple[int, ...]) -> list[dict]:
             ]
             done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=400)
             assert done.returncode == 0, done.stderr
-            found.append(json.loads(done.stdout.splitlines()[-1]))
-        return found
+            totals.append(json.loads(done.stdout.splitlines()[-1]))
+        return totals
     finally:
         place.stop(started)
 
 
 def test_only_the_paths_of_nodes_are_open(place):
     """With the authority's certificate alone nobody registers a node, starts a run or takes one over."""
-    with httpx.Client(base_url=f"https://{place.server.address}", verify=place.server.trusted) as client:
+    with httpx.Client(base_url=f"https://{place.server.address}", verify=place.server.ssl_context) as client:
         for path in ("/v1/control/register-node", "/v1/control/start-run", "/v1/runtime/acquire-task", "/docs", "/health"):
-            for headers in ({}, {HEADER: "wrong"}):
+            for headers in ({}, {SECRET_HEADER: "wrong"}):
                 assert client.post(path, headers=headers).status_code == 403, path
-        assert client.get("/health", headers={HEADER: place.server.secret}).status_code == 200
+        assert client.get("/health", headers={SECRET_HEADER: place.server.secret}).status_code == 200
         assert client.post("/v1/fleet/pull-messages").status_code != 403
     with pytest.raises(httpx.TransportError):
         httpx.get(f"http://{place.server.address}/health")
@@ -246,24 +245,24 @@ def test_a_node_needs_a_client_of_the_configuration(tmp_path):
     assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
 
 
-def test_the_end_of_a_run_that_the_superlink_gave_up_is_no_error(place):
-    """As it does with a server that is too busy to give a sign of life, while it writes the results."""
+def test_the_end_of_a_run_that_the_superlink_ended_is_no_error(place):
+    """It does so with a server that is too busy to send heartbeats while it writes the results."""
 
-    def over(grid):
+    def end(grid):
         grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status="failed", details=""))
 
-    with joined(place.server) as grid:
-        over(grid)
-        assert beating(grid)()
-    with pytest.raises(UserError, match="gave the run up: start again"), joined(place.server) as grid:
-        over(grid)
+    with flower_run(place.server) as grid:
+        end(grid)
+        assert heartbeat_of(grid)()
+    with pytest.raises(UserError, match="ended the run: start again"), flower_run(place.server) as grid:
+        end(grid)
         grid.get_node_ids()
 
 
-def test_a_superlink_that_does_not_come_back_is_not_waited_for_without_end(place, monkeypatch):
-    monkeypatch.setattr(link, "AWAY", 1.0)
+def test_the_wait_for_a_lost_superlink_is_limited(place, monkeypatch):
+    monkeypatch.setattr(server_connection, "RECONNECT_TIMEOUT", 1.0)
     try:
-        with pytest.raises(UserError, match="for 1 s"), joined(place.server) as grid:
+        with pytest.raises(UserError, match="for 1 s"), flower_run(place.server) as grid:
             place.stop(["superlink"])
             grid.get_node_ids()
     finally:
@@ -274,15 +273,15 @@ AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'
 
 
 def test_available_clients_are_those_that_are_connected(place):
-    """Two nodes are stopped after the first rounds; cohorts of everyone available are without them from then on."""
+    """Two nodes are stopped after the first rounds; later cohorts of all available clients do not include them."""
     place.file = configuration(place.folder, "fedavg", change=('kind = "nice"\nsize = 3', AVAILABLE))
     started = [place.start_node(i) for i in range(CLIENTS)]
-    with joined(place.server) as grid:
+    with flower_run(place.server) as grid:
         experiment = read(place.file)
         built = build(experiment, None)
-        post = Post(grid, deadline=60.0)
-        met = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
-        session = session_of(experiment, built, engine=partial(Flower, post, met, False))
+        mailbox = Mailbox(grid, deadline=60.0)
+        infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
+        session = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False))
         for _ in session.play():
             if session.round and len(started) == CLIENTS:
                 before = session.round

@@ -1,4 +1,4 @@
-"""What a node of a real federation may do wrong, and one that has no business there: counted or refused, and without effect."""
+"""Faulty and foreign nodes of a real federation: their replies are counted or refused, and have no effect."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from flwr.app import Message
 
 from tests.helpers.commands import wait_for
 from turnout.engines.flower import keys
-from turnout.engines.flower.client_app import Terms
-from turnout.engines.flower.engine import Flower, Post, heard, meet
+from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.engine import Flower, Mailbox, handshake, parse_hello
 from turnout.engines.flower.payload import pack, unpack
-from turnout.engines.flower.server_connection import joined, register, replies
+from turnout.engines.flower.server_connection import flower_run, pull_replies, register
+from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.experiment.run import build, session_of
-from turnout.federation.handshake import terms_of
+from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation
 
 CLIENTS, ROGUE, STRANGER = 3, 2, 3
@@ -34,10 +34,10 @@ REFUSED = {
     "type": "of another shape or type",
     "structure": "of another shape or type",
     "counts": "without its counts",
-    "length": "not a letter",
-    "bytes": "not a letter",
-    "empty": "not a letter",
-    "nothing": "not a letter",
+    "length": "malformed",
+    "bytes": "malformed",
+    "empty": "malformed",
+    "nothing": "malformed",
     "error": "error 0: it will not",
     "garbled": "error 3: it is no message of Flower's",
 }
@@ -92,7 +92,7 @@ def start_rogue(place, misdeeds: str) -> str:
     return place.run("rogue", "rogue", place.file, ROGUE, *where, misdeeds)
 
 
-class Watchful(Post):
+class Watchful(Mailbox):
     """Waits long for all but the exchanges in which nobody will answer."""
 
     asked = 0
@@ -104,57 +104,59 @@ class Watchful(Post):
         return super().send(letters, kind)
 
 
-def test_what_is_no_honest_reply_is_counted_and_never_reaches_the_aggregate(place):
-    """While a node of another configuration, with a key that was registered, says that it is client 0."""
+def test_a_wrong_reply_is_counted_and_never_reaches_the_aggregate(place):
+    """A node with another configuration and a registered key says that it is client 0 at the same time."""
     other = place.folder / "other.toml"
     other.write_text(TOML + "0.2")
     server = place.server
     rest = ("--superlink", server.address, "--authority", server.authority, "--key", place.key(STRANGER))
     place.run("stranger", "turnout", "node", other, "--client", 0, *rest, "--states", place.folder / "states-stranger")
-    with joined(server) as grid:
+    with flower_run(server) as grid:
         wait_for(lambda: len(set(grid.get_node_ids())) == CLIENTS)
         start_rogue(place, ",".join(PLAN))
         experiment = read(place.file)
-        built, post = build(experiment, None), Watchful(grid, CALM)
-        nodes = meet(post, terms_of(experiment, built), CLIENTS, patience=120.0)
-        (greeting,) = +post.counts
-        assert greeting.startswith("refused: client 0 does not agree on configuration") and post.counts.pop(greeting) == 1
-        real = session_of(experiment, built, engine=partial(Flower, post, nodes, False)).run().trace
+        built, mailbox = build(experiment, None), Watchful(grid, CALM)
+        nodes = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
+        (greeting,) = +mailbox.counts
+        assert greeting.startswith("refused: client 0 does not agree on configuration") and mailbox.counts.pop(greeting) == 1
+        real = session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace
     place.stop(["rogue", "stranger"])
     expected = session_of(replace(experiment, faults=None), built).run().trace
     for column in {*expected.columns} - {"counts"}:
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, err_msg=column)
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
-    told = [*REFUSED.values(), *("late or missing" for _ in MISSING)]
-    assert +post.counts == {reason: told.count(reason) for reason in told}
+    reasons = [*REFUSED.values(), *("late or missing" for _ in MISSING)]
+    assert +mailbox.counts == {reason: reasons.count(reason) for reason in reasons}
     totals, once = real.ledger.totals(), expected.ledger.totals()
-    assert totals["arrivals"] == once["arrivals"] == once["contacts"] == totals["contacts"] - len(told)
+    assert totals["arrivals"] == once["arrivals"] == once["contacts"] == totals["contacts"] - len(reasons)
     # The second of two replies is a duplicate, or one to a message that the server has confirmed, if it comes after that.
     assert "Failed to store Message reply" in (place.folder / "superlink.log").read_text()
 
 
-def test_a_request_on_other_terms_is_not_answered(place):
-    """As of a node that was started again with another configuration than the one it said hello with."""
+def test_a_request_for_another_configuration_is_not_answered(place):
+    """Such as one to a node that was restarted with another configuration after the handshake."""
     experiment = read(place.file)
-    terms = terms_of(experiment, build(experiment, None))
-    with joined(place.server) as grid:
-        post = Post(grid, CALM)
+    expected = handshake_of(experiment, build(experiment, None))
+    with flower_run(place.server) as grid:
+        mailbox = Mailbox(grid, CALM)
         wait_for(lambda: len(set(grid.get_node_ids())) >= CLIENTS - 1)
-        for kind in (f"ask_{replace(terms, configuration='another').mark}", "ask"):
+        for kind in (f"ask_{replace(expected, configuration='another').digest}", "ask"):
             asked = dict.fromkeys(grid.get_node_ids(), (b"", b""))
-            assert post.send(asked, kind) == {}
-    assert sum(post.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +post.counts)
+            assert mailbox.send(asked, kind) == {}
+    assert sum(mailbox.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +mailbox.counts)
 
 
-def test_nobody_answers_for_another_node_or_in_another_run(place):
+def test_no_node_answers_for_another_node_or_in_another_run(place):
     """A node that was not asked replies to a message to another one, while that one is stopped."""
     start_rogue(place, "usurp")
     honest = place.children["node-0"]
-    with joined(place.server) as grid:
-        nodes = meet(Post(grid, CALM), terms_of(read(place.file), build(read(place.file), None)), CLIENTS, patience=120.0)
+    with flower_run(place.server) as grid:
+        nodes = handshake(
+            Mailbox(grid, CALM), handshake_of(read(place.file), build(read(place.file), None)), CLIENTS, timeout=120.0
+        )
         honest.send_signal(signal.SIGSTOP)
         (mine,) = grid.push_messages([Message(pack(b""), nodes[0].node, "query.hello")])
-        with joined(place.server) as other:
+        with flower_run(place.server) as other:
             (its,) = other.push_messages([Message(pack(b""), nodes[ROGUE].node, "query.hello")])
             assert json.loads(reply_to(other, its))["client"] == ROGUE
         honest.send_signal(signal.SIGCONT)
@@ -164,36 +166,36 @@ def test_nobody_answers_for_another_node_or_in_another_run(place):
 
 
 def reply_to(grid, number: str) -> bytes:
-    """Wait for the reply to a message, and return its letter."""
-    found: list[Message] = []
-    wait_for(lambda: found.extend(replies(grid, {number})) or found)
-    (reply,) = found
+    """Wait for the reply to a message, and return its body."""
+    arrived: list[Message] = []
+    wait_for(lambda: arrived.extend(pull_replies(grid, {number})) or arrived)
+    (reply,) = arrived
     return unpack(reply.content)[1][:]
 
 
-TERMS = Terms("1", "double", "mark", "shapes")
+EXPECTED = Handshake("1", "double", "digest", "shapes")
 
 
 def hello(client, rows) -> bytes:
-    return json.dumps({"client": client, "rows": rows, **vars(TERMS)}).encode()
+    return json.dumps({"client": client, "rows": rows, **vars(EXPECTED)}).encode()
 
 
-NOT_LETTERS = [b"", b"\xff", b"[]", b"3", b"null", b"{}", b'{"client": 0}']
-NOBODY = [hello(client, 1) for client in ("0", 0.0, True, None, -1, CLIENTS, [0])]
+MALFORMED = [b"", b"\xff", b"[]", b"3", b"null", b"{}", b'{"client": 0}']
+UNKNOWN_CLIENTS = [hello(client, 1) for client in ("0", 0.0, True, None, -1, CLIENTS, [0])]
 WITHOUT_ROWS = [hello(0, rows) for rows in ("1", 1.0, True, None, 0, -1)]
 
 
-@pytest.mark.parametrize("letter", [*NOT_LETTERS, *NOBODY, *WITHOUT_ROWS])
-def test_who_does_not_say_properly_who_it_is_is_refused(letter):
-    assert heard(letter, TERMS, CLIENTS)[-1] is not None
+@pytest.mark.parametrize("body", [*MALFORMED, *UNKNOWN_CLIENTS, *WITHOUT_ROWS])
+def test_a_malformed_hello_is_refused(body):
+    assert parse_hello(body, EXPECTED, CLIENTS)[-1] is not None
 
 
-def test_who_says_it_properly_is_not():
+def test_a_valid_hello_is_accepted():
     for client in range(CLIENTS):
-        assert heard(hello(client, 7), TERMS, CLIENTS) == (client, 7, None)
+        assert parse_hello(hello(client, 7), EXPECTED, CLIENTS) == (client, 7, None)
 
 
 def test_a_nodes_configuration_has_to_be_the_servers():
-    letter = {"client": 1, "rows": 7, **vars(replace(TERMS, configuration="another"))}
-    client, _, why = heard(json.dumps(letter).encode(), TERMS, CLIENTS)
-    assert client == 1 and "does not agree on configuration" in why
+    fields = {"client": 1, "rows": 7, **vars(replace(EXPECTED, configuration="another"))}
+    client, _, reason = parse_hello(json.dumps(fields).encode(), EXPECTED, CLIENTS)
+    assert client == 1 and "does not agree on configuration" in reason

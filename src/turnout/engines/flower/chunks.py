@@ -1,4 +1,4 @@
-"""Flower's messages, part by part, so that a large one is never in memory as a whole."""
+"""Transfer of Flower messages object by object, so that a large message is never in memory as a whole."""
 
 import json
 import time
@@ -26,61 +26,62 @@ from google.protobuf.message import DecodeError
 
 from turnout.engines.flower.payload import NAME
 
-PATIENCE = 15.0
-"""Seconds that a part of a message may come after the part before it; then whoever was to send it was killed."""
+OBJECT_TIMEOUT = 15.0
+"""Seconds to wait for an object of a message after the object before it; later its sender was killed."""
 
-HALVED = (ObjectPullError, ObjectPushError)
-"""What becomes of a message while whose parts are sent somebody is killed."""
+INTERRUPTED = (ObjectPullError, ObjectPushError)
+"""The errors of a transfer whose other end was killed."""
 
 MALFORMED = (ValueError, KeyError, TypeError, DecodeError)
-"""What is met in a message that is none of Flower's."""
+"""The errors of reading a message that Flower did not make."""
 
 Pull = Callable[[str], bytes]
-"""Fetches the part with a given id."""
+"""Fetches the object with a given id."""
 
 Push = Callable[[str, bytes], None]
-"""Sends the part with a given id."""
+"""Sends the object with a given id."""
 
 
-def push_parts(objects: dict[str, InflatableObject], push_object_fn: Push, *, object_ids_to_push: set[str]) -> None:
-    """Send those parts of messages that are wanted, in the place of Flower's `push_objects`, but one at a time.
+def push_one_by_one(objects: dict[str, InflatableObject], push_object_fn: Push, *, object_ids_to_push: set[str]) -> None:
+    """Send the wanted objects of messages one at a time. This replaces Flower's `push_objects`.
 
-    `objects` has what a part holds before it, and so the whole goes first: who has the last part may say that he has got all.
+    `objects` lists the parts of an object before the object, and the order is reversed here: a receiver that has the last object
+    has them all.
     """
     for name in reversed(list(objects)):
         if name in object_ids_to_push:
             push_object_fn(name, objects[name].deflate())
 
 
-class Slim(Message):
-    """A small letter as one part, without the two that Flower would put around it.
+class SingleObjectMessage(Message):
+    """A small message as one object. Flower would send three.
 
-    They would repeat what the announcement of the message says; that no two messages are the same is left to a random number.
+    The other two repeat what the announcement of the message says. A random number makes each message unique.
     """
 
-    def __init__(self, message: Message, letter: ConfigRecord):
+    def __init__(self, message: Message, content: ConfigRecord):
         self.__dict__.update(vars(message))
-        self.part = ConfigRecord({**letter, "number": token_bytes(16)}).deflate()
+        self.deflated = ConfigRecord({**content, "number": token_bytes(16)}).deflate()
 
     @property
     def children(self):
         return None
 
     def deflate(self):
-        return self.part
+        return self.deflated
 
 
-def slim(message: Message) -> Message:
-    """Return a message in one part if it holds a small letter and nothing else, and otherwise as it is."""
-    letter = message.content.get(NAME) if message.has_content() and len(message.content) == 1 else None
-    return Slim(message, letter) if isinstance(letter, ConfigRecord) else message
+def as_single_object(message: Message) -> Message:
+    """Return the message as one object if its content is small, and unchanged otherwise."""
+    content = message.content.get(NAME) if message.has_content() and len(message.content) == 1 else None
+    return SingleObjectMessage(message, content) if isinstance(content, ConfigRecord) else message
 
 
-def fetched(head: Message, tree: ObjectTree, pull: Pull) -> Message:
-    """Return the message of which `head` is all but the content; `ObjectPullError` where a part of that does not come."""
+def fetch_message(head: Message, tree: ObjectTree, pull: Pull) -> Message:
+    """Return the whole message of which `head` is all but the content; `ObjectPullError` if an object does not arrive."""
     if head.has_error():
         return head
-    # What the first of several parts would say, the head says already.
+    # The first of several objects repeats the head.
     content = _fetch(tree.children[0] if tree.children else tree, pull)
     if isinstance(content, ConfigRecord):
         content = RecordDict({NAME: content})
@@ -88,14 +89,14 @@ def fetched(head: Message, tree: ObjectTree, pull: Pull) -> Message:
 
 
 def _fetch(tree: ObjectTree, pull: Pull) -> InflatableObject:
-    """Return an object with all that it holds; the data of an array stay in a file."""
-    content = _patiently(pull, tree.object_id)
-    kind, pieces, _ = get_object_head_values_from_object_content(content)
+    """Return an object with all its parts; the data of arrays stay in a file."""
+    content = _pull_with_retries(pull, tree.object_id)
+    kind, parts, _ = get_object_head_values_from_object_content(content)
     if kind == Array.__name__:
-        return _filed(json.loads(get_object_body(content, Array)), pieces, pull)
+        return _array_on_disk(json.loads(get_object_body(content, Array)), parts, pull)
     children = {part.object_id: _fetch(part, pull) for part in tree.children}
     if kind == ArrayRecord.__name__:
-        # Made by Flower, it would want the data in memory.
+        # Flower's own constructor reads the data into memory.
         record = ArrayRecord()
         for name, part in json.loads(get_object_body(content, ArrayRecord)).items():
             record[name] = cast(Array, children[part])
@@ -103,12 +104,12 @@ def _fetch(tree: ObjectTree, pull: Pull) -> InflatableObject:
     return inflatable_class_registry[kind].inflate(content, children)
 
 
-def _filed(told: dict, pieces: list[str], pull: Pull) -> Array:
-    """Return the array whose data are `pieces`, in an order that is told, and may repeat some."""
-    array = Array(told["dtype"], tuple(told["shape"]), told["stype"], b"")
+def _array_on_disk(fields: dict, chunks: list[str], pull: Pull) -> Array:
+    """Return the array whose data are `chunks`, in the order of `arraychunk_ids`, which may repeat some."""
+    array = Array(fields["dtype"], tuple(fields["shape"]), fields["stype"], b"")
     with TemporaryFile() as file:
-        for k in told["arraychunk_ids"]:
-            content = _patiently(pull, pieces[k])
+        for k in fields["arraychunk_ids"]:
+            content = _pull_with_retries(pull, chunks[k])
             file.write(memoryview(content)[content.index(b"\0") + 1 :])
         if file.tell():
             file.flush()
@@ -116,9 +117,9 @@ def _filed(told: dict, pieces: list[str], pull: Pull) -> Array:
     return array
 
 
-def _patiently(pull: Pull, name: str) -> bytes:
-    """Fetch a part, again and again while it is not there yet."""
-    pause, end = 0.02, time.monotonic() + PATIENCE
+def _pull_with_retries(pull: Pull, name: str) -> bytes:
+    """Fetch an object, with retries while it is not there yet."""
+    pause, end = 0.02, time.monotonic() + OBJECT_TIMEOUT
     while True:
         try:
             return pull(name)

@@ -1,4 +1,4 @@
-"""What a node of a federation does with the messages that it gets."""
+"""The ClientApp of a node: it answers the handshake, requests to run a local method, and requests for metrics."""
 
 import json
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from jaxtyping import PyTree
 
-from turnout.engines.flower.payload import enclosed, pack, unpack
+from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.messaging import Node
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What the server and all nodes have to agree on: version, precision, configuration and first parameters."""
+class Handshake:
+    """The fields that the server and all nodes must agree on: version, precision, configuration and initial parameters."""
 
     version: str
     precision: str
@@ -26,48 +26,48 @@ class Terms:
     parameters: str
 
     @classmethod
-    def of(cls, configuration: str, precision: str, start: PyTree, exact: bool) -> "Terms":
-        """Return the terms of a run of `configuration`, as text, from the parameters `start`, whose values count if `exact`."""
+    def of(cls, configuration: str, precision: str, start: PyTree, exact: bool) -> "Handshake":
+        """Return the fields of a run of `configuration`, a text, from the parameters `start`; their values count if `exact`."""
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
         values = sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(start))).hexdigest() if exact else ""
-        mark = sha256(configuration.encode()).hexdigest()
-        return cls(version("turnout"), precision, mark, f"{shapes} {values}")
+        digest = sha256(configuration.encode()).hexdigest()
+        return cls(version("turnout"), precision, digest, f"{shapes} {values}")
 
     @property
-    def mark(self) -> str:
-        """What ends the kind of requests between parties to these terms; nodes of other ones do not answer them."""
+    def digest(self) -> str:
+        """A digest of all fields. It is part of the type of every request, so that a node with other fields answers none."""
         return sha256(json.dumps(vars(self)).encode()).hexdigest()
 
-    def differ(self, other: dict) -> list[str]:
-        """Return the names of what is not the same in `other`."""
+    def differences(self, other: dict) -> list[str]:
+        """Return the names of the fields that differ in `other`."""
         return [name for name, value in vars(self).items() if other.get(name) != value]
 
 
-def client_app(terms: Terms, seat: Callable[[dict], Node]) -> ClientApp:
-    """Return the app that says hello and answers requests for the node that `seat` makes of its configuration, once."""
-    app, made = ClientApp(), []
+def client_app(handshake: Handshake, make_node: Callable[[dict], Node]) -> ClientApp:
+    """Return the app that answers for one node; `make_node` is called once, with the node's configuration."""
+    app, nodes = ClientApp(), []
 
-    def node(context: Context) -> Node:
-        if not made:
-            made.append(seat(dict(context.node_config)))
-        return made[0]
+    def node_of(context: Context) -> Node:
+        if not nodes:
+            nodes.append(make_node(dict(context.node_config)))
+        return nodes[0]
 
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
-        mine = node(context)
-        letter = json.dumps({"client": mine.number, "rows": mine.held.size, **vars(terms)}).encode()
-        return Message(pack(letter), reply_to=message)
+        node = node_of(context)
+        fields = {"client": node.number, "rows": node.held.size, **vars(handshake)}
+        return Message(pack(json.dumps(fields).encode()), reply_to=message)
 
-    @app.query(f"ask_{terms.mark}")
+    @app.query(f"ask_{handshake.digest}")
     def ask(message: Message, context: Context) -> Message:
-        with jax.enable_x64(terms.precision == "double"):
-            reply = node(context).answer(*unpack(message.content))
-        return Message(pack(enclosed(reply)), reply_to=message)
+        with jax.enable_x64(handshake.precision == "double"):
+            reply = node_of(context).answer(*unpack(message.content))
+        return Message(pack(pack_body(reply)), reply_to=message)
 
-    @app.query(f"measure_{terms.mark}")
+    @app.query(f"measure_{handshake.digest}")
     def measure(message: Message, context: Context) -> Message:
-        with jax.enable_x64(terms.precision == "double"):
-            reply = node(context).measure(*unpack(message.content))
-        return Message(pack(enclosed(reply)), reply_to=message)
+        with jax.enable_x64(handshake.precision == "double"):
+            reply = node_of(context).measure(*unpack(message.content))
+        return Message(pack(pack_body(reply)), reply_to=message)
 
     return app

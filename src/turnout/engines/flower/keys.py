@@ -21,22 +21,24 @@ from turnout.core.errors import UserError
 
 AUTHORITY, CERTIFICATE, KEY, SECRET = "ca.crt", "server.pem", "server.key", "secret"
 DAYS = 825
-"""How long certificates hold."""
+"""Days for which certificates are valid."""
 
 
 def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
-    """Write the certificates, also for the machine itself, a secret word, and for each node a private and a public key."""
+    """Write the certificates, also valid for localhost, a random secret, and a private and a public key for each node."""
     write_certificates(folder, list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"])))
-    secret(folder / SECRET, token_urlsafe(32).encode())
+    write_private(folder / SECRET, token_urlsafe(32).encode())
     for i in range(nodes):
         (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))
 
 
 def write_certificates(folder: Path, hosts: list[str]) -> None:
-    """Write a new authority's certificate and the server's, with its key, for names and addresses `hosts`; the authority's own
-    key is not kept."""
+    """Write the certificates of a new authority and of the server, and the server's key, for the names and addresses `hosts`.
+
+    The authority's private key is not stored.
+    """
     authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
-    issuer = _named("turnout federation")
+    issuer = _common_name("turnout federation")
     ca = _certificate(issuer, issuer, authority.public_key())
     ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = dict.fromkeys(
@@ -44,26 +46,26 @@ def write_certificates(folder: Path, hosts: list[str]) -> None:
     )
     signing = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage)
     ca = ca.add_extension(signing, critical=True)
-    mine = _certificate(issuer, _named(hosts[0]), server.public_key())
-    mine = mine.add_extension(x509.SubjectAlternativeName([_address(host) for host in hosts]), critical=False)
-    mine = mine.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    certificate = _certificate(issuer, _common_name(hosts[0]), server.public_key())
+    certificate = certificate.add_extension(x509.SubjectAlternativeName([_address(host) for host in hosts]), critical=False)
+    certificate = certificate.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     (folder / AUTHORITY).write_bytes(ca.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
-    (folder / CERTIFICATE).write_bytes(mine.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
-    secret(folder / KEY, server.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    (folder / CERTIFICATE).write_bytes(certificate.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
+    write_private(folder / KEY, server.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
 
 
 def write_node_key(path: Path) -> bytes:
-    """Write a new private key of a node in OpenSSH's format, and return the public one.
+    """Write a new private key of a node in OpenSSH's format, and return the public key.
 
-    Nodes sign each request, and the SuperLink checks it: on this curve ten times as fast as on the next larger one.
+    The SuperLink checks a signature with each request: on this curve ten times as fast as on the next larger one.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    secret(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
 
 
 def read_node_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]:
-    """Read what `write_node_key` wrote: the private and the public key; `UserError` where `path` holds no such thing."""
+    """Return the private and the public key in the file `path` of `write_node_key`; `UserError` if it holds none."""
     try:
         key = load_ssh_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError) as error:
@@ -73,13 +75,13 @@ def read_node_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, ec.EllipticCu
     return key, key.public_key()
 
 
-def secret(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner may read."""
     path.touch(mode=0o600)
     path.write_bytes(content)
 
 
-def _named(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

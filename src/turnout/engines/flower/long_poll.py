@@ -1,110 +1,112 @@
-"""Requests for messages that wait at the SuperLink until there are some, so that neither side has to ask all the time."""
+"""Long polling: a request for messages waits at the SuperLink until there are some, so that nobody asks again and again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 PUSHES = {"/v1/runtime/push-messages": "server", "/v1/fleet/push-messages": "nodes"}
-POLLS = {"/v1/runtime/pull-messages": "server", "/v1/fleet/pull-messages": "nodes"}
+PULLS = {"/v1/runtime/pull-messages": "server", "/v1/fleet/pull-messages": "nodes"}
 
-SIDES = ("/v1/runtime/", "/v1/fleet/")
+MESSAGE_PATHS = ("/v1/runtime/", "/v1/fleet/")
 """The paths of the server and of the nodes."""
 
-HOLD = 1.0
-"""Seconds that a request for messages is kept waiting, at most."""
+MAX_WAIT = 1.0
+"""The longest time in seconds that a request for messages waits."""
 
 TRIES, PAUSE = 5, 0.5
-"""How often a request that fails is tried, and the seconds in between."""
+"""How often a failing request is tried, and the seconds in between."""
 
 
-class News:
-    """What the two sides, the server and the nodes, wait for: that the other one has sent all it had to send."""
+class Arrivals:
+    """Two events, one for the server and one for the nodes: the other side has sent all its messages."""
 
     def __init__(self):
-        self.told = {side: asyncio.Event() for side in POLLS.values()}
+        self.events = {side: asyncio.Event() for side in PULLS.values()}
         self.sent: set[str] = set()
 
     def pushed(self, side: str) -> None:
-        """Note that `side` has announced messages, whose parts follow."""
+        """Record that `side` has announced messages, whose objects follow."""
         self.sent.add(side)
 
-    def waits(self, side: str) -> None:
-        """Wake the other side if `side`, which waits from now on, has sent something before."""
+    def pulls(self, side: str) -> None:
+        """Wake the other side if `side`, which waits from now on, has sent messages before."""
         if side in self.sent:
             self.sent.remove(side)
             other = "nodes" if side == "server" else "server"
-            self.told[other].set()
-            self.told[other] = asyncio.Event()
+            self.events[other].set()
+            self.events[other] = asyncio.Event()
 
 
-def patient(app):
-    """Return the ASGI application `app`, a SuperLink, which answers requests for messages when there are some, or after `HOLD`.
+def long_polling(app):
+    """Return the ASGI application `app`, a SuperLink, with requests for messages that wait for at most `MAX_WAIT` seconds.
 
-    Who waits for messages has sent all of its own, so that its request is also what wakes the other side. A request that fails
-    is tried again: the SuperLink's database may be busy with large messages for longer than Flower waits for it.
+    A side that asks for messages has sent all its own, so its request also wakes the other side. A request that fails is
+    repeated: the SuperLink's database may be busy with large messages for longer than Flower waits for it.
     """
-    news, turn = News(), asyncio.Lock()
+    arrivals, lock = Arrivals(), asyncio.Lock()
 
     async def serve(scope, receive, send):
-        if not scope.get("path", "").startswith(SIDES):
+        if not scope.get("path", "").startswith(MESSAGE_PATHS):
             await app(scope, receive, send)
             return
         request = [await receive()]
         while request[-1].get("more_body"):
             request.append(await receive())
-        gone = asyncio.ensure_future(receive())
-        ask, path = partial(answered, app, turn, scope, request, gone), scope["path"]
+        disconnected = asyncio.ensure_future(receive())
+        call, path = partial(call_app, app, lock, scope, request, disconnected), scope["path"]
         try:
-            answer = await (poll(ask, news, POLLS[path], gone) if path in POLLS else ask())
+            response = await (wait_for_messages(call, arrivals, PULLS[path], disconnected) if path in PULLS else call())
         finally:
-            gone.cancel()
+            disconnected.cancel()
         if path in PUSHES:
-            news.pushed(PUSHES[path])
-        for part in answer:
+            arrivals.pushed(PUSHES[path])
+        for part in response:
             await send(part)
 
     return serve
 
 
-async def poll(ask: Callable[[], Awaitable[list[dict]]], news: News, side: str, gone: asyncio.Future) -> list[dict]:
-    """Return the answer to a request for messages, once there is something to tell."""
-    news.waits(side)
-    end = asyncio.get_running_loop().time() + HOLD
+async def wait_for_messages(
+    call: Callable[[], Awaitable[list[dict]]], arrivals: Arrivals, side: str, disconnected: asyncio.Future
+) -> list[dict]:
+    """Return the response to a request for messages, once it has some or `MAX_WAIT` is over."""
+    arrivals.pulls(side)
+    end = asyncio.get_running_loop().time() + MAX_WAIT
     while True:
-        told = asyncio.ensure_future(news.told[side].wait())
+        arrived = asyncio.ensure_future(arrivals.events[side].wait())
         try:
-            answer = await ask()
+            response = await call()
             left = end - asyncio.get_running_loop().time()
-            if not empty(answer) or left <= 0:
-                return answer
-            await asyncio.wait({told, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            # A message that is handed to nobody would be lost.
-            if gone.done() or not told.done():
-                return answer
+            if not is_empty(response) or left <= 0:
+                return response
+            await asyncio.wait({arrived, disconnected}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            # A message in the response to a closed connection would be lost.
+            if disconnected.done() or not arrived.done():
+                return response
         finally:
-            told.cancel()
+            arrived.cancel()
 
 
-async def answered(app, turn: asyncio.Lock, scope, request: list[dict], gone: asyncio.Future) -> list[dict]:
-    """Return what `app` answers to a request of which all parts are known; a failure only if it fails again and again."""
+async def call_app(app, lock: asyncio.Lock, scope, request: list[dict], disconnected: asyncio.Future) -> list[dict]:
+    """Return the response of `app` to a complete request; status 500 is returned only after `TRIES` tries."""
     for _ in range(TRIES):
-        parts, answer = iter(request), []
+        parts, response = iter(request), []
 
         async def receive(parts=parts):
             part = next(parts, None)
-            return await asyncio.shield(gone) if part is None else part
+            return await asyncio.shield(disconnected) if part is None else part
 
-        async def send(part, answer=answer):
-            answer.append(part)
+        async def send(part, response=response):
+            response.append(part)
 
-        async with turn:
+        async with lock:
             await app({**scope, "state": dict(scope.get("state", {}))}, receive, send)
-        if answer[0].get("status") != 500:
+        if response[0].get("status") != 500:
             break
         await asyncio.sleep(PAUSE)
-    return answer
+    return response
 
 
-def empty(answer: list[dict]) -> bool:
-    """Whether an answer is a good one without content."""
-    return answer[0].get("status") == 200 and not any(part.get("body") for part in answer)
+def is_empty(response: list[dict]) -> bool:
+    """Whether a response is a success without content."""
+    return response[0].get("status") == 200 and not any(part.get("body") for part in response)

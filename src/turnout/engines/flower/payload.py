@@ -1,4 +1,4 @@
-"""Letters as the content of Flower's messages: a header in bytes, and a body that may be large and the same for many."""
+"""The content of Flower messages: a header in bytes, and a body that may be large and shared by several messages."""
 
 from typing import cast
 
@@ -7,26 +7,25 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from turnout.io.serialization import Buffer
 
 SMALL = 2**20
-"""Bytes up to which a body is a value beside the header, which travels as one object; a larger one is an array, which Flower cuts
-into pieces."""
+"""Largest body in bytes that is one object with the header; a larger one is an array, which Flower cuts into chunks."""
 
 NAME, BODY = "turnout", "body"
 
 
-def enclosed(body: bytes) -> bytes | ArrayRecord:
-    """Return what carries a body in messages; messages that share it share their pieces, which travel and are kept once."""
+def pack_body(body: bytes) -> bytes | ArrayRecord:
+    """Return the body as messages carry it; messages that share it share its chunks, which are sent and stored once."""
     return body if len(body) <= SMALL else ArrayRecord({BODY: Array("uint8", (len(body),), "safetensors", body)})
 
 
 def pack(body: bytes | ArrayRecord, header: bytes = b"") -> RecordDict:
-    """Return the content of a message with a header and what `enclosed` returned."""
+    """Return the content of a message with a header and a body from `pack_body`."""
     if isinstance(body, bytes):
         return RecordDict({NAME: ConfigRecord({"header": header, BODY: body})})
     return RecordDict({NAME: ConfigRecord({"header": header}), BODY: body})
 
 
 def unpack(content: RecordDict) -> tuple[bytes, Buffer]:
-    """Return header and body of the letter that the content of a message carries; `ValueError` where it carries none."""
+    """Return the header and the body of a message's content; `ValueError` if `pack` did not make it."""
     head, array = content.get(NAME), content.get(BODY)
     if isinstance(head, ConfigRecord):
         header, body = head.get("header"), head.get(BODY)
@@ -34,4 +33,4 @@ def unpack(content: RecordDict) -> tuple[bytes, Buffer]:
             body = cast(Buffer, array[BODY].data)
         if isinstance(header, bytes) and isinstance(body, Buffer):
             return header, body
-    raise ValueError("the message holds no letter of turnout's")
+    raise ValueError("the message has no header and body of turnout")

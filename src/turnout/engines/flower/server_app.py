@@ -1,4 +1,4 @@
-"""The server's end for a run that Flower starts itself."""
+"""The ServerApp of a run that Flower starts itself."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 
-def server_app(play: Callable[[Grid, dict], None]) -> ServerApp:
-    """Return the app that calls `play` with the run's grid and configuration."""
+def server_app(run: Callable[[Grid, dict], None]) -> ServerApp:
+    """Return the app that calls `run` with the grid and the configuration of Flower's run."""
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        play(grid, dict(context.run_config))
+        run(grid, dict(context.run_config))
 
     return app

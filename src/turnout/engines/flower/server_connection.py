@@ -1,7 +1,6 @@
 """The server's end of a Flower connection: a process that is its own ServerApp.
 
-What is used here is not documented by Flower and belongs to its version 1.41; nothing else but `node`, `parts` and `superlink`
-uses such parts.
+This module uses parts of Flower 1.41 that are not documented; besides it only `node_connection`, `chunks` and `superlink` do.
 """
 
 import ssl
@@ -42,16 +41,16 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.chunks import MALFORMED, fetched, push_parts, slim
+from turnout.engines.flower.chunks import MALFORMED, as_single_object, fetch_message, push_one_by_one
 
 POLL = 0.05
-"""Seconds between two looks for the run."""
+"""Seconds between two requests for the run."""
 
-PATIENCE = 60.0
-"""Seconds within which the SuperLink has to hand out a run that was started."""
+RUN_TIMEOUT = 60.0
+"""Seconds within which the SuperLink must hand out a run that was started."""
 
-AWAY = 120.0
-"""Seconds for which a server waits for a SuperLink that is gone; a run is kept for a silent server for less."""
+RECONNECT_TIMEOUT = 120.0
+"""Seconds for which a server tries to reach the SuperLink again; the SuperLink keeps the run of a silent server for less."""
 
 PYPROJECT = b"""[project]
 name = "turnout"
@@ -64,44 +63,45 @@ publisher = "local"
 serverapp = "run:app"
 clientapp = "run:app"
 """
-"""The app that Flower wants for a run. It holds no code, and nodes execute none that is sent to them."""
+"""The app that Flower requires for a run. It has no code, and nodes execute none that is sent to them."""
 
-HEADER = "x-turnout-secret"
-"""Carries the word that the guard of `superlink` wants for all but the nodes' own paths."""
+SECRET_HEADER = "x-turnout-secret"
+"""The HTTP header with the secret that the guard in `superlink` requires on all paths but those of nodes."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where a SuperLink is, the certificate of its authority, and the secret word of its guard."""
+    """The address of a SuperLink, the file of its authority's certificate, and the secret of its guard."""
 
     address: str
     authority: Path
     secret: str
 
     @property
-    def trusted(self) -> ssl.SSLContext:
-        """Who is believed to be the SuperLink."""
+    def ssl_context(self) -> ssl.SSLContext:
+        """The context that trusts this authority alone."""
         return ssl.create_default_context(cafile=str(self.authority))
 
     @property
     def options(self) -> dict:
+        """The options of Flower's HTTP clients."""
         return {"server_address": self.address, "insecure": False, "root_certificates": self.authority.read_bytes()}
 
 
-class Knock:
-    """Adds the secret word to every request."""
+class SecretHeader:
+    """Adds the secret to every request."""
 
     def __init__(self, secret: str):
         self.secret = secret
 
     def intercept(self, context, call_next) -> httpx.Response:
-        context.request.headers[HEADER] = self.secret
+        context.request.headers[SECRET_HEADER] = self.secret
         return call_next(context)
 
 
 def register(server: Server, public_keys: list[bytes]) -> None:
-    """Let the nodes with these keys, in OpenSSH's format, join, if they may not already."""
-    with ControlHttpClient.from_server_address(**server.options, interceptors=[Knock(server.secret)]) as control:
+    """Admit the nodes with these public keys, in OpenSSH's format; keys that are admitted already are skipped."""
+    with ControlHttpClient.from_server_address(**server.options, interceptors=[SecretHeader(server.secret)]) as control:
         for key in public_keys:
             try:
                 control.RegisterNode(RegisterNodeRequest(public_key=public_key_to_bytes(load_ssh_public_key(key))))
@@ -110,76 +110,77 @@ def register(server: Server, public_keys: list[bytes]) -> None:
                     raise
 
 
-class SlimGrid(HttpGrid):
-    """Sends small messages in one part."""
+class SingleObjectGrid(HttpGrid):
+    """Sends small messages as one object each."""
 
     def push_messages(self, messages):
-        return super().push_messages([slim(message) for message in messages])
+        return super().push_messages([as_single_object(message) for message in messages])
 
 
 @contextmanager
-def joined(server: Server) -> Iterator[HttpGrid]:
-    """Start a run, be its ServerApp inside, and end it."""
-    http_grid.__dict__["push_objects"] = push_parts
+def flower_run(server: Server) -> Iterator[HttpGrid]:
+    """Start a run at the SuperLink, yield its grid to the caller, which is its ServerApp, and end the run."""
+    http_grid.__dict__["push_objects"] = push_one_by_one
     content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
-    knock = Knock(server.secret)
-    with ControlHttpClient.from_server_address(**server.options, interceptors=[knock]) as control:
+    secret = SecretHeader(server.secret)
+    with ControlHttpClient.from_server_address(**server.options, interceptors=[secret]) as control:
         run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(sha256(content).hexdigest(), content, {})))).run_id
-    wanted = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
-    versioned = [knock, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
-    with RuntimeHttpClient.from_server_address(**server.options, interceptors=versioned) as runtime:
-        end = time.monotonic() + PATIENCE
-        while not ((task := runtime.AcquireTask(wanted)).token and task.task.run_id == run_id):
+    request = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
+    interceptors = [secret, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
+    with RuntimeHttpClient.from_server_address(**server.options, interceptors=interceptors) as runtime:
+        end = time.monotonic() + RUN_TIMEOUT
+        while not ((task := runtime.AcquireTask(request)).token and task.task.run_id == run_id):
             if time.monotonic() > end:
-                raise UserError(f"the SuperLink at {server.address} gave the server no run within {PATIENCE:g} s: start again")
+                raise UserError(f"the SuperLink at {server.address} gave the server no run within {RUN_TIMEOUT:g} s: start again")
             time.sleep(POLL)
-    grid = SlimGrid(server.address, False, server.options["root_certificates"], token=task.token)
-    grid._retry_invoker.max_time = AWAY
-    grid._retry_invoker.should_giveup = refused_at_once(grid._retry_invoker.should_giveup)
-    grid._runtime_client._interceptors = (knock, *grid._runtime_client._interceptors)
-    given = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = given.task_id, given.run.run_id, given.context.node_id
-    grid.set_run(run_from_proto(given.run))
-    heart = HeartbeatSender(beating(grid))
-    heart.start()
+    grid = SingleObjectGrid(server.address, False, server.options["root_certificates"], token=task.token)
+    grid._retry_invoker.max_time = RECONNECT_TIMEOUT
+    grid._retry_invoker.should_giveup = stop_if_unauthorized(grid._retry_invoker.should_giveup)
+    grid._runtime_client._interceptors = (secret, *grid._runtime_client._interceptors)
+    task_input = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
+    TaskIdentity.task_id, TaskIdentity.run_id = task_input.task_id, task_input.run.run_id
+    TaskIdentity.node_id = task_input.context.node_id
+    grid.set_run(run_from_proto(task_input.run))
+    heartbeat = HeartbeatSender(heartbeat_of(grid))
+    heartbeat.start()
     status = "failed"
     try:
         yield grid
         status = "completed"
     except (RunNotRunningException, httpx.HTTPStatusError) as error:
         raise UserError(
-            f"the SuperLink at {server.address} was away too long and gave the run up: start again to go on"
+            f"the SuperLink at {server.address} was away too long and ended the run: start again to continue"
         ) from error
     except httpx.TransportError as error:
         grid._retry_invoker.max_time = 0.0
         raise UserError(
-            f"no SuperLink answered at {server.address} for {AWAY:g} s ({error}): start it, and then this again to go on"
+            f"no SuperLink answered at {server.address} for {RECONNECT_TIMEOUT:g} s ({error}): start it, then start this again"
         ) from error
     finally:
-        heart.stop()
+        heartbeat.stop()
         with suppress(RunNotRunningException, httpx.HTTPStatusError, httpx.TransportError):
             grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
 
 
-def refused_at_once(should_giveup: Callable[[Exception], bool]) -> Callable[[Exception], bool]:
-    """Return what says of an error whether it is final: of a server that the SuperLink no longer knows it is.
+def stop_if_unauthorized(should_giveup: Callable[[Exception], bool]) -> Callable[[Exception], bool]:
+    """Return the condition to stop retrying a request: also when the SuperLink no longer knows the server.
 
-    Flower interrupts the process instead, which may be writing the results of a run that has been played.
+    Flower interrupts the process instead, which may be writing the results of a complete run.
     """
 
-    def final(error: Exception) -> bool:
-        gone = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
-        return gone or should_giveup(error)
+    def condition(error: Exception) -> bool:
+        unauthorized = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
+        return unauthorized or should_giveup(error)
 
-    return final
+    return condition
 
 
-def beating(grid: HttpGrid) -> Callable[[], bool]:
-    """Return what gives a sign of life of a run. That none is taken any more is no failure here; the next request says why."""
+def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
+    """Return the function that sends a heartbeat of a run. A run that has ended is no failure here: the next request says so."""
     client = grid._runtime_client
 
-    def beat() -> bool:
+    def send() -> bool:
         with suppress(RunNotRunningException, httpx.HTTPStatusError):
             try:
                 client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
@@ -187,21 +188,21 @@ def beating(grid: HttpGrid) -> Callable[[], bool]:
                 return False
         return True
 
-    return beat
+    return send
 
 
-def replies(grid: HttpGrid, asked: set[str]) -> Iterator[Message]:
-    """Fetch the replies that are there to the messages with the ids `asked`, one after the other."""
+def pull_replies(grid: HttpGrid, asked: set[str]) -> Iterator[Message]:
+    """Fetch the replies that have arrived to the messages with the ids `asked`, one after the other."""
     client, run = grid._runtime_client, grid.run.run_id
     pull = make_pull_object_fn_protobuf(client.PullObject, grid.node, run)
-    found = client.PullMessages(PullAppMessagesRequest(message_ids=asked))
-    for told, tree in zip(found.messages_list, found.message_object_trees, strict=True):
-        head = message_from_proto(told)
+    response = client.PullMessages(PullAppMessagesRequest(message_ids=asked))
+    for proto, tree in zip(response.messages_list, response.message_object_trees, strict=True):
+        head = message_from_proto(proto)
         try:
-            message = fetched(head, tree, pull)
+            message = fetch_message(head, tree, pull)
         except (ObjectPullError, *MALFORMED) as error:
-            why = str(error) if isinstance(error, ObjectPullError) else "it is no message of Flower's"
-            message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, why))
+            reason = str(error) if isinstance(error, ObjectPullError) else "it is no message of Flower's"
+            message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, reason))
         name = head.metadata.message_id
         client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=grid.node, run_id=run, message_object_id=name))
         yield message

@@ -1,4 +1,4 @@
-"""Private states on a node's disk."""
+"""Private client states on a node's disk."""
 
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -12,9 +12,9 @@ from turnout.io.serialization import decode, encode
 
 
 class DiskStates(MutableMapping):
-    """The states of one client by version, a file each in `folder`; all have the structure of `like`.
+    """The states of one client by version, one file each in `folder`; all have the structure of `like`.
 
-    A file is complete once it has its name, so that a node killed at any moment finds the states that it had, or one more.
+    Files are written atomically: a node killed at any moment finds the states that it had, or one more.
     """
 
     def __init__(self, folder: Path, like: PyTree):

@@ -1,10 +1,10 @@
-"""Flower's SuperLink behind a guard: of what it serves on its one port, strangers reach the nodes' paths only.
+"""Flower's SuperLink behind a guard: without the shared secret only the paths of nodes can be reached.
 
-    python -m turnout.engines.flower.superlink SECRET-FILE [flower-superlink's options]
+    python -m turnout.engines.flower.superlink SECRET-FILE [options of flower-superlink]
 
-Flower asks nobody who starts runs or registers nodes (`/v1/control`), or who takes over a run (`/v1/runtime/acquire-task`), for a
-key of any kind. Here such requests have to carry the secret word in the file. Who asks for messages while there are none is kept
-waiting for a while, see `patient`.
+Flower asks for no key on the paths that start runs and register nodes (`/v1/control`) or take a run over
+(`/v1/runtime/acquire-task`). Here such requests must carry the secret in the file. A request for messages waits until there are
+some, see `long_polling`.
 """
 
 import hmac
@@ -22,24 +22,24 @@ from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superl
 from flwr.superlink.main import create_app
 from flwr.superlink.servicer.fleet import fleet_handlers
 
-from turnout.engines.flower.asgi import quick_layers
-from turnout.engines.flower.long_poll import patient
-from turnout.engines.flower.server_connection import HEADER
+from turnout.engines.flower.asgi import call_middleware_directly
+from turnout.engines.flower.long_poll import long_polling
+from turnout.engines.flower.server_connection import SECRET_HEADER
 
-OPEN = "/v1/fleet/"
-"""The nodes' paths, which Flower guards by their keys."""
+NODE_PATHS = "/v1/fleet/"
+"""The paths of nodes, which Flower guards by their keys."""
 
-FRESH = 1.0
-"""Seconds for which a run that took messages is taken to do so still."""
+CACHE_SECONDS = 1.0
+"""How long the answer that a run accepts messages stays valid."""
 
 
-def guarded(app, secret: str):
-    """Return the ASGI application `app`, which refuses requests that are neither a node's nor carry the secret word."""
+def require_secret(app, secret: str):
+    """Return the ASGI application `app` that refuses every request outside the nodes' paths that does not carry the secret."""
 
     async def guard(scope, receive, send):
-        if scope["type"] == "http" and not scope["path"].startswith(OPEN):
-            word = dict(scope["headers"]).get(HEADER.encode(), b"")
-            if not hmac.compare_digest(word, secret.encode()):
+        if scope["type"] == "http" and not scope["path"].startswith(NODE_PATHS):
+            given = dict(scope["headers"]).get(SECRET_HEADER.encode(), b"")
+            if not hmac.compare_digest(given, secret.encode()):
                 log(WARNING, "refused %s to %s", scope["path"], scope["client"])
                 body = json.dumps({"detail": "this path is closed"}).encode()
                 await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json")]})
@@ -50,31 +50,31 @@ def guarded(app, secret: str):
     return guard
 
 
-def lately(check: Callable[..., str | None]) -> Callable[..., str | None]:
-    """Return `check`, which says why a run takes no messages, for requests of nodes: it is not repeated for `FRESH` seconds.
+def cached(check: Callable[..., str | None]) -> Callable[..., str | None]:
+    """Return `check`, which says why a run accepts no messages, with the answer "it does" cached for `CACHE_SECONDS`.
 
-    It is a sixth of what a SuperLink does for an exchange. Messages of a run that has ended are refused all the same.
+    The check is a sixth of a SuperLink's work for an exchange. Messages of a run that has ended are refused all the same.
     """
-    found: dict[int, float] = {}
+    valid_until: dict[int, float] = {}
 
     def checked(run: int, *rest) -> str | None:
-        if time.monotonic() < found.get(run, 0.0):
+        if time.monotonic() < valid_until.get(run, 0.0):
             return None
-        why = check(run, *rest)
-        if why is None:
-            found[run] = time.monotonic() + FRESH
-        return why
+        reason = check(run, *rest)
+        if reason is None:
+            valid_until[run] = time.monotonic() + CACHE_SECONDS
+        return reason
 
     return checked
 
 
 def main() -> None:
     """Serve until stopped."""
-    fleet_handlers.__dict__["check_abort"] = lately(check_abort)
+    fleet_handlers.__dict__["check_abort"] = cached(check_abort)
     secret = Path(sys.argv.pop(1)).read_text().strip()
-    quick_layers()
+    call_middleware_directly()
     config = _parse_superlink_lifespan_config()
-    app = guarded(patient(create_app(config, SuperLinkLifespan)), secret)
+    app = require_secret(long_polling(create_app(config, SuperLinkLifespan)), secret)
     uvicorn.run(
         app,
         host=config.host,
@@ -82,7 +82,7 @@ def main() -> None:
         ssl_keyfile=config.ssl_keyfile,
         ssl_certfile=config.ssl_certfile,
         log_level="info",
-        # A line for each request would be most of the log, and a part of the time that an exchange takes.
+        # A line for each request would be most of the log, and part of the time of an exchange.
         access_log=False,
     )
 

@@ -14,8 +14,8 @@ from turnout.core.seeds import Seeds
 from turnout.data.catalogue import load
 from turnout.data.dataset import Dataset, digest
 from turnout.engines.sweep import set_leaves
+from turnout.experiment.build import grid_of
 from turnout.experiment.config import Experiment
-from turnout.experiment.run import grid_of
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve

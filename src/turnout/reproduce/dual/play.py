@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from turnout.experiment.build import Built, session_of
 from turnout.experiment.config import Experiment
-from turnout.experiment.run import Built, session_of
 from turnout.reproduce.store import Frames
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.experiment.run import Built, build
+from turnout.experiment.build import Built, build
 from turnout.problems.optimum import solve
 from turnout.reproduce.dual.paper import Figure, Paper, Setting
 from turnout.reproduce.dual.play import Task, play

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from turnout.experiment.build import Built, session_of
 from turnout.experiment.config import Experiment
-from turnout.experiment.run import Built, session_of
 from turnout.reproduce.networks.paper import Contender, Setting, told
 from turnout.reproduce.store import Frames
 

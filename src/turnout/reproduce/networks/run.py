@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.experiment.run import Built, build
+from turnout.experiment.build import Built, build
 from turnout.reproduce.networks.paper import Figure, Goal, Paper
 from turnout.reproduce.networks.play import Task, play
 from turnout.reproduce.parallel import group_by_group, side_by_side

@@ -11,7 +11,7 @@ import polars as pl
 
 from turnout.accounting.counters import to_ledger
 from turnout.core.seeds import Seeds
-from turnout.experiment.run import Built
+from turnout.experiment.build import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
 from turnout.runs.api import cells_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.experiment.run import Built, build
+from turnout.experiment.build import Built, build
 from turnout.reproduce.parallel import side_by_side
 from turnout.reproduce.sampling.paper import Figure, Paper
 from turnout.reproduce.sampling.play import Task, play

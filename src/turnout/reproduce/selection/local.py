@@ -6,7 +6,7 @@ import polars as pl
 
 from turnout.core.seeds import Seeds
 from turnout.engines.sweep import set_leaves
-from turnout.experiment.run import Built
+from turnout.experiment.build import Built
 from turnout.reproduce.selection.play import Task, scaled, told
 from turnout.runs.session import Session, scope
 from turnout.theory.dissimilarity import along

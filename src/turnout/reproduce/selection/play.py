@@ -8,8 +8,8 @@ import polars as pl
 
 from turnout.accounting.counters import to_ledger
 from turnout.core.seeds import Seeds
+from turnout.experiment.build import Built, grid_of
 from turnout.experiment.config import Experiment
-from turnout.experiment.run import Built, grid_of
 from turnout.problems.base import Problem
 from turnout.report.format import number
 from turnout.reproduce.selection.paper import Contender

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from turnout.experiment.problems import DataSpec
+from turnout.experiment.problem_specs import DataSpec
 from turnout.reproduce.outcome import Outcome, provenance, told, untimed
 from turnout.reproduce.papers import among, charted, resolve
 from turnout.reproduce.selection.paper import Local, Paper

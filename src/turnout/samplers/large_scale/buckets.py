@@ -1,11 +1,12 @@
-"""Clients ordered by buckets of their scores, with exact sums: 16 bytes a client.
+"""Clients sorted into buckets by score, with an exact sum for each bucket: 16 bytes per client.
 
-A bucket is the exponent of a score and the first two bits behind its leading one: its edges are 1, 1.25, 1.5, 1.75 times a power
-of two. Scores below `SMALLEST` count as zero and have a bucket of their own. Each comes twice, for clients that are known and,
-behind it, for those that are fresh, whose scores share one factor that is not in here.
+A bucket is the binary exponent of a score and the first two bits after its leading one, so its edges are 1, 1.25, 1.5 and 1.75
+times a power of two. Scores below `MIN_SCORE` count as zero and share one bucket. Every bucket exists twice: for clients that
+gave feedback before ("known") and, right after it, for those that did not ("fresh"). The scores of fresh clients share a factor,
+which is stored elsewhere.
 
-All scores of a bucket are whole multiples of one power of two below 2^53 times it, and so are added as integers, in two halves
-of 27 and 26 bits: sums are exact in any order, do not drift and do not overflow below 2^36 clients.
+All scores of a bucket are integer multiples, below 2^53, of one power of two. Their sum is kept as two integers of 27 and 26
+bits per score: it is exact in any order, does not drift, and does not overflow below 2^36 clients.
 """
 
 from typing import NamedTuple
@@ -15,11 +16,11 @@ from jaxtyping import Float, Int
 
 from turnout.samplers.large_scale.compiled import compiled
 
-SMALLEST, LARGEST = 2.0**-511, 2.0**511
-"""Scores lie between these, or count as zero."""
+MIN_SCORE, MAX_SCORE = 2.0**-511, 2.0**511
+"""Scores below the first count as zero; all others are below the second."""
 
-KEYS = 2 * (4 * 1022 + 1)
-"""Buckets, counted by `located`."""
+BUCKET_COUNT = 2 * (4 * 1022 + 1)
+"""The number of buckets; `locate` returns the number of a client's bucket."""
 
 OFFSET = 4 * (1023 - 511) - 1
 HALF, ONE = 26, 1 << 52
@@ -27,26 +28,29 @@ HALF, ONE = 26, 1 << 52
 
 CLIENT = np.dtype([("value", np.float64), ("order", np.int32), ("place", np.int32)])
 BUCKET = np.dtype([("start", np.int64), ("high", np.int64), ("low", np.int64)])
-LAW = np.dtype([(name, np.float64) for name in ("known", "fresh", "lift", "nu", "rest", "keep", "floor")])
-"""See `turnout.samplers.large_scale.probabilities`."""
+COEFFICIENT_NAMES = ("known_factor", "fresh_factor", "score_offset", "nu", "zero_probability", "scale", "minimum")
+COEFFICIENTS = np.dtype([(name, np.float64) for name in COEFFICIENT_NAMES])
+"""They map scores to probabilities: see `turnout.samplers.large_scale.probabilities`."""
 
 
 class Buckets(NamedTuple):
-    """Clients by id: the value and where the id stands in the order of buckets; by place: the id there. Buckets: start and sums.
+    """The clients, the buckets, and the coefficients that map scores to probabilities.
 
-    The score of client i is sqrt(1 + value_i) with `root`, else |value_i|, a negative sign (of -0.0 too) marking a fresh one.
-    Numbers that are used together lie together, as what takes time is to fetch them.
+    `client[i]` holds the value of client i, its place in the order of buckets, and (as `order`) the id at place i; `bucket[b]`
+    holds the first place of bucket b and its sum. The score of client i is sqrt(1 + value_i) with `square_root`, else |value_i|,
+    where a negative sign (also of -0.0) marks a fresh client. Numbers that are read together are stored together, because memory
+    access dominates the time.
     """
 
     client: np.ndarray
     bucket: np.ndarray
-    law: np.ndarray
-    root: bool
+    coefficients: np.ndarray
+    square_root: bool
 
 
-def buckets_of(value: Float[np.ndarray, " n"], root: bool, order: Int[np.ndarray, " n"] | None = None) -> Buckets | None:
-    """Put clients into buckets, in O(n); an `order` given must fit the values, or else the answer is None."""
-    buckets = Buckets(np.empty(value.size, CLIENT), np.zeros(KEYS + 1, BUCKET), np.zeros(1, LAW), root)
+def make_buckets(value: Float[np.ndarray, " n"], square_root: bool, order: Int[np.ndarray, " n"] | None = None) -> Buckets | None:
+    """Sort clients into buckets in O(n); return None if a given `order` does not fit the values."""
+    buckets = Buckets(np.empty(value.size, CLIENT), np.zeros(BUCKET_COUNT + 1, BUCKET), np.zeros(1, COEFFICIENTS), square_root)
     buckets.client["value"], buckets.client["place"] = value, -1
     _count(buckets)
     if order is None:
@@ -60,41 +64,41 @@ def buckets_of(value: Float[np.ndarray, " n"], root: bool, order: Int[np.ndarray
 def score(buckets, i):
     """Return the score of client i."""
     value = buckets.client[i].value
-    return np.sqrt(1.0 + value) if buckets.root else abs(value)
+    return np.sqrt(1.0 + value) if buckets.square_root else abs(value)
 
 
 @compiled
-def located(buckets, i):
-    """Return the score of client i, 0 where it counts as zero, and its bucket, an odd number for a fresh one."""
+def locate(buckets, i):
+    """Return the score of client i, 0 if it counts as zero, and the number of its bucket, which is odd for a fresh client."""
     a, fresh = score(buckets, i), np.int64(np.signbit(buckets.client[i].value))
-    if a < SMALLEST:
+    if a < MIN_SCORE:
         return 0.0, fresh
     return a, 2 * ((np.float64(a).view(np.int64) >> 50) - OFFSET) + fresh
 
 
 @compiled
-def ends(buckets):
-    """Return the lowest and the highest bucket that is not empty."""
-    return located(buckets, buckets.client[0].order)[1], located(buckets, buckets.client[-1].order)[1]
+def occupied_range(buckets):
+    """Return the lowest and the highest nonempty bucket."""
+    return locate(buckets, buckets.client[0].order)[1], locate(buckets, buckets.client[-1].order)[1]
 
 
 @compiled
-def edge(key):
-    """Return the least number above all scores of a bucket."""
+def upper_edge(key):
+    """Return the smallest number above all scores of bucket `key`."""
     return 0.0 if key < 2 else np.int64(((key >> 1) + OFFSET + 1) << 50).view(np.float64)
 
 
 @compiled
-def total(buckets, key):
-    """Return the sum of the scores in a bucket, rounded once or twice."""
+def bucket_sum(buckets, key):
+    """Return the sum of the scores of bucket `key`, rounded at most twice."""
     exponent = ((key >> 1) + OFFSET) >> 2
     unit = np.int64((exponent - 52) << 52).view(np.float64)
     return (buckets.bucket[key].high * float(1 << HALF) + buckets.bucket[key].low) * unit if key > 1 else 0.0
 
 
 @compiled
-def add(buckets, key, a, sign):
-    """Add a score to the sums of its bucket, or with `sign` -1 take it away."""
+def add_to_sum(buckets, key, a, sign):
+    """Add score `a` to the sum of bucket `key`, or subtract it with `sign` = -1."""
     if key > 1:
         mantissa = (np.float64(a).view(np.int64) & (ONE - 1)) | ONE
         buckets.bucket[key].high += sign * (mantissa >> HALF)
@@ -103,12 +107,12 @@ def add(buckets, key, a, sign):
 
 @compiled
 def move(buckets, i, value):
-    """Give client i a new value: on the way to its bucket it changes places with one member of each that it crosses."""
-    a, at = located(buckets, i)
-    add(buckets, at, a, -1)
+    """Set the value of client i; it swaps places with one client of each bucket on the way to its new one."""
+    a, at = locate(buckets, i)
+    add_to_sum(buckets, at, a, -1)
     buckets.client[i].value = value
-    a, to = located(buckets, i)
-    add(buckets, to, a, 1)
+    a, to = locate(buckets, i)
+    add_to_sum(buckets, to, a, 1)
     bucket = buckets.bucket
     while at < to:
         at += 1
@@ -131,10 +135,10 @@ def _swap(buckets, i, place):
 @compiled
 def _count(buckets):
     for i in range(buckets.client.size):
-        a, at = located(buckets, i)
+        a, at = locate(buckets, i)
         buckets.bucket[at + 1].start += 1
-        add(buckets, at, a, 1)
-    for at in range(KEYS):
+        add_to_sum(buckets, at, a, 1)
+    for at in range(BUCKET_COUNT):
         buckets.bucket[at + 1].start += buckets.bucket[at].start
 
 
@@ -142,18 +146,18 @@ def _count(buckets):
 def _sort(buckets):
     following = buckets.bucket["start"].copy()
     for i in range(buckets.client.size):
-        _, at = located(buckets, i)
+        _, at = locate(buckets, i)
         buckets.client[following[at]].order = i
         following[at] += 1
 
 
 @compiled
 def _locate(buckets):
-    """Fill `place`; return whether the order holds every client once, in its bucket."""
+    """Fill `place`; return whether the order lists every client once and in its bucket."""
     n, last = buckets.client.size, 0
     for place in range(n):
         i = buckets.client[place].order
-        if i < 0 or i >= n or buckets.client[i].place >= 0 or located(buckets, i)[1] < last:
+        if i < 0 or i >= n or buckets.client[i].place >= 0 or locate(buckets, i)[1] < last:
             return False
-        buckets.client[i].place, last = place, located(buckets, i)[1]
+        buckets.client[i].place, last = place, locate(buckets, i)[1]
     return True

@@ -11,7 +11,7 @@ except ImportError:
 
 
 def compiled(function):
-    """Compile `function` for the processor, anew in each process."""
-    # numba's cache of a file does not notice changes of functions from other files, so there is none. And a run-time type checker
-    # wraps every function, while numba wants the function itself.
+    """Compile `function` for the processor, once in each process."""
+    # No cache on disk: numba does not notice changes of functions that other files define. `unwrap` removes the wrapper of a
+    # run-time type checker, which numba cannot compile.
     return numba.njit(error_model="numpy")(inspect.unwrap(function))

@@ -1,91 +1,92 @@
-"""Exact draws from the buckets."""
+"""Exact random draws from the buckets."""
 
 import numpy as np
 
-from turnout.samplers.large_scale.buckets import edge, ends, located, total
+from turnout.samplers.large_scale.buckets import bucket_sum, locate, occupied_range, upper_edge
 from turnout.samplers.large_scale.compiled import compiled
-from turnout.samplers.large_scale.probabilities import chance
+from turnout.samplers.large_scale.probabilities import probability_of
 
 
-def coins(buckets, size, generator):
-    """Draw each client independently with its probability p_i; return the drawn ones and their p_i.
+def draw_independent(buckets, size, generator):
+    """Draw each client independently with its probability p_i; return the drawn ids and their p_i.
 
-    In a bucket the most probable client could have p = u. Places as far apart as the heads of a coin with chance u are
-    kept with probability p_i / u each: every place is then drawn with probability p_i, independently of all others.
+    Let u be the probability at the upper edge of a bucket. Candidates are the successes of Bernoulli(u) trials over the bucket's
+    places, found by their geometric gaps; a candidate is accepted with probability p_i / u. Each client is then drawn with
+    probability p_i, independently of all others.
     """
     gaps = generator.standard_exponential(2 * size + 64)
-    while (found := _candidates(buckets, gaps))[0] < 0:
+    while (result := _candidates(buckets, gaps))[0] < 0:
         gaps = np.concatenate((gaps, generator.standard_exponential(gaps.size)))
-    many, places, most = found
-    return _kept(buckets, places[:many], most, generator.random(many))
+    count, places, upper = result
+    return _accept(buckets, places[:count], upper, generator.random(count))
 
 
 @compiled
 def _candidates(buckets, gaps):
-    """Return how many candidates there are, their places and their u; the number is -1 if it takes more gaps."""
-    places, most, found = np.empty(gaps.size, np.int64), np.empty(gaps.size), 0
-    bottom, top = ends(buckets)
+    """Return the number of candidates, their places and their u; the number is -1 if there are too few `gaps`."""
+    places, upper, count = np.empty(gaps.size, np.int64), np.empty(gaps.size), 0
+    bottom, top = occupied_range(buckets)
     gap = 0
     for at in range(bottom, top + 1):
         place, end = buckets.bucket[at].start - 1, buckets.bucket[at + 1].start
-        u = chance(buckets.law[0], edge(at), at & 1)
+        u = probability_of(buckets.coefficients[0], upper_edge(at), at & 1)
         if place + 1 == end or u <= 0:
             continue
         scale = -1.0 / np.log1p(-u)
         while True:
             if gap == gaps.size:
-                return -1, places, most
+                return -1, places, upper
             skipped = gaps[gap] * scale
             gap += 1
             if skipped >= end - 1 - place:
                 break
             place += 1 + np.int64(skipped)
-            places[found], most[found] = place, u
-            found += 1
-    return found, places, most
+            places[count], upper[count] = place, u
+            count += 1
+    return count, places, upper
 
 
 @compiled
-def _kept(buckets, places, most, uniform):
-    """Return the candidates that are kept, and their p_i."""
-    ids, p, found = np.empty(places.size, np.int64), np.empty(places.size), 0
-    # A loop of its own, so that the processor fetches many at a time.
+def _accept(buckets, places, upper, uniform):
+    """Return the accepted candidates and their p_i."""
+    ids, p, count = np.empty(places.size, np.int64), np.empty(places.size), 0
+    # Separate loops let the processor fetch many entries at the same time.
     for k in range(places.size):
         ids[k] = buckets.client[places[k]].order
     for k in range(places.size):
-        a, at = located(buckets, ids[k])
-        p[k] = chance(buckets.law[0], a, at & 1)
+        a, at = locate(buckets, ids[k])
+        p[k] = probability_of(buckets.coefficients[0], a, at & 1)
     for k in range(places.size):
-        keep = uniform[k] * most[k] < p[k]
-        ids[found], p[found] = ids[k], p[k]
-        found += keep
-    return ids[:found].copy(), p[:found].copy()
+        accepted = uniform[k] * upper[k] < p[k]
+        ids[count], p[count] = ids[k], p[k]
+        count += accepted
+    return ids[:count].copy(), p[:count].copy()
 
 
 @compiled
-def repeated(buckets, size, theta, generator):
-    """Draw K clients with replacement, with q_i = (1 - theta) a_i / sum_j a_j + theta / n at each draw; return them and q_i."""
+def draw_with_replacement(buckets, size, theta, generator):
+    """Draw K = `size` times with q_i = (1 - theta) a_i / sum_j a_j + theta / n; return the ids, with repeats, and their q_i."""
     ids, q = np.empty(size, np.int64), np.empty(size)
-    bottom, top = ends(buckets)
+    bottom, top = occupied_range(buckets)
     sums, running = np.empty(top + 1 - bottom), 0.0
     for at in range(bottom, top + 1):
-        running += total(buckets, at)
+        running += bucket_sum(buckets, at)
         sums[at - bottom] = running
     for k in range(ids.size):
         if generator.random() < theta:
             i = np.int64(generator.random() * buckets.client.size)
         else:
             place = np.searchsorted(sums, generator.random() * running, side="right")
-            i = _within(buckets, bottom + min(place, sums.size - 1), generator)
-        ids[k], q[k] = i, chance(buckets.law[0], located(buckets, i)[0], 0)
+            i = _draw_from_bucket(buckets, bottom + min(place, sums.size - 1), generator)
+        ids[k], q[k] = i, probability_of(buckets.coefficients[0], locate(buckets, i)[0], 0)
     return ids, q
 
 
 @compiled
-def _within(buckets, at, generator):
-    """Draw a client of a bucket in proportion to its score."""
-    first, count, most = buckets.bucket[at].start, buckets.bucket[at + 1].start - buckets.bucket[at].start, edge(at)
+def _draw_from_bucket(buckets, at, generator):
+    """Draw a client of bucket `at` with probability proportional to its score, by rejection."""
+    first, count, upper = buckets.bucket[at].start, buckets.bucket[at + 1].start - buckets.bucket[at].start, upper_edge(at)
     while True:
         i = np.int64(buckets.client[first + np.int64(generator.random() * count)].order)
-        if generator.random() * most < located(buckets, i)[0]:
+        if generator.random() * upper < locate(buckets, i)[0]:
             return i

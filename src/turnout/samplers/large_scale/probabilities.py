@@ -1,98 +1,98 @@
-"""From scores to probabilities: the threshold is found among O(K) scores and the buckets' sums.
+"""Probabilities from scores: the threshold nu is found from O(K) scores and the sums of the buckets.
 
-The law is p = keep min(1, t / nu) + floor, t = known a + lift for a score a, or fresh a + lift for that of a fresh client; where
-t = 0, `rest` takes the place of min(1, t / nu).
+A client of score a has probability p = scale min(1, t / nu) + minimum with t = factor a + score_offset, where factor is
+known_factor or, for clients without feedback so far, fresh_factor. If t = 0, zero_probability replaces min(1, t / nu).
 """
 
 import numpy as np
 
-from turnout.samplers.large_scale.buckets import edge, ends, located, total
+from turnout.samplers.large_scale.buckets import bucket_sum, locate, occupied_range, upper_edge
 from turnout.samplers.large_scale.compiled import compiled
 
 WIDTH = 1.25
-"""The ratio of the edges of a bucket is at most this."""
+"""The largest ratio of a bucket's upper edge to its lower edge."""
 
 
 @compiled
-def chance(law, a, fresh):
-    """Return the probability that goes with the score a."""
-    t = (law.fresh if fresh else law.known) * a + law.lift
-    p = law.rest if t == 0 else 1.0 if t >= law.nu else t / law.nu
-    return min(1.0, law.keep * p + law.floor)
+def probability_of(c, a, fresh):
+    """Return the probability of a client with score `a`, `c` being the coefficients."""
+    t = (c.fresh_factor if fresh else c.known_factor) * a + c.score_offset
+    p = c.zero_probability if t == 0 else 1.0 if t >= c.nu else t / c.nu
+    return min(1.0, c.scale * p + c.minimum)
 
 
 @compiled
-def chances(buckets, ids):
-    """Return the probabilities of some clients."""
+def probabilities_of(buckets, ids):
+    """Return the probabilities of the clients `ids`."""
     p = np.empty(ids.size)
     for k in range(ids.size):
-        a, at = located(buckets, ids[k])
-        p[k] = chance(buckets.law[0], a, at & 1)
+        a, at = locate(buckets, ids[k])
+        p[k] = probability_of(buckets.coefficients[0], a, at & 1)
     return p
 
 
 @compiled
-def renew(buckets, size, theta, mixes_before_cap, replacement, fresh):
-    """Set the law for K = `size`, without a cap for draws with `replacement`; `fresh` is the factor of the fresh scores."""
-    n, law = buckets.client.size, buckets.law[0]
-    bottom, top = ends(buckets)
-    everything = 0.0
+def update_coefficients(buckets, size, theta, mixes_before_cap, replacement, fresh):
+    """Set the coefficients for K = `size`, without a cap for draws with `replacement`; `fresh` scales the fresh scores."""
+    n, c = buckets.client.size, buckets.coefficients[0]
+    bottom, top = occupied_range(buckets)
+    total = 0.0
     for at in range(bottom, top + 1):
-        everything += (fresh if at & 1 else 1.0) * total(buckets, at)
-    law.known, law.fresh, law.lift, law.rest = 1.0, fresh, 0.0, 1.0 / n
-    law.keep, law.floor = 1.0 - theta, theta * (1.0 if replacement else size) / n
+        total += (fresh if at & 1 else 1.0) * bucket_sum(buckets, at)
+    c.known_factor, c.fresh_factor, c.score_offset, c.zero_probability = 1.0, fresh, 0.0, 1.0 / n
+    c.scale, c.minimum = 1.0 - theta, theta * (1.0 if replacement else size) / n
     if mixes_before_cap:
-        law.known, law.fresh, law.lift = 1.0 - theta, (1.0 - theta) * fresh, theta * everything / n
-        law.keep, law.floor = 1.0, 0.0
-    positive = n if law.lift > 0 else n - buckets.bucket[2].start
-    largest = max(law.known, law.fresh) * edge(top) + law.lift
+        c.known_factor, c.fresh_factor, c.score_offset = 1.0 - theta, (1.0 - theta) * fresh, theta * total / n
+        c.scale, c.minimum = 1.0, 0.0
+    positive = n if c.score_offset > 0 else n - buckets.bucket[2].start
+    largest = max(c.known_factor, c.fresh_factor) * upper_edge(top) + c.score_offset
     if replacement:
-        law.nu = everything
+        c.nu = total
     elif positive <= size:
-        law.nu, law.rest = 0.0, (size - positive) / max(1, n - positive)
-    elif largest <= everything / size:
-        law.nu, law.rest = everything / size, 0.0
+        c.nu, c.zero_probability = 0.0, (size - positive) / max(1, n - positive)
+    elif largest <= total / size:
+        c.nu, c.zero_probability = total / size, 0.0
     else:
-        rest, heads = _divided(buckets, size, law, bottom, top)
-        law.nu, law.rest = _threshold(rest, heads, size), 0.0
+        rest, top_scores = _split_at_cap(buckets, size, c, bottom, top)
+        c.nu, c.zero_probability = _threshold(rest, top_scores, size), 0.0
 
 
 @compiled
-def _divided(buckets, size, law, bottom, top):
-    """Return the sum of t over buckets where none can have p = 1, and the fewer than 2.5 K other t in increasing order.
+def _split_at_cap(buckets, size, c, bottom, top):
+    """Return the sum of t over the buckets where no client can have p = 1, and the other t in increasing order.
 
-    Where one client has p = 1, all in its bucket and in those above have p > 1 / WIDTH, and as p sums to K these are fewer than
-    WIDTH K. This holds for known and for fresh clients alike.
+    If a client has p = 1, then every client in its bucket and in higher ones has p > 1 / WIDTH. As the p sum to K, there are
+    fewer than WIDTH K of these, for known and for fresh clients each: fewer than 2.5 K scores are sorted.
     """
-    lowest, many = np.array([top + 1, top + 1]), np.zeros(2, np.int64)
+    lowest, counts = np.array([top + 1, top + 1]), np.zeros(2, np.int64)
     closed = np.zeros(2, np.bool_)
     for at in range(top, bottom - 1, -1):
         kind, count = at & 1, buckets.bucket[at + 1].start - buckets.bucket[at].start
-        closed[kind] |= many[kind] + count >= WIDTH * size
+        closed[kind] |= counts[kind] + count >= WIDTH * size
         if not closed[kind]:
             lowest[kind] = at
-            many[kind] += count
-    rest, heads, found = 0.0, np.empty(many[0] + many[1]), 0
+            counts[kind] += count
+    rest, top_scores, filled = 0.0, np.empty(counts[0] + counts[1]), 0
     for at in range(bottom, top + 1):
-        factor = law.fresh if at & 1 else law.known
+        factor = c.fresh_factor if at & 1 else c.known_factor
         if at < lowest[at & 1]:
-            rest += factor * total(buckets, at) + law.lift * (buckets.bucket[at + 1].start - buckets.bucket[at].start)
+            rest += factor * bucket_sum(buckets, at) + c.score_offset * (buckets.bucket[at + 1].start - buckets.bucket[at].start)
             continue
         for place in range(buckets.bucket[at].start, buckets.bucket[at + 1].start):
-            heads[found] = factor * located(buckets, buckets.client[place].order)[0] + law.lift
-            found += 1
-    return rest, np.sort(heads)
+            top_scores[filled] = factor * locate(buckets, buckets.client[place].order)[0] + c.score_offset
+            filled += 1
+    return rest, np.sort(top_scores)
 
 
 @compiled
-def _threshold(rest, heads, size):
-    """Return nu with sum_i min(1, t_i / nu) = K: the k largest have p = 1 while the largest of the others exceeds their share."""
-    sums = np.empty(heads.size + 1)
+def _threshold(rest, top_scores, size):
+    """Return nu with sum_i min(1, t_i / nu) = K: as many of the largest t have p = 1 as exceed the share of the others."""
+    sums = np.empty(top_scores.size + 1)
     sums[0] = rest
-    for k in range(heads.size):
-        sums[k + 1] = sums[k] + heads[k]
-    left, places = heads.size, size
-    while left > 0 and heads[left - 1] * places > sums[left]:
+    for k in range(top_scores.size):
+        sums[k + 1] = sums[k] + top_scores[k]
+    left, places = top_scores.size, size
+    while left > 0 and top_scores[left - 1] * places > sums[left]:
         left -= 1
         places -= 1.0
     return sums[left] / places

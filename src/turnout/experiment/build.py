@@ -1,0 +1,108 @@
+"""From a configuration to its problem and its session."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from turnout.core.errors import UserError
+from turnout.data.catalogue import load
+from turnout.data.dataset import digest
+from turnout.data.holdout import hold_out
+from turnout.data.splits import Split
+from turnout.experiment.config import Experiment
+from turnout.experiment.privacy_accounting import import_dp_accounting
+from turnout.experiment.problem_specs import DataSpec
+from turnout.experiment.remote_spec import RemoteSpec
+from turnout.problems.base import Problem
+from turnout.runs.api import cells_of
+from turnout.runs.session import Session
+
+
+@dataclass(frozen=True)
+class Built:
+    """The problem of a configuration.
+
+    Args:
+        problem: The problem to train on.
+        split: Which client has which rows.
+        digest: A digest of the data and the configuration.
+        test: The problem to test with.
+        held_out: The problem of the clients that are held out.
+        held_out_split: Which of those has which rows.
+    """
+
+    problem: Problem
+    split: Split
+    digest: str
+    test: Problem | None = None
+    held_out: Problem | None = None
+    held_out_split: Split | None = None
+
+
+def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = None) -> Built:
+    """Load and split the data, and build the problem.
+
+    `sizes` are the numbers of rows of remote clients, if these run elsewhere.
+    """
+    spec = experiment.problem
+    start = "" if experiment.run.start is None else _file_digest(Path(experiment.run.start))
+    if not isinstance(spec, DataSpec):
+        mark = sha256((start + experiment.to_toml()).encode()).hexdigest()
+        arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
+        return Built(spec.build(*arguments), spec.split(*arguments), mark)
+    dataset = load(spec.data, data).normalized(spec.normalize)
+    split = experiment.split.split(dataset)
+    mark, test = digest(dataset), None
+    if spec.test is not None:
+        test_set = load(spec.test, data)
+        mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
+    mark = sha256((mark + start + experiment.to_toml()).encode()).hexdigest()
+    held_out = held_out_split = None
+    if spec.held_out is not None:
+        if spec.normalize == "columns":
+            raise UserError("normalize = 'columns' scales by all rows, those of held-out clients too: take 'rows' or 'none'")
+        split, held_out_split = hold_out(split, spec.held_out, getattr(experiment.split, "seed", 0))
+        held_out = spec.build(dataset, held_out_split)
+    return Built(spec.build(dataset, split), split, mark, test, held_out, held_out_split)
+
+
+def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
+    """Return the session of `experiment`, with `engine` in the place of the configured one if it is given."""
+    spec = experiment.run
+    if experiment.privacy is not None:
+        import_dp_accounting()
+    return Session(
+        experiment.algorithm,
+        built.problem,
+        seeds=spec.seeds(),
+        rounds=spec.rounds,
+        every=spec.every,
+        target=experiment.target,
+        metrics=None if spec.metrics is None else tuple(spec.metrics),
+        engine=engine or spec.engine,
+        precision=spec.precision,
+        aggregation=spec.aggregation,
+        faults=experiment.faults,
+        privacy=experiment.privacy,
+        optimum=optimum,
+        test=built.test,
+        held_out=built.held_out,
+        memory=spec.memory,
+        start=spec.start,
+        label=experiment.name,
+        cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
+    )
+
+
+def grid_of(experiment: Experiment) -> tuple[dict[str, list], list[int]]:
+    """Return the grid of hyper-parameters of a sweep, and its seeds."""
+    grid = {name.removeprefix("algorithm."): values for name, values in experiment.sweep.items()}
+    seeds = grid.pop("run.seed", None) or grid.pop("seed", None) or [experiment.run.seed]
+    if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        raise UserError(f"sweep: seeds are whole numbers from 0, but they are {seeds}")
+    return grid, seeds
+
+
+def _file_digest(path: Path) -> str:
+    """Return the digest of a file, and "" if it does not exist; the session checks later that it is a model."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -1,0 +1,85 @@
+"""The `[problem]` table of clients that a Python module of the user makes."""
+
+import importlib
+import os
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from turnout.core.errors import UserError
+from turnout.core.records import Count, config
+from turnout.data.splits import Split
+from turnout.problems.remote import Remote, rows_of
+
+
+@config
+class RemoteSpec:
+    """Clients made by a Python module of the user: see `problems.Remote`.
+
+    The module has `start()`, which returns the initial parameters, the same everywhere, and `client(number)`, which returns the
+    `NumpyOracle`, the `TorchOracle` or the `Problem` of one client. A node calls `client` for its own number only.
+
+    Args:
+        module: The name of the module.
+        clients: The number of clients n.
+        weights: lambda_i, the same for every client ("uniform") or proportional to its number of rows ("size").
+        classifies: Whether the clients report an accuracy.
+    """
+
+    module: str
+    clients: Count
+    weights: Literal["uniform", "size"] = "uniform"
+    classifies: bool = False
+
+    def build(self, sizes: list[int] | None = None) -> Remote:
+        """Return the problem; `sizes` are the numbers of rows of clients that run elsewhere."""
+        sizes = self.sizes(sizes)
+        weights = sizes if self.weights == "size" else None
+        return Remote.of(self.start(), self.client, sizes, weights, self.classifies)
+
+    def split(self, sizes: list[int] | None = None) -> Split:
+        """Return the split, with rows numbered client by client."""
+        bounds = np.cumsum([0, *self.sizes(sizes)])
+        return Split.of([np.arange(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)], int(bounds[-1]))
+
+    def sizes(self, given: list[int] | None) -> list[int]:
+        """Return the number of rows of each client: as given, or of the clients made here."""
+        return given or [rows_of(self.client(i)) for i in range(self.clients)]
+
+    def start(self) -> Any:
+        """Return the initial parameters."""
+        return jax.tree.map(np.asarray, _function(self.module, "start")())
+
+    def client(self, number: int) -> Any:
+        """Return the oracle or the problem of client `number`."""
+        return _client(self.module, number)
+
+
+@cache
+def _client(module: str, number: int) -> Any:
+    client = _function(module, "client")(number)
+    rows_of(client)
+    return client
+
+
+def _function(module: str, name: str) -> Any:
+    function = getattr(_module(module), name, None)
+    if not callable(function):
+        raise UserError(f"module {module} has no function {name}: it needs start() and client(number)")
+    return function
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    """Import a module from Python's path or from the current folder."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UserError(f"module {name} of the clients cannot be imported ({error}): start turnout in its folder") from None

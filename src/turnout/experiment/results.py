@@ -1,0 +1,93 @@
+"""The files that a run leaves in its folder."""
+
+import io
+import math
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from turnout.experiment.build import Built
+from turnout.experiment.config import Experiment
+from turnout.experiment.describe import plan_of
+from turnout.experiment.privacy_accounting import privacy_spent
+from turnout.experiment.registry import kind_of
+from turnout.experiment.summary import summarise, to_json
+from turnout.experiment.theory import facts_of
+from turnout.io.atomic import write
+from turnout.problems.base import Problem
+from turnout.report.loaded_run import Result
+from turnout.report.plan import PLAN
+from turnout.runs.api import Sweep
+from turnout.runs.session import Session
+from turnout.runs.trace import Trace
+
+CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
+MODEL, SPLIT = "model.safetensors", "split.npz"
+
+REPORTED_SETTINGS = 6
+"""The number of a sweep's settings in its report."""
+
+
+def write_split(folder: Path, built: Built) -> None:
+    """Write which client has which rows."""
+    splits = {"": built.split, "held_out_": built.held_out_split}
+    rows = {f"{name}{part}": getattr(split, part) for name, split in splits.items() if split for part in ("indices", "offsets")}
+    write(folder / SPLIT, _npz(rows))
+
+
+def write_run(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
+    """Write the results of one run."""
+    trace = session.trace
+    _save(trace, folder, experiment, experiment.run.seed)
+    write(folder / TRACE, _parquet(trace.frame))
+    facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
+    if experiment.privacy is not None:
+        facts["privacy"] = privacy_spent(experiment.privacy, session)
+    facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")
+    write(folder / SUMMARY, to_json(facts))
+    report([Result.read(folder)], folder, experiment.name)
+
+
+def write_sweep(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
+    """Write the results of a sweep: all rows, the cost of every setting, and a report of the cheapest settings."""
+    swept = Sweep(session.cells, session.traces)
+    costs = {price.label: swept.costs(price).to_dicts() for price in experiment.prices}
+    best = [swept.typical(setting, experiment.prices[0]) for setting in costs[experiment.prices[0].label][:REPORTED_SETTINGS]]
+    summaries = [summarise(experiment, problem, trace, command, seconds) for trace in best]
+    seed = next(cell.seed for cell, trace in zip(session.cells, session.traces, strict=True) if trace is best[0])
+    _save(best[0], folder, experiment, seed)
+    write(folder / TRACE, _parquet(swept.frame))
+    for row in (row for rows in costs.values() for row in rows):
+        row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
+    facts = {"cells": len(session.cells), "grid": experiment.sweep, "costs": costs}
+    write(folder / SUMMARY, to_json({**summaries[0], "sweep": facts}))
+    results = [Result(trace.label, facts, trace.frame) for trace, facts in zip(best, summaries, strict=True)]
+    report(results, folder, experiment.name)
+
+
+def report(results: list[Result], folder: Path, title: str) -> None:
+    """Write the report and the figures of `results` to `folder`."""
+    # Drawing is slow to import.
+    from turnout.report.page import write_figures, write_report
+
+    write_figures(folder, results)
+    write_report(folder, results, title)
+
+
+def _save(trace: Trace, folder: Path, experiment: Experiment, seed: int) -> None:
+    """Write the final parameters of a run, with metadata."""
+    kinds = {"algorithm": kind_of(experiment.algorithm), "problem": kind_of(experiment.problem)}
+    trace.save_model(folder / MODEL, name=trace.label, seed=seed, jax=jax.__version__, **kinds)
+
+
+def _npz(arrays: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _parquet(frame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
