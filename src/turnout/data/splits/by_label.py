@@ -25,6 +25,7 @@ class DirichletSplit:
         clients: Number of clients.
         concentration: Parameter of the Dirichlet distribution, from 1e-6 to 1e9.
         seed: Seed of the draw.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import DirichletSplit, load
@@ -68,6 +69,7 @@ class TwoClassSplit:
     Args:
         clients: Number of clients.
         seed: Seed of the draw.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import TwoClassSplit, load

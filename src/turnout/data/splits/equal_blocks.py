@@ -15,6 +15,7 @@ class SortedSplit:
 
     Args:
         clients: Number of clients.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import SortedSplit, load
@@ -37,6 +38,7 @@ class ContiguousSplit:
     Args:
         clients: Number of clients.
         remainder: Who gets the rows beyond equal blocks: "spread" for the first clients, one row each, or "last" for the last.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import ContiguousSplit, load
@@ -64,6 +66,7 @@ class IidSplit:
     Args:
         clients: Number of clients.
         seed: Seed of the order.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import IidSplit, load

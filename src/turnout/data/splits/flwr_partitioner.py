@@ -19,6 +19,7 @@ class FlwrSplit:
     Args:
         partitioner: The name of its class, such as "DirichletPartitioner".
         options: Its options, such as num_partitions = 10, partition_by = "label", alpha = 0.5.
+        kind: The name of the split in configurations.
     """
 
     partitioner: str

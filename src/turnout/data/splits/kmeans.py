@@ -19,6 +19,7 @@ class KMeansSplit:
         clusters: Number of clusters.
         clients_per_cluster: Number of clients of each cluster.
         seed: Seed of k-means and of the shuffles.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import KMeansSplit, load

@@ -17,6 +17,7 @@ class NaturalSplit:
     Args:
         clients: How many of the clients to use, drawn uniformly; None for all.
         seed: Seed of the draw.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> import numpy as np
@@ -53,6 +54,7 @@ class ThinnedSplit:
         least: The number of rows from which a client is large; None takes the 93.2 % quantile of the sizes.
         kept: How many random rows the other clients keep.
         seed: Seed of the draws.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> import numpy as np

@@ -17,6 +17,7 @@ class PowerSplit:
         clients: Number of clients.
         exponent: Exponent of the power law, >= 0.
         seed: Seed of the shuffle.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import PowerSplit, load
@@ -47,6 +48,7 @@ class LogNormalSplit:
         clients: Number of clients.
         sigma: Standard deviation of the logarithms of the sizes, >= 0.
         seed: Seed of the sizes and the shuffle.
+        kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import LogNormalSplit, load
