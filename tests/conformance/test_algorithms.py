@@ -25,8 +25,7 @@ def close(a, b, tolerance=1e-11):
 
 @cache
 def case_of(name):
-    """An example with cohorts of random size, whose empty places hold anything."""
-    return case(ALGORITHMS[name].make(t.Independent(size=3.0)), small())
+    return case(ALGORITHMS[name].on(3.0), small())
 
 
 @every_algorithm

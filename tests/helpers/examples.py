@@ -78,6 +78,12 @@ class Example:
     make: Callable[[t.Sampler], t.Algorithm]
     round: tuple[Exchange, ...] | None
     start: tuple[Exchange, ...] = ()
+    any_size: bool = True
+    """Whether cohorts may be of random size."""
+
+    def on(self, size: float) -> t.Algorithm:
+        """Return the algorithm with cohorts of random size where it takes these; their empty places hold anything."""
+        return self.make(t.Independent(size=size) if self.any_size else t.Nice(int(size)))
 
 
 LOCAL = t.client_solvers.Gradient(lr=0.02, steps=3, tolerance=0.0)
@@ -105,6 +111,7 @@ def _examples() -> list[Example]:
             "accfeddcd",
             lambda s: t.AccFedDcd(s, LOCAL, convexity=0.1, smoothness=10.0),
             2 * one(queries=None, bytes_down=4),
+            any_size=False,
         ),
         Example(
             "ce-lgd",
