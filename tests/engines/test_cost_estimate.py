@@ -14,7 +14,7 @@ VARIANTS = {
     "mbgd-available": lambda: t.MbGd(t.Available(PAIR, probability=0.6, memory=0.5), lr=0.01),
     "mblocalgd-k-vib": lambda: t.MbLocalGd(t.Independent(size=2.0, probability=t.KVib()), lr=0.01, steps=2),
     "saber-partial": lambda: t.SaberPartial(PAIR, LOCAL, lam=20.0, cohorts=3),
-    "sppm-sketch": lambda: t.Sppm(PAIR, t.solvers.Sketch(smoothness=20.0, convexity=0.5), gamma=0.1, inner=2, first=4),
+    "sppm-sketch": lambda: t.Sppm(PAIR, t.solvers.SketchedNewton(smoothness=20.0, convexity=0.5), gamma=0.1, inner=2, first=4),
     "sppm-scaffnew": lambda: sppm(t.solvers.Scaffnew(), PAIR),
 }
 """What chance, a sampler or a client decides, beside the examples."""
