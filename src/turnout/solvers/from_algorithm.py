@@ -48,9 +48,9 @@ class AsCohortSolver(CohortSolver):
         120
     """
 
-    algorithm: Algorithm
     smoothness: Positive | None = field(default=None, kw_only=True)
     convexity: NonNegative | None = field(default=None, kw_only=True)
+    algorithm: Algorithm
 
     certifies = False
     needs_smoothness = False
@@ -60,7 +60,7 @@ class AsCohortSolver(CohortSolver):
     def __getattr__(self, name: str) -> Callable:
         """Return the local method `name` of the algorithm, for clients that minimise phi_i."""
         method = getattr(self.__dict__.get("algorithm"), name, None)
-        if not getattr(method, "on_client", False):
+        if method is None or not getattr(method, "on_client", False):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
         @on_client
@@ -115,7 +115,7 @@ class CohortAsk(Ask):
         message = message, phi.unravel(phi.centre), phi.convexity / positive(phi.weight), self.round
         return CohortReplies(self._ask(cohort, method, message), phi.weight)
 
-    def observe(self, replies, feedback=None):
+    def observe(self, replies: Any, feedback=None):
         self._ask.observe(replies.replies, feedback)
 
     def reject(self, rejected):
@@ -180,18 +180,24 @@ class PartOfPhi(Client):
     def _on(self, rows: Client) -> "PartOfPhi":
         return PartOfPhi(rows, self.state, self._centre, self._pull)
 
+    def _quadratic(self, y: PyTree) -> Float[Array, ""]:
+        """(pull / 2) |y - centre|^2."""
+        offset = ravel_pytree(y)[0] - ravel_pytree(self._centre)[0]
+        return self._pull / 2 * jnp.vdot(offset, offset)
+
     def _pulled(self, gradient: PyTree, y: PyTree) -> PyTree:
+        """The gradient of phi_i at y, given that of f_i."""
         return jax.tree.map(lambda g, y, x: g + self._pull * (y - x), gradient, y, self._centre)
 
     def value(self, x):
-        offset = ravel_pytree(x)[0] - ravel_pytree(self._centre)[0]
-        return self._client.value(x) + self._pull / 2 * jnp.vdot(offset, offset)
+        return self._client.value(x) + self._quadratic(x)
 
     def grad(self, x):
         return self._pulled(self._client.grad(x), x)
 
     def value_and_grad(self, x):
-        return self.value(x), self.grad(x)
+        value, gradient = self._client.value_and_grad(x)
+        return value + self._quadratic(x), self._pulled(gradient, x)
 
     def hvp(self, x, v):
         return jax.tree.map(lambda h, v: h + self._pull * v, self._client.hvp(x, v), v)
