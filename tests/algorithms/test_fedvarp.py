@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic
+from tests.helpers.gradients import client_gradient
 from turnout.algorithms.fedvarp import FedVarpState
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session

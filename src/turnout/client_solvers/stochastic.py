@@ -6,7 +6,7 @@ from typing import Any
 from jax.flatten_util import ravel_pytree
 
 from turnout import optimisers
-from turnout.client_solvers.base import Found, LocalSolver
+from turnout.client_solvers.base import LocalSolver, SearchResult
 from turnout.core.records import Count, Positive, record, static
 from turnout.optimisers import Optimiser
 from turnout.optimisers.base import hessian_probe
@@ -34,7 +34,7 @@ class Passes(LocalSolver):
 
         first = phi.start, optimiser.start(phi.unravel(phi.start))
         (w, _), batches = phi.client.passes(phi.client.key, self.epochs, self.batch, step, first)
-        return Found(w, None, optimiser.queries * batches)
+        return SearchResult(w, None, optimiser.queries * batches)
 
 
 @record

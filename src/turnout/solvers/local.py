@@ -8,7 +8,7 @@ from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record, static
 from turnout.core.tree import positive
-from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
+from turnout.solvers.base import CohortSolver, StepResult, exchange, weighted_mean
 from turnout.solvers.line_search import LineSearch
 
 
@@ -50,11 +50,11 @@ class LocalGd(CohortSolver):
         y = phi.unravel(state)
         if not self.corrected:
             replies = exchange(ask, phi, self.descend, (y, phi.unravel(phi.centre), pull, lr))
-            return Asked(ravel_pytree(weighted_mean(replies, y))[0], state, jnp.full_like(state, jnp.inf))
+            return StepResult(ravel_pytree(weighted_mean(replies, y))[0], state, jnp.full_like(state, jnp.inf))
         gradient = phi.gradient(state, exchange(ask, phi, self.gradient, y).average())
         aim = phi.unravel(gradient / positive(phi.weight))
         replies = exchange(ask, phi, self.descend_corrected, (y, aim, pull, lr))
-        return Asked(ravel_pytree(weighted_mean(replies, y))[0], state, gradient)
+        return StepResult(ravel_pytree(weighted_mean(replies, y))[0], state, gradient)
 
     def solution(self, state):
         return state
@@ -107,10 +107,10 @@ class LocalNewton(LineSearch):
 
     needs_hessian = True
 
-    def learn(self, phi):
+    def initial_memory(self, phi):
         return jnp.ones((), phi.centre.dtype)
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         share = positive(phi.weight)
         y, aim = phi.unravel(new.y), phi.unravel(new.gradient / share)
         replies = exchange(ask, phi, self.local_direction, (y, aim, phi.convexity / share))

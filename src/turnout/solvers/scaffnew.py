@@ -11,7 +11,7 @@ from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Fraction, record
 from turnout.core.tree import positive
-from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
+from turnout.solvers.base import CohortSolver, StepResult, exchange, weighted_mean
 
 
 class ScaffnewClient(NamedTuple):
@@ -62,7 +62,7 @@ class Scaffnew(CohortSolver):
         steps = jax.random.geometric(ask.key(), probability, dtype="int32")
         message = (phi.unravel(y), first, steps, pull, 1 / smoothness, probability)
         mean = ravel_pytree(weighted_mean(exchange(ask, phi, self.skip, message), phi.unravel(y)))[0]
-        return Asked((mean, jnp.asarray(False)), y, jnp.full_like(y, jnp.inf))
+        return StepResult((mean, jnp.asarray(False)), y, jnp.full_like(y, jnp.inf))
 
     def solution(self, state):
         return state[0]
