@@ -92,6 +92,7 @@ def set_leaves(node, settings: dict[str, float]):
 
 def _set(node, path: list[str], value, name: str):
     known = {f.name: f for f in fields(node)} if is_dataclass(node) else {}
+    # The fields of a wrapped algorithm are named as those of the record that holds it.
     if path[0] not in known and hasattr(node, "wraps"):
         path = [node.wraps, *path]
     if path[0] not in known:
