@@ -70,6 +70,7 @@ class AccFedDcd(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.AccFedDcd(t.Nice(4), t.client_solvers.NewtonCg()), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     sampler: Sampler

@@ -64,6 +64,7 @@ class FedDcd(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.FedDcd(t.Nice(4), t.client_solvers.NewtonCg()), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        10
     """
 
     sampler: Sampler

@@ -35,6 +35,7 @@ class FedRed(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.FedRed(t.Nice(2), lam=2.0, smoothness=10.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_arbitrary"], trace.ledger.totals()["draws_delegate"]
+        (40, 10)
     """
 
     sampler: Sampler

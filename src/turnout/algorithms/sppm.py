@@ -55,6 +55,7 @@ class Sppm(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(2), t.solvers.Bfgs(), gamma=1.0, inner=5), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        50
     """
 
     sampler: Sampler
