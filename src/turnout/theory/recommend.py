@@ -75,7 +75,7 @@ def expected_size(sampler: Sampler, population: Population) -> float:
 
 
 def variance(p: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
-    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i with |r_i| = 1, independently drawn."""
+    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i for |r_i| = 1."""
     p, weights = p[weights > 0], weights[weights > 0]
     return float(np.sum((1 - p) / p * weights**2))
 
