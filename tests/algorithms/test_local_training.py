@@ -10,8 +10,8 @@ import pytest
 
 import turnout as t
 from tests.algorithms.test_local_sgd import order_of
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient
 from turnout import client_solvers
 from turnout import optimisers as o
 from turnout.core.seeds import Seeds

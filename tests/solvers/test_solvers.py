@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient, gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient, gradient
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 

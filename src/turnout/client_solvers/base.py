@@ -124,6 +124,8 @@ class LocalSolver:
     Subclasses write `search`, or `minimise` itself.
     """
 
+    example = "t.client_solvers.NewtonCg()"
+
     def bind(self, problem) -> "LocalSolver":
         """Return this solver fitted to `problem`."""
         return self

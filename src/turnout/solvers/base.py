@@ -73,6 +73,8 @@ class CohortSolver:
         convexity: mu of the clients' functions; None means min_i mu_i of the problem.
     """
 
+    example = "t.solvers.Lbfgs()"
+
     smoothness: Positive | None = field(default=None, kw_only=True)
     convexity: NonNegative | None = field(default=None, kw_only=True)
 
@@ -97,7 +99,7 @@ class CohortSolver:
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None and self.needs_smoothness:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
-        known = math.inf if constants is None else float(constants.smoothness.max())
+        known = None if constants is None else float(constants.smoothness.max())
         smoothness = known if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
@@ -105,7 +107,8 @@ class CohortSolver:
 
     def bounds(self, phi: Proximal) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Return W mu + 1 / gamma and W L + 1 / gamma, the bounds on the curvature of phi."""
-        convexity, smoothness = jnp.asarray(self.convexity), jnp.asarray(self.smoothness)
+        convexity = jnp.asarray(self.convexity)
+        smoothness = jnp.asarray(math.inf if self.smoothness is None else self.smoothness)
         return phi.weight * convexity + phi.convexity, phi.weight * smoothness + phi.convexity
 
     def memory(self, x: Float[Array, " d"]) -> Any:

@@ -1,0 +1,167 @@
+"""Every fenced example of the documentation runs, and names in the text exist: commands, options, paths and modules."""
+
+import ast
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+import turnout
+from turnout.cli import command_line
+from turnout.experiment.config import Reader
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+REST = {
+    "problem": {"kind": "logistic", "data": "breast_cancer"},
+    "split": {"kind": "iid", "clients": 10},
+    "sampler": {"kind": "nice", "size": 2},
+    "algorithm": {"kind": "fedavg", "lr": 0.1},
+}
+"""The tables that an example of a configuration may leave out."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def with_blocks(language: str):
+    pages = [page for page in PAGES if blocks(page, language)]
+    return pytest.mark.parametrize("page", pages, ids=lambda page: page.name)
+
+
+def code_spans(page: Path) -> list[str]:
+    """The code in the text of a page, outside of examples."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))
+
+
+def test_every_example_is_in_a_language_that_is_tested():
+    for page in PAGES:
+        assert {*re.findall(r"^```(\w*)\n(?=.)", page.read_text(), flags=re.MULTILINE)} <= {"", "python", "toml", "sh"}, page.name
+
+
+@with_blocks("python")
+def test_the_python_of_a_page_runs(page, tmp_path):
+    """The examples of a page are one program."""
+    program = "\n".join(blocks(page, "python"))
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@with_blocks("toml")
+def test_the_configurations_of_a_page_are_valid(page):
+    for block in blocks(page, "toml"):
+        tables = REST | tomllib.loads(block)
+        if tables["problem"]["kind"] in ("log-sum", "chain", "remote"):
+            del tables["split"]
+        Reader(page.name, block, tables).experiment(page.stem)
+
+
+def parse(group: click.Command, words: list[str]) -> None:
+    """Parse the words after `turnout` without running the command; Click's exceptions name what is wrong."""
+    if isinstance(group, click.Group):
+        assert words and words[0] in group.commands, f"no command {' '.join(words)}"
+        parse(group.commands[words[0]], words[1:])
+    else:
+        group.make_context(group.name, list(words))
+
+
+def check(words: list[str], group: click.Group) -> None:
+    """Check one line of a shell."""
+    program, *rest = words
+    if "=" in program:
+        check(rest, group)
+    elif program == "turnout":
+        parse(group, rest)
+    elif program == "make":
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+        assert {*rest} <= {*targets}
+    elif program == "pip":
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        assert rest[0] == "install" and all(name in extras for word in rest for name in re.findall(r"\[([\w,]+)\]", word))
+    elif program == "python" and rest[0] == "-c":
+        compile(rest[1], "example", "exec")
+    elif program == "python" and rest[0] == "-m":
+        place = ROOT / rest[1].replace(".", "/")
+        assert place.with_suffix(".py").exists() or (place / "__main__.py").exists() or importlib.util.find_spec(rest[1])
+    elif program == "python":
+        assert (ROOT / rest[0]).exists()
+    else:
+        assert program in ("pytest", "cd"), f"{program} is not checked"
+
+
+@with_blocks("sh")
+def test_the_commands_of_a_page_exist(page):
+    group = command_line()
+    for line in "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            check(words, group)
+
+
+def test_commands_and_options_in_the_text_exist():
+    group = command_line()
+    for page in PAGES:
+        for span in code_spans(page):
+            words = re.sub(r"\[.*?\]", "", span).split()
+            if words[:1] == ["turnout"] and len(words) > 1 and not words[1].startswith("-"):
+                command: click.Command = group
+                for word in words[1:]:
+                    if isinstance(command, click.Group):
+                        assert word in command.commands, f"{page.name}: {span}"
+                        command = command.commands[word]
+                options = {name for parameter in command.params for name in parameter.opts}
+                assert {word.split("=")[0] for word in words if word.startswith("--")} <= options, f"{page.name}: {span}"
+
+
+def test_paths_in_the_text_exist():
+    folders = ("src/", "tests/", "docs/", "examples/", "benchmarks/", ".ci/")
+    for page in PAGES:
+        for span in code_spans(page):
+            if span.startswith(folders) and not re.search(r"NAME|\*", span):
+                assert (ROOT / span).exists(), f"{page.name}: {span}"
+
+
+def resolve(name: str):
+    """Return what a dotted name stands for; `AttributeError` if it is nothing."""
+    words = name.split(".")
+    value, module = turnout, "turnout"
+    for word in words[1:]:
+        module = f"{module}.{word}"
+        if not hasattr(value, word):
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError:
+                raise AttributeError(f"there is no {name}") from None
+        value = getattr(value, word)
+    return value
+
+
+def test_names_of_python_in_the_text_exist():
+    for page in PAGES:
+        for span in code_spans(page):
+            name = re.match(r"@?((?:turnout|t)(?:\.[A-Za-z_]\w*)+)", span)
+            if name and not name[1].endswith((".toml", ".md")):
+                resolve(re.sub(r"^t\.", "turnout.", name[1]))
+
+
+def test_links_of_a_page_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_only_the_command_line_prints():
+    source = ROOT / "src" / "turnout"
+    for path in source.rglob("*.py"):
+        if path.relative_to(source).parts[0] != "cli":
+            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            assert not any(getattr(call.func, "id", "") == "print" for call in calls), path
