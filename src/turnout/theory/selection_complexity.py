@@ -1,7 +1,7 @@
 """Orders of the price and the queries to E|grad f|^2 <= epsilon^2: table 1 of Cost-aware client selection.
 
-The price is C_A N_A + C_R N_R + N_D, and queries are those of the slowest client of each exchange, summed. Constant factors are 1:
-the orders show how both grow with each quantity, not how large they are. F = F^0, eps = epsilon and zeta_m = zeta / sqrt(m).
+The price is C_A N_A + C_R N_R + N_D, and queries are those of the slowest client of each exchange, summed. Constant factors are
+1: the orders show how both grow with each quantity, not how large they are. F = F^0, eps = epsilon and zeta_m = zeta / sqrt(m).
 
 The paper prints zeta_m^2 F / eps^4 + sqrt(L_max) zeta / eps^3 for FedAvg, and zeta_m^2 F / eps^2 for MimeMVR and CE-LGD. These
 change with the units of f and x; here they have the factors that make them numbers. SABER-full is as in the table, not the text.
