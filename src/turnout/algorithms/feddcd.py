@@ -1,6 +1,6 @@
 """Federated dual coordinate descent."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, Literal, NamedTuple
 
 import annotated_types as at
@@ -70,11 +70,11 @@ class FedDcd(Algorithm):
     sampler: Sampler
     solver: LocalSolver
     lr: Positive = 1.0
-    convexity: Positive | list[Positive] | Float[np.ndarray, "..."] | None = None
-    delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = None
-    delivery: Delivery = static(default="lazy")
-    answer: Literal["mean", "client"] = static(default="mean")
-    warm_start: Literal["client", "server"] = static(default="client")
+    convexity: Positive | list[Positive] | Float[np.ndarray, "..."] | None = field(default=None, kw_only=True)
+    delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = field(default=None, kw_only=True)
+    delivery: Delivery = static(default="lazy", kw_only=True)
+    answer: Literal["mean", "client"] = static(default="mean", kw_only=True)
+    warm_start: Literal["client", "server"] = static(default="client", kw_only=True)
     clients: Count | None = static(default=None, repr=False, kw_only=True)
 
     is_dual = True

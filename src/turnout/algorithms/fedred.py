@@ -1,6 +1,6 @@
 """FedRed: full gradients, each followed by a random number of steps of a delegate."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 
 import jax
 
@@ -41,8 +41,8 @@ class FedRed(Algorithm):
     sampler: Sampler
     lam: Positive
     smoothness: Positive
-    probability: Fraction | None = None
-    delegate: Sampler = Delegate()
+    probability: Fraction | None = field(default=None, kw_only=True)
+    delegate: Sampler = field(default=Delegate(), kw_only=True)
 
     def bind(self, problem):
         return replace(self, sampler=full_pass(self.sampler, problem.population))

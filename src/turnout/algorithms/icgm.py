@@ -81,12 +81,12 @@ class Icgm(Algorithm):
     sampler: Sampler
     estimator: Estimator
     lam: Positive | None = None
-    probability: Fraction | None = None
-    steps: Count | None = None
-    smoothness: Positive | Float[np.ndarray, " n"] | None = None
-    damping: Fraction = 1.0
-    batch: Count | None = static(default=None)
-    delegate: Sampler = Delegate()
+    probability: Fraction | None = field(default=None, kw_only=True)
+    steps: Count | None = field(default=None, kw_only=True)
+    smoothness: Positive | Float[np.ndarray, " n"] | None = field(default=None, kw_only=True)
+    damping: Fraction = field(default=1.0, kw_only=True)
+    batch: Count | None = static(default=None, kw_only=True)
+    delegate: Sampler = field(default=Delegate(), kw_only=True)
     scale: float | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self):

@@ -1,6 +1,6 @@
 """The stochastic proximal point method with arbitrary sampling."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -62,10 +62,10 @@ class Sppm(Algorithm):
     solver: CohortSolver
     gamma: Positive
     inner: Count | Literal["auto"] = 10
-    first: Count | None = None
-    accuracy: Positive | None = None
-    schedule: Schedule | None = None
-    averaging: NonNegative | None = None
+    first: Count | None = field(default=None, kw_only=True)
+    accuracy: Positive | None = field(default=None, kw_only=True)
+    schedule: Schedule | None = field(default=None, kw_only=True)
+    averaging: NonNegative | None = field(default=None, kw_only=True)
 
     cohorts_per_round = None
 
