@@ -121,10 +121,10 @@ class Sppm(Algorithm):
             return self.solver.solution(state), state
         convexity, _ = self.solver.bounds(phi)
         small = tolerance(self.accuracy, 1 / phi.convexity, convexity - phi.convexity) * convexity**2
-        asked = ask.loop(
+        result = ask.loop(
             count,
-            lambda asked: self.solver.step(ask, phi, asked.state),
+            lambda result: self.solver.step(ask, phi, result.state),
             StepResult(state, phi.centre, jnp.full_like(phi.centre, jnp.inf)),
-            until=lambda asked: jnp.vdot(asked.gradient, asked.gradient) <= small,
+            until=lambda result: jnp.vdot(result.gradient, result.gradient) <= small,
         )
-        return asked.y, asked.state
+        return result.y, result.state
