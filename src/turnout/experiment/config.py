@@ -29,10 +29,22 @@ from turnout.solvers import AsCohortSolver
 
 @config
 class RunSpec:
-    """How long, how exactly and from which seeds a run goes; a seed not given is `seed`.
+    """The options of a run.
 
-    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time;
-    `start` is the file of a saved model to begin with.
+    Args:
+        rounds: Number of rounds.
+        seed: The default of the other seeds.
+        sampling_seed: Seed of cohorts.
+        local_seed: Seed of the clients' randomness.
+        model_seed: Seed of the initial parameters.
+        faults_seed: Seed of lost replies.
+        every: Rounds between two rows of the trace.
+        precision: Floating-point types of the run.
+        engine: The engine that answers `ask`.
+        aggregation: "sum" gives the server weighted sums of replies only.
+        memory: Bytes of client data that an exchange works on at a time.
+        start: The file of a saved model with the initial parameters.
+        metrics: The metrics to evaluate; None for those of the problem and the target.
     """
 
     rounds: Index = 100
@@ -57,7 +69,20 @@ class RunSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One configuration; `split` is None for problems without data."""
+    """One configuration.
+
+    Args:
+        name: The name of the run, and of its folder in a comparison.
+        problem: The `[problem]` table, a record with `build`.
+        split: The `[split]` table; None for problems without data.
+        algorithm: The algorithm, with its sampler.
+        run: The options of the run.
+        target: The target, if there is one.
+        prices: The prices to report.
+        faults: Lost replies, and what is done about them.
+        privacy: Clipping and noise, if configured.
+        sweep: The values of each swept setting, by its dotted name.
+    """
 
     name: str
     problem: Any
