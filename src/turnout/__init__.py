@@ -1,4 +1,11 @@
-"""turnout: federated optimization that counts what communication costs."""
+"""turnout: federated optimization that counts what communication costs.
+
+`run` and `sweep` run an algorithm on a problem and return its `Trace`; `__all__` lists the public names. `client_solvers`,
+`optimisers`, `schedules` and `solvers` are modules of interchangeable parts. `TorchOracle`, `parameters_of` and
+`set_parameters` import PyTorch when they are first used.
+"""
+
+from typing import TYPE_CHECKING
 
 from turnout import client_solvers, optimisers, solvers
 from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, Seconds, Selection
@@ -87,6 +94,11 @@ from turnout.samplers.probabilities import (
     Vrb,
 )
 from turnout.solvers import CohortSolver
+
+if TYPE_CHECKING:
+    from turnout.problems.oracles.torch_module import TorchOracle as TorchOracle
+    from turnout.problems.oracles.torch_module import parameters_of as parameters_of
+    from turnout.problems.oracles.torch_module import set_parameters as set_parameters
 
 __version__ = "0.1.0"
 
@@ -205,5 +217,17 @@ __all__ = [
 ]
 
 
+_TORCH = ("TorchOracle", "parameters_of", "set_parameters")
+"""Public names that need PyTorch, which is imported when one of them is first used."""
+
+
+def __getattr__(name: str):
+    if name not in _TORCH:
+        raise AttributeError(f"module 'turnout' has no attribute {name!r}")
+    from turnout.problems.oracles import torch_module
+
+    return getattr(torch_module, name)
+
+
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_TORCH, "__version__"]

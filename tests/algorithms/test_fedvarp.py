@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic
-from turnout.algorithms.fedvarp import ModelAndVariates
+from tests.helpers.gradients import client_gradient
+from turnout.algorithms.fedvarp import FedVarpState
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 
@@ -52,7 +52,7 @@ def play_from(algorithm, problem, x, variates, **options) -> Session:
     session = Session(algorithm, problem, seeds=Seeds.of(0), rounds=1, **options)
     progress, mean = session.progress, jnp.asarray(SHARES @ variates)
     if algorithm.memory == "server":
-        progress = progress._replace(server=ModelAndVariates(jnp.asarray(x), mean, jnp.asarray(variates)))
+        progress = progress._replace(server=FedVarpState(jnp.asarray(x), mean, jnp.asarray(variates)))
     else:
         progress = progress._replace(server=progress.server._replace(x=jnp.asarray(x), mean=mean), clients=jnp.asarray(variates))
     session.progress = progress

@@ -10,8 +10,8 @@ import pytest
 
 import turnout as t
 from tests.algorithms.test_local_sgd import order_of
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient
 from turnout import client_solvers
 from turnout import optimisers as o
 from turnout.core.seeds import Seeds
@@ -206,7 +206,9 @@ def test_descent_is_its_numpy_program():
             slope = sum((w * client_gradient(problem(), i, y) for i, w in zip(ids, weights, strict=True)), np.zeros(5))
             y, state = Adam().step(y, slope + (y - x) / gamma, state)
         x = y
-    trace = t.run(t.Sppm(sampler, t.solvers.Descent(optimiser=o.Adam(LR)), gamma, inner=3), problem(), rounds=ROUNDS, seed=SEED)
+    trace = t.run(
+        t.Sppm(sampler, t.solvers.FirstOrder(optimiser=o.Adam(LR)), gamma, inner=3), problem(), rounds=ROUNDS, seed=SEED
+    )
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
@@ -225,7 +227,7 @@ def proximal_point(q, gamma):
 @pytest.mark.parametrize("optimiser", [o.Oasis(0.01), o.Apollo(0.3), o.Sgd(0.3, momentum=0.5)], ids=lambda o: type(o).__name__)
 def test_descent_reaches_the_proximal_point(optimiser):
     q = diagonal_quadratic()
-    trace = t.run(t.Sppm(t.Full(), t.solvers.Descent(optimiser=optimiser), 2.0, inner=300), q, rounds=1)
+    trace = t.run(t.Sppm(t.Full(), t.solvers.FirstOrder(optimiser=optimiser), 2.0, inner=300), q, rounds=1)
     np.testing.assert_allclose(trace.x, proximal_point(q, 2.0), atol=1e-8)
     two = isinstance(optimiser, o.Oasis)
     assert trace.ledger.totals()["vectors_up"] == 6 * 300 * (1 + two)
@@ -234,7 +236,7 @@ def test_descent_reaches_the_proximal_point(optimiser):
 
 def test_descent_knows_when_it_is_there():
     q, gamma = diagonal_quadratic(), 2.0
-    trace = t.run(t.Sppm(t.Full(), t.solvers.Descent(optimiser=SGD), gamma, inner="auto", accuracy=1e-6), q, rounds=1)
+    trace = t.run(t.Sppm(t.Full(), t.solvers.FirstOrder(optimiser=SGD), gamma, inner="auto", accuracy=1e-6), q, rounds=1)
     assert np.sum((trace.x - proximal_point(q, gamma)) ** 2) <= 1e-6
     assert 1 < trace.ledger.totals()["exchanges"] < 1000
 
@@ -391,7 +393,7 @@ def test_what_does_not_fit_is_one_sentence(algorithm, words):
     [
         lambda oasis: t.FedOpt(t.Nice(2), optimiser=oasis, server_optimiser=SGD),
         lambda oasis: t.FedSpeed(t.Nice(2), optimiser=oasis, gamma=0.5),
-        lambda oasis: t.Sppm(t.Nice(2), t.solvers.Descent(optimiser=oasis), 1.0),
+        lambda oasis: t.Sppm(t.Nice(2), t.solvers.FirstOrder(optimiser=oasis), 1.0),
         lambda oasis: t.FedProxSppm(t.Nice(2), 1.0, solver=client_solvers.Stochastic(oasis, 4, 1)),
     ],
 )

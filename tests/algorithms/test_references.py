@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.examples import logistic, quadratic
+from tests.helpers.gradients import client_gradient
 from turnout.core.seeds import Seeds
 from turnout.runs.session import bind
 

@@ -7,7 +7,7 @@ import pytest
 import turnout as t
 from tests.algorithms.test_local_sgd import order_of, ridge
 from tests.algorithms.test_references import cohorts
-from tests.conformance.test_algorithms import client_gradient
+from tests.helpers.gradients import client_gradient
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split

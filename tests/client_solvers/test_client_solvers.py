@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 import turnout as t
-from turnout import own
+from turnout import client_solvers as local
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.experiment.config import read
@@ -35,7 +35,7 @@ def every_client(storage, solver, tilt, start, delta, convexity, *, clients):
     return jax.vmap(one)(jnp.arange(clients, dtype="int32"), tilt, start)
 
 
-def solved(problem, solver, tilt, start, delta=None, convexity=None) -> own.Solved:
+def solved(problem, solver, tilt, start, delta=None, convexity=None) -> local.Solution:
     found = every_client(store(problem), bind(solver, problem), tilt, start, delta, convexity, clients=problem.clients)
     return jax.tree.map(np.asarray, found)
 
@@ -52,13 +52,13 @@ def quadratic_minimisers(problem, tilt) -> np.ndarray:
     return np.linalg.solve(matrices + weight * np.eye(4), (vectors + tilt.linear + weight[:, 0] * tilt.centre)[..., None])[..., 0]
 
 
-def untilted(shape) -> own.Tilt:
-    return own.Tilt(np.zeros(shape), np.zeros(shape[0]), np.zeros(shape))
+def untilted(shape) -> local.Tilt:
+    return local.Tilt(np.zeros(shape), np.zeros(shape[0]), np.zeros(shape))
 
 
-def tilted(shape, weight: float, seed: int = 1) -> own.Tilt:
+def tilted(shape, weight: float, seed: int = 1) -> local.Tilt:
     generator = np.random.default_rng(seed)
-    return own.Tilt(generator.normal(size=shape), np.full(shape[0], weight), generator.normal(size=shape))
+    return local.Tilt(generator.normal(size=shape), np.full(shape[0], weight), generator.normal(size=shape))
 
 
 @cache
@@ -91,7 +91,7 @@ def logistic_minimisers(weight: float) -> np.ndarray:
     return np.array(found)
 
 
-EXACT = [own.NewtonCg(), own.Bfgs(), own.Lbfgs(), own.Gradient(steps=10**6)]
+EXACT = [local.NewtonCg(), local.Bfgs(), local.Lbfgs(), local.Gradient(steps=10**6)]
 
 
 @pytest.mark.parametrize("solver", EXACT, ids=lambda solver: type(solver).__name__)
@@ -105,7 +105,9 @@ def test_quadratics_are_solved_to_the_tolerance(solver):
 
 
 @pytest.mark.parametrize(
-    "solver", [own.NewtonCg(), own.Lbfgs(), own.Svrg(lr=0.1, epochs=2000)], ids=lambda solver: type(solver).__name__
+    "solver",
+    [local.NewtonCg(), local.Lbfgs(), local.Svrg(lr=0.1, epochs=2000)],
+    ids=lambda solver: type(solver).__name__,
 )
 def test_logistic_clients_of_unequal_sizes_with_sparse_rows_agree_with_scipy(solver):
     assert isinstance(store(logistic()), Ragged)
@@ -115,14 +117,16 @@ def test_logistic_clients_of_unequal_sizes_with_sparse_rows_agree_with_scipy(sol
 
 
 def test_a_tighter_tolerance_brings_more_digits():
-    found = solved(logistic(), own.NewtonCg(tolerance=1e-13), tilted((4, 5), weight=0.5), np.ones((4, 5)))
-    again = solved(logistic(), own.NewtonCg(tolerance=0.0), tilted((4, 5), weight=0.5), np.ones((4, 5)))
+    found = solved(logistic(), local.NewtonCg(tolerance=1e-13), tilted((4, 5), weight=0.5), np.ones((4, 5)))
+    again = solved(logistic(), local.NewtonCg(tolerance=0.0), tilted((4, 5), weight=0.5), np.ones((4, 5)))
     np.testing.assert_allclose(found.point, again.point, atol=1e-12)
     assert np.all(again.queries < 200)
 
 
 @pytest.mark.parametrize(
-    "solver", [own.NewtonCg(), own.Bfgs(), own.Gradient(steps=10**6)], ids=lambda solver: type(solver).__name__
+    "solver",
+    [local.NewtonCg(), local.Bfgs(), local.Gradient(steps=10**6)],
+    ids=lambda solver: type(solver).__name__,
 )
 @settings(max_examples=12)
 @given(st.integers(0, 50), st.floats(0.001, 0.9), st.sampled_from([1e-3, 1.0, 100.0]), st.sampled_from([2.0, 1000.0]))
@@ -136,7 +140,7 @@ def test_the_certificate_is_true(solver, seed, delta, scale, condition):
     assert np.all(found.missed == 0)
 
 
-@pytest.mark.parametrize("solver", [own.NewtonCg(), own.Gradient(steps=10**6)], ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("solver", [local.NewtonCg(), local.Gradient(steps=10**6)], ids=lambda solver: type(solver).__name__)
 def test_rounding_is_no_miss(solver):
     problem, tilt = quadratic(100.0), tilted((3, 4), weight=0.01)
     exact, convexity = quadratic_minimisers(problem, tilt), problem.constants().convexity
@@ -146,7 +150,7 @@ def test_rounding_is_no_miss(solver):
         assert np.all(np.abs(found.point - exact) <= scale + 1e-11)
 
 
-TIRED = [own.NewtonCg(steps=1, products=1), own.Gradient(steps=3), own.Bfgs(steps=3)]
+TIRED = [local.NewtonCg(steps=1, products=1), local.Gradient(steps=3), local.Bfgs(steps=3)]
 
 
 @pytest.mark.parametrize("solver", TIRED, ids=lambda solver: type(solver).__name__)
@@ -160,8 +164,8 @@ def test_too_little_work_is_a_miss_where_a_certificate_is_wanted(solver):
 def test_single_precision_ends_and_certifies():
     with jax.enable_x64(False):
         problem, tilt = quadratic(100.0), jax.tree.map(np.float32, tilted((3, 4), weight=0.01))
-        found = solved(problem, own.NewtonCg(), tilt, np.zeros((3, 4), np.float32), 0.1, problem.constants().convexity)
-        again = solved(problem, own.NewtonCg(), tilt, found.point, 0.1, problem.constants().convexity)
+        found = solved(problem, local.NewtonCg(), tilt, np.zeros((3, 4), np.float32), 0.1, problem.constants().convexity)
+        again = solved(problem, local.NewtonCg(), tilt, found.point, 0.1, problem.constants().convexity)
     exact = quadratic_minimisers(problem, tilt)
     assert found.point.dtype == np.float32
     assert np.all(found.missed == 0) and np.all(again.missed == 0) and np.all(again.queries < 50)
@@ -185,13 +189,13 @@ class Counting(JaxClient):
         return f()
 
 
-@pytest.mark.parametrize("solver", [own.NewtonCg(), own.Gradient(lr=0.9, steps=20)], ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("solver", [local.NewtonCg(), local.Gradient(lr=0.9, steps=20)], ids=lambda solver: type(solver).__name__)
 def test_queries_are_the_oracle_calls_made(solver):
     problem = quadratic(10.0)
     with jax.disable_jit():
         i = jnp.zeros((), "int32")
         client = Counting(i, None, None, store(problem).oracle(i))
-        found = solver.minimise(client, own.Tilt(), jnp.zeros(4))
+        found = solver.minimise(client, local.Tilt(), jnp.zeros(4))
     assert found.queries == client.calls > 3
 
 
@@ -212,17 +216,17 @@ def adam(w, g, memory, k, lr=0.03):
 
 def test_stochastic_solvers_on_whole_batches_are_their_numpy_programs():
     problem, start = quadratic(10.0), np.zeros((3, 4))
-    sgd = solved(problem, own.Sgd(lr=0.03, batch=1, epochs=4), untilted((3, 4)), start)
+    sgd = solved(problem, local.Sgd(lr=0.03, batch=1, epochs=4), untilted((3, 4)), start)
     np.testing.assert_allclose(sgd.point, full_gradients(problem, 4, lambda w, g, *_: (w - 0.03 * g, None)), atol=1e-14)
     assert np.all(sgd.queries == 4) and np.all(sgd.missed == 0)
-    found = solved(problem, own.Adam(lr=0.03, batch=1, epochs=4), untilted((3, 4)), start)
+    found = solved(problem, local.Adam(lr=0.03, batch=1, epochs=4), untilted((3, 4)), start)
     np.testing.assert_allclose(found.point, full_gradients(problem, 4, adam), atol=1e-8)
     assert np.all(found.queries == 4)
 
 
 def test_passes_over_few_rows_are_few_queries():
     """And one more where a certificate is wanted, which so few passes miss."""
-    found = solved(logistic(), own.Sgd(lr=0.1, batch=4, epochs=3), untilted((4, 5)), np.zeros((4, 5)), 1e-6, 0.2)
+    found = solved(logistic(), local.Sgd(lr=0.1, batch=4, epochs=3), untilted((4, 5)), np.zeros((4, 5)), 1e-6, 0.2)
     assert found.queries.tolist() == (3 * -(-SIZES // 4) + 1).tolist()
     assert np.all(found.missed == 1)
 
@@ -255,11 +259,11 @@ def configured(folder, text: str = ""):
 @pytest.mark.parametrize(
     ("text", "solver"),
     [
-        ("", own.Bfgs(tolerance=1e-8)),
-        ('solver = "newton-cg"', own.NewtonCg()),
-        ('solver = { kind = "newton-cg", steps = 10 }', own.NewtonCg(steps=10)),
-        ('[algorithm.solver]\nkind = "bfgs"\ntolerance = 1e-3', own.Bfgs(tolerance=1e-3)),
-        ('solver = { kind = "adam", lr = 0.1, batch = 8, epochs = 2 }', own.Adam(0.1, 8, 2)),
+        ("", local.Bfgs(tolerance=1e-8)),
+        ('solver = "newton-cg"', local.NewtonCg()),
+        ('solver = { kind = "newton-cg", steps = 10 }', local.NewtonCg(steps=10)),
+        ('[algorithm.solver]\nkind = "bfgs"\ntolerance = 1e-3', local.Bfgs(tolerance=1e-3)),
+        ('solver = { kind = "adam", lr = 0.1, batch = 8, epochs = 2 }', local.Adam(0.1, 8, 2)),
     ],
 )
 def test_a_configuration_names_a_local_solver(tmp_path, text, solver):
@@ -288,6 +292,6 @@ def test_solvers_say_what_a_problem_lacks():
     unknown = type("Unknown", (t.Quadratic,), {"constants": lambda self: None, "twice_differentiable": False})
     bare = unknown(problem.rows, problem.offsets, problem.population)
     with pytest.raises(t.UserError, match="solver Gradient needs lr: Unknown does not know"):
-        bind(own.Gradient(), bare)
+        bind(local.Gradient(), bare)
     with pytest.raises(t.UserError, match="solver NewtonCg needs second derivatives: Unknown has none"):
-        bind(own.NewtonCg(), bare)
+        bind(local.NewtonCg(), bare)

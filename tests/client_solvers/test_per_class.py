@@ -9,12 +9,12 @@ import turnout as t
 from tests.client_solvers.test_client_solvers import configured, logistic, solved, tilted
 from tests.helpers.duals import CLIENTS, SIZE, quadratic
 from tests.helpers.federations import with_rows
-from turnout import own
-from turnout.client_solvers import LocalSolver, Solved
+from turnout import client_solvers as local
+from turnout.client_solvers import LocalSolver, Solution
 from turnout.experiment.config import read
 from turnout.runs.session import bind
 
-SOLVERS = [own.NewtonCg(), own.Sgd(lr=0.1, batch=2, epochs=2), own.Gradient(steps=50)]
+SOLVERS = [local.NewtonCg(), local.Sgd(lr=0.1, batch=2, epochs=2), local.Gradient(steps=50)]
 CLASSES = [0, 1, 1, 2]
 
 
@@ -22,7 +22,7 @@ CLASSES = [0, 1, 1, 2]
 def test_each_client_finds_what_its_own_solver_finds(delta):
     """Points, queries and misses, though not every solver knows a gradient to certify by; the clients' rows are in tiles."""
     known = tilted((4, 5), weight=0.5), np.ones((4, 5)), delta, 0.2
-    mixed = solved(logistic(), own.PerClass(SOLVERS, CLASSES), *known)
+    mixed = solved(logistic(), local.PerClass(SOLVERS, CLASSES), *known)
     alone = [solved(logistic(), solver, *known) for solver in SOLVERS]
     for i, k in enumerate(CLASSES):
         np.testing.assert_allclose(mixed.point[i], alone[k].point[i], atol=1e-14)
@@ -35,14 +35,14 @@ METHODS = {
     "accfeddcd": lambda solver: t.AccFedDcd(t.Nice(SIZE), solver),
     "point-saga": lambda solver: t.PointSaga(t.Nice(SIZE), solver, 0.1),
 }
-SHARPLY = own.NewtonCg(tolerance=1e-11, relative=1e-9)
+SHARPLY = local.NewtonCg(tolerance=1e-11, relative=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_exact_solvers_mixed_give_the_run_of_one(method):
     """In both engines."""
     problem = quadratic()
-    mixed = own.PerClass([SHARPLY, own.Gradient(steps=10**4, tolerance=1e-11)], [i % 2 for i in range(CLIENTS)])
+    mixed = local.PerClass([SHARPLY, local.Gradient(steps=10**4, tolerance=1e-11)], [i % 2 for i in range(CLIENTS)])
     one = t.run(METHODS[method](SHARPLY), problem, rounds=5)
     for engine in ("compiled", "nodes"):
         trace = t.run(METHODS[method](mixed), problem, rounds=5, engine=engine)
@@ -53,7 +53,7 @@ def test_exact_solvers_mixed_give_the_run_of_one(method):
 def test_both_engines_play_the_same_inexact_run():
     """Clients with rows of their own, every second one with stochastic gradients."""
     problem = with_rows()
-    solver = own.PerClass([own.NewtonCg(), own.Sgd(lr=0.1, batch=2, epochs=1)], [i % 2 for i in range(problem.clients)])
+    solver = local.PerClass([local.NewtonCg(), local.Sgd(lr=0.1, batch=2, epochs=1)], [i % 2 for i in range(problem.clients)])
     one, other = (t.run(t.FedDcd(t.Nice(3), solver), problem, rounds=4, engine=engine) for engine in ("compiled", "nodes"))
     np.testing.assert_allclose(one.x, other.x, atol=1e-10)
     np.testing.assert_array_equal(one.columns["counts"], other.columns["counts"])
@@ -70,7 +70,7 @@ class Still(LocalSolver):
 
     def minimise(self, client, tilt, start, delta=None, convexity=None):
         jax.debug.callback(lambda *ran: RAN.append((int(ran[0]), int(ran[1]))), client.id, self.name)
-        return Solved(start, 1, 0)
+        return Solution(start, 1, 0)
 
 
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
@@ -78,7 +78,7 @@ def test_only_the_chosen_solver_runs(engine):
     """Where rows are held in one piece."""
     classes = [2, 0, 1, 1, 0, 2, 2, 0]
     RAN.clear()
-    t.run(t.FedDcd(t.Full(), own.PerClass([Still(0), Still(1), Still(2)], classes)), quadratic(), rounds=2, engine=engine)
+    t.run(t.FedDcd(t.Full(), local.PerClass([Still(0), Still(1), Still(2)], classes)), quadratic(), rounds=2, engine=engine)
     jax.effects_barrier()
     assert set(RAN) == set(enumerate(classes))
 
@@ -86,10 +86,13 @@ def test_only_the_chosen_solver_runs(engine):
 @pytest.mark.parametrize(
     ("solver", "words"),
     [
-        (own.PerClass([Still(), Still()], [0, 1, 0]), "needs classes of 8 clients, one number for each, but has 3"),
-        (own.PerClass([Still(), Still()], [0, 1, 2, 0, 0, 0, 0, 0]), "client 2 is of class 2, but PerClass has only 2 solvers"),
-        (own.PerClass([Still()], [0, 0, 0, -1, 0, 0, 0, 0]), "client 3 is of class -1"),
-        (own.PerClass([own.Svrg(lr=0.1), own.Gradient()], [0] * 7), "needs classes of 8"),
+        (local.PerClass([Still(), Still()], [0, 1, 0]), "needs classes of 8 clients, one number for each, but has 3"),
+        (
+            local.PerClass([Still(), Still()], [0, 1, 2, 0, 0, 0, 0, 0]),
+            "client 2 is of class 2, but PerClass has only 2 solvers",
+        ),
+        (local.PerClass([Still()], [0, 0, 0, -1, 0, 0, 0, 0]), "client 3 is of class -1"),
+        (local.PerClass([local.Svrg(lr=0.1), local.Gradient()], [0] * 7), "needs classes of 8"),
     ],
 )
 def test_wrong_classes_are_one_sentence(solver, words):
@@ -105,7 +108,7 @@ def test_a_configuration_names_a_solver_for_each_class(tmp_path):
     from turnout.experiment.summary import shown
 
     experiment = configured(tmp_path, tomli_w.dumps({"algorithm": {"solver": MIXED}}).replace("[algorithm]\n", ""))
-    assert experiment.algorithm.solver == own.PerClass([own.NewtonCg(), own.Adam(0.1, 8, 2)], [0, 1] * 5)
+    assert experiment.algorithm.solver == local.PerClass([local.NewtonCg(), local.Adam(0.1, 8, 2)], [0, 1] * 5)
     (tmp_path / "again.toml").write_text(experiment.to_toml())
     assert read(tmp_path / "again.toml").algorithm == experiment.algorithm
     assert [solver["kind"] for solver in shown(experiment.algorithm)["solver"]["solvers"]] == ["newton-cg", "adam"]

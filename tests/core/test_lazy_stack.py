@@ -9,7 +9,7 @@ import numpy as np
 import turnout as t
 from tests.helpers.federations import SHARES
 from turnout.core.cohort import Cohort
-from turnout.core.lazy_stack import Stack
+from turnout.core.lazy_stack import LazyStack
 from turnout.io.serialization import decode, encode
 
 GENERATOR = np.random.default_rng(7)
@@ -30,7 +30,7 @@ def both(answered=(True, True, False, True)):
     cohort = Cohort.of(np.arange(4), 0.5, t.Population(count=4, weights=SHARES), selection="random")
     arrays = {name: np.stack([tree[name] for tree in trees]) for name in ("x", "y")}
     parts = {name: [tree[name] if here else None for tree, here in zip(trees, answered, strict=True)] for name in ("x", "y")}
-    stacks = {name: Stack(parts[name], arrays[name][0]) for name in ("x", "y")}
+    stacks = {name: LazyStack(parts[name], arrays[name][0]) for name in ("x", "y")}
     return t.Replies(arrays, cohort, jnp.array(answered)), t.Replies(stacks, cohort, jnp.array(answered))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.federations import ENGINES, SHARES, adaptive, counted, four, play, with_rows
+from tests.helpers.gradients import client_gradient
 from turnout.runs.session import Session
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import turnout as t
 from tests.helpers.federations import SHARES, four
 from turnout.algorithms import Scaffnew
-from turnout.client_solvers import LocalSolver, Solved
+from turnout.client_solvers import LocalSolver, Solution
 from turnout.core.seeds import Seeds
 
 CLIENTS, SIZE, DIMENSION, SEED, DELEGATE = 4, 2, 3, 3, 1
@@ -31,7 +31,7 @@ class Exact(LocalSolver):
     def minimise(self, client, tilt, start, delta=None, convexity=None):
         slope = client.grad(start) - tilt.linear + tilt.weight * (start - tilt.centre)
         hessian = client.hessian(start) + tilt.weight * jnp.eye(start.size, dtype=start.dtype)
-        return Solved(start - jnp.linalg.solve(hessian, slope), 2, 0)
+        return Solution(start - jnp.linalg.solve(hessian, slope), 2, 0)
 
 
 class Plain:

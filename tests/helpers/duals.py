@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import turnout as t
-from turnout.client_solvers import LocalSolver, Solved
-from turnout.client_solvers.base import own
+from turnout.client_solvers import LocalSolver, Solution
+from turnout.client_solvers.base import of_client
 from turnout.core.seeds import Seeds
 from turnout.problems.optimum import Optimum
 from turnout.runs.api import cells_of
@@ -27,7 +27,7 @@ class Exact(LocalSolver):
 
     def minimise(self, client, tilt, start, delta=None, convexity=None):
         slope = client.grad(start) - tilt.linear
-        return Solved(start - jnp.linalg.solve(client.hessian(start), slope), 2, 0)
+        return Solution(start - jnp.linalg.solve(client.hessian(start), slope), 2, 0)
 
 
 def quadratic(weights=EQUAL) -> t.Problem:
@@ -126,5 +126,5 @@ def owed(session):
     algorithm, server, clients = session.engine.algorithm, session.progress.server, session.progress.clients
     clients = jax.tree.map(np.asarray, clients)
     due = np.ones(CLIENTS, bool) if server.due is None else np.asarray(server.due)
-    alpha = np.array([own(algorithm.convexity, i) for i in jnp.arange(CLIENTS)])[:, None]
+    alpha = np.array([of_client(algorithm.convexity, i) for i in jnp.arange(CLIENTS)])[:, None]
     return clients, np.where(due[:, None], algorithm.lr * alpha * (clients.w - np.asarray(server.owed)), 0)

@@ -1,4 +1,8 @@
-"""The algorithms and problems that every conformance test goes through: add a row, get all tests."""
+"""One example of everything that the package offers, and the problems that they are tested on.
+
+Conformance, cost estimates and federations take their cases from these tables; tests/conformance/test_registry.py fails where
+something public has no example.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,195 +11,16 @@ from functools import cache
 import numpy as np
 
 import turnout as t
+from turnout import estimators, samplers
 from turnout.data.dataset import Dataset
 from turnout.data.splits import DirichletSplit, Split
-from turnout.engines.sweep import set_leaves
 
 
-@dataclass(frozen=True)
-class Row:
-    """One algorithm: how to make it with a sampler, a second setting of its leaves, and what one round sends.
-
-    What one round sends is given by its exchanges, and for one client in one exchange (on average, where they differ) by vectors
-    down and up, scalars up and further bytes down; `queries` of one client in a round is None where it is random.
-    """
-
-    name: str
-    make: Callable[[t.Sampler], t.Algorithm]
-    other: dict
-    exchanges: int
-    vectors: tuple[float, float]
-    scalars_up: int
-    queries: int | None
-    gradient_step: float | None = None
-    bytes_down: float = 0
-
-
-LOCAL = t.client_solvers.Gradient(lr=0.02, steps=3, tolerance=0.0)
-"""A client's own solver, which takes the same steps whatever the rounding."""
-
-SGD = t.optimisers.Sgd(lr=0.05)
-
-ROWS = [
-    Row("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=3), {"lr": 0.02}, 1, (1, 1), 0, 3),
-    Row("fedavg-one-step", lambda s: t.FedAvg(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
-    Row("fedavg-epochs", lambda s: t.FedAvg(s, lr=0.05, batch=3, epochs=2), {"lr": 0.02}, 1, (1, 1), 0, 2),
-    Row("fedprox", lambda s: t.FedProx(s, lr=0.05, steps=3, mu=0.7), {"mu": 0.2}, 1, (1, 1), 0, 3),
-    Row("mbgd", lambda s: t.MbGd(s, lr=0.05), {"lr": 0.01}, 1, (1, 1), 0, 1, 0.05),
-    Row("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=4), {"steps": 2}, 1, (1, 1), 0, 4),
-    Row("mblocalgd-one-step", lambda s: t.MbLocalGd(s, lr=0.05, steps=1), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
-    Row("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=4), {"lr": 0.02}, 1, (1, 1), 0, 4),
-    Row("fedvarp-clients", lambda s: t.FedVarp(s, lr=0.05, steps=1, memory="clients"), {"lr": 0.02}, 1, (1, 1), 0, 1, 0.05),
-    Row("scaffold-one-step", lambda s: t.Scaffold(s, lr=0.05, steps=1), {"server_lr": 0.5}, 1, (2, 2), 0, 1, 0.05),
-    Row(
-        "sppm-gd",
-        lambda s: t.Sppm(s, t.solvers.GradientDescent(smoothness=20.0, convexity=0.0), gamma=2.0, inner=1),
-        {"gamma": 1.0},
-        1,
-        (1, 1),
-        0,
-        1,
-        1 / 20.5,
-    ),
-    Row(
-        "sppm-agd",
-        lambda s: t.Sppm(s, t.solvers.AcceleratedGradient(smoothness=20.0, convexity=0.0), gamma=2.0, inner=4),
-        {"inner": 3},
-        4,
-        (1, 1),
-        0,
-        4,
-    ),
-    Row("sppm-bfgs", lambda s: t.Sppm(s, t.solvers.Bfgs(smoothness=20.0), gamma=0.5, inner=5), {"gamma": 1.0}, 5, (1, 1), 1, 5),
-    Row(
-        "sppm-products",
-        lambda s: t.Sppm(s, t.solvers.Newton(smoothness=20.0, convexity=0.5, hessian="products", products=2), gamma=0.5, inner=1),
-        {"gamma": 1.0},
-        3,
-        (5 / 3, 1),
-        1 / 3,
-        3,
-    ),
-    Row(
-        "sppm-scaffnew",
-        lambda s: t.Sppm(s, t.solvers.Scaffnew(smoothness=20.0, convexity=0.5), gamma=0.5, inner=3),
-        {"gamma": 1.0},
-        3,
-        (1, 1),
-        0,
-        None,
-        bytes_down=1 + 4 + 3 * 8,
-    ),
-    Row(
-        "sppm-localgd",
-        lambda s: t.Sppm(s, t.solvers.LocalGd(smoothness=20.0, convexity=0.5, steps=2), gamma=0.5, inner=2),
-        {"gamma": 1.0},
-        4,
-        (1.5, 1),
-        0,
-        2 * (1 + 3),
-        bytes_down=8,
-    ),
-    Row(
-        "sppm-sketch",
-        lambda s: t.Sppm(s, t.solvers.Sketch(smoothness=20.0, convexity=0.5), gamma=1e3, inner=1, averaging=0.5),
-        {"averaging": 1.0},
-        1,
-        (1, 1),
-        1,
-        None,
-        bytes_down=1,
-    ),
-    Row("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.5), {"gamma": 0.7}, 1, (1, 1), 0, None),
-    Row("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), {"lr": 0.5}, 1, (1, 1), 0, None),
-    # Loose enough that rounding does not decide how many steps a client takes.
-    Row(
-        "fedprox-sppm",
-        lambda s: t.FedProxSppm(s, 0.5, 2, solver=t.client_solvers.Bfgs(tolerance=1e-3)),
-        {"gamma": 0.7},
-        2,
-        (1, 1),
-        0,
-        None,
-    ),
-    Row(
-        "fedopt",
-        lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.05), steps=3),
-        {"steps": 2},
-        1,
-        (1, 1),
-        0,
-        3,
-    ),
-    Row(
-        "mimelite",
-        lambda s: t.MimeLite(s, optimiser=t.optimisers.Adam(0.05), steps=3),
-        {"optimiser.lr": 0.02},
-        1,
-        (3, 2),
-        0,
-        4,
-        bytes_down=4,
-    ),
-    Row(
-        "sppm-fedlamb",
-        lambda s: t.Sppm(s, t.solvers.AsCohortSolver(t.FedLamb(t.Full(), lr=0.05, batch=3, steps=2)), gamma=0.5, inner=2),
-        {"gamma": 1.0},
-        2,
-        (3, 2),
-        0,
-        2 * 2,
-        bytes_down=8 + 4,
-    ),
-    Row("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=3, option="I"), {"lr": 0.01}, 1, (2, 2), 0, 4),
-]
-
-
-def learning(size: float) -> t.Sampler:
-    """Independent draws whose probabilities follow the feedback."""
-    return t.Independent(size=size, probability=t.KVib())
-
-
-ADAPTIVE = [
-    Row("mbgd-k-vib", lambda _: t.MbGd(learning(3.0), lr=0.05), {"lr": 0.01}, 1, (1, 1), 0, 1),
-    Row(
-        "sppm-gd-k-vib",
-        lambda _: t.Sppm(learning(3.0), t.solvers.GradientDescent(smoothness=20.0, convexity=0.0), gamma=0.5, inner=2),
-        {"gamma": 0.7},
-        2,
-        (1, 1),
-        0,
-        2,
-    ),
-    Row(
-        "accfeddcd",
-        lambda _: t.AccFedDcd(t.Nice(3), LOCAL, convexity=0.1, smoothness=10.0),
-        {"lr": 0.5},
-        2,
-        (1, 1),
-        0,
-        None,
-    ),
-    Row(
-        "icgm",
-        lambda _: t.Icgm(t.Nice(3), t.RgSaga(), lam=1.0, probability=0.4, smoothness=10.0),
-        {"lam": 2.0},
-        2,
-        (1.75, 1.75),
-        0,
-        None,
-    ),
-    Row(
-        "fedavg-available",
-        lambda _: t.FedAvg(t.Available(t.Nice(3), probability=0.6, memory=0.5), lr=0.05, steps=3),
-        {"lr": 0.02},
-        1,
-        (1, 1),
-        0,
-        3,
-    ),
-]
-"""Rows with a sampler of their own, whose draws depend on what came before."""
+@cache
+def small() -> t.Problem:
+    """Six clients of unequal weights, three unknowns, eigenvalues in [1, 10]."""
+    weights = np.array([1.0, 2, 3, 2, 1, 3])
+    return t.Quadratic.of(*t.Quadratic.random(6, 3, seed=1).rows, weights=weights / weights.sum())
 
 
 @cache
@@ -228,6 +53,272 @@ def network() -> t.Problem:
 PROBLEMS = {"quadratic": quadratic, "logistic": logistic, "network": network}
 
 
-def with_leaves(algorithm: t.Algorithm, leaves: dict) -> t.Algorithm:
-    """Return the algorithm with other hyper-parameters."""
-    return set_leaves(algorithm, leaves)
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange of every round as the papers count it.
+
+    `down` and `up` are the vectors in a message and in a reply, beside `bytes_down` and `scalars_up`; `queries` is None where
+    chance decides. `who` is a fresh "cohort" of the sampler, the same one "again", "everyone" as a pass, "one" random client or
+    the "delegate".
+    """
+
+    down: int = 1
+    up: int = 1
+    queries: int | None = 1
+    who: str = "cohort"
+    bytes_down: int = 0
+    scalars_up: int = 0
+
+
+@dataclass(frozen=True)
+class Example:
+    """An algorithm: how to make it with a sampler, and the exchanges of its start and of every round, unless chance decides."""
+
+    name: str
+    make: Callable[[t.Sampler], t.Algorithm]
+    round: tuple[Exchange, ...] | None
+    start: tuple[Exchange, ...] = ()
+
+
+LOCAL = t.client_solvers.Gradient(lr=0.02, steps=3, tolerance=0.0)
+"""A client's own solver, which takes the same steps whatever the rounding."""
+
+SGD = t.optimisers.Sgd(lr=0.02)
+
+PASS = Exchange(who="everyone")
+"""A full pass for gradients."""
+
+STEPS = 3
+
+
+def one(**exchange) -> tuple[Exchange, ...]:
+    """One exchange of one vector each way unless said otherwise."""
+    return (Exchange(**exchange),)
+
+
+def _examples() -> list[Example]:
+    solve = one(queries=STEPS + 1)
+    # The mean owed comes along with the message; the counter of AccFedDcd with it.
+    again = Exchange(who="again")
+    return [
+        Example(
+            "accfeddcd",
+            lambda s: t.AccFedDcd(s, LOCAL, convexity=0.1, smoothness=10.0),
+            2 * one(queries=None, bytes_down=4),
+        ),
+        Example(
+            "ce-lgd",
+            lambda s: t.CeLgd(s, lr=0.02, steps=2),
+            (Exchange(down=2, queries=2, who="one"), Exchange(down=2, queries=2)),
+            one(),
+        ),
+        Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
+        Example(
+            "fedavg-sppm",
+            lambda s: t.FedAvgSppm(s, gamma=0.1, alpha=0.5, inner=2, solver=LOCAL),
+            (*solve, Exchange(queries=STEPS + 1, who="again")),
+        ),
+        Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
+        Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
+        Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
+        Example(
+            "fedopt",
+            lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.02), steps=STEPS),
+            one(queries=STEPS),
+        ),
+        Example("fedprox", lambda s: t.FedProx(s, lr=0.05, steps=STEPS, mu=0.7), one(queries=STEPS)),
+        Example(
+            "fedprox-sppm",
+            lambda s: t.FedProxSppm(s, gamma=0.1, inner=2, solver=LOCAL),
+            (*solve, Exchange(queries=STEPS + 1, who="again")),
+        ),
+        Example(
+            "fedred",
+            lambda s: t.FedRed(s, lam=10.0, smoothness=20.0),
+            (PASS, Exchange(down=2, queries=None, who="delegate")),
+        ),
+        Example("fedspeed", lambda s: t.FedSpeed(s, optimiser=SGD, gamma=0.1, steps=2), one(queries=2 * 2)),
+        Example("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
+        Example("gd", lambda s: t.Gd(s, lr=0.05), (PASS,)),
+        Example(
+            "icgm",
+            lambda s: t.Icgm(s, t.RgSaga(), lam=10.0, probability=0.4, smoothness=10.0, delegate=t.Nice(1)),
+            None,
+            (PASS,),
+        ),
+        Example("mbgd", lambda s: t.MbGd(s, lr=0.05), one()),
+        Example("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
+        Example(
+            "mime",
+            lambda s: t.Mime(s, optimiser=SGD, steps=2),
+            (Exchange(), Exchange(down=2, queries=2 * 2, who="again")),
+        ),
+        # Adam's state is two vectors and a counter.
+        Example(
+            "mimelite",
+            lambda s: t.MimeLite(s, optimiser=t.optimisers.Adam(0.02), steps=STEPS),
+            one(down=3, up=2, queries=STEPS + 1, bytes_down=4),
+        ),
+        Example(
+            "mimemvr",
+            lambda s: t.MimeMvr(s, lr=0.02, steps=2, momentum=0.2),
+            (Exchange(down=2, queries=2), again),
+        ),
+        Example("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.1), solve),
+        Example("saber-full", lambda s: t.SaberFull(s, LOCAL, lam=20.0), None, (PASS,)),
+        Example(
+            "saber-partial",
+            lambda s: t.SaberPartial(s, LOCAL, lam=20.0, cohorts=2),
+            (*2 * one(down=2, queries=STEPS + 2), Exchange(), Exchange()),
+            (PASS,),
+        ),
+        Example(
+            "scaffnew",
+            lambda s: t.Scaffnew(s, lr=0.02, probability=0.3),
+            one(queries=None, who="everyone", bytes_down=4),
+        ),
+        Example("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=STEPS, option="I"), one(down=2, up=2, queries=STEPS + 1)),
+        Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
+        Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
+    ]
+
+
+def sppm(solver: t.CohortSolver, sampler: t.Sampler, inner: int = 2) -> t.Algorithm:
+    """The stochastic proximal point method with a cohort solver."""
+    return t.Sppm(sampler, solver, gamma=0.1, inner=inner)
+
+
+ALGORITHMS = {example.name: example for example in _examples()}
+"""An example of every algorithm, by its name in configurations."""
+
+HALVES, BLOCKS = [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]
+
+SAMPLERS = {
+    "full": samplers.Full(),
+    "nice": samplers.Nice(3),
+    "shuffled-nice": samplers.ShuffledNice(2),
+    "nonuniform": samplers.NonUniform([0.1, 0.1, 0.2, 0.2, 0.2, 0.2]),
+    "importance": samplers.Importance(),
+    "independent": samplers.Independent(size=3.0),
+    "replacement": samplers.WithReplacement(3),
+    "des-raj": samplers.DesRaj(3, t.BySize()),
+    "systematic": samplers.Systematic(3, t.BySize()),
+    "pivotal": samplers.Pivotal(3, t.BySize()),
+    "cube": samplers.Cube(3, t.BySize(), balance=[[1.0], [2], [1], [3], [1], [2]]),
+    "block": samplers.Block(BLOCKS, [0.2, 0.3, 0.5]),
+    "stratified": samplers.Stratified(HALVES),
+    "gradient-stratified": samplers.Stratified(by="gradients", clusters=2),
+    "shuffled-stratified": samplers.ShuffledStratified(HALVES),
+    "subsets": samplers.Subsets([[0, 1], [2, 3, 4], [5, 0], [1]], [0.3, 0.4, 0.2, 0.1]),
+    "delegate": samplers.Delegate(1),
+    "power-of-choice": samplers.PowerOfChoice(2, 4),
+    "afl": samplers.Afl(2),
+    "available": samplers.Available(samplers.Nice(2), probability=[0.9, 0.5, 0.6, 0.7, 0.8, 1.0], memory=0.5),
+}
+"""An example of every sampler for six clients, by its name in configurations."""
+
+PROBABILITIES = {
+    "uniform": t.Uniform(),
+    "size": t.BySize(),
+    "drift": t.Drift(),
+    "k-vib": t.KVib(),
+    "vrb": t.Vrb(),
+    "mabs": t.Mabs(),
+    "avare": t.Avare(),
+    "osmd": t.Osmd(),
+    "a-osmd": t.AOsmd(),
+    "last-norm": t.LastNorm(),
+    "optimal": t.Optimal(),
+}
+"""An example of every rule for probabilities."""
+
+adapted = t.solvers.AsCohortSolver
+
+SOLVERS = {
+    "gd": t.solvers.GradientDescent(),
+    "agd": t.solvers.AcceleratedGradient(),
+    "cg": t.solvers.ConjugateGradient(),
+    "bfgs": t.solvers.Bfgs(),
+    "lbfgs": t.solvers.Lbfgs(),
+    "newton": t.solvers.Newton(hessian="products", products=2),
+    "aicn": t.solvers.Aicn(),
+    "scaffnew": t.solvers.Scaffnew(),
+    "localgd": t.solvers.LocalGd(steps=2),
+    "localnewton": t.solvers.LocalNewton(),
+    "sketch": t.solvers.SketchedNewton(),
+    "descent": t.solvers.FirstOrder(optimiser=SGD),
+    "fedlamb": adapted(t.FedLamb(t.Full(), lr=0.01, batch=2, steps=2)),
+    "fedopt": adapted(t.FedOpt(t.Full(), optimiser=SGD, server_optimiser=t.optimisers.Sgd(lr=1.0), steps=2)),
+    "fedspeed": adapted(t.FedSpeed(t.Full(), optimiser=SGD, gamma=0.1, steps=2)),
+    "mime": adapted(t.Mime(t.Full(), optimiser=SGD, steps=2)),
+    "mimelite": adapted(t.MimeLite(t.Full(), optimiser=SGD, steps=2)),
+}
+"""An example of every cohort solver."""
+
+_CONSTANTS = 8 + 4
+"""What local training within a proximal problem is sent beside vectors: 1 / (gamma W) and the round."""
+
+SOLVER_EXCHANGES = {
+    "gd": one(),
+    "agd": one(),
+    "cg": one(scalars_up=1),
+    "bfgs": one(scalars_up=1),
+    "lbfgs": one(scalars_up=1),
+    "newton": (Exchange(scalars_up=1), *2 * one(down=2)),
+    # A Hessian of 3 x 3 numbers, which takes a query for each column.
+    "aicn": one(scalars_up=1 + 9, queries=1 + 3),
+    "scaffnew": one(queries=None, bytes_down=1 + 4 + 3 * 8),
+    "localgd": (Exchange(), Exchange(down=2, bytes_down=2 * 8, queries=2 + 1)),
+    "localnewton": (Exchange(scalars_up=1), Exchange(down=2, bytes_down=8, queries=None)),
+    "sketch": one(queries=None, bytes_down=1, scalars_up=1),
+    "descent": one(),
+    "fedlamb": one(down=3, up=2, bytes_down=_CONSTANTS, queries=2),
+    "fedopt": one(down=2, bytes_down=_CONSTANTS, queries=2),
+    "fedspeed": one(down=2, bytes_down=_CONSTANTS, queries=2 * 2),
+    "mime": (Exchange(down=2, bytes_down=_CONSTANTS), Exchange(down=3, bytes_down=_CONSTANTS, queries=2 * 2)),
+    "mimelite": one(down=2, up=2, bytes_down=_CONSTANTS, queries=2 + 1),
+}
+"""The exchanges of one step of each, all with the same cohort, on three unknowns."""
+
+CLIENT_SOLVERS = {
+    "adam": t.client_solvers.Adam(lr=0.05, batch=4, epochs=2),
+    "bfgs": t.client_solvers.Bfgs(tolerance=1e-6),
+    "gradient": t.client_solvers.Gradient(lr=0.05, steps=50, tolerance=0.0),
+    "lbfgs": t.client_solvers.Lbfgs(tolerance=1e-6),
+    "newton-cg": t.client_solvers.NewtonCg(),
+    "per-class": t.client_solvers.PerClass([LOCAL, t.client_solvers.Bfgs(tolerance=1e-6)], [0, 1, 0, 1, 0, 1]),
+    "sgd": t.client_solvers.Sgd(lr=0.05, batch=4, epochs=2),
+    "stochastic": t.client_solvers.Stochastic(t.optimisers.Adagrad(0.05), batch=4, epochs=2),
+    "svrg": t.client_solvers.Svrg(lr=0.05, batch=4, epochs=2),
+}
+"""An example of every client solver for six clients."""
+
+OPTIMISERS = {
+    "adagrad": t.optimisers.Adagrad(0.05),
+    "adam": t.optimisers.Adam(0.05),
+    "apollo": t.optimisers.Apollo(0.05),
+    "fedadagrad": t.optimisers.FedAdagrad(0.05),
+    "fedadam": t.optimisers.FedAdam(0.05),
+    "fedyogi": t.optimisers.FedYogi(0.05),
+    "oasis": t.optimisers.Oasis(0.05),
+    "sgd": t.optimisers.Sgd(lr=0.05, clip=1.0),
+}
+"""An example of every optimiser."""
+
+ESTIMATORS = {
+    "exact": estimators.Exact(),
+    "saga": estimators.Saga(),
+    "sag": estimators.Sag(),
+    "svrg": estimators.Svrg(),
+    "rg-saga": estimators.RgSaga(),
+    "rg-svrg": estimators.RgSvrg(),
+    "sarah": estimators.Sarah(),
+    "zerosarah": estimators.ZeroSarah(),
+    "storm": estimators.Storm(),
+}
+"""An example of every gradient estimator."""
+
+
+def icgm(estimator: t.Estimator, sampler: t.Sampler | None = None, **options) -> t.Algorithm:
+    """I-CGM with a gradient estimator."""
+    return t.Icgm(sampler or t.Nice(2), estimator, **{"lam": 20.0, "probability": 0.4, "smoothness": 10.0, **options})

@@ -89,11 +89,11 @@ def test_what_is_no_such_file_is_refused(tmp_path):
     with pytest.raises(t.UserError, match=r"cannot be read \(Is a directory\)"):
         load_model(tmp_path, LIKE)
     path.write_bytes(b"PK\x03\x04 a file of another kind")
-    with pytest.raises(t.UserError, match="is no file of safetensors"):
+    with pytest.raises(t.UserError, match="is not a safetensors file"):
         load_model(path, LIKE)
     save_file(GOOD, path)
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(t.UserError, match="is no file of safetensors"):
+    with pytest.raises(t.UserError, match="is not a safetensors file"):
         load_model(path, LIKE)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL
 from tests.helpers.examples import logistic
 from tests.helpers.federations import SHARES, four
+from tests.helpers.gradients import client_gradient
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
 from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent

@@ -5,10 +5,15 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.helpers.examples import ADAPTIVE, ROWS, logistic
+from tests.helpers.examples import ALGORITHMS, SOLVERS, logistic, sppm
 from turnout.core.errors import UserError
 
-HESSIAN = ("sppm-products", "sppm-sketch")
+HESSIAN = ("newton", "aicn", "localnewton", "sketch")
+"""Cohort solvers that ask for second derivatives."""
+
+CASES = {name: example.make for name, example in ALGORITHMS.items()}
+CASES |= {f"sppm-{name}": lambda s, solver=solver: sppm(solver, s) for name, solver in SOLVERS.items() if name not in HESSIAN}
+CASES |= {"fedavg-epochs": lambda s: t.FedAvg(s, lr=0.05, batch=3, epochs=2)}
 
 
 def numpy_client(problem: t.Problem, i: int) -> t.NumpyOracle:
@@ -51,15 +56,18 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
-@pytest.mark.parametrize("row", [*ROWS, *ADAPTIVE], ids=lambda row: row.name)
-def test_numpy_functions_give_the_compiled_run(row):
+@pytest.mark.parametrize("name", HESSIAN)
+def test_numpy_functions_have_no_second_derivatives(name):
+    other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
+    with pytest.raises(UserError, match="NumpyOracle has no Hessian|needs second derivatives"):
+        t.run(sppm(SOLVERS[name], t.Nice(3)), other, rounds=2, engine="nodes")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()
-    algorithm = row.make(t.Independent(size=3.0))
+    algorithm = CASES[name](t.Independent(size=3.0))
     other = owned(numpy_client, problem, problem.start(jax.random.key(0)))
-    if row.name in HESSIAN:
-        with pytest.raises(UserError, match="NumpyOracle has no Hessian"):
-            t.run(algorithm, other, rounds=2, engine="nodes")
-        return
     one, two = (
         t.run(algorithm, p, rounds=2, seed=4, engine=engine, metrics=("value", "gradient"))
         for p, engine in ((problem, "compiled"), (other, "nodes"))
@@ -71,14 +79,17 @@ def test_numpy_functions_give_the_compiled_run(row):
     np.testing.assert_array_equal(one.columns["counts"], two.columns["counts"])
 
 
-TORCH = ("fedavg-epochs", "scaffold", "sppm-products", "fedprox-sppm", "feddcd")
+TORCH = {
+    **{name: CASES[name] for name in ("fedavg-epochs", "scaffold", "fedprox-sppm", "feddcd")},
+    "sppm-newton": lambda s: t.Sppm(s, t.solvers.Newton(20.0, 0.5, hessian="products", products=2), gamma=0.5, inner=1),
+}
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.name in TORCH], ids=lambda row: row.name)
-def test_pytorch_modules_give_the_compiled_run(row):
+@pytest.mark.parametrize("name", TORCH)
+def test_pytorch_modules_give_the_compiled_run(name):
     problem = logistic()
     start = {"weight": np.zeros((1, 5))}
-    algorithm = row.make(t.Nice(4))
+    algorithm = TORCH[name](t.Nice(4))
     clients = [torch_client(problem, i) for i in range(problem.clients)]
     other = t.Remote.of(start, clients, weights=problem.population.weights)
     one = t.run(algorithm, problem, rounds=2, seed=4)

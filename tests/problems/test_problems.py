@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient, gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient, gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import PowerSplit, Split
 from turnout.problems.optimum import solve

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.samplers.test_designs import MANY, STRATA, UNEQUAL, K, N
 from tests.samplers.test_samplers import draws
-from turnout.samplers.cube import still
 
 MOVE = jax.jit(still)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.federations import SHARES, Q, adaptive, chance, counted, four, play, subsets
+from tests.helpers.gradients import client_gradient
 from turnout.samplers.base import samplers_in
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
 from tests.helpers.federations import ENGINES, RARE, SHARES, counted, four, play, with_rows
+from tests.helpers.gradients import client_gradient
 from turnout.runs.session import Session
 
 

@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient, gradient
 from tests.helpers.examples import logistic, network, quadratic
+from tests.helpers.gradients import client_gradient, gradient
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 
@@ -26,7 +26,7 @@ SOLVERS = {
     "localgd": (t.solvers.LocalGd(steps=3), 100_000),
     "localnewton": (t.solvers.LocalNewton(), 4000),
     # With floor >= 1/2 the metric is above half of every Hessian, so that the fixed steps converge.
-    "sketch": (t.solvers.Sketch(floor=0.6), 100_000),
+    "sketch": (t.solvers.SketchedNewton(floor=0.6), 100_000),
 }
 every_solver = pytest.mark.parametrize("name", SOLVERS)
 
@@ -90,7 +90,7 @@ def exchanges_of(solver, inner=5, **options):
         (t.solvers.Newton(), 1),
         (t.solvers.Aicn(), 1),
         (t.solvers.Scaffnew(), 1),
-        (t.solvers.Sketch(), 1),
+        (t.solvers.SketchedNewton(), 1),
         (t.solvers.LocalGd(corrected=False), 1),
         (t.solvers.LocalGd(), 2),
     ],
@@ -205,7 +205,7 @@ def test_a_solver_without_what_it_needs_says_so():
         twice_differentiable = False
 
     problem = Rough.of(*quadratic().rows)
-    for solver in (t.solvers.Newton(), t.solvers.Aicn(), t.solvers.LocalNewton(), t.solvers.Sketch()):
+    for solver in (t.solvers.Newton(), t.solvers.Aicn(), t.solvers.LocalNewton(), t.solvers.SketchedNewton()):
         with pytest.raises(t.UserError, match="needs second derivatives: Rough has none"):
             t.run(t.Sppm(t.Nice(2), solver, gamma=1.0), problem, rounds=1)
 
@@ -231,7 +231,7 @@ def sketched_by_hand(problem, cohorts, gamma, floor, scale, power):
 
 def test_the_sketch_is_its_numpy_program():
     problem, sampler = logistic(), t.Nice(4)
-    algorithm = t.Sppm(sampler, t.solvers.Sketch(floor=0.02, scale=0.6), gamma=1e9, inner=1, averaging=0.5)
+    algorithm = t.Sppm(sampler, t.solvers.SketchedNewton(floor=0.02, scale=0.6), gamma=1e9, inner=1, averaging=0.5)
     trace = t.run(algorithm, problem, rounds=6, seed=2)
     cohorts = []
     for number in range(1, 7):

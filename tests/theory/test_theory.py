@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.conformance.test_algorithms import client_gradient
+from tests.helpers.gradients import client_gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import AtOptimum, at_optimum

@@ -1,1 +1,1 @@
-"""What a run sent and what that costs: events, counters, prices and targets."""
+"""The ledger of what a run sent, prices of its events, and targets."""

@@ -1,4 +1,4 @@
-"""Counters inside a compiled program: two 32-bit limbs each, which do not overflow."""
+"""64-bit event counters inside a compiled program, each as two 32-bit limbs (low, high)."""
 
 from functools import partial
 
@@ -13,13 +13,13 @@ Counts = UInt[Array, "sites counters 2"]
 
 
 def no_counts(sites: int) -> Counts:
-    """Return counters [sites, counters, 2] at zero."""
+    """Return zero counters [sites, counters, 2] for `sites` call sites."""
     return jnp.zeros((sites, len(COUNTERS), 2), "uint32")
 
 
 @partial(jax.jit, static_argnames="site")
 def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]]) -> Counts:
-    """Return `counts` with `events` added at `site`."""
+    """Return `counts` with the counts of `events`, by counter name, added at the call site number `site`."""
     more = jnp.stack([jnp.asarray(events.get(name, 0)).astype("uint32") for name in COUNTERS])
     low = counts[site, :, 0] + more
     high = counts[site, :, 1] + (low < more).astype("uint32")
@@ -27,6 +27,6 @@ def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]])
 
 
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
-    """Read counters [..., sites, counters, 2] into Python integers, or arrays [...] of them."""
+    """Return the ledger of `counts` [..., sites, counters, 2]: Python integers, or arrays [...] of them."""
     whole = counts[..., 0].astype(object) + (counts[..., 1].astype(object) << 32)
     return Ledger(sites, tuple(tuple(whole[..., s, k][()] for k in range(len(COUNTERS))) for s in range(len(sites))))

@@ -1,7 +1,8 @@
-"""Prices: plain functions of the ledger's events, applied after a run.
+"""Prices: functions of the ledger's events, applied after a run.
 
-Each `cost(events)` takes the numbers, or arrays of cumulative counts, that go by the names of `ledger.EVENTS`, and
-returns the cost in the price's own unit.
+`cost(events)` reads the counts that it needs by their names in `ledger.EVENTS` and returns the cost in the price's `unit`. Counts
+are numbers, or arrays of cumulative counts, one for each trace row; the cost has the same shape. A price of your own is a class
+with `unit`, `label` and `cost`.
 """
 
 from dataclasses import field
@@ -16,7 +17,7 @@ from turnout.core.records import NonNegative, Positive, config
 
 @runtime_checkable
 class Columns(Protocol):
-    """What holds numbers or arrays by name: a dictionary, or a data frame."""
+    """Numbers or arrays by name: a dictionary or a data frame."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
@@ -26,7 +27,15 @@ AtLeastOne = Annotated[float, Ge(1)]
 
 @config
 class Exchanges:
-    """T K: every exchange costs one, whoever takes part (Cohort Squeeze, section 3.3)."""
+    """T K: every exchange costs one, whoever takes part (Cohort Squeeze, section 3.3).
+
+    T is the number of cohorts and K the number of exchanges with each.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Exchanges().cost({"exchanges": 12})
+        12
+    """
 
     unit: ClassVar[str] = "exchanges"
     kind: Literal["exchanges"] = field(default="exchanges", kw_only=True)
@@ -41,7 +50,17 @@ class Exchanges:
 
 @config
 class Hierarchical:
-    """(c1 K + c2) T: c1 for an exchange inside a cohort's hub, c2 for each fresh cohort (Cohort Squeeze, section 3.6)."""
+    """(c1 K + c2) T: c1 for each exchange inside a cohort's hub, c2 for each new cohort (Cohort Squeeze, section 3.6).
+
+    Args:
+        c1: Cost of one exchange, >= 0.
+        c2: Cost of one new cohort, >= 0.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Hierarchical(c1=0.25, c2=1.0).cost({"exchanges": 12, "cohorts": 3})
+        6.0
+    """
 
     unit: ClassVar[str] = "c1 per exchange + c2 per cohort"
     kind: Literal["hierarchical"] = field(default="hierarchical", kw_only=True)
@@ -58,7 +77,20 @@ class Hierarchical:
 
 @config
 class Selection:
-    """C_A N_A + C_R N_R + N_D with 1 <= C_R <= C_A: a price for how clients are selected (cost-aware selection, section 3)."""
+    """C_A N_A + C_R N_R + N_D: the price of selecting clients (Cost-aware client selection, section 3).
+
+    N_A, N_R and N_D count the arbitrary, random and delegate selections. Asking a cohort again is an arbitrary selection.
+
+    Args:
+        arbitrary: C_A, the cost of an arbitrary selection, >= C_R.
+        random: C_R, the cost of a random selection, >= 1.
+
+    Examples:
+        >>> import turnout as t
+        >>> events = {"draws_arbitrary": 2, "reasks": 1, "draws_random": 4, "draws_delegate": 10}
+        >>> t.Selection(arbitrary=5.0, random=2.0).cost(events)
+        33.0
+    """
 
     unit: ClassVar[str] = "delegate selections"
     kind: Literal["selection"] = field(default="selection", kw_only=True)
@@ -82,7 +114,13 @@ class Selection:
 
 @config
 class Bytes:
-    """Payload bytes both ways, summed over all contacted clients."""
+    """Payload bytes in both directions, summed over all contacted clients.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Bytes().cost({"bytes_down": 800, "bytes_up": 200})
+        1000
+    """
 
     unit: ClassVar[str] = "bytes"
     kind: Literal["bytes"] = field(default="bytes", kw_only=True)
@@ -97,8 +135,20 @@ class Bytes:
 
 @config
 class Seconds:
-    """A link model: each exchange waits one `latency` (s), bytes pass the server's link at `bandwidth` (bytes/s), and the
-    slowest client spends `query` seconds on each oracle call."""
+    """latency * exchanges + bytes / bandwidth + query * the slowest clients' oracle calls: seconds under a simple link model.
+
+    Args:
+        latency: Seconds that each exchange waits, >= 0.
+        bandwidth: Bytes per second through the server's link, > 0.
+        query: Seconds of one oracle call, >= 0.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Seconds(latency=0.5, bandwidth=1000.0).cost(
+        ...     {"exchanges": 12, "bytes_down": 800, "bytes_up": 200, "queries_slowest": 60}
+        ... )
+        7.0
+    """
 
     unit: ClassVar[str] = "seconds"
     kind: Literal["seconds"] = field(default="seconds", kw_only=True)
@@ -116,11 +166,20 @@ class Seconds:
 
 
 FORMER_KINDS = {"rounds": "exchanges"}
-"""Kinds under names that older files still use."""
+"""Former kinds that configurations and results may still contain, and their present names."""
 
 Price = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds]
 
 
 def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:
-    """Return the cost of the trace's row `hit` under `price`; None where the target was not reached."""
+    """Return the cost at the trace row that reached a target.
+
+    Args:
+        price: The price of the events.
+        trace: Cumulative counts by name, arrays [rows].
+        hit: The number of the trace row, or None where the target was not reached.
+
+    Returns:
+        The cost in the unit of `price`, or None where `hit` is None.
+    """
     return None if hit is None else float(np.asarray(price.cost(trace))[hit])

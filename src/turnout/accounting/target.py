@@ -1,4 +1,4 @@
-"""When a run is good enough."""
+"""The target of a run."""
 
 from typing import Any, Literal
 
@@ -10,10 +10,22 @@ from turnout.core.records import Positive, record, static
 
 @record
 class Target:
-    """`metric` < `below`; where it is an accuracy it is the error rate, 1 - accuracy, that `below` bounds.
+    """A run meets its target where `metric` < `below`; of an accuracy, the error rate 1 - accuracy is compared.
 
-    With `stop` the run ends at the first evaluation that meets it.
+    Args:
+        metric: The metric to compare.
+        below: The bound, > 0.
+        stop: Whether the run ends at the first evaluation that meets the target.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Target("distance", below=0.05).first_hit({"distance": [1.0, 0.1, 0.01]})
+        2
+        >>> t.Target("accuracy", below=0.1).met(0.95)
+        True
     """
+
+    example = "t.Target('value', 0.1)"
 
     metric: Literal[
         "value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_50", "accuracy_90",
@@ -24,15 +36,15 @@ class Target:
     stop: bool = static(default=False)
 
     def met(self, values) -> Any:
-        """Return whether each of the metric's `values` meets the target."""
+        """Return whether each of the metric's `values` meets the target, as an array of their shape."""
         return smaller_better(self.metric, values) < self.below
 
     def first_hit(self, columns: Columns) -> int | None:
-        """Return the number of the first trace row that meets the target; None if there is none."""
+        """Return the number of the first of the trace rows `columns` that meets the target; None if there is none."""
         met = self.met(np.asarray(columns[self.metric]))
         return int(np.argmax(met)) if met.any() else None
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return the metric's `values` as they are, or where it is an accuracy the error rates."""
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for an accuracy, else the values."""
     return 1 - values if "accuracy" in metric else values

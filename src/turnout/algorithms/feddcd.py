@@ -18,7 +18,7 @@ from turnout.algorithms.mean_delivery import (
     strong_convexity,
 )
 from turnout.client_solvers import LocalSolver, Tilt
-from turnout.client_solvers.base import own
+from turnout.client_solvers.base import of_client
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record, static
@@ -44,8 +44,8 @@ class FedDcd(Algorithm):
 
     S are the clients that answered. Any sampler goes: a round is a projected gradient step of the dual over S. For uniform
     cohorts of tau, equal lambda_i, equal alpha_i and lr = 1, E|w_i - w*|^2 <= rho^t |y*|^2 / (n alpha^2) for solutions after t
-    rounds, in the mean over all i, with rho = 1 - (tau - 1) / (n - 1) alpha / beta (Theorem 4.1); y*_i = grad f_i(w*), beta is the
-    smoothness of the f_i.
+    rounds, in the mean over all i, with rho = 1 - (tau - 1) / (n - 1) alpha / beta (Theorem 4.1); y*_i = grad f_i(w*), beta is
+    the smoothness of the f_i.
 
     Args:
         sampler: Draws the cohort S of each round, at least two clients.
@@ -121,4 +121,4 @@ class FedDcd(Algorithm):
     def _corrected(self, client, mean) -> ClientDual:
         """Return the client's state after the step y_i - lr alpha_i (w_i - mean)."""
         y, w = client.state
-        return ClientDual(dual_step(y, self.lr * own(self.convexity, client.id), w, mean), w)
+        return ClientDual(dual_step(y, self.lr * of_client(self.convexity, client.id), w, mean), w)

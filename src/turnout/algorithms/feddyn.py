@@ -13,7 +13,7 @@ from turnout.core.tree import add, zeros
 from turnout.samplers import Sampler
 
 
-class MeanAndVariate(NamedTuple):
+class FedDynState(NamedTuple):
     """The `mean` of the last x_i, and `variate` = h = sum_i lambda_i g_i."""
 
     mean: PyTree
@@ -49,7 +49,7 @@ class FedDyn(Algorithm):
     gamma: Positive
 
     def start(self, ask, x):
-        return MeanAndVariate(x, zeros(x))
+        return FedDynState(x, zeros(x))
 
     def client_state(self, x):
         return zeros(x)
@@ -62,7 +62,7 @@ class FedDyn(Algorithm):
         replies = ask(self.sampler, self.solve, x)
         ask.observe(replies)
         mean = if_any(replies, add(x, replies.mean()), server.mean)
-        return MeanAndVariate(mean, add(server.variate, replies.total(), -1 / self.gamma))
+        return FedDynState(mean, add(server.variate, replies.total(), -1 / self.gamma))
 
     @on_client
     def solve(self, client, x):

@@ -18,7 +18,7 @@ from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
 
-class ModelAndMoment(NamedTuple):
+class FedLambState(NamedTuple):
     """x and the second moment v."""
 
     x: PyTree
@@ -83,7 +83,7 @@ class FedLamb(Algorithm):
         return fit_steps(self, problem)
 
     def start(self, ask, x):
-        return ModelAndMoment(x, zeros(x))
+        return FedLambState(x, zeros(x))
 
     def client_state(self, x):
         return Moments(zeros(x), zeros(x))
@@ -96,7 +96,7 @@ class FedLamb(Algorithm):
         replies = ask(self.sampler, self.train, (x, v, round_lr(self.lr, self.schedule, ask.round)))
         ask.observe(replies)
         change, second = replies.mean()
-        return if_any(replies, ModelAndMoment(add(x, change), jax.tree.map(jnp.maximum, v, second)), server)
+        return if_any(replies, FedLambState(add(x, change), jax.tree.map(jnp.maximum, v, second)), server)
 
     @on_client
     def train(self, client, message):

@@ -19,7 +19,7 @@ from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
 
-class ModelAndState(NamedTuple):
+class FedOptState(NamedTuple):
     """x, and the state of the server's optimiser."""
 
     x: PyTree
@@ -74,7 +74,7 @@ class FedOpt(Algorithm):
         return fit_steps(self, problem)
 
     def start(self, ask, x):
-        return ModelAndState(x, self.server_optimiser.start(x))
+        return FedOptState(x, self.server_optimiser.start(x))
 
     def output(self, server):
         return server.x
@@ -83,7 +83,7 @@ class FedOpt(Algorithm):
         replies = ask(self.sampler, self.train, (server.x, round_lr(1.0, self.schedule, ask.round)))
         ask.observe(replies)
         gradient = jax.tree.map(lambda change: -change, replies.mean())
-        new = ModelAndState(*self.server_optimiser.step(server.x, gradient, server.state))
+        new = FedOptState(*self.server_optimiser.step(server.x, gradient, server.state))
         return if_any(replies, new, server)
 
     @on_client

@@ -15,7 +15,7 @@ from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
 
-class ModelAndVariates(NamedTuple):
+class FedVarpState(NamedTuple):
     """x, `mean` = sum_i lambda_i h_i, and the h_i stacked [n, ...]; None where the clients keep them."""
 
     x: PyTree
@@ -70,8 +70,8 @@ class FedVarp(Algorithm):
 
     def start(self, ask, x):
         if self.memory == "clients":
-            return ModelAndVariates(x, zeros(x), None)
-        return ModelAndVariates(x, zeros(x), jax.tree.map(lambda x: jnp.zeros((self.clients, *jnp.shape(x)), x.dtype), x))
+            return FedVarpState(x, zeros(x), None)
+        return FedVarpState(x, zeros(x), jax.tree.map(lambda x: jnp.zeros((self.clients, *jnp.shape(x)), x.dtype), x))
 
     def client_state(self, x):
         return zeros(x) if self.memory == "clients" else None
@@ -87,7 +87,7 @@ class FedVarp(Algorithm):
             answered = jnp.where(replies.answered, replies.cohort.ids, self.clients)
             variates = jax.tree.map(lambda h, g: h.at[answered].set(g, mode="drop"), variates, replies.values)
         ask.observe(residuals)
-        return ModelAndVariates(add(add(x, mean), residuals.average()), add(mean, residuals.total()), variates)
+        return FedVarpState(add(add(x, mean), residuals.average()), add(mean, residuals.total()), variates)
 
     @on_client
     def train(self, client, message):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from turnout.algorithms.icgm_adaptive import prox_scale, sketch, updated_lam
-from turnout.client_solvers.base import own
+from turnout.client_solvers.base import of_client
 from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
@@ -42,8 +42,8 @@ class Icgm(Algorithm):
 
     x^{t+1} ~ argmin_y F_t(y), F_t(y) = f_1(y) + <g^t - grad f_1(x^t), y> + (lam / 2) |y - x^t|^2, f_1 being the delegate's.
 
-    A round asks the delegate for x^{t+1}; then `estimator` makes g^{t+1}, with cohorts of `sampler` or with full passes, as many clients
-    at a time. The delegate starts from y_0 = x^t and takes K steps of equation (8),
+    A round asks the delegate for x^{t+1}; then `estimator` makes g^{t+1}, with cohorts of `sampler` or with full passes, as many
+    clients at a time. The delegate starts from y_0 = x^t and takes K steps of equation (8),
 
         y_{k+1} = (eta y_k + lam x^t + q (grad f_1(x^t) - g^t) - grad f_1(y_k)) / (lam + eta).
 
@@ -146,7 +146,7 @@ class Icgm(Algorithm):
         """x^{t+1}, and where lam is measured a sketch of grad f_1(x^{t+1}) - grad f_1(x^t)."""
         x, g, measured = message
         x = client.state.point if self._delegate_is_fixed else x
-        eta = own(self.smoothness, client.id)
+        eta = of_client(self.smoothness, client.id)
         lam, seed = (self.lam, None) if measured is None else measured
         key, batches = jax.random.split(client.key)
 

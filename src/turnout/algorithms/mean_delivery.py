@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from turnout.client_solvers.base import own
+from turnout.client_solvers.base import of_client
 from turnout.core.algorithm import Ask
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
@@ -69,7 +69,7 @@ def exchange_solutions(
         ready = replace(cohort, active=cohort.active & ~state.due[cohort.ids])
         replies = ask(ready, solve, (None, *rest))
     mean = _mean(replies, convexity, state.x)
-    ask.observe(replies.map(lambda i, w: jax.tree.map(lambda w, mean: own(convexity, i) * (w - mean), w, mean)))
+    ask.observe(replies.map(lambda i, w: jax.tree.map(lambda w, mean: of_client(convexity, i) * (w - mean), w, mean)))
     answered = _answered(replies, state)
     owed = jax.tree.map(lambda owed, mean: owed.at[answered].set(mean, mode="drop"), state.owed, mean)
     state = state._replace(x=mean, owed=owed)
@@ -137,7 +137,7 @@ def _mean(replies: Replies, convexity: Any, default: PyTree) -> PyTree:
     """sum lambda_i alpha_i w_i / sum lambda_i alpha_i over the clients that answered; `default` if none did."""
 
     def weighted(i, w):
-        alpha = own(convexity, i)
+        alpha = of_client(convexity, i)
         return jax.tree.map(lambda w: alpha * w, w), alpha
 
     total, weight = replies.map(weighted).mean()

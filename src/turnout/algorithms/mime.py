@@ -19,7 +19,7 @@ from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
 
-class ModelAndState(NamedTuple):
+class MimeState(NamedTuple):
     """x, and the `state` s of the optimiser."""
 
     x: PyTree
@@ -69,7 +69,7 @@ class Mime(Algorithm):
         return fit_steps(self, problem)
 
     def start(self, ask, x):
-        return ModelAndState(x, self.optimiser.start(x))
+        return MimeState(x, self.optimiser.start(x))
 
     def output(self, server):
         return server.x
@@ -82,7 +82,7 @@ class Mime(Algorithm):
         c = replies.mean()
         again = replace(replies.cohort, active=replies.answered)
         replies = ask(again, self.train, (x, c, pack(state, x), factor))
-        new = ModelAndState(add(x, replies.mean()), self.optimiser.step(x, c, state)[1])
+        new = MimeState(add(x, replies.mean()), self.optimiser.step(x, c, state)[1])
         return if_any(replies, new, server)
 
     @on_client
@@ -146,7 +146,7 @@ class MimeLite(Algorithm):
         return fit_steps(self, problem)
 
     def start(self, ask, x):
-        return ModelAndState(x, self.optimiser.start(x))
+        return MimeState(x, self.optimiser.start(x))
 
     def output(self, server):
         return server.x
@@ -156,7 +156,7 @@ class MimeLite(Algorithm):
         replies = ask(self.sampler, self.train, (x, pack(state, x), round_lr(1.0, self.schedule, ask.round)))
         ask.observe(replies)
         change, gradient = replies.mean()
-        new = ModelAndState(add(x, change), self.optimiser.step(x, gradient, state)[1])
+        new = MimeState(add(x, change), self.optimiser.step(x, gradient, state)[1])
         return if_any(replies, new, server)
 
     @on_client

@@ -79,8 +79,8 @@ class SaberPartial(Algorithm):
     v <- grad f_S'(x+), f_S' = sum_{i in S'} (lambda_i / p_i) f_i; v = grad f(x_0) by a full pass at first.
 
     S and S' are `cohorts` = s / m cohorts each, one after the other, over which the means are taken. The paper draws its s
-    clients with replacement; here clients repeat only from cohort to cohort. The iterates stop at a floor that the draws cause. The
-    paper's rounds begin with v; here each round ends with it, and the iterates are the same.
+    clients with replacement; here clients repeat only from cohort to cohort. The iterates stop at a floor that the draws cause.
+    The paper's rounds begin with v; here each round ends with it, and the iterates are the same.
 
     Args:
         sampler: Draws the cohorts of S and S'.

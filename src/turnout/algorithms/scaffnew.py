@@ -17,7 +17,7 @@ from turnout.samplers import Sampler
 from turnout.samplers.full_pass import full_pass
 
 
-class ModelAndMeans(NamedTuple):
+class ScaffnewState(NamedTuple):
     """x, and the mean `owed` to each client [n, ...]: that of the last exchange that it answered, x_0 before."""
 
     x: PyTree
@@ -71,7 +71,7 @@ class Scaffnew(Algorithm):
         return replace(self, sampler=full_pass(self.sampler, problem.population), clients=problem.clients)
 
     def start(self, ask, x):
-        return ModelAndMeans(x, jax.tree.map(lambda x: jnp.broadcast_to(x, (self.clients, *jnp.shape(x))), x))
+        return ScaffnewState(x, jax.tree.map(lambda x: jnp.broadcast_to(x, (self.clients, *jnp.shape(x))), x))
 
     def client_state(self, x):
         return PointAndVariate(x, zeros(x))
@@ -87,7 +87,7 @@ class Scaffnew(Algorithm):
         x = if_any(replies, replies.mean(), server.x)
         ask.observe(replies.map(lambda _, z: add(z, x, -1.0)))
         answered = jnp.where(replies.answered, cohort.ids, self.clients)
-        return ModelAndMeans(x, jax.tree.map(lambda owed, x: owed.at[answered].set(x, mode="drop"), server.owed, x))
+        return ScaffnewState(x, jax.tree.map(lambda owed, x: owed.at[answered].set(x, mode="drop"), server.owed, x))
 
     @on_client
     def skip(self, client, message):

@@ -16,7 +16,7 @@ from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
 
-class ModelAndVariate(NamedTuple):
+class ScaffoldState(NamedTuple):
     """x, and `variate` = c = sum_i lambda_i c_i."""
 
     x: PyTree
@@ -72,7 +72,7 @@ class Scaffold(Algorithm):
         return fit_steps(self, problem)
 
     def start(self, ask, x):
-        return ModelAndVariate(x, zeros(x))
+        return ScaffoldState(x, zeros(x))
 
     def client_state(self, x):
         return zeros(x)
@@ -85,7 +85,7 @@ class Scaffold(Algorithm):
         replies = ask(self.sampler, self.train, (x, c, round_lr(self.lr, self.schedule, ask.round)))
         ask.observe(replies)
         (change, _), (_, variate_change) = replies.mean(), replies.total()
-        return ModelAndVariate(add(x, change, self.server_lr), add(c, variate_change))
+        return ScaffoldState(add(x, change, self.server_lr), add(c, variate_change))
 
     @on_client
     def train(self, client, message):

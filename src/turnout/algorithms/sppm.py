@@ -13,7 +13,7 @@ from turnout.core.records import Count, NonNegative, Positive, record
 from turnout.optimisers.schedules import Schedule, scheduled
 from turnout.samplers import Sampler
 from turnout.solvers import CohortSolver
-from turnout.solvers.base import Asked, Proximal
+from turnout.solvers.base import Proximal, StepResult
 from turnout.theory.bounds import Bound, contraction, neighbourhood, tolerance
 
 MAX_STEPS = 10_000
@@ -123,7 +123,7 @@ class Sppm(Algorithm):
         asked = ask.loop(
             count,
             lambda asked: self.solver.step(ask, phi, asked.state),
-            Asked(state, phi.centre, jnp.full_like(phi.centre, jnp.inf)),
+            StepResult(state, phi.centre, jnp.full_like(phi.centre, jnp.inf)),
             until=lambda asked: jnp.vdot(asked.gradient, asked.gradient) <= small,
         )
         return asked.y, asked.state

@@ -1,7 +1,7 @@
-"""How a client solves a problem of its own: its function, tilted and drawn towards a centre."""
+"""Local solvers: a client minimises its own function plus a linear and a quadratic term."""
 
 from turnout.client_solvers.base import LocalSolver as LocalSolver
-from turnout.client_solvers.base import Solved as Solved
+from turnout.client_solvers.base import Solution as Solution
 from turnout.client_solvers.base import Tilt as Tilt
 from turnout.client_solvers.bfgs import Bfgs as Bfgs
 from turnout.client_solvers.bfgs import Lbfgs as Lbfgs

@@ -1,6 +1,6 @@
-"""What every local solver is: a record that minimises one client's own function plus a linear and a quadratic term.
+"""The interface of local solvers: records that minimise a client's own function plus a linear and a quadratic term.
 
-Local solvers run where the client runs. Those here use JAX's own loops, since their oracles are JAX functions.
+Local solvers run at the client. Those here use the loops of JAX, as their oracles are JAX functions.
 """
 
 from typing import Any, NamedTuple
@@ -15,24 +15,41 @@ from turnout.core.records import record
 
 
 class Tilt(NamedTuple):
-    """What is added to f_i: phi(w) = f_i(w) - <w, linear> + (weight / 2) |w - centre|^2; None leaves its term out."""
+    """The terms added to f_i: phi(w) = f_i(w) - <w, linear> + (weight / 2) |w - centre|^2.
+
+    Args:
+        linear: Shaped like the parameters; None leaves the term out.
+        weight: Weight of the quadratic term.
+        centre: Shaped like the parameters; None leaves the term out.
+    """
 
     linear: PyTree | None = None
     weight: Any = 0.0
     centre: PyTree | None = None
 
 
-class Solved(NamedTuple):
-    """A minimiser of phi as far as it was found, the oracle queries made, and 1 if it is further from it than wanted."""
+class Solution(NamedTuple):
+    """The result of a local solver.
+
+    Args:
+        point: The approximate minimiser of phi, shaped like the parameters.
+        queries: Number of oracle queries made.
+        missed: 1 if the wanted accuracy was not reached, else 0.
+    """
 
     point: PyTree
     queries: Any
     missed: Any
 
 
-class Found(NamedTuple):
-    """Where a search ended: w [d], phi's gradient [d] there (None if not computed), the queries made, and whether the search
-    went on until rounding hid any progress.
+class SearchResult(NamedTuple):
+    """The end of a search.
+
+    Args:
+        w: The last point [d].
+        gradient: phi's gradient [d] there; None if it was not computed.
+        queries: Number of oracle queries made.
+        exhausted: Whether the search went on until rounding hid any progress.
     """
 
     w: Float[Array, " d"]
@@ -42,9 +59,17 @@ class Found(NamedTuple):
 
 
 class LocalObjective(NamedTuple):
-    """phi over vectors w [d], where the search starts, and how near its minimiser w* it has to end.
+    """phi over vectors w [d], the start of the search, and the wanted accuracy.
 
-    With `delta`, |w - w*|^2 <= delta |start - w*|^2 is wanted, phi being `convexity`-strongly convex.
+    Args:
+        client: The client, whose oracle is that of f_i.
+        unravel: Turns a vector into parameters.
+        linear: The linear term [d], or None.
+        weight: Weight of the quadratic term.
+        centre: Centre of the quadratic term [d], or None.
+        start: The first point [d].
+        delta: Wanted accuracy |w - w*|^2 <= delta |start - w*|^2; None means the solver's own tolerance.
+        convexity: The strong convexity of phi.
     """
 
     client: Client
@@ -81,12 +106,10 @@ class LocalObjective(NamedTuple):
         return self._replace(client=batch)
 
     def reached(self, w: Float[Array, " d"], gradient: Float[Array, " d"], tolerance: Any = 0.0) -> Bool[Array, ""]:
-        """Whether w is near enough to w*, phi's gradient there being given: with `delta` by the certificate
+        """Return whether w is accurate enough, given phi's gradient at w.
 
-            |grad phi(w)| / convexity <= sqrt(delta) / (1 + sqrt(delta)) |start - w|,
-
-        which is enough since |w - w*| <= |grad phi(w)| / convexity and |start - w*| >= |start - w| - |w - w*|; else if the
-        gradient is no longer than `tolerance`.
+        With `delta` by the certificate |grad phi(w)| / convexity <= sqrt(delta) / (1 + sqrt(delta)) |start - w|, which suffices
+        as |w - w*| <= |grad phi(w)| / convexity and |start - w*| >= |start - w| - |w - w*|; else by |grad phi(w)| <= `tolerance`.
         """
         if self.delta is not None:
             root = jnp.sqrt(jnp.asarray(self.delta))
@@ -96,36 +119,57 @@ class LocalObjective(NamedTuple):
 
 @record
 class LocalSolver:
-    """Minimises phi = f_i - <., linear> + (weight / 2) |. - centre|^2 on the client that holds f_i."""
+    """A solver of phi(w) = f_i(w) - <w, linear> + (weight / 2) |w - centre|^2 at the client that holds f_i.
+
+    Subclasses write `search`, or `minimise` itself.
+    """
+
+    example = "t.client_solvers.NewtonCg()"
 
     def bind(self, problem) -> "LocalSolver":
         """Return this solver fitted to `problem`."""
         return self
 
-    def search(self, phi: LocalObjective) -> Found:
-        """Look for the minimiser of phi from `phi.start` until `phi.reached`, or as long as this solver is allowed to."""
+    def search(self, phi: LocalObjective) -> SearchResult:
+        """Search for the minimiser of phi from `phi.start` until `phi.reached`, or up to the limits of this solver."""
         raise UserError(f"{type(self).__name__} has no search(self, phi): write one")
 
-    def minimise(self, client: Client, tilt: Tilt, start: PyTree, delta: Any = None, convexity: Any = None) -> Solved:
-        """Return argmin_w phi(w), searched for from `start`.
+    def minimise(self, client: Client, tilt: Tilt, start: PyTree, delta: Any = None, convexity: Any = None) -> Solution:
+        """Return an approximate minimiser of phi.
 
-        With `delta` the search goes on until |w - w*|^2 <= delta |start - w*|^2 is certain (the oracle of inexact FedDCD), f_i
-        being `convexity`-strongly convex, one number or [n]. `missed` tells that it gave up before, but not because of rounding.
+        Args:
+            client: The client that holds f_i.
+            tilt: The linear and the quadratic term.
+            start: The first point, shaped like the parameters.
+            delta: With it the search goes on until |w - w*|^2 <= delta |start - w*|^2 is certain (the oracle of inexact FedDCD).
+                `missed` is 1 where it ended before, unless rounding hid any progress.
+            convexity: The strong convexity of f_i, one number or [n]; None means 0.
         """
         first, unravel = ravel_pytree(start)
         linear, centre = (None if part is None else ravel_pytree(part)[0] for part in (tilt.linear, tilt.centre))
         weight = 0.0 if centre is None else tilt.weight
-        convexity = weight if convexity is None else own(convexity, client.id) + weight
+        convexity = weight if convexity is None else of_client(convexity, client.id) + weight
         phi = LocalObjective(client, unravel, linear, weight, centre, first, delta, convexity)
         w, gradient, queries, exhausted = client.alone(lambda: self.search(phi))
         if delta is None:
-            return Solved(unravel(w), queries, jnp.zeros((), "int32"))
+            return Solution(unravel(w), queries, jnp.zeros((), "int32"))
         if gradient is None:
             gradient, queries = phi.grad(w), queries + 1
-        return Solved(unravel(w), queries, (~(phi.reached(w, gradient) | exhausted)).astype("int32"))
+        return Solution(unravel(w), queries, (~(phi.reached(w, gradient) | exhausted)).astype("int32"))
 
 
-def own(constant: Any, i: Int[Array, ""]) -> Float[Array, ""]:
-    """Return client i's entry of n numbers, or the one number given for all."""
+def of_client(constant: Any, i: Int[Array, ""]) -> Float[Array, ""]:
+    """Return client i's entry of `constant` [n], or the one number that all clients share."""
     constant = jnp.asarray(constant, jnp.result_type(float))
     return constant[i] if constant.ndim else constant
+
+
+def check_twice_differentiable(solver: Any, problem) -> None:
+    """Check that `problem` has the second derivatives that `solver` needs.
+
+    Raises:
+        UserError: If not.
+    """
+    if not problem.twice_differentiable:
+        name, kind = type(solver).__name__, type(problem).__name__
+        raise UserError(f"solver {name} needs second derivatives: {kind} has none, take a first-order one")

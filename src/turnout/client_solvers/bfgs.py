@@ -7,16 +7,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from turnout.client_solvers.base import Found, LocalObjective, LocalSolver
+from turnout.client_solvers.base import LocalObjective, LocalSolver, SearchResult
 from turnout.core.records import Count, NonNegative, record
 
 
 @record
 class QuasiNewton(LocalSolver):
-    """Ends at |grad phi(w)| <= `tolerance`, after `steps` points tried, or when rounding hides that phi decreases.
+    """A quasi-Newton method of optimistix, with Armijo backtracking.
 
-    The line search compares values of phi, whose rounding hides the last half of the digits: a certificate that needs them is
-    missed, where `NewtonCg` would reach it.
+    It ends at |grad phi(w)| <= `tolerance`, after `steps` points tried, or when rounding hides that phi decreases. The line
+    search compares values of phi, whose rounding hides the last half of the digits: it misses a certificate that needs them,
+    where `NewtonCg` reaches it.
     """
 
     steps: Count = 1000
@@ -24,7 +25,7 @@ class QuasiNewton(LocalSolver):
 
     @abstractmethod
     def method(self, rounding: float) -> Any:
-        """Return the optimistix solver that stops when neither w nor phi changes by more than `rounding`, relatively."""
+        """Return the optimistix solver that stops when the relative changes of w and phi are at most `rounding`."""
 
     def search(self, phi):
         # Slow to import.
@@ -34,7 +35,7 @@ class QuasiNewton(LocalSolver):
         shape = jax.ShapeDtypeStruct((), phi.start.dtype)
         method = self.method(float(jnp.finfo(phi.start.dtype).eps))
         rest = None, {}
-        # A state holds functions too, which no loop can carry.
+        # The state contains functions, which a loop cannot carry.
         state = method.init(f, phi.start, *rest, shape, None, frozenset())
         state, functions = equinox.partition(state, equinox.is_array)
 
@@ -43,7 +44,7 @@ class QuasiNewton(LocalSolver):
 
         def unfinished(carry):
             w, state, steps = carry
-            # The first step learns the gradient at the start, and the library's state is empty before.
+            # The first step evaluates the gradient at the start; before it the library's state is empty.
             near = (steps > 0) & phi.reached(w, state.f_info.grad, self.tolerance)
             return (steps < jnp.asarray(self.steps, "int32")) & ~near & ~ended(w, state)
 
@@ -53,12 +54,23 @@ class QuasiNewton(LocalSolver):
             return w, equinox.filter(state, equinox.is_array), steps + 1
 
         w, state, steps = lax.while_loop(unfinished, step, (phi.start, state, jnp.zeros((), "int32")))
-        return Found(w, state.f_info.grad, steps)
+        return SearchResult(w, state.f_info.grad, steps)
 
 
 @record
 class Bfgs(QuasiNewton):
-    """BFGS with Armijo backtracking; it keeps a [d, d] matrix."""
+    """BFGS with Armijo backtracking (optimistix), which keeps a [d, d] matrix.
+
+    Args:
+        steps: Limit on the points tried.
+        tolerance: Norm of the gradient to stop at.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> solver = t.client_solvers.Bfgs()
+        >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
+    """
 
     def method(self, rounding):
         # Slow to import.
@@ -69,7 +81,18 @@ class Bfgs(QuasiNewton):
 
 @record
 class Lbfgs(QuasiNewton):
-    """BFGS that remembers only the last ten steps, with Armijo backtracking."""
+    """L-BFGS with Armijo backtracking (optimistix), which keeps the last ten steps.
+
+    Args:
+        steps: Limit on the points tried.
+        tolerance: Norm of the gradient to stop at.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> solver = t.client_solvers.Lbfgs()
+        >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
+    """
 
     def method(self, rounding):
         # Slow to import.
@@ -79,7 +102,7 @@ class Lbfgs(QuasiNewton):
 
 
 def _differentiable(phi: LocalObjective):
-    """Return phi as optimistix wants it: it differentiates by itself, which a client's oracle does not allow."""
+    """Return phi with a derivative rule, as optimistix differentiates by itself, which a client's oracle does not allow."""
 
     @jax.custom_vjp
     def value(w):

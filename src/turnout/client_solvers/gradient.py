@@ -6,23 +6,36 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from turnout.client_solvers.base import Found, LocalSolver, own
+from turnout.client_solvers.base import LocalSolver, SearchResult, of_client
+from turnout.client_solvers.line_search import ROUNDING
 from turnout.core.errors import UserError
 from turnout.core.records import Count, NonNegative, Positive, record
-from turnout.solvers.line_search import ROUNDING
 
 
 @record
 class Gradient(LocalSolver):
-    """w <- w - lr grad phi(w) until |grad phi(w)| <= `tolerance`, or `steps` times.
+    """Gradient descent: w <- w - lr grad phi(w).
 
-    `lr` None means 1 / (L_i + weight), L_i being the problem's constant: `smoothness` [n].
+    Args:
+        lr: Step size; None means 1 / (L_i + weight).
+        steps: Limit on the steps.
+        tolerance: Norm of the gradient to stop at.
+        smoothness: L_i [n]. Set by `bind` from the problem.
+
+    Raises:
+        UserError: If neither `lr` is given nor L_i known.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> solver = t.client_solvers.Gradient(steps=20)
+        >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
     """
 
     lr: Positive | None = None
     steps: Count = 1000
     tolerance: NonNegative = 1e-6
-    smoothness: Any = field(default=None, repr=False)
+    smoothness: Any = field(default=None, repr=False, kw_only=True)
 
     def bind(self, problem):
         if self.lr is not None or self.smoothness is not None:
@@ -33,7 +46,7 @@ class Gradient(LocalSolver):
         return replace(self, smoothness=constants.smoothness)
 
     def search(self, phi):
-        lr = 1 / (own(self.smoothness, phi.client.id) + phi.weight) if self.lr is None else jnp.asarray(self.lr)
+        lr = 1 / (of_client(self.smoothness, phi.client.id) + phi.weight) if self.lr is None else jnp.asarray(self.lr)
         rounding = ROUNDING * jnp.finfo(phi.start.dtype).eps / lr
 
         def exhausted(w, gradient):
@@ -52,4 +65,4 @@ class Gradient(LocalSolver):
 
         first = phi.start, phi.grad(phi.start), jnp.zeros((), "int32")
         w, gradient, steps = lax.while_loop(unfinished, step, first)
-        return Found(w, gradient, steps + 1, exhausted(w, gradient))
+        return SearchResult(w, gradient, steps + 1, exhausted(w, gradient))

@@ -3,28 +3,27 @@
 from abc import abstractmethod
 from typing import Any
 
-import jax
 from jax.flatten_util import ravel_pytree
 
 from turnout import optimisers
-from turnout.client_solvers.base import Found, LocalSolver
+from turnout.client_solvers.base import LocalSolver, SearchResult
 from turnout.core.records import Count, Positive, record, static
 from turnout.optimisers import Optimiser
 from turnout.optimisers.base import hessian_probe
 
 
 class Passes(LocalSolver):
-    """`epochs` passes over the client's shuffled rows, each step with the gradient of phi on the next `batch` of them."""
+    """Base of solvers that make passes over the shuffled rows, each step with the gradient of phi on the next `batch` rows."""
 
     batch: Any
     epochs: Any
 
     @abstractmethod
-    def chosen(self) -> Optimiser:
+    def stepper(self) -> Optimiser:
         """Return the optimiser that turns gradients into steps."""
 
     def search(self, phi):
-        optimiser = self.chosen()
+        optimiser = self.stepper()
 
         def step(batch, carry):
             (w, state), part = carry, phi.of(batch)
@@ -35,12 +34,26 @@ class Passes(LocalSolver):
 
         first = phi.start, optimiser.start(phi.unravel(phi.start))
         (w, _), batches = phi.client.passes(phi.client.key, self.epochs, self.batch, step, first)
-        return Found(w, None, optimiser.queries * batches)
+        return SearchResult(w, None, optimiser.queries * batches)
 
 
 @record
 class Stochastic(Passes):
-    """`epochs` passes of steps of any `optimiser`, begun anew, with the gradients of phi on batches of `batch` shuffled rows."""
+    """Passes of steps of any optimiser, which starts anew in each call.
+
+    Args:
+        optimiser: The optimiser.
+        batch: Rows of a step.
+        epochs: Passes over the shuffled rows of the client.
+
+    Examples:
+        >>> import turnout as t
+        >>> solver = t.client_solvers.Stochastic(t.optimisers.Adam(0.1), batch=1, epochs=5)
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.FedProxSppm(t.Nice(4), gamma=0.5, solver=solver), problem, rounds=5)
+        >>> trace.ledger.totals()["queries_total"]
+        100
+    """
 
     optimiser: Optimiser
     batch: Count = static()
@@ -50,34 +63,41 @@ class Stochastic(Passes):
         self.optimiser.check(problem)
         return self
 
-    def chosen(self):
+    def stepper(self):
         return self.optimiser
 
 
 @record
 class Sgd(Passes):
-    """w <- w - lr grad phi_B(w), `epochs` times over the batches B of `batch` shuffled rows."""
+    """Passes of stochastic gradient descent: w <- w - lr grad phi_B(w) for batches B of shuffled rows.
+
+    Args:
+        lr: Step size, > 0.
+        batch: Rows of a step.
+        epochs: Passes over the shuffled rows of the client.
+    """
 
     lr: Positive
     batch: Count = static()
     epochs: Count
 
-    def chosen(self):
-        return _rated(optimisers.Sgd(1.0), self.lr)
+    def stepper(self):
+        return optimisers.Sgd(1.0).with_lr_factor(self.lr)
 
 
 @record
 class Adam(Passes):
-    """Adam (Kingma and Ba, 2015, Algorithm 1) with the gradients of phi on batches of `batch` shuffled rows, `epochs` times."""
+    """Passes of Adam (Kingma and Ba, 2015, Algorithm 1) with the gradients of phi on batches of shuffled rows.
+
+    Args:
+        lr: Step size, > 0.
+        batch: Rows of a step.
+        epochs: Passes over the shuffled rows of the client.
+    """
 
     lr: Positive
     batch: Count = static()
     epochs: Count
 
-    def chosen(self):
-        return _rated(optimisers.Adam(1.0), self.lr)
-
-
-def _rated(optimiser: Optimiser, lr) -> Optimiser:
-    """Return the `optimiser` with the rate `lr`, which may be traced: its first leaf."""
-    return jax.tree.unflatten(jax.tree.structure(optimiser), [lr, *jax.tree.leaves(optimiser)[1:]])
+    def stepper(self):
+        return optimisers.Adam(1.0).with_lr_factor(self.lr)

@@ -4,16 +4,27 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from turnout.client_solvers.base import Found, LocalSolver
+from turnout.client_solvers.base import LocalSolver, SearchResult
 from turnout.core.records import Count, NonNegative, Positive, record, static
 
 
 @record
 class Svrg(LocalSolver):
-    """w <- w - lr (grad phi_B(w) - grad phi_B(v) + grad phi(v)), v being w before each pass over batches B of shuffled rows.
+    """SVRG with batches without replacement (Johnson and Zhang, 2013, option I).
 
-    Johnson and Zhang (2013), with their option I and batches without replacement; it ends at |grad phi(v)| <= `tolerance` or
-    after `epochs` passes. A client's oracle has no gradients of single rows to keep, hence SVRG and not SAGA.
+    w <- w - lr (grad phi_B(w) - grad phi_B(v) + grad phi(v)), v being w before each pass over batches B of shuffled rows.
+
+    Args:
+        lr: Step size.
+        batch: Rows of each batch.
+        epochs: Limit on the passes.
+        tolerance: Norm of grad phi(v) to stop at.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> solver = t.client_solvers.Svrg(lr=0.05, epochs=20)
+        >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
     """
 
     lr: Positive
@@ -38,4 +49,4 @@ class Svrg(LocalSolver):
 
         zero = jnp.zeros((), "int32")
         v, gradient, _, queries = lax.while_loop(unfinished, epoch, (phi.start, phi.grad(phi.start), zero, zero + 1))
-        return Found(v, gradient, queries)
+        return SearchResult(v, gradient, queries)

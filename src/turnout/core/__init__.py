@@ -1,1 +1,1 @@
-"""What an algorithm is written in: `Algorithm`, `Ask`, `Client`, `Replies`, and the records, keys and trees beneath them."""
+"""The vocabulary of algorithms: `Algorithm`, `Ask`, `Client`, `Replies`, and the records, keys and pytrees below them."""

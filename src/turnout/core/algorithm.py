@@ -1,13 +1,18 @@
-"""How a server's algorithm talks to clients: `ask` down to them, `Done` back up.
+"""The interface between an algorithm, its clients and an engine: the page to read first.
 
-An algorithm is a record of hyper-parameters whose `round(ask, server)` is ordinary code. `ask` is its only way to the
-clients; an engine is whatever answers it. Read this page, one file of `algorithms/` and one of `engines/` to know the
-whole.
+An algorithm is a record of hyper-parameters whose `round(ask, server)` is ordinary code. It reaches clients through `ask` alone:
+
+    server --- ask(cohort, method, message) ---> client i: method(client, message) -> Done(reply, state)
+           <-------------- Replies -------------
+
+An engine implements `Ask`: it draws cohorts, delivers messages, runs local methods, and counts every exchange. The same algorithm
+therefore runs compiled, on separate nodes, on real machines and as a cost estimate. Continue with `core/client.py`, one file of
+`algorithms/` and one of `engines/`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -17,90 +22,160 @@ from turnout.core.replies import Replies
 
 
 def on_client(method: Callable) -> Callable:
-    """Mark `method(self, client, message) -> Done` as one that clients run; only marked methods can be asked."""
+    """Mark `method(self, client, message) -> Done` as a local method, which clients run; no other method can be sent to clients.
+
+    Args:
+        method: A method of an algorithm, or of a record that an algorithm holds.
+    """
     method.on_client = True
     return method
 
 
 class Algorithm:
-    """A federated algorithm: a record of hyper-parameters with a `round`."""
+    """A federated algorithm: a record of hyper-parameters with a `round` and the local methods that it asks clients to run.
 
-    is_dual: ClassVar[bool] = False
-    """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
+    A subclass is decorated with `record`. Its fields are hyper-parameters, samplers and solvers; the server's state is whatever
+    pytree `start` returns, and `round` maps it to the next one. Local methods see nothing of the server but their message.
 
-    cohorts_per_round: ClassVar[int | None] = 1
-    """How many cohorts a round draws, each asked once, as lower bounds count; None where a cohort is asked again."""
+    Raises:
+        UserError: Where a field is given a value that its annotation does not allow.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class Mean(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...     lr: float
+        ...
+        ...     def round(self, ask, x):
+        ...         return x - self.lr * ask(self.sampler, self.gradient, x).average()
+        ...
+        ...     @t.on_client
+        ...     def gradient(self, client, x):
+        ...         return t.Done(client.grad(x))
+        >>> trace = t.run(Mean(t.Nice(4), lr=0.1), t.Quadratic.random(12, 3), rounds=5)
+        >>> trace.ledger.totals()["contacts"]
+        20
+    """
+
+    example = "t.FedAvg(t.Nice(10), lr=0.1)"
 
     def bind(self, problem) -> "Algorithm":
-        """Return this algorithm fitted to `problem`, its samplers and solvers being so already."""
+        """Return this algorithm fitted to `problem`; its samplers, schedules and solvers are fitted already.
+
+        Args:
+            problem: Objective and clients of the run.
+        """
         return self
 
-    def bounds(self, problem, constants) -> Any:
-        """Return the `theory.bounds.Bound` of a theorem on this bound algorithm, given the `DesignConstants` of its sampler.
-
-        Raises:
-            UserError: If no theorem is about it; the sentence says why.
-        """
-        raise UserError(f"no theorem here bounds |x - x*| for {type(self).__name__}")
-
     def start(self, ask: "Ask", x: PyTree) -> PyTree:
-        """Return the server's first state from the initial parameters `x`."""
+        """Return the server's initial state; default: the parameters `x`.
+
+        Args:
+            ask: Access to the clients, for algorithms that begin with an exchange.
+            x: Initial parameters.
+        """
         return x
 
     def round(self, ask: "Ask", server: PyTree) -> PyTree:
-        """Return the server's state after one round."""
+        """Return the server's state after one round.
+
+        Args:
+            ask: Access to the clients.
+            server: The server's state before the round.
+        """
         raise UserError(f"{type(self).__name__} has no round(self, ask, server): write one")
 
     def output(self, server: PyTree) -> PyTree:
-        """Return the parameters that the server would hand out."""
+        """Return the parameters that the run evaluates and saves; default: the state itself.
+
+        Args:
+            server: The server's state.
+        """
         return server
 
     def client_state(self, x: PyTree) -> PyTree:
-        """Return one client's first private state; None where clients keep nothing."""
+        """Return the initial private state of a client; default: None, for clients without a state.
+
+        Args:
+            x: Initial parameters.
+        """
         return None
 
 
 class Ask(ABC):
-    """The server's handle on its clients; each engine implements it. `round` is the number of the round, 1 for the first."""
+    """The server's access to its clients in one round; each engine implements it.
+
+    Args:
+        round: Number of the round, from 1.
+    """
 
     round: Any
 
     @abstractmethod
     def draw(self, sampler, method: Callable | None = None, message: PyTree = None) -> Cohort:
-        """Select a cohort, to be asked once or several times; `method` and `message` are what it will be asked first.
+        """Draw a cohort, to be asked once or several times.
 
-        Samplers that look ahead ask clients how long their reply to that would be, or for their loss there.
+        Args:
+            sampler: A sampler that is a field of the algorithm.
+            method: Local method that the cohort will run first. Samplers that consult clients before the draw need it.
+            message: Message that will go with it.
         """
 
     @abstractmethod
     def __call__(self, who, method: Callable, message: PyTree) -> "Replies":
-        """Exchange once with `who` (a cohort, or a sampler to draw one): send `message`, run `method`, collect replies."""
+        """Perform one exchange: send `message`, run `method` at each client, and return the replies.
+
+        Args:
+            who: A cohort, or a sampler to draw one with.
+            method: Local method to run, marked with `on_client`.
+            message: Pytree of arrays; `Each` parts differ from client to client.
+        """
 
     @abstractmethod
     def observe(self, replies: "Replies", feedback: Float[Array, " m"] | None = None) -> None:
-        """Tell the sampler that drew the cohort of `replies` what was learnt about each of its m places; once for each cohort.
+        """Give the sampler that drew the cohort of `replies` its feedback; once for each cohort, further calls have no effect.
 
-        The feedback is the Euclidean norm of each reply unless given: of its first part shaped like the parameters, if it has
-        one. Samplers that learn from losses have asked for these instead.
-        Further calls about the same cohort are ignored.
+        Args:
+            replies: Replies of a cohort of this round, or of a part of one.
+            feedback: One finite number >= 0 for each of the m places. Default: what the sampler learns from, either the loss or
+                the Euclidean norm of the reply (of its first part with the shape of the parameters, if there is one).
         """
 
     @abstractmethod
     def reject(self, rejected) -> None:
-        """Count the last exchange as a rejected trial of a line search if `rejected`; it is paid for all the same."""
+        """Count the last exchange as a rejected trial of a line search; its communication is counted all the same.
+
+        Args:
+            rejected: Whether the trial was rejected.
+        """
 
     def connected(self) -> Bool[Array, " n"] | None:
-        """Return which clients are there now, as far as the engine can tell; None where it has no say in that."""
+        """Return which clients are connected; None where the engine does not know."""
         return None
 
     @abstractmethod
     def key(self) -> Any:
-        """Return the server's own random key for the next exchange."""
+        """Return the server's random key for the next exchange."""
 
     @abstractmethod
     def loop(self, count, body: Callable, carry: PyTree, until: Callable | None = None) -> PyTree:
-        """Apply `carry = body(carry)` `count` times, or until `until(carry)`; the loop to use around an exchange."""
+        """Apply `carry = body(carry)` repeatedly; required instead of a Python or JAX loop where the body has an exchange.
+
+        Args:
+            count: Maximum number of iterations.
+            body: One iteration.
+            carry: Initial value.
+            until: Condition on the carry that ends the loop early.
+        """
 
     @abstractmethod
     def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
-        """Return `then(carry)` or `otherwise(carry)`; the branch to use around an exchange."""
+        """Return `then(carry)` or `otherwise(carry)`; required instead of `lax.cond` where a branch has an exchange.
+
+        Args:
+            predicate: Condition.
+            then: Branch where it holds.
+            otherwise: Branch where it does not.
+            carry: Argument of the branch.
+        """

@@ -1,4 +1,4 @@
-"""What a local method sees of its client, and what it returns."""
+"""The client as a local method sees it, and what a local method returns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,9 +10,13 @@ from jaxtyping import Array, Float, PyTree
 
 
 class Done(NamedTuple):
-    """What a local method returns: the reply, the client's new private state, and how many oracle queries it made.
+    """The result of a local method.
 
-    `missed` counts local problems that were not solved as well as wanted; any is an error of the run.
+    Args:
+        reply: Pytree of arrays that goes to the server.
+        state: The client's new private state; None keeps the old one.
+        queries: Number of oracle queries made, one for a value, a gradient, both at once, or a Hessian-vector product.
+        missed: Number of local problems not solved to the required accuracy; the run ends with an error if there are any.
     """
 
     reply: Any
@@ -22,7 +26,13 @@ class Done(NamedTuple):
 
 
 class Client(ABC):
-    """What a local method sees: its own id, key, private state and oracle for f_i, and nothing else."""
+    """A client in a local method: its id, random key, private state, and the oracle of its f_i; nothing else is visible.
+
+    Args:
+        id: Number of the client, 0 to n - 1.
+        key: Random key of this client in this exchange.
+        state: The client's private state.
+    """
 
     id: Any
     key: Any
@@ -30,51 +40,51 @@ class Client(ABC):
 
     @abstractmethod
     def value(self, x: PyTree) -> Float[Array, ""]:
-        """f_i(x)."""
+        """Return f_i(x)."""
 
     @abstractmethod
     def value_and_grad(self, x: PyTree) -> tuple[Float[Array, ""], PyTree]:
-        """f_i(x) and its gradient."""
+        """Return f_i(x) and its gradient."""
 
     @abstractmethod
     def hvp(self, x: PyTree, v: PyTree) -> PyTree:
-        """The Hessian of f_i at x times v."""
+        """Return the Hessian of f_i at x times v."""
 
     @abstractmethod
     def hessian(self, x: PyTree) -> Float[Array, "d d"]:
-        """The Hessian of f_i at x, over the parameters as one vector."""
+        """Return the Hessian of f_i at x, for the parameters as one vector."""
 
     @abstractmethod
     def batch(self, key, size: int) -> "Client":
-        """This client with the mean over `size` of its rows, drawn uniformly with replacement, in the place of f_i."""
+        """Return this client with f_i replaced by the mean over `size` of its rows, drawn uniformly with replacement."""
 
     @abstractmethod
     def passes(self, key, count, size: int, body: Callable[["Client", PyTree], PyTree], carry: PyTree) -> tuple[PyTree, Any]:
-        """Apply `carry = body(batch, carry)` to every batch of `count` passes over the n_i rows; also return how many batches.
+        """Apply `carry = body(batch, carry)` to each batch of `count` passes over the n_i rows; also return how many batches.
 
-        Each pass is in a random order of its own and has ceil(n_i / size) batches of `size` rows, fewer in the last; `batch` is
-        this client with the mean over these rows in the place of f_i.
+        Each pass has a random order of its own and ceil(n_i / size) batches of `size` rows, fewer in the last. `batch` is this
+        client with f_i replaced by the mean over the rows of the batch.
         """
 
     def grad(self, x: PyTree) -> PyTree:
-        """The gradient of f_i at x."""
+        """Return the gradient of f_i at x."""
         return self.value_and_grad(x)[1]
 
     def alone(self, f: Callable[[], PyTree]) -> PyTree:
-        """Return f(), which loops until it is done: an engine that works on a cohort at once may do so for one after another."""
+        """Return f(), a loop of unknown length; an engine that computes a cohort at once may run the clients one by one here."""
         return f()
 
     def choose(self, number, branches: list[Callable[[], PyTree]]) -> PyTree:
-        """Return branches[number](): an engine that works on a cohort at once may compute all of them."""
-        return jax.tree.map(lambda *found: jnp.stack(found)[number], *(branch() for branch in branches))
+        """Return branches[number](); an engine that computes a cohort at once may compute all branches."""
+        return jax.tree.map(lambda *results: jnp.stack(results)[number], *(branch() for branch in branches))
 
     @abstractmethod
     def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
-        """Apply `carry = body(carry)` `count` times, in whatever the oracle is written in."""
+        """Apply `carry = body(carry)` `count` times, as a loop of JAX or of Python, as the oracle needs."""
 
     @abstractmethod
     def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
         """Return `then(carry)` or `otherwise(carry)`.
 
-        Let the message decide, as far as possible: where clients of one cohort differ, all of them may compute both.
+        Where the predicate depends on the message only, one branch is computed; where it differs within a cohort, maybe both.
         """

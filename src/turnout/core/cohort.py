@@ -1,26 +1,42 @@
 """A cohort: the clients that one draw selected, with all that is needed to weight their replies."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from turnout.core.errors import UserError
 from turnout.core.records import record, static
 
 Selection = Literal["arbitrary", "random", "delegate"]
 
+ROUNDING = 1e-5
+"""How far above one a probability may be that was computed in 32 bits."""
+
 
 @record
 class Cohort:
-    """m places, of which the `active` ones hold drawn clients; a random cohort size leaves places empty.
+    """The clients of one draw in m places, of which the `active` ones hold a client; a random cohort size leaves places empty.
 
-    `expansion` is how many clients each one stands for: 1 / p_i with p_i = `probability`, its inclusion probability, or with
-    replacement (times drawn) / p_i, p_i being the expected number of times; E[sum_{i in S} expansion_i r_i] = sum_i r_i.
-    `weight` is lambda_i times that, with lambda_i = `share` the client's weight in the objective, so that
-    sum_{i in S} weight_i r_i is unbiased for sum_i lambda_i r_i, unless the cohort is `biased`: drawn by a law that is not known.
-    `selections` counts how many selections of kind `selection` the draw is charged: a full pass over n clients, m at
-    a time, is ceil(n/m) arbitrary ones. `lost` counts clients that were drawn but did not fit in the m places, `available` those
-    that could have been drawn.
+    With p_i = `probability`, expansion_i = 1 / p_i and weight_i = share_i expansion_i, so that for any r_i
+    E[sum_{i in S} expansion_i r_i] = sum_i r_i and E[sum_{i in S} weight_i r_i] = sum_i lambda_i r_i, unless the cohort is
+    `biased`. Build it with `Cohort.of`.
+
+    Args:
+        ids: Clients [m], 0 to n - 1; a client is in one active place at most.
+        active: Places that hold a client [m].
+        probability: Inclusion probability p_i of each [m]; with replacement the expected number of times that i is drawn.
+        expansion: Number of clients that each stands for [m]: 1 / p_i, or with replacement (times drawn) / p_i.
+        share: Weight lambda_i of each in the objective [m].
+        weight: lambda_i times the expansion [m].
+        selections: Number of selections of kind `selection` that the draw is charged: a full pass over n clients, m at a time,
+            is ceil(n / m) arbitrary ones.
+        lost: Number of clients that were drawn but did not fit in the m places.
+        available: Number of clients that could have been drawn.
+        selection: How clients were selected: "arbitrary", "random" or "delegate".
+        biased: Whether p_i is not known, so that replies have no unbiased average.
     """
 
     ids: Int[Array, " m"]
@@ -49,14 +65,42 @@ class Cohort:
         lost=0,
         biased=False,
     ) -> "Cohort":
-        """Build a cohort of `ids` [m] drawn with inclusion `probability` (a number or [m]) from those available.
+        """Build the cohort of the clients `ids`, drawn from those available in `population`.
 
         Where clients are available by chance only, that chance is part of the inclusion probability (K-Vib, appendix E.1).
+
+        Args:
+            ids: Clients [m], 0 to n - 1, each in one active place at most.
+            probability: Inclusion probability in (0, 1], one number or [m]; anything > 0 where `expansion` is given.
+            population: Clients to draw from.
+            selection: How clients were selected: "arbitrary", "random" or "delegate".
+            active: Places that hold a client [m]; default: all.
+            expansion: Number of clients that each stands for [m]; default: 1 / `probability`.
+            selections: Number of selections that the draw is charged.
+            lost: Number of clients that were drawn but did not fit in the m places.
+            biased: Whether the inclusion probabilities are not known.
+
+        Raises:
+            UserError: Where shapes do not fit, or ids or probabilities are not valid. In a compiled draw their values are not
+                known yet, so the run counts invalid places and ends with an error.
+
+        Examples:
+            >>> import turnout as t
+            >>> cohort = t.Cohort.of([0, 3], 0.5, t.Population(4), selection="random")
+            >>> cohort.places, int(cohort.size), cohort.weight.tolist()
+            (2, 2, [0.5, 0.5])
         """
-        ids = jnp.asarray(ids, "int32")
+        ids = _shaped("ids", ids, None, np.integer).astype("int32")
+        active = jnp.ones(ids.shape, bool) if active is None else _shaped("active", active, ids.shape, np.bool_)
         share = jnp.broadcast_to(population.share(ids), ids.shape)
-        probability = jnp.broadcast_to(jnp.asarray(probability, share.dtype), ids.shape)
-        expansion = 1 / probability if expansion is None else jnp.asarray(expansion, share.dtype)
+        probability = _shaped("probability", probability, ids.shape, np.number, one=True).astype(share.dtype)
+        probability = jnp.broadcast_to(probability, ids.shape)
+        if expansion is not None:
+            expansion = _shaped("expansion", expansion, ids.shape, np.number).astype(share.dtype)
+        _refuse_known(ids, active, probability, expansion, population.count)
+        if expansion is None:
+            # In a compiled draw a probability above one is known to be wrong by this alone.
+            expansion = jnp.where(probability <= 1 + ROUNDING, 1 / probability, jnp.nan)
         available = population.count
         if population.available is not None:
             presence = population.presence[ids].astype(share.dtype)
@@ -64,7 +108,7 @@ class Cohort:
             available = jnp.sum(population.available)
         return cls(
             ids=ids,
-            active=jnp.ones(ids.shape, bool) if active is None else active,
+            active=active,
             probability=probability,
             expansion=expansion,
             share=share,
@@ -85,3 +129,54 @@ class Cohort:
     def size(self) -> Int[Array, ""]:
         """The number of clients drawn into the m places."""
         return jnp.sum(self.active, dtype="int32")
+
+    def invalid_places(self, count: int) -> Int[Array, ""]:
+        """Return how many active places hold no client of `count` ones, one that is there already, or no valid expansion."""
+        wrong = (self.ids < 0) | (self.ids >= count) | ~((self.expansion > 0) & (self.expansion < jnp.inf))
+        wrong |= ~((self.probability > 0) & (self.probability < jnp.inf))
+        # Ids of empty places become numbers that no client has, each another one.
+        ids = jnp.sort(jnp.where(self.active, self.ids, count + jnp.arange(self.places, dtype="int32")))
+        repeated = jnp.sum(ids[1:] == ids[:-1], dtype="int32")
+        return jnp.sum(self.active & wrong, dtype="int32") + repeated
+
+
+def _shaped(name: str, value: Any, shape: tuple[int, ...] | None, kind: Any, one: bool = False) -> Array:
+    """Return `value` as an array; `UserError` unless it holds a `kind` and has the `shape`, [m] for None, or () if `one`."""
+    array = jnp.asarray(value)
+    if not jnp.issubdtype(array.dtype, kind):
+        raise UserError(f"{name} of a cohort must be {_KINDS[kind]}, but they have dtype {array.dtype}: convert them")
+    if array.ndim != 1 if shape is None else array.shape != shape and not (one and array.shape == ()):
+        wanted = "[m]" if shape is None else f"{list(shape)}, that of ids"
+        raise UserError(
+            f"{name} of a cohort must have the shape {wanted}, but it is {list(array.shape)}: give one for each place"
+        )
+    return array
+
+
+_KINDS = {np.integer: "whole numbers", np.bool_: "True or False", np.number: "numbers"}
+
+
+def _refuse_known(ids, active, probability, expansion, count: int) -> None:
+    """Raise `UserError` for the first active place whose id or probability is known and not valid."""
+    if isinstance(active, Tracer):
+        return
+    active = np.asarray(active)
+    if not isinstance(ids, Tracer):
+        drawn = np.asarray(ids)[active]
+        outside = drawn[(drawn < 0) | (drawn >= count)]
+        if outside.size:
+            raise UserError(f"a cohort has the client {outside[0]}, but clients are 0 to {count - 1}: draw ids below {count}")
+        drawn, times = np.unique(drawn, return_counts=True)
+        if np.any(times > 1):
+            raise UserError(
+                f"a cohort has the client {drawn[times > 1][0]} twice: draw without replacement, or give each client one "
+                "place and the expansion (times drawn) / p_i"
+            )
+    for name, value in {"probability": probability, "expansion": expansion}.items():
+        if value is None or isinstance(value, Tracer):
+            continue
+        known, most = np.asarray(value)[active], 1 + ROUNDING if name == "probability" and expansion is None else np.inf
+        wrong = known[~((known > 0) & (known <= most) & np.isfinite(known))]
+        if wrong.size:
+            bounds = "in (0, 1]" if np.isfinite(most) else "positive and finite"
+            raise UserError(f"the {name} of a drawn client must be {bounds}, but one is {wrong[0]:g}: correct the sampler's draw")

@@ -1,4 +1,4 @@
-"""Arrays [m, ...] whose m parts lie apart, in memory or in files, and are read one at a time."""
+"""Stacked arrays [m, ...] whose m parts are stored apart, in memory or in files, and are read one at a time."""
 
 import mmap
 from typing import Any
@@ -8,13 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 PIECE = 2**20
-"""Numbers that are added at once."""
+"""Numbers that are added at a time."""
 
 
-class Stack:
-    """m arrays `parts` of one shape and type, as in `like`, that count as stacked; a part that is None counts as zero.
+class LazyStack:
+    """The stack [m, ...] of m arrays; `jnp.asarray(stack)` reads it into memory.
 
-    It becomes an array in memory where one is wanted: `jnp.asarray(stack)`.
+    Args:
+        parts: Arrays of one shape and dtype; None stands for zeros.
+        like: An object with this shape and dtype.
     """
 
     def __init__(self, parts: list[np.ndarray | None], like: Any):
@@ -30,19 +32,19 @@ class Stack:
         return jnp.stack([jnp.asarray(self[k]) for k in range(len(self.parts))])
 
     def sum(self, weight: np.ndarray) -> jax.Array:
-        """Return sum_k weight_k part_k; a part of weight zero is not looked at."""
+        """Return sum_k weight_k part_k; a part of weight zero is not read."""
         total = np.zeros(self.like.shape, self.like.dtype)
         into = total.reshape(-1)
         for k in map(int, np.flatnonzero(weight)):
             scale, part = weight[k].astype(total.dtype), self[k].reshape(-1)
             for begin in range(0, into.size, PIECE):
                 into[begin : begin + PIECE] += scale * part[begin : begin + PIECE]
-            leave(part)
+            release_pages(part)
         return jnp.asarray(total)
 
 
-def leave(array: np.ndarray) -> None:
-    """Let the system have the memory into which an array was read from its file."""
+def release_pages(array: np.ndarray) -> None:
+    """Release the memory into which a memory-mapped array was read; other arrays stay as they are."""
     base = array
     while isinstance(base, np.ndarray | memoryview):
         base = base.base if isinstance(base, np.ndarray) else base.obj

@@ -1,4 +1,4 @@
-"""Local methods by name: the address of a marked method within an algorithm, and the variants that samplers ask for."""
+"""Addresses of local methods within an algorithm, and the variants of a local method that samplers request."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -15,19 +15,23 @@ from turnout.core.messages import vector
 from turnout.core.tree import positive
 
 NORM, LOSS, BOTH = "norm()", "loss()", "with_loss()"
-"""The last parts of the addresses of a local method's variants: they reply with the norm of its reply, with the client's loss at
-the parameters that the message carries, or with both its reply and that loss."""
+"""Suffixes of the addresses of variants, which reply with: the norm of the reply; the client's loss at the parameters in the
+message; the reply and that loss."""
 
 
 def address(algorithm: Algorithm, method: Callable) -> str:
-    """Return where in `algorithm` a local method is: "train", or "solver.gradient" for one of its field `solver`."""
+    """Return the address of a local method in `algorithm`: "train", or "solver.gradient" for one of its field `solver`."""
     owner = getattr(method, "__self__", algorithm)
     path = next((path for path, part in _parts(algorithm, ()) if part is owner), ())
     return ".".join([*path, method.__name__])
 
 
 def local_method(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
-    """Return the marked local method, or its variant, at the address `name` of `algorithm`, for parameters shaped like `like`."""
+    """Return the local method, or the variant of one, at the address `name`, for parameters shaped like `like`.
+
+    Raises:
+        UserError: Where there is no method of that name that is marked with `on_client`.
+    """
     *path, last = name.split(".")
     if last in _VARIANTS:
         return _VARIANTS[last](local_method(algorithm, ".".join(path), like), like)
@@ -41,14 +45,14 @@ def local_method(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
 def norm(tree: PyTree) -> Float[Array, ""]:
     """Return the Euclidean norm of all entries of `tree`."""
     leaves = jax.tree.leaves(tree)
-    # Scaled, so that squares neither vanish nor overflow.
+    # Scaled, so that squares neither underflow nor overflow.
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in leaves]))
     scale = positive(largest)
     return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
 
 
 def _norm_of(method: Callable, like: PyTree) -> Callable:
-    """Return the local method that replies with the norm of what `method` replies with, and keeps the client's state."""
+    """Return the local method that replies with the norm of the reply of `method`, without a change of the client's state."""
 
     def ask_norm(client: Client, message: PyTree) -> Done:
         done = method(client, message)
@@ -58,12 +62,12 @@ def _norm_of(method: Callable, like: PyTree) -> Callable:
 
 
 def _loss_at(method: Callable, like: PyTree) -> Callable:
-    """Return the local method that replies with f_i at the parameters that a message to `method` carries."""
+    """Return the local method that replies with f_i at the parameters in a message to `method`."""
     return lambda client, message: Done(client.value(vector(message, like)))
 
 
 def _with_loss(method: Callable, like: PyTree) -> Callable:
-    """Return `method` with f_i at the parameters that its message carries as a second part of the reply."""
+    """Return `method` with a second part of its reply: f_i at the parameters in its message."""
 
     def ask_both(client: Client, message: PyTree) -> Done:
         done = method(client, message)
@@ -76,7 +80,7 @@ _VARIANTS = {NORM: _norm_of, LOSS: _loss_at, BOTH: _with_loss}
 
 
 def _parts(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the record `node` and all records that it holds, each with the names of the fields that lead to it."""
+    """Yield the record `node` and all records in its fields, each with the names of the fields on the way to it."""
     yield path, node
     for field in fields(node) if is_dataclass(node) else ():
         part = getattr(node, field.name)

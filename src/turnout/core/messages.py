@@ -1,4 +1,4 @@
-"""What messages and replies are made of: parts for each client, parts shaped like the parameters, and their bytes."""
+"""Contents of messages and replies: parts for each client, parts shaped like the parameters, and their bytes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,16 +9,17 @@ from jaxtyping import PyTree
 
 
 class Each(NamedTuple):
-    """A part of a message that differs from client to client: `values` [m, ...] are stacked over the cohort's m places.
+    """A part of a message that differs from client to client; a local method receives the value of its own place.
 
-    The local method sees the plain value of its own place.
+    Args:
+        values: Arrays [m, ...], stacked over the cohort's m places.
     """
 
     values: PyTree
 
 
-def opened(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyTree]]:
-    """Return what the `Each` parts of `message` hold, and how to write the message of one place from its own share of that."""
+def split_each(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyTree]]:
+    """Return the values of the `Each` parts of `message`, and a function from the values of one place to its message."""
     parts, structure = jax.tree.flatten(message, is_leaf=lambda part: isinstance(part, Each))
     own = {k: part.values for k, part in enumerate(parts) if isinstance(part, Each)}
     return own, lambda own: jax.tree.unflatten(structure, [own.get(k, part) for k, part in enumerate(parts)])

@@ -1,4 +1,4 @@
-"""A pseudo-random permutation that can be evaluated point by point, so that a draw of m from n costs O(m)."""
+"""Pseudo-random permutations that are evaluated point by point, so that a draw of m from n costs O(m)."""
 
 import math
 from collections.abc import Callable
@@ -10,22 +10,22 @@ from jax import lax
 from jaxtyping import Array, Int, UInt
 
 ROUNDS = 12
-"""Feistel rounds: at the smallest domains fewer leave a bias that a chi-square test over all subsets can see."""
+"""Feistel rounds; with fewer, a chi-square test over all subsets of a very small domain detects a bias."""
 
 
 def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[Array, " m"]:
     """Return pi(positions) for a random permutation pi of {0, ..., n - 1} chosen by `key`.
 
-    Where n is an array, `key` holds m keys, and position k goes through a permutation of its own, of {0, ..., n_k - 1}.
+    Where n is an array, `key` holds m keys, and position k is permuted on its own in {0, ..., n_k - 1}.
     A point is a pair (left, right) of Z_a x Z_b with a = ceil(sqrt n) and b = ceil(n / a). Each round adds a keyed hash of
-    one half to the other, which is a bijection; images outside {0, ..., n - 1} walk on along their cycle.
+    one half to the other, which is a bijection; a point whose image is outside {0, ..., n - 1} is permuted again.
     """
     a: Any
     if isinstance(n, int):
         size, a = n, math.isqrt(n - 1) + 1 if n > 1 else 1
         keys = _round_keys(key)
     else:
-        # A root that is rounded wrongly does no harm: b makes up for any a.
+        # The root may be rounded either way: b fits any a.
         size = n.astype("uint32")
         a = jnp.ceil(jnp.sqrt(n.astype(float))).astype("uint32")
         keys = jax.vmap(_round_keys, out_axes=1)(key)
@@ -42,14 +42,14 @@ def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[
 
 
 SWAPS = 24
-"""Rounds of swaps: a point stays where it was with the chance 2^-24, and a chi-square test over all orders sees no bias."""
+"""Rounds of swaps; a point keeps its place with probability 2^-24, and a chi-square test over all orders detects no bias."""
 
 
 def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, " m"]]:
     """Return a random permutation of {0, ..., n - 1}, for an n below 2^31 that is computed, as a function of the positions.
 
     Swap-or-not (Hoang, Morris and Rogaway, 2012): a round pairs x with k - x mod n for a random k, and a hash of each pair
-    tells whether it swaps. No point leaves the domain and none is divided, so that a batch of positions is one short loop.
+    decides whether it swaps. No point leaves the domain, so a batch of positions takes one short loop without divisions.
     """
     size = n.astype("uint32")
     words, salts = jax.random.bits(key, (2, SWAPS), "uint32")
@@ -67,7 +67,7 @@ def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, 
 
 @jax.jit
 def _shuffle(points: UInt[Array, " m"], keys: UInt[Array, "rounds *m"], a, b) -> UInt[Array, " m"]:
-    """Return where the rounds take each point; a program of its own, since it is long and so need be traced only once."""
+    """Return the image of each point after all rounds; compiled on its own, so that it is traced once."""
     left, right = points % a, points // a
     for r in range(ROUNDS):
         if r % 2:

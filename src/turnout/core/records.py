@@ -19,13 +19,35 @@ Index = typing.Annotated[int, at.Ge(0)]
 
 
 def static(**options) -> typing.Any:
-    """Declare a field that fixes a shape or a branch: it is part of the program, not a leaf that can be swept."""
+    """Declare a field that is part of the compiled program, such as a shape or a branch; another value compiles again.
+
+    Args:
+        options: Options of `dataclasses.field`, such as `default`.
+    """
     return field(metadata={"static": True}, **options)
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(field, static))
 def record(cls):
-    """Make `cls` a frozen dataclass and a pytree whose leaves are all fields not declared `static()`."""
+    """Make `cls` a frozen dataclass and a JAX pytree; every field not declared `static()` is a leaf, which can be swept.
+
+    Each field is checked against its annotation, both type and bounds, whenever an object is made.
+
+    Raises:
+        UserError: When an object is made with a value that the annotation of its field does not allow.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class Step:
+        ...     lr: float
+        ...     count: int = t.static(default=1)
+        >>> Step(1)
+        Step(lr=1.0, count=1)
+        >>> Step("0.1")
+        Traceback (most recent call last):
+        turnout.core.errors.UserError: Step.lr must be a number, but it is '0.1': write 0.1 without quotes
+    """
     cls = config(cls)
     leaves = [f.name for f in fields(cls) if not f.metadata.get("static")]
     statics = [f.name for f in fields(cls) if f.metadata.get("static")]

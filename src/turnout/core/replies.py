@@ -1,4 +1,4 @@
-"""The replies to one exchange, and the sums over them."""
+"""The replies to one exchange, and their sums."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,20 +12,27 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
-from turnout.core.lazy_stack import Stack, leave
+from turnout.core.lazy_stack import LazyStack, release_pages
 from turnout.core.records import record
 from turnout.core.tree import positive
 
 Weight = Literal["share", "weight"]
-"""What a sum of replies weighs them by: lambda_i, or lambda_i / p_i."""
+"""Weights of a sum of replies: lambda_i, or lambda_i / p_i."""
 
 
 @record
 class Replies:
-    """The replies to one exchange, stacked over the cohort's m places; `answered` marks the places that hold one.
+    """The replies to one exchange, stacked over the cohort's m places.
 
-    For an engine's eyes only: `held` is what `values` are made of, arrays or a `Stack` for each, `everyone` is what all n clients
-    would have replied, where metrics judge the sampler by it, and `losses` [m] came along for a sampler that learns from them.
+    `average` is unbiased for the weighted mean over all clients; `mean` is the weighted mean over those that answered. Both keep one
+    reply in memory at a time where they can.
+
+    Args:
+        held: The replies [m, ...] as the engine holds them, arrays or `LazyStack`s; algorithms read `values`.
+        cohort: Clients that were asked.
+        answered: Places whose reply arrived [m].
+        everyone: Replies of all n clients [n, ...], where a metric compares them; for engines.
+        losses: Losses [m], for a sampler that learns from them; for engines.
     """
 
     held: PyTree
@@ -36,23 +43,23 @@ class Replies:
 
     @property
     def values(self) -> PyTree:
-        """All replies in memory, [m, ...]; whoever needs a sum only is better off with `mean`, `total` or `average`."""
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, Stack) else leaf, self.held)
+        """All replies in memory [m, ...]; `mean`, `total` and `average` need less."""
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, LazyStack) else leaf, self.held)
 
     def each(self, of: Callable) -> PyTree:
-        """Return of(r_i) of each reply r_i, stacked over the places."""
+        """Return of(r_i) for each reply r_i, stacked over the places."""
         leaves = jax.tree.leaves(self.held)
-        if not any(isinstance(leaf, Stack) for leaf in leaves):
+        if not any(isinstance(leaf, LazyStack) for leaf in leaves):
             return jax.vmap(of)(self.held)
-        found = []
+        results = []
         for k in range(self.cohort.places):
-            found.append(jax.block_until_ready(of(jax.tree.map(lambda leaf, k=k: leaf[k], self.held))))
+            results.append(jax.block_until_ready(of(jax.tree.map(lambda leaf, k=k: leaf[k], self.held))))
             for leaf in leaves:
-                leave(leaf[k])
-        return jax.tree.map(lambda *parts: jnp.stack(parts), *found)
+                release_pages(leaf[k])
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *results)
 
     def map(self, change: Callable) -> "Replies":
-        """Return these replies with change(i, r_i) in the place of each r_i, i being the client's id."""
+        """Return these replies with each r_i replaced by change(i, r_i), i being the client's id."""
         values = jax.vmap(change)(self.cohort.ids, self.values)
         everyone = self.everyone
         if everyone is not None:
@@ -61,7 +68,11 @@ class Replies:
         return replace(self, held=values, everyone=everyone)
 
     def average(self) -> PyTree:
-        """sum_{i answered} (lambda_i / p_i) r_i: unbiased for the weighted mean sum_i lambda_i r_i over all clients."""
+        """Return sum_{i answered} (lambda_i / p_i) r_i, unbiased for the weighted mean sum_i lambda_i r_i over all clients.
+
+        Raises:
+            UserError: Where the inclusion probabilities p_i are not known: for a delegate, or a biased sampler.
+        """
         if self.cohort.selection == "delegate":
             raise UserError("a delegate's reply is no unbiased average over all clients: use mean()")
         if self.cohort.biased:
@@ -71,43 +82,43 @@ class Replies:
         return self.summed("weight")
 
     def total(self) -> PyTree:
-        """sum lambda_i r_i over the clients that answered."""
+        """Return sum lambda_i r_i over the clients that answered."""
         return self.summed("share")
 
     def mean(self) -> PyTree:
-        """sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
-        # Weights that sum to one: of a single client the mean is its reply to the bit.
-        return self._weighed(self.cohort.share / positive(self._heard()))
+        """Return sum lambda_i r_i / sum lambda_i over the clients that answered; zero if none did."""
+        # The weights sum to one, so the mean of a single reply is that reply to the bit.
+        return self._weighted_sum(self.cohort.share / positive(self._answered_share()))
 
     def summed(self, by: Weight) -> PyTree:
-        """The sum over the clients that answered of r_i times the number that the cohort holds for them as `by`."""
-        return self._weighed(getattr(self.cohort, by))
+        """Return the sum over the clients that answered of r_i times the cohort's `by` of i, its share or its weight."""
+        return self._weighted_sum(getattr(self.cohort, by))
 
-    def _heard(self) -> Float[Array, ""]:
-        """sum lambda_i over the clients that answered."""
+    def _answered_share(self) -> Float[Array, ""]:
+        """Return sum lambda_i over the clients that answered."""
         return jnp.sum(jnp.where(self.answered, self.cohort.share, 0))
 
-    def _weighed(self, weight: Float[Array, " m"]) -> PyTree:
+    def _weighted_sum(self, weight: Float[Array, " m"]) -> PyTree:
         weight = jnp.where(self.answered, weight, 0)
 
-        def weigh(reply):
-            if isinstance(reply, Stack) and not isinstance(weight, Tracer):
+        def weighted(reply):
+            if isinstance(reply, LazyStack) and not isinstance(weight, Tracer):
                 return reply.sum(np.asarray(weight))
             reply = jnp.asarray(reply)
-            # An empty place may hold anything, NaN included, so its reply is cleared and not only weighted by zero.
+            # An empty place may hold any value, NaN included, so its reply is set to zero and not only weighted by zero.
             held = self.answered.reshape((-1,) + (1,) * (reply.ndim - 1))
             return jnp.tensordot(weight.astype(reply.dtype), jnp.where(held, reply, 0), axes=1)
 
-        return jax.tree.map(weigh, self.held)
+        return jax.tree.map(weighted, self.held)
 
 
-class Sealed(Replies):
-    """Replies that give out sums alone; `why` is what those are told who would look at each."""
+class SumsOnly(Replies):
+    """Replies of which only sums can be read; `why` is the error of an attempt to read a single one."""
 
     why: ClassVar[str]
 
     def mean(self):
-        total = positive(self._heard())
+        total = positive(self._answered_share())
         return jax.tree.map(lambda leaf: leaf / total.astype(leaf.dtype), self.summed("share"))
 
     @property

@@ -1,4 +1,4 @@
-"""Where randomness comes from: one seed a purpose, one key a round, exchange and client."""
+"""Random keys: one seed for each purpose, one key for each round, exchange and client."""
 
 import jax
 
@@ -7,10 +7,24 @@ from turnout.core.records import Index, record
 
 @record
 class Seeds:
-    """Seeds for drawing cohorts, for the clients' own randomness, for simulated faults and for the first parameters.
+    """Seeds of a run, one for each purpose.
 
-    Client i's key in an exchange is `fold_in(exchange_key, i)`, whichever engine runs it and in whatever order.
+    The key of an exchange is the local seed folded with the number of the exchange in its round and with the number of the
+    round; client i's key is `fold_in(key, i)`. Keys depend neither on the engine nor on the order in which clients run.
+
+    Args:
+        sampling: Seed of the draws of cohorts.
+        local: Seed of the clients' own randomness, such as batches.
+        faults: Seed of simulated faults.
+        model: Seed of the initial parameters.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Seeds.of(3)
+        Seeds(sampling=3, local=3, faults=3, model=3)
     """
+
+    example = "t.Seeds.of(0)"
 
     sampling: Index
     local: Index
@@ -19,22 +33,26 @@ class Seeds:
 
     @classmethod
     def of(cls, seed: int) -> "Seeds":
-        """Return `seed` for every purpose."""
+        """Return `seed` for every purpose.
+
+        Args:
+            seed: Whole number, 0 <= seed < 2^63; below 2^31 in single precision.
+        """
         return cls(seed, seed, seed, seed)
 
     def draw(self, round, count):
-        """The key of the `count`-th draw of a round."""
+        """Return the key of draw number `count` of a round."""
         return _key(self.sampling, round, count)
 
     def exchange(self, round, count):
-        """The key of the `count`-th exchange of a round."""
+        """Return the key of exchange number `count` of a round."""
         return _key(self.local, round, count)
 
     def fault(self, round, count):
-        """The key of what goes wrong in the `count`-th exchange of a round."""
+        """Return the key of the faults in exchange number `count` of a round."""
         return _key(self.faults, round, count)
 
 
 def _key(seed, round, count):
-    # The count first: it is mostly a constant, so that the compiler moves this step out of the loop over rounds.
+    # The count first: it is mostly a constant, so the compiler moves this step out of the loop over rounds.
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), count), round)

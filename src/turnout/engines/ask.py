@@ -18,10 +18,10 @@ from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, LOSS, NORM, address, local_method, norm
-from turnout.core.messages import opened, payload, vector, vectors
+from turnout.core.messages import payload, split_each, vector, vectors
 from turnout.core.replies import Replies, Weight
 from turnout.engines.inputs import Job
-from turnout.privacy.mechanism import Noisy
+from turnout.privacy.mechanism import NoisyReplies
 from turnout.samplers import Independent, Nice
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality, judge
@@ -91,6 +91,7 @@ class EngineAsk(Ask):
             "available": cohort.available,
             "drawn": drawn,
             "lost": cohort.lost,
+            "unusable": cohort.invalid_places(self.job.population.count),
         }
         self._count(Site(path, "draw", cohort.selection), events)
         return cohort
@@ -133,7 +134,7 @@ class EngineAsk(Ask):
             return replies
         n = self.job.population.count
         key = protection.key(self._asked.method, self.round, self.state.exchanges - 1, n)
-        return Noisy(replies, lambda held, by: protection.noisy(held, self._largest(replies.cohort, by), key))
+        return NoisyReplies(replies, lambda total, by: protection.add_noise(total, self._largest(replies.cohort, by), key))
 
     def _largest(self, cohort: Cohort, by: Weight):
         """The largest weight that a sum may give a client: of all clients where it is known, else of the cohort's."""
@@ -143,7 +144,7 @@ class EngineAsk(Ask):
         if place is not None and population.available is None:
             _, number, known = self._drawn[place]
             if isinstance(self.samplers[number], (Independent, Nice)):
-                return jnp.max(population.shares / self.samplers[number].expected(known, population))
+                return jnp.max(population.shares / self.samplers[number].expected_draws(known, population))
         return jnp.max(jnp.where(cohort.active, cohort.weight, 0))
 
     def _send(
@@ -153,7 +154,7 @@ class EngineAsk(Ask):
         and who answered. What `everyone` would return is not computed again.
         """
         local_method(self.algorithm, name, self.job.start)
-        own, write = opened(message)
+        own, write = split_each(message)
         if any(leaf.shape[:1] != (cohort.places,) for leaf in jax.tree.leaves(own)):
             raise UserError(f"Each in a message to {name} needs arrays stacked over the cohort's {cohort.places} places")
         faults, losses, answered = self.job.faults, jnp.zeros(cohort.places, "int32"), cohort.active
@@ -203,7 +204,7 @@ class EngineAsk(Ask):
 
     def _same_for_all(self, message: PyTree, why: str) -> None:
         """Raise `UserError` where `message` differs from client to client, since only a cohort's places have a message then."""
-        if opened(message)[0]:
+        if split_each(message)[0]:
             raise UserError(f"{why}, but {type(self.algorithm).__name__} has a message of its own for each: do without these")
 
     def observe(self, replies, feedback=None):

@@ -98,7 +98,7 @@ def run_locally(algorithm, problem, start, weights, number, state, key, message,
 
 
 def _protected(done: Done, state: PyTree, protection: Protection | None, noise) -> Done:
-    return finished(done if protection is None else protection.of_reply(done, noise), state)
+    return finished(done if protection is None else protection.protect(done, noise), state)
 
 
 @partial(jax.jit, static_argnames=("names",))

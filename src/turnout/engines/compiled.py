@@ -10,7 +10,7 @@ from jax import lax
 from turnout.accounting.ledger import Site
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
-from turnout.core.messages import opened
+from turnout.core.messages import split_each
 from turnout.engines.ask import EngineAsk, finished, strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import EACH, Watched
@@ -118,7 +118,7 @@ class CompiledAsk(EngineAsk):
     def _run_clients(self, cohort, method, message, losses):
         key = self.job.seeds.exchange(self.round, self.state.exchanges)
         run = local_method(self.algorithm, method, self.job.start)
-        own, write = opened(message)
+        own, write = split_each(message)
         protection, moment = self.job.protection, (self.round, self.state.exchanges)
         kept, ids = look_up(self.state.clients, cohort)
         self._looked_up = cohort, ids
@@ -128,7 +128,7 @@ class CompiledAsk(EngineAsk):
             client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
             done = run(client, write(own))
             if protection is not None:
-                done = protection.of_reply(done, protection.key(method, *moment, i))
+                done = protection.protect(done, protection.key(method, *moment, i))
             return finished(done, state)
 
         places = (cohort.ids, cohort.active, kept, own)

@@ -18,6 +18,8 @@ class Faults:
     again until it answers, and charges each time.
     """
 
+    example = "t.Faults(loss=0.1)"
+
     loss: Annotated[float, at.Ge(0), at.Lt(1)] = 0.0
     missing: Literal["raise", "skip", "repeat"] = static(default="raise")
 

@@ -15,10 +15,10 @@ from jaxtyping import Array, Bool, Int, PyTree
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
-from turnout.core.lazy_stack import Stack
+from turnout.core.lazy_stack import LazyStack
 from turnout.core.local_methods import local_method
-from turnout.core.messages import opened
-from turnout.core.replies import Sealed, Weight
+from turnout.core.messages import split_each
+from turnout.core.replies import SumsOnly, Weight
 from turnout.core.seeds import Seeds
 from turnout.engines.ask import Delivery, EngineAsk, finished
 from turnout.engines.client_runner import held
@@ -124,7 +124,7 @@ class Letter(NamedTuple):
     body: bytes
 
 
-class Summed(Sealed):
+class Summed(SumsOnly):
     """Replies of which nothing is held but `held`, their sum weighed `by` lambda_i or lambda_i / p_i."""
 
     by: Weight
@@ -191,7 +191,7 @@ class WiredAsk(EngineAsk):
         return carry
 
     def _run_clients(self, cohort, method, message, losses):
-        own, write = opened(jax.tree.map(np.asarray, message))
+        own, write = split_each(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], own)) for k in range(cohort.places if own else 1)]
         bodies, ids = [encode(one, self.job.start) for one in messages], np.asarray(cohort.ids)
         weights = [None] * cohort.places if self._by is None else np.asarray(getattr(cohort, self._by)).tolist()
@@ -209,7 +209,7 @@ class WiredAsk(EngineAsk):
         reply = stacked({place: tree for place, (tree, _) in decoded.items()}, cohort.places, expected)
         if self._by is not None:
             used = arrived & (self._repeats | (np.asarray(losses) == 0))
-            reply = jax.tree.map(lambda stack: Stack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
+            reply = jax.tree.map(lambda stack: LazyStack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
         return Done(reply, None, queries, missed)
 
     @property
@@ -247,7 +247,7 @@ def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
     shapes, structure = jax.tree.flatten(like)
     leaves = {place: jax.tree.leaves(tree) for place, tree in trees.items()}
     parts = ([leaves[k][j] if k in leaves else None for k in range(places)] for j in range(len(shapes)))
-    return jax.tree.unflatten(structure, [Stack(*pair) for pair in zip(parts, shapes, strict=True)])
+    return jax.tree.unflatten(structure, [LazyStack(*pair) for pair in zip(parts, shapes, strict=True)])
 
 
 def only_sums(traced: CompiledAsk, algorithm) -> dict[str, Weight]:

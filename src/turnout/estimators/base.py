@@ -44,6 +44,8 @@ class Estimator:
         everyone: Sampler of full passes. Set by the algorithm.
     """
 
+    example = "t.Saga()"
+
     batch: Count | None = static(default=None, repr=False, kw_only=True)
     everyone: Full = field(default=Full(), repr=False, kw_only=True)
 

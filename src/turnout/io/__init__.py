@@ -1,1 +1,1 @@
-"""Files: atomic writes, serialisation of messages, and models on disk."""
+"""Files: atomic writes, serialisation of messages, models on disk."""

@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever half-written: to a temporary name first, then renamed."""
+"""Atomic writes: to a temporary file first, which is then renamed."""
 
 import os
 from contextlib import suppress
@@ -8,7 +8,7 @@ from turnout.core.errors import UserError
 
 
 def write(path: Path, content: bytes | str) -> None:
-    """Write `content` to `path`; on any failure what stood there before stays."""
+    """Write `content` to `path` atomically; `UserError` on failure, which leaves a former file as it was."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
@@ -22,23 +22,23 @@ def write(path: Path, content: bytes | str) -> None:
 
 
 def default_cache() -> Path:
-    """Return the folder for what can be computed again."""
+    """Return turnout's cache folder: $XDG_CACHE_HOME/turnout, or ~/.cache/turnout."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnout"
 
 
 def write_cache(path: Path, content: bytes) -> None:
-    """Write what can be computed again, as others may be doing at the same time; where it cannot be written, nobody minds."""
-    own = path.with_name(f"{path.name}.{os.getpid()}")
+    """Write a cache file, also while other processes write it; best effort: errors are ignored."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(UserError, OSError):
         make_folder(path.parent)
-        write(own, content)
-        os.replace(own, path)
+        write(temporary, content)
+        os.replace(temporary, path)
 
 
 def make_folder(folder: Path) -> Path:
-    """Create `folder` where it does not exist."""
+    """Create `folder` if it does not exist, and return it; `UserError` where that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made ({error.strerror}): choose another --out") from None
+        raise UserError(f"{folder}: cannot be created ({error.strerror}): choose another --out") from None
     return folder

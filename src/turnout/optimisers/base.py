@@ -25,6 +25,8 @@ class Optimiser:
     |g| is over all leaves of the parameters.
     """
 
+    example = "t.optimisers.Sgd(0.1)"
+
     lr: Positive
     clip: Positive | None = field(default=None, kw_only=True)
 

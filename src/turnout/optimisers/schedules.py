@@ -17,6 +17,8 @@ from turnout.core.records import Fraction, Positive, Share, record
 class Schedule(ABC):
     """A factor of a step in round t = 0, 1, ...; its numbers are leaves, so that new ones do not recompile."""
 
+    example = "t.schedules.Exponential(0.9)"
+
     @abstractmethod
     def factor(self, t: Float[Array, ""]) -> Float[Array, ""]:
         """Return the factor in round t."""

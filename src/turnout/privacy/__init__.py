@@ -1,1 +1,1 @@
-"""Differential privacy of replies."""
+"""Differential privacy: clipping of replies and Gaussian noise."""

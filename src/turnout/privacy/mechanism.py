@@ -1,4 +1,4 @@
-"""Differential privacy of replies: clipping and Gaussian noise."""
+"""The Gaussian mechanism on clients' replies (McMahan et al., Learning differentially private language models, 2018)."""
 
 import secrets
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from turnout.core.client import Done
 from turnout.core.local_methods import norm
 from turnout.core.records import Index, Positive, record, static
-from turnout.core.replies import Replies, Sealed
+from turnout.core.replies import Replies, SumsOnly
 from turnout.core.tree import positive
 
 Model = Literal["central", "local"]
@@ -21,10 +21,25 @@ Model = Literal["central", "local"]
 
 @record
 class Privacy:
-    """Each reply is clipped to the norm `clip`, and Gaussian noise of `noise_multiplier` times the sensitivity is added.
+    """Differential privacy: each reply r is clipped to r min(1, S / |r|), S = `clip`, and Gaussian noise is added.
 
-    In the "central" model the server adds it to the weighted sum of replies, in the "local" one each client to its own reply.
-    Epsilon is told for `delta`. The noise comes from the operating system's entropy, unless a `seed` is given.
+    The noise has the standard deviation z S w on every number, z = `noise_multiplier`. In the "central" model the server adds it
+    to each weighted sum of replies, w being the largest weight; in the "local" model each client adds it to its reply, w = 1.
+
+    Args:
+        clip: S, the largest norm of a reply over all its arrays, > 0.
+        noise_multiplier: z, the standard deviation of the noise over the sensitivity, > 0.
+        delta: The delta for which epsilon is reported, 0 < delta < 1.
+        model: Who adds the noise: "central" for the server, "local" for each client.
+        seed: Seed of the noise; None takes the operating system's entropy.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=6, dimension=3)
+        >>> privacy = t.Privacy(clip=1.0, noise_multiplier=0.5, delta=1e-5, seed=0)
+        >>> trace = t.run(t.FedAvg(t.Nice(2), lr=0.01, steps=1), problem, rounds=3, privacy=privacy)
+        >>> trace.ledger.totals()["exchanges"]
+        3
     """
 
     clip: Positive
@@ -34,7 +49,7 @@ class Privacy:
     seed: Index | None = None
 
     def protection(self) -> "Protection":
-        """Return what engines need of it, with the key of the noise."""
+        """Return the mechanism for the engines, with the key of the noise."""
         seed = secrets.randbits(64) if self.seed is None else self.seed
         key = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], "uint32")
         return Protection(self.clip, self.noise_multiplier, key, self.model)
@@ -42,7 +57,14 @@ class Privacy:
 
 @record
 class Protection:
-    """Clips replies to the norm `clip` and draws noise from `secret` [2]; see `Privacy`."""
+    """The mechanism of `Privacy` with the key of its noise.
+
+    Args:
+        clip: The largest norm of a reply.
+        noise_multiplier: The standard deviation of the noise over the sensitivity.
+        secret: The key of the noise, two 32-bit words [2].
+        model: "central" or "local".
+    """
 
     clip: float
     noise_multiplier: float
@@ -50,35 +72,35 @@ class Protection:
     model: Model = static()
 
     def key(self, method: str, round, exchange, client):
-        """The key of the noise on what `client` replies to `method` in an exchange; the server has the number n."""
+        """Return the key of the noise on the reply of `client` to `method` in an exchange; the server is client n."""
         key = jax.random.wrap_key_data(jnp.asarray(self.secret), impl="threefry2x32")
         for number in (crc32(method.encode()), exchange, round, client):
             key = jax.random.fold_in(key, number)
         return key
 
-    def of_reply(self, done: Done, key) -> Done:
-        """Return `done` with its reply clipped, and in the local model with noise of deviation z clip on each number."""
+    def protect(self, done: Done, key) -> Done:
+        """Return `done` with its reply clipped, and in the local model with noise added."""
         if not jax.tree.leaves(done.reply):
             return done
         size = norm(done.reply)
         factor = jnp.minimum(1, jnp.asarray(self.clip, size.dtype) / positive(size))
         reply = jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), done.reply)
         if self.model == "local":
-            reply = self.noisy(reply, jnp.ones((), size.dtype), key)
+            reply = self.add_noise(reply, jnp.ones((), size.dtype), key)
         return done._replace(reply=reply)
 
-    def noisy(self, tree: PyTree, weight: Float[Array, ""], key) -> PyTree:
-        """Return `tree` with noise of deviation z clip `weight` on each number."""
+    def add_noise(self, tree: PyTree, weight: Float[Array, ""], key) -> PyTree:
+        """Return `tree` plus Gaussian noise of standard deviation z S `weight` on every number."""
         deviation = weight * jnp.asarray(self.noise_multiplier, weight.dtype) * jnp.asarray(self.clip, weight.dtype)
         leaves, structure = jax.tree.flatten(tree)
         keys = jax.random.split(key, len(leaves))
         noise = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
-        drawn = [leaf + deviation.astype(leaf.dtype) * normal for leaf, normal in zip(leaves, noise, strict=True)]
-        return jax.tree.unflatten(structure, drawn)
+        noisy = [leaf + deviation.astype(leaf.dtype) * normal for leaf, normal in zip(leaves, noise, strict=True)]
+        return jax.tree.unflatten(structure, noisy)
 
 
-class Noisy(Sealed):
-    """Replies whose sums alone are given out, by `disturbed(sum, by)`."""
+class NoisyReplies(SumsOnly):
+    """Replies of which only sums with noise are available: `disturbed(sum, by)`."""
 
     held: Replies
     disturbed: Any

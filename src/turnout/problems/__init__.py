@@ -1,4 +1,4 @@
-"""Problems to minimise."""
+"""Problems to minimise, f(x) = sum_i lambda_i f_i(x)."""
 
 from turnout.problems.chain import Chain as Chain
 from turnout.problems.log_sum import LogSum as LogSum

@@ -1,4 +1,4 @@
-"""The derivatives of every client's function at the minimiser of f, in double precision."""
+"""Gradients and Hessian of the clients' functions at the minimiser of f, in double precision."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,17 +14,23 @@ from turnout.problems.optimum import solve
 from turnout.problems.storage.layout import objective, store
 
 DENSE = 2000
-"""Parameters up to which the Hessian is kept, as a matrix."""
+"""The largest number of parameters for which the Hessian is computed."""
 
 TOGETHER = 64
-"""Products with the Hessian that are computed at a time."""
+"""Hessian-vector products computed at once."""
 
 MEMORY = 256 * 2**20
-"""Bytes of client data that one computation works on at a time."""
+"""Bytes of client data that are worked on at once."""
 
 
 class AtOptimum(NamedTuple):
-    """x* as one vector, grad f_i(x*) of every client, and the Hessian of f there, None where it would be too large."""
+    """Derivatives at the minimiser of f.
+
+    Args:
+        x: x* as one vector [d].
+        gradients: grad f_i(x*) of every client [n, d].
+        hessian: The Hessian of f at x* [d, d]; None for more than `DENSE` parameters.
+    """
 
     x: Float[np.ndarray, " d"]
     gradients: Float[np.ndarray, "n d"]
@@ -32,11 +38,11 @@ class AtOptimum(NamedTuple):
 
 
 def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
-    """Compute the derivatives at the minimiser of f: `optimum`, as `optimum.solve` returns it, or else found here."""
-    found = solve(problem) if optimum is None else optimum
+    """Return the derivatives at the minimiser of f, which is `optimum`, or computed here if None."""
+    optimum = solve(problem) if optimum is None else optimum
     with jax.enable_x64(True):
         storage = store(problem)
-        flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), found.x))
+        flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), optimum.x))
 
         @jax.jit
         def gradients(storage, x):
@@ -55,7 +61,7 @@ def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
 
 
 def each_client(storage, part: Callable, x: Float[Array, " d"], *own: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Return `part(oracle, x, *v)` of every client, as vectors; v [d] are the client's rows of `own`, x is the same for all."""
+    """Return the vector `part(oracle, x, *v)` of every client, v [d] being the client's rows of `own`; x is shared."""
 
     def one(arguments):
         i, *v = arguments

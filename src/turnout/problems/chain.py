@@ -1,4 +1,4 @@
-"""The worst case of federated optimization: a chain of coordinates whose links are dealt out among the clients."""
+"""A worst case of federated optimization: a chain of coordinates whose links are distributed over the clients."""
 
 from typing import ClassVar
 
@@ -13,11 +13,24 @@ from turnout.problems.base import Constants, Population, Problem
 
 @record
 class Chain(Problem):
-    """f_i(x) = c sum_j (x_j - x_{j+1})^2 + (mu/2) |x|^2 over the links j = i, i + n, i + 2n, ... that client i of n holds.
+    """f_i(x) = c sum_j (x_j - x_{j+1})^2 + (mu/2) |x|^2 over the links j = i, i + n, i + 2n, ... of client i = 0, ..., n - 1.
 
-    x_1, ..., x_length are the parameters, x_0 = 1, x_{length+1} = 0, c = `stiffness`, and clients count from 0. From x = 0, when
-    k coordinates are found, only the client that holds link k can find the next. This is equation (41) of FedDCD, appendix F, cut
-    off after `length` coordinates, but there client 0 holds link 1 as well, and finds two coordinates at once.
+    The parameters are x_1, ..., x_length; x_0 = 1 and x_{length+1} = 0. From x = 0, once k coordinates are nonzero, only the
+    client with link k can change the next one. This is equation (41) of FedDCD, appendix F, with finitely many coordinates; there
+    client 0 has link 1 as well, and changes two coordinates at once.
+
+    Args:
+        rows: Which links each client has, 0 or 1 [n, length + 1].
+        offsets: 0, ..., n.
+        population: The clients.
+        mu: Strong convexity of every f_i, > 0.
+        stiffness: c, > 0.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Chain.of(clients=4, length=20, mu=0.01, smoothness=1.0)
+        >>> problem.minimiser().shape, round(problem.ratio, 3)
+        ((20,), 0.667)
     """
 
     mu: Positive
@@ -27,7 +40,17 @@ class Chain(Problem):
 
     @classmethod
     def of(cls, clients: int, length: int, mu: float, smoothness: float) -> "Chain":
-        """Build the chain with c = (L - n mu) / 8, whose f_i are mu-strongly convex and `smoothness` = L smooth, L > n mu."""
+        """Build the chain with c = (L - n mu) / 8, whose f_i are mu-strongly convex and L-smooth.
+
+        Args:
+            clients: n, the number of clients, 1 < n <= length + 1.
+            length: The number of coordinates.
+            mu: Strong convexity of every f_i, > 0.
+            smoothness: L > n mu.
+
+        Raises:
+            UserError: The numbers violate these bounds.
+        """
         if not smoothness > clients * mu > 0:
             raise UserError(
                 f"a chain of {clients} clients needs 0 < clients * mu < smoothness, but mu is {mu:g} and smoothness "
@@ -50,7 +73,7 @@ class Chain(Problem):
         return jnp.zeros(self.rows.shape[-1] - 1, jnp.result_type(float))
 
     def constants(self):
-        """mu_i and L_i are the extreme eigenvalues of the tridiagonal Hessian of f_i."""
+        """Return mu_i and L_i, the extreme eigenvalues of the tridiagonal Hessian of f_i."""
         # Slow to import.
         from scipy.linalg import eigvalsh_tridiagonal
 
@@ -70,11 +93,11 @@ class Chain(Problem):
         return float((root - 1) / (root + 1))
 
     def minimiser(self) -> Float[np.ndarray, " length"]:
-        """x*, which solves -x_{k-1} + (2 + n mu / 2c) x_k - x_{k+1} = 0, x_0 = 1, x_{length+1} = 0."""
+        """Return x*, which solves -x_{k-1} + (2 + n mu / (2c)) x_k - x_{k+1} = 0, x_0 = 1, x_{length+1} = 0."""
         return chain_minimiser(self.ratio, self.length)
 
 
 def chain_minimiser(ratio: float, length: int) -> Float[np.ndarray, " length"]:
-    """x*_k = (q^k - q^(2 length + 2 - k)) / (1 - q^(2 length + 2)) for k = 1, ..., length, q = `ratio` being `Chain.ratio`."""
+    """Return x*_k = (q^k - q^(2 length + 2 - k)) / (1 - q^(2 length + 2)), k = 1, ..., length, for q = `Chain.ratio`."""
     k = np.arange(1, length + 1)
     return (ratio**k - ratio ** (2 * length + 2 - k)) / (1 - ratio ** (2 * length + 2))

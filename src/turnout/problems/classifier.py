@@ -1,4 +1,4 @@
-"""What the problems that classify share: cross-entropy of their logits, weight decay, and who is classified rightly."""
+"""The base of classification problems: cross-entropy of logits, and weight decay."""
 
 from typing import ClassVar
 
@@ -13,9 +13,16 @@ from turnout.problems.base import Problem
 
 @record
 class Classifier(Problem):
-    """f_i(x) = (1/n_i) sum_r -log softmax(logits(x, a_r))[b_r] + (mu/2) |x|^2, with labels b_r of 0, ..., classes - 1.
+    """f_i(x) = (1/n_i) sum_r -log softmax(logits(x, a_r))[b_r] + (mu/2) |x|^2, with labels b_r = 0, ..., classes - 1.
 
-    A subclass writes `logits` and `start`.
+    A subclass defines `logits` and `start`.
+
+    Args:
+        rows: (features a, labels b [rows]).
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the regulariser, >= 0.
+        classes: Number of classes.
     """
 
     mu: NonNegative
@@ -45,6 +52,6 @@ class Classifier(Problem):
 
 
 def affine(layer: dict, inputs) -> Float[Array, "b outputs"]:
-    """W^T a + c for each of b rows a, where `layer` is {"weight": W, "bias": c}; W^T a where it has no bias."""
+    """Return W^T a + c for each of b rows a, with `layer` = {"weight": W, "bias": c}; W^T a without a bias."""
     outputs = inputs @ layer["weight"]
     return outputs + layer["bias"][None] if "bias" in layer else outputs

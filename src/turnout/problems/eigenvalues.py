@@ -1,4 +1,4 @@
-"""The largest eigenvalues of the clients' Gram matrices, which bound the smoothness of problems with a linear model."""
+"""Largest eigenvalues of the clients' Gram matrices, which bound the smoothness of linear models."""
 
 import numpy as np
 from scipy.sparse import hstack
@@ -8,7 +8,7 @@ from turnout.problems.storage.row_formats import plain
 
 
 def top_eigenvalues(problem: Problem, intercept: bool = False) -> np.ndarray:
-    """Return lambda_max(A_i^T A_i) / n_i for each client's features A_i [n_i, d], with `intercept` after a column of ones."""
+    """Return lambda_max(A_i^T A_i) / n_i [n] for the features A_i [n_i, d], with a column of ones appended if `intercept`."""
     offsets = problem.offsets.tolist()
     bounds = zip(offsets, offsets[1:], strict=False)
     features = ((plain(problem.rows[0], a, b), b - a) for a, b in bounds)

@@ -8,9 +8,19 @@ from turnout.problems.storage.row_formats import compact
 
 
 def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) -> dict:
-    """Return the `rows` (features, targets), `offsets` and `population` of `dataset` cut by `split`.
+    """Return the fields of a `Problem` for a data set and its split.
 
-    `weights` lambda [n] are scaled to sum to one; None means uniform.
+    Args:
+        dataset: The data set.
+        split: Which rows each client has.
+        targets: The target of each row of the data set [rows].
+        weights: Client weights lambda [n] up to their sum; None means uniform.
+
+    Returns:
+        `rows` = (features, targets) in the order of the clients, `offsets` and `population`.
+
+    Raises:
+        UserError: The weights are not n finite numbers >= 0.
     """
     if weights is not None:
         weights = np.asarray(weights, float)
@@ -28,9 +38,16 @@ def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) ->
 
 
 def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | None = None) -> dict:
-    """Return what `federate` does and the number of `classes`; labels are whole numbers.
+    """Return the fields of a `Classifier` for a data set and its split.
 
-    Where it is given, labels are 0, ..., `classes` - 1 already; else those that there are are numbered in increasing order.
+    Args:
+        dataset: The data set, whose labels are whole numbers.
+        split: Which rows each client has.
+        weights: Client weights lambda [n] up to their sum; None means uniform.
+        classes: Number of classes, labels being 0, ..., classes - 1; None numbers the labels in increasing order.
+
+    Raises:
+        UserError: A label is not a whole number, or outside 0, ..., classes - 1.
     """
     labels = dataset.labels
     whole = labels == np.rint(labels) if labels.dtype.kind in "biuf" else np.zeros(dataset.rows, bool)
@@ -40,8 +57,8 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
             f"{dataset.name} has the label {bad!r}, but classes are whole numbers: number them, or take ridge regression"
         )
     if classes is None:
-        found, labels = np.unique(labels, return_inverse=True)
-        classes = found.size
+        distinct, labels = np.unique(labels, return_inverse=True)
+        classes = distinct.size
     elif not np.isin(labels, np.arange(classes)).all():
         bad = labels[np.argmin(np.isin(labels, np.arange(classes)))].item()
         raise UserError(

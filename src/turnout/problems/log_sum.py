@@ -1,4 +1,4 @@
-"""Quadratics with the log-sum penalty, which favours zeros and is not convex."""
+"""Quadratics with the log-sum penalty, which is nonconvex and favours zeros."""
 
 from typing import ClassVar
 
@@ -12,9 +12,15 @@ from turnout.problems.quadratic import Quadratic, extremes
 
 @record
 class LogSum(Quadratic):
-    """f_i(x) = x^T A_i x / 2 - <b_i, x> + sum_k log(1 + alpha |x_k|), x of shape [d] (Cost-aware client selection, section 7).
+    """f_i(x) = x^T A_i x / 2 - <b_i, x> + sum_k log(1 + alpha |x_k|), x [d] (Cost-aware client selection, section 7).
 
-    It has no derivative where an x_k is 0: there sign(0) = 0 makes alpha sign(x_k) / (1 + alpha |x_k|), that of the penalty, 0.
+    Where an x_k is 0 the penalty has no derivative; alpha sign(x_k) / (1 + alpha |x_k|) is 0 there.
+
+    Args:
+        rows: (A, b) as in `Quadratic`.
+        offsets: 0, ..., n.
+        population: The clients.
+        alpha: Sharpness of the penalty, >= 0.
     """
 
     alpha: NonNegative
@@ -26,11 +32,11 @@ class LogSum(Quadratic):
     def of(
         cls, matrices: Float[np.ndarray, "n d ..."], vectors: Float[np.ndarray, "n d"], weights=None, alpha: float = 10.0
     ) -> "LogSum":
-        """Build the problem as `Quadratic.of` does."""
+        """Build the problem of n clients; see `Quadratic.of`."""
         return cls(**vars(Quadratic.of(matrices, vectors, weights)), alpha=alpha)
 
     def start(self, key):
-        """10 in all coordinates, the corner of the centres of `data.quadratics`: from 0 some x_k would never leave the kink."""
+        """Return 10 in all coordinates, the upper end of the centres in `data.quadratics`; x_k = 0 would not be left."""
         return jnp.full_like(super().start(key), 10.0)
 
     def regulariser(self, x):
@@ -38,13 +44,13 @@ class LogSum(Quadratic):
         return jnp.sum(jnp.log1p(self.alpha * x * jnp.sign(x)))
 
     def curvatures(self, matrices):
-        """Between lambda_min(A) - alpha^2 and lambda_max(A), for -alpha^2 < -alpha^2 / (1 + alpha |x_k|)^2 < 0."""
+        """Return lambda_min(A) - alpha^2 and lambda_max(A): the penalty's curvature is -alpha^2 / (1 + alpha |x_k|)^2."""
         least, largest = extremes(matrices)
         return least - self.alpha**2, largest
 
     def constants(self):
-        """mu_i and L_i between points of equal signs: where an x_k changes its sign the gradient jumps, and no L_i is enough.
+        """Return mu_i = lambda_min(A_i) - alpha^2, which may be negative, and L_i = max(lambda_max(A_i), -mu_i).
 
-        mu_i = lambda_min(A_i) - alpha^2, a curvature that may be negative, and L_i = max(lambda_max(A_i), -mu_i).
+        They hold between points with equal signs only: the gradient jumps where an x_k changes its sign.
         """
         return super().constants()

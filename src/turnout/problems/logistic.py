@@ -14,7 +14,24 @@ from turnout.problems.federate import federate
 
 @record
 class Logistic(Problem):
-    """f_i(x) = (1/n_i) sum_r log(1 + exp(-b_r <a_r, x>)) + (mu/2) |x|^2, with labels b_r of -1 and +1, x of shape [d]."""
+    """Logistic regression: f_i(x) = (1/n_i) sum_r log(1 + exp(-b_r <a_r, x>)) + (mu/2) |x|^2, b_r = -1 or +1, x [d].
+
+    Args:
+        rows: (features a [rows, d], labels b [rows]).
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the regulariser, >= 0.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("breast_cancer").normalized("columns")
+        >>> problem = t.Logistic.of(data, IidSplit(clients=10).split(data), mu=0.1)
+        >>> problem.clients, problem.start(None).shape
+        (10, (30,))
+        >>> float(problem.constants().convexity.min())
+        0.1
+    """
 
     mu: NonNegative
 
@@ -23,7 +40,17 @@ class Logistic(Problem):
 
     @classmethod
     def of(cls, dataset, split, mu: float, weights=None) -> "Logistic":
-        """Cut `dataset` into clients; of its two classes the smaller label becomes -1, the larger +1."""
+        """Build the problem of a data set with two classes, the smaller label being -1, the larger +1.
+
+        Args:
+            dataset: The data set.
+            split: How its rows are split into clients.
+            mu: Weight of the regulariser, >= 0.
+            weights: Client weights lambda [n] up to their sum, uniform if None.
+
+        Raises:
+            UserError: There are not two classes, or the weights do not fit.
+        """
         classes = np.unique(dataset.labels)
         if classes.size != 2:
             raise UserError(f"logistic regression needs two classes, but {dataset.name} has {classes.size}")
@@ -45,13 +72,21 @@ class Logistic(Problem):
         return jnp.zeros(self.rows[0].shape[-1], jnp.result_type(float))
 
     def constants(self):
-        """mu_i = mu and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu."""
+        """Return mu_i = mu and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu."""
         return Constants(np.full(self.clients, self.mu), top_eigenvalues(self) / 4 + self.mu)
 
 
 @record
 class NonconvexLogistic(Logistic):
-    """`Logistic` with alpha sum_k x_k^2 / (1 + x_k^2) added to every f_i (Cost-aware client selection, section 7)."""
+    """`Logistic` with alpha sum_k x_k^2 / (1 + x_k^2) added to every f_i (Cost-aware client selection, section 7).
+
+    Args:
+        rows: (features [rows, d], labels [rows] of -1 and +1).
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the quadratic regulariser, >= 0.
+        alpha: Weight of the nonconvex regulariser, >= 0.
+    """
 
     alpha: NonNegative
 
@@ -59,14 +94,14 @@ class NonconvexLogistic(Logistic):
 
     @classmethod
     def of(cls, dataset, split, mu: float, weights=None, alpha: float = 0.1) -> "NonconvexLogistic":
-        """Cut `dataset` into clients as `Logistic.of` does."""
+        """Build the problem of a data set with two classes; see `Logistic.of`."""
         return cls(**vars(Logistic.of(dataset, split, mu, weights)), alpha=alpha)
 
     def regulariser(self, x):
         return super().regulariser(x) + self.alpha * jnp.sum(jnp.square(x) / (1 + jnp.square(x)))
 
     def constants(self):
-        """mu_i = mu - alpha / 2 and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu + 2 alpha.
+        """Return mu_i = mu - alpha / 2 and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu + 2 alpha.
 
         The second derivative of u^2 / (1 + u^2) is 2 at u = 0 and -1/2, its least value, at |u| = 1.
         """

@@ -16,10 +16,26 @@ from turnout.problems.federate import federate_classes
 
 @record
 class Multinomial(Classifier):
-    """A `Classifier` with logits(a) = W^T a + c; two classes are two columns of W.
+    """Multinomial logistic regression: a `Classifier` with logits(a) = W^T a + c.
 
-    Parameters are {"weight": W [d, classes], "bias": c [classes]}, without a bias where `intercept` is false; `initial` says
-    where they start.
+    The parameters are {"weight": W [d, classes], "bias": c [classes]}, without "bias" if not `intercept`.
+
+    Args:
+        rows: (features [rows, d], labels [rows] of 0, ..., classes - 1).
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the regulariser (mu/2) |x|^2, >= 0.
+        classes: Number of classes.
+        initial: Initial parameters: "zeros", or "uniform" for draws from U[-1/sqrt(d), 1/sqrt(d)].
+        intercept: Whether there is a bias c.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import DirichletSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Multinomial.of(data, DirichletSplit(clients=10, concentration=0.5).split(data), mu=0.01)
+        >>> problem.start(None)["weight"].shape
+        (64, 10)
     """
 
     initial: str = static(default="zeros")
@@ -33,14 +49,26 @@ class Multinomial(Classifier):
 
     @classmethod
     def of(cls, dataset, split, mu: float = 0.0, weights=None, initial: str = "zeros", intercept: bool = True) -> "Multinomial":
-        """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
+        """Build the problem of a data set; its classes are numbered in increasing order of their labels.
+
+        Args:
+            dataset: The data set.
+            split: How its rows are split into clients.
+            mu: Weight of the regulariser, >= 0.
+            weights: Client weights lambda [n] up to their sum, uniform if None.
+            initial: "zeros" or "uniform".
+            intercept: Whether there is a bias.
+
+        Raises:
+            UserError: A label is not a whole number, or the weights do not fit.
+        """
         return cls(**federate_classes(dataset.flat(), split, weights), mu=mu, initial=initial, intercept=intercept)
 
     def logits(self, x, features):
         return affine(x, features)
 
     def start(self, key):
-        """Return zeros, or with `initial` = "uniform" independent draws from [-1/sqrt d, 1/sqrt d], biases included."""
+        """Return zeros, or with `initial` = "uniform" draws from U[-1/sqrt(d), 1/sqrt(d)], biases included."""
         width, dtype = self.rows[0].shape[-1], jnp.result_type(float)
         shapes = {"weight": (width, self.classes), **({"bias": (self.classes,)} if self.intercept else {})}
         if self.initial == "zeros":
@@ -50,8 +78,8 @@ class Multinomial(Classifier):
         return {name: jax.random.uniform(key, shape, dtype, -bound, bound) for (name, shape), key in draws}
 
     def constants(self):
-        """mu_i = mu and the bound L_i = lambda_max(B_i^T B_i) / (2 n_i) + mu, with B_i = A_i, or [A_i, 1] with an intercept.
+        """Return mu_i = mu and the bound L_i = lambda_max(B_i^T B_i) / (2 n_i) + mu, B_i = A_i, or [A_i, 1] with an intercept.
 
-        No Hessian diag(p) - p p^T of the loss in the logits has an eigenvalue above 1/2 (Boehning, 1992).
+        The Hessian diag(p) - p p^T of the loss in the logits has no eigenvalue above 1/2 (Boehning, 1992).
         """
         return Constants(np.full(self.clients, self.mu), top_eigenvalues(self, self.intercept) / 2 + self.mu)

@@ -1,4 +1,4 @@
-"""Image classification by the networks of `turnout.problems.models`."""
+"""Image classification with the networks of `turnout.problems.models`."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -17,27 +17,43 @@ from turnout.problems.classifier import Classifier
 from turnout.problems.federate import federate_classes
 
 PIXEL = 255
-"""What a byte is divided by."""
+"""The byte value of a pixel 1.0."""
 
 WORK = 2**26
-"""Bytes of results between rows and logits, of as many rows as are passed over at once."""
+"""Bytes of activations of the rows whose losses are computed at once."""
 
 LARGE = ("concatenate", "dot_general")
-"""Operations whose results are counted; those of others, patches and products apart, are fused with them."""
+"""JAX operations whose results count as activations: patches and matrix products. Others are fused with them."""
 
 GROUP = 64
-"""Rows that have statistics in common where all rows of a client are passed over: so many, in their order."""
+"""Consecutive rows that share batch statistics when all rows of a client are evaluated."""
 
 ROWS = 4096
-"""Images that are turned into bytes at once."""
+"""Images converted to bytes at once."""
 
 
 @record
 class Neural(Classifier):
-    """A `Classifier` with logits(a) = x(a), where the parameters x are a network: see `turnout.problems.models`.
+    """Image classification: a `Classifier` with logits(a) = x(a), where the parameters x are a network itself.
 
-    Rows are (images [rows, h w channels], labels). Images are numbers, or bytes k that stand for k / 255; `shape` is (h, w,
-    channels) and `options` are what `model` takes further.
+    Args:
+        rows: (images [rows, h w channels], labels [rows]); images are numbers, or bytes k for k / 255.
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the regulariser (mu/2) |x|^2, >= 0.
+        classes: Number of classes.
+        model: Name of the network, one of `turnout.problems.models.MODELS`.
+        shape: (height, width, channels) of the images.
+        options: Further options of the network as sorted pairs (name, value).
+
+    Examples:
+        >>> import jax
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Neural.of(data, IidSplit(clients=10).split(data), model="perceptron", hidden=16)
+        >>> problem.shape, sum(leaf.size for leaf in jax.tree.leaves(problem.start(jax.random.key(0))))
+        ((8, 8, 1), 1210)
     """
 
     model: str = static()
@@ -58,17 +74,26 @@ class Neural(Classifier):
         shape: Sequence[int] | None = None,
         **options,
     ) -> "Neural":
-        """Cut `dataset` into clients; its features are flat images, or images [rows, h, w] or [rows, h, w, channels].
+        """Build the problem of a data set of images.
 
-        Of flat images `shape` is (h, w) or (h, w, channels), by default a square of one channel. With `classes` labels are 0,
-        ..., `classes` - 1 as they are; else those that there are, numbered in increasing order. `UserError` where anything
-        does not fit.
+        Args:
+            dataset: The data set; features are images [rows, h w channels], [rows, h, w] or [rows, h, w, channels].
+            split: How its rows are split into clients.
+            model: Name of the network.
+            mu: Weight of the regulariser, >= 0.
+            weights: Client weights lambda [n] up to their sum, uniform if None.
+            classes: Number of classes, labels being 0, ..., classes - 1; None numbers the labels in increasing order.
+            shape: (h, w) or (h, w, channels) of flat images; None means square images of one channel.
+            **options: Options of the network.
+
+        Raises:
+            UserError: The images, labels, weights or options do not fit.
         """
         parts = federate_classes(dataset, split, weights, classes)
         images, labels = parts.pop("rows")
         images, size = flat_images(dataset.name, images, shape)
         make = maker(model, size, classes=parts["classes"], **options)
-        # Whether images and options fit the model shows without any weights.
+        # Checks images and options without drawing weights.
         jax.eval_shape(make, jax.random.key(0))
         return cls((images, labels), **parts, mu=mu, model=model, shape=size, options=tuple(sorted(options.items())))
 
@@ -78,7 +103,7 @@ class Neural(Classifier):
         return x(images.reshape(-1, *self.shape), **counted)
 
     def start(self, key):
-        """Draw the weights as the model says."""
+        """Return a network with random weights."""
         return _drawn(self._setting, key)
 
     @property
@@ -106,21 +131,21 @@ def _drawn(setting: tuple, key):
 
 @cache
 def _activation_bytes(setting: tuple) -> int:
-    """How many more bytes results take for two images than for one."""
+    """Return how many more bytes the activations of two images take than those of one."""
     x = jax.eval_shape(partial(_drawn, setting), jax.random.key(0))
 
     def total(rows: int) -> int:
         images, counted = jax.ShapeDtypeStruct((rows, *setting[1]), jnp.result_type(float)), jax.ShapeDtypeStruct((rows,), bool)
-        told = {"counted": counted} if getattr(x, "mixes_rows", False) else {}
-        program = jax.make_jaxpr(lambda x, images, told: x(images, **told))(x, images, told)
-        kept = [equation.outvars[0].aval for equation in program.eqns if equation.primitive.name in LARGE]
-        return sum(result.size * result.dtype.itemsize for result in kept)
+        mask = {"counted": counted} if getattr(x, "mixes_rows", False) else {}
+        program = jax.make_jaxpr(lambda x, images, mask: x(images, **mask))(x, images, mask)
+        results = [equation.outvars[0].aval for equation in program.eqns if equation.primitive.name in LARGE]
+        return sum(result.size * result.dtype.itemsize for result in results)
 
     return total(2) - total(1)
 
 
 def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:
-    """Return what makes the network of a name from a key; `UserError` where there is none, or none with such options."""
+    """Return the function from a key to a network of the type `model`; `UserError` for an unknown name or option."""
     # Slow to import.
     from turnout.problems.models import MODELS
 
@@ -133,7 +158,7 @@ def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> C
 
 
 def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndarray, tuple[int, int, int]]:
-    """Return `images` as [rows, h w channels], in bytes where that loses nothing, and their (h, w, channels)."""
+    """Return `images` as [rows, h w channels], as bytes if that is exact, and their (h, w, channels)."""
     if not isinstance(images, np.ndarray):
         raise UserError(f"data set {name} is sparse, but model inputs are images: take problem kind 'network'")
     if images.ndim > 2:
@@ -151,12 +176,12 @@ def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndar
 
 
 def in_bytes(images: np.ndarray) -> np.ndarray:
-    """Return k for pixels k / 255 with whole k, [rows, d]; `images` themselves where one is anything else."""
+    """Return the bytes k of pixels k / 255 [rows, d], or `images` itself if a pixel is no such number."""
     bytes_ = np.empty(images.shape, np.uint8)
     for first in range(0, len(images), ROWS):
-        some = images[first : first + ROWS]
-        whole = np.clip(np.rint(some * PIXEL), 0, PIXEL)
-        if not np.array_equal(whole / PIXEL, some):
+        part = images[first : first + ROWS]
+        whole = np.clip(np.rint(part * PIXEL), 0, PIXEL)
+        if not np.array_equal(whole / PIXEL, part):
             return images
         bytes_[first : first + ROWS] = whole
     return bytes_

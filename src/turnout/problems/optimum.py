@@ -1,4 +1,4 @@
-"""The minimiser of a strongly convex problem, found once by a library's solver and polished by Newton's method."""
+"""The minimiser of a strongly convex problem, by L-BFGS and then Newton's method."""
 
 from typing import NamedTuple
 
@@ -14,14 +14,27 @@ TOLERANCE = 1e-12
 
 
 class Optimum(NamedTuple):
-    """x* and f(x*)."""
+    """The minimiser of f and its value.
+
+    Args:
+        x: x*.
+        value: f(x*).
+    """
 
     x: PyTree
     value: float
 
 
 def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
-    """Return the minimiser of f in double precision, with |grad f(x*)| <= tolerance max(1, |grad f(x_0)|)."""
+    """Return the minimiser of f in double precision, with |grad f(x*)| <= tolerance max(1, |grad f(x_0)|).
+
+    Args:
+        problem: A strongly convex problem.
+        tolerance: The relative norm of the gradient to reach.
+
+    Raises:
+        UserError: The problem is not known to be strongly convex, its clients are remote, or the tolerance is not reached.
+    """
     if problem.remote:
         raise UserError("clients' own losses have no known minimiser: take other metrics than 'gap' and 'distance'")
     # Slow to import, and not needed by all runs.
@@ -57,7 +70,7 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
             if left <= enough:
                 return Optimum(jax.tree.map(np.asarray, unravel(x)), value)
             hessian = LinearOperator((x.size, x.size), matvec=lambda v, x=x: hessian_times(storage, x, v), dtype=float)
-            # No more exactly than Newton's method needs to square |grad f|, or than is enough.
+            # As exactly as Newton's method needs to square |grad f|, and no more exactly than the tolerance.
             x = x - cg(hessian, gradient, rtol=min(0.1, left), atol=enough / 2, maxiter=20 * x.size)[0]
     raise UserError(
         f"the optimum was not found: |grad f| stays at {left:.1e}, above {enough:.1e}; raise mu, or normalize the features"

@@ -1,4 +1,4 @@
-"""General quadratics with known constants and optimum."""
+"""Quadratics with known constants."""
 
 from typing import ClassVar
 
@@ -15,16 +15,35 @@ Extremes = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 
 @record
 class Quadratic(Problem):
-    """f_i(x) = x^T A_i x / 2 - <b_i, x>, with symmetric A_i; each client holds one row (A_i, b_i), x of shape [d].
+    """f_i(x) = x^T A_i x / 2 - <b_i, x> with symmetric A_i, x [d]; each client has one row (A_i, b_i).
 
-    Where all A_i are diagonal, only their diagonals are held.
+    Args:
+        rows: (A [n, d, d], b [n, d]), or the diagonals A [n, d] where all A_i are diagonal.
+        offsets: 0, ..., n.
+        population: The clients.
+
+    Examples:
+        >>> import numpy as np
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, smallest=1.0, largest=10.0, seed=0)
+        >>> np.round(problem.constants().smoothness, 6).tolist()[:2]
+        [10.0, 10.0]
     """
 
     strongly_convex: ClassVar[bool] = True
 
     @classmethod
     def of(cls, matrices: Float[np.ndarray, "n d ..."], vectors: Float[np.ndarray, "n d"], weights=None) -> "Quadratic":
-        """Build the problem of n clients from A [n, d, d], or the diagonals of A [n, d], and b [n, d]."""
+        """Build the problem of n clients from their matrices and vectors.
+
+        Args:
+            matrices: A [n, d, d], or the diagonals of A [n, d].
+            vectors: b [n, d].
+            weights: Client weights lambda [n], which sum to one; uniform if None.
+
+        Raises:
+            UserError: The shapes do not fit, or an A_i is not symmetric.
+        """
         if matrices.shape[2:] not in ((), vectors.shape[1:]):
             raise UserError(f"quadratic: A has shape {matrices.shape}: give [n, d, d], or [n, d] for diagonal A_i")
         if matrices.ndim == 3 and not np.allclose(matrices, np.swapaxes(matrices, 1, 2)):
@@ -34,7 +53,16 @@ class Quadratic(Problem):
 
     @classmethod
     def random(cls, clients: int, dimension: int, smallest=1.0, largest=10.0, spread=1.0, seed=0) -> "Quadratic":
-        """Draw A_i with eigenvalues in [smallest, largest] in random directions and optima of the f_i N(0, spread^2)."""
+        """Draw A_i with random eigenvectors, and minimisers of the f_i from N(0, spread^2 I).
+
+        Args:
+            clients: n, the number of clients.
+            dimension: d, the number of parameters.
+            smallest: The smallest eigenvalue of every A_i.
+            largest: The largest; those between are spaced geometrically.
+            spread: Standard deviation of the minimisers' coordinates.
+            seed: Seed of the draw.
+        """
         generator = np.random.default_rng(seed)
         bases = np.linalg.qr(generator.normal(size=(clients, dimension, dimension)))[0]
         eigenvalues = np.geomspace(smallest, largest, dimension)
@@ -51,11 +79,11 @@ class Quadratic(Problem):
         return jnp.zeros(self.rows[1].shape[-1], jnp.result_type(float))
 
     def curvatures(self, matrices: Float[np.ndarray, "n d ..."]) -> Extremes:
-        """Return the least and the largest curvature of a client with the matrix A, for each A of `matrices`."""
+        """Return the least and the largest curvature [n] of the clients with these `matrices`."""
         return extremes(matrices)
 
     def constants(self):
-        """mu_i = lambda_min(A_i), and L_i = |A_i| is lambda_max(A_i) where no eigenvalue is below -lambda_max."""
+        """Return mu_i = lambda_min(A_i) and L_i = |A_i|, the largest absolute eigenvalue."""
         least, largest = self.curvatures(self.rows[0])
         return Constants(least, np.maximum(largest, -least))
 

@@ -1,4 +1,4 @@
-"""Clients whose losses nobody else can compute."""
+"""Problems whose clients' losses only the clients can compute."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -17,9 +17,26 @@ from turnout.problems.oracles.base import Oracle
 
 @record
 class Remote(Problem):
-    """f = sum_i lambda_i f_i where f_i is known to client i alone; see `Remote.of`.
+    """f = sum_i lambda_i f_i where only client i can compute f_i; see `Remote.of`.
 
-    The rows of the server are empty: they tell how many a client has. Metrics are asked of the clients.
+    The engine asks the clients for metrics. Such a problem runs with `engine="nodes"` or over the network.
+
+    Args:
+        rows: Empty rows [rows, 0], as many as the clients have together.
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        initial: The initial parameters.
+        owned: Returns client i, an `Oracle` or a `Problem` of one client.
+        labelled: Whether clients can tell their accuracy.
+
+    Examples:
+        >>> import numpy as np
+        >>> import turnout as t
+        >>> def client(b):
+        ...     return t.NumpyOracle(lambda x, rows: (x - b) @ (x - b) / 2, lambda x, rows: x - b, size=1)
+        >>> problem = t.Remote.of(np.zeros(2), [client(np.full(2, b)) for b in (1.0, 3.0)])
+        >>> t.run(t.Gd(t.Full(), lr=1.0), problem, rounds=1, engine="nodes", metrics=("value",)).x.tolist()
+        [2.0, 2.0]
     """
 
     initial: PyTree
@@ -41,10 +58,18 @@ class Remote(Problem):
         weights: Any | None = None,
         classifies: bool = False,
     ) -> "Remote":
-        """Return the problem of `clients`, each an `Oracle` or a `Problem` of one client, with first parameters `start`.
+        """Build the problem of clients with losses of their own.
 
-        `clients` may be a function of i, which is called only for those that live in this process; then `sizes` [n] says how many
-        rows each client has. `weights` [n] are lambda_i up to their sum, uniform unless given.
+        Args:
+            start: The initial parameters.
+            clients: An `Oracle` or a `Problem` of one client for each i, or a function of i that returns it, which is called only
+                for clients in this process.
+            sizes: The number of rows of each client [n]; needed if `clients` is a function.
+            weights: Client weights lambda [n] up to their sum, uniform if None.
+            classifies: Whether clients can tell their accuracy.
+
+        Raises:
+            UserError: Sizes are missing or below 1, or the weights do not fit.
         """
         if sizes is None:
             if callable(clients):
@@ -61,14 +86,14 @@ class Remote(Problem):
         return cls(np.zeros((offsets[-1], 0)), offsets, Population(len(sizes), share), start, owned, classifies)
 
     def losses(self, x, rows):
-        # Never computed: what depends on it counts as told by the clients' rows.
+        # Never computed; it only shows cost estimates that losses depend on rows and parameters.
         return rows.sum(1) + sum(0 * leaf.sum() for leaf in jax.tree.leaves(x))
 
     def start(self, key):
         return jax.tree.map(jnp.asarray, self.initial)
 
     def client(self, i: int):
-        """Return what client i was given as: an `Oracle`, or a `Problem` of one client."""
+        """Return client i as given: an `Oracle`, or a `Problem` of one client."""
         return self.owned(i)
 
 
@@ -77,7 +102,7 @@ def _one_of(clients: list, i: int) -> Any:
 
 
 def rows_of(client: Any) -> int:
-    """Return how many rows a client has."""
+    """Return the number of rows of a client."""
     if isinstance(client, Problem):
         if client.clients != 1:
             raise UserError(f"a client's problem is that of one client, but this one has {client.clients}: take .client(i)")

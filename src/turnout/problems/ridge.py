@@ -13,7 +13,22 @@ from turnout.problems.federate import federate
 
 @record
 class Ridge(Problem):
-    """f_i(x) = (1/2 n_i) sum_r (<a_r, x> - b_r)^2 + (mu/2) |x|^2, x of shape [d]."""
+    """Ridge regression: f_i(x) = (1/(2 n_i)) sum_r (<a_r, x> - b_r)^2 + (mu/2) |x|^2, x [d].
+
+    Args:
+        rows: (features a [rows, d], targets b [rows]).
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the regulariser, >= 0.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("diabetes")
+        >>> problem = t.Ridge.of(data, IidSplit(clients=5).split(data), mu=0.1)
+        >>> problem.sizes.tolist()
+        [89, 89, 88, 88, 88]
+    """
 
     mu: NonNegative
 
@@ -21,7 +36,17 @@ class Ridge(Problem):
 
     @classmethod
     def of(cls, dataset, split, mu: float, weights=None) -> "Ridge":
-        """Cut `dataset` into clients, its labels being the targets b_r."""
+        """Build the problem of a data set, whose labels are the targets b_r.
+
+        Args:
+            dataset: The data set.
+            split: How its rows are split into clients.
+            mu: Weight of the regulariser, >= 0.
+            weights: Client weights lambda [n] up to their sum, uniform if None.
+
+        Raises:
+            UserError: The weights do not fit.
+        """
         return cls(**federate(dataset.flat(), split, np.asarray(dataset.labels, float), weights), mu=mu)
 
     def losses(self, x, rows):
@@ -35,5 +60,5 @@ class Ridge(Problem):
         return jnp.zeros(self.rows[0].shape[-1], jnp.result_type(float))
 
     def constants(self):
-        """mu_i = mu (a lower bound) and L_i = lambda_max(A_i^T A_i) / n_i + mu."""
+        """Return the lower bound mu_i = mu and L_i = lambda_max(A_i^T A_i) / n_i + mu."""
         return Constants(np.full(self.clients, self.mu), top_eigenvalues(self) + self.mu)

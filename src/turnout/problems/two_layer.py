@@ -1,4 +1,4 @@
-"""A small neural network, whose parameters are a nested dictionary."""
+"""A neural network with one hidden layer, whose parameters are a nested dictionary."""
 
 from collections.abc import Callable
 
@@ -16,10 +16,29 @@ ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 @record
 class Network(Classifier):
-    """A `Classifier` of two layers: logits(a) = V^T activation(W^T a + u) + v.
+    """A network with one hidden layer: a `Classifier` with logits(a) = V^T activation(W^T a + u) + v.
 
-    Parameters are {"hidden": {"weight": W [d, hidden], "bias": u [hidden]}, "output": {"weight": V [hidden, classes], ...}},
-    without the biases where `intercept` is false.
+    The parameters are {"hidden": {"weight": W [d, hidden], "bias": u [hidden]}, "output": {"weight": V [hidden, classes],
+    "bias": v [classes]}}, without the biases if not `intercept`.
+
+    Args:
+        rows: (features [rows, d], labels [rows] of 0, ..., classes - 1).
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        mu: Weight of the regulariser (mu/2) |x|^2, >= 0.
+        classes: Number of classes.
+        hidden: Number of hidden units.
+        activation: "tanh" or "relu".
+        intercept: Whether there are biases u and v.
+
+    Examples:
+        >>> import jax
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Network.of(data, IidSplit(clients=10).split(data), hidden=16)
+        >>> problem.start(jax.random.key(0))["hidden"]["weight"].shape
+        (64, 16)
     """
 
     hidden: Count = static()
@@ -32,7 +51,20 @@ class Network(Classifier):
 
     @classmethod
     def of(cls, dataset, split, hidden: int = 32, mu: float = 0.0, weights=None, activation: str = "tanh", intercept=True):
-        """Cut `dataset` into clients; its classes are numbered in increasing order of their labels."""
+        """Build the problem of a data set; its classes are numbered in increasing order of their labels.
+
+        Args:
+            dataset: The data set.
+            split: How its rows are split into clients.
+            hidden: Number of hidden units.
+            mu: Weight of the regulariser, >= 0.
+            weights: Client weights lambda [n] up to their sum, uniform if None.
+            activation: "tanh" or "relu".
+            intercept: Whether there are biases.
+
+        Raises:
+            UserError: A label is not a whole number, the activation is unknown, or the weights do not fit.
+        """
         parts = federate_classes(dataset.flat(), split, weights)
         return cls(**parts, mu=mu, hidden=hidden, activation=activation, intercept=intercept)
 
@@ -40,17 +72,17 @@ class Network(Classifier):
         return two_layers(x, features, ACTIVATIONS[self.activation])
 
     def start(self, key):
-        """Draw weights from the Glorot-uniform law; biases are zero."""
+        """Return weights from the Glorot-uniform distribution, and zero biases."""
         return draw_layers(key, self.rows[0].shape[-1], self.hidden, self.classes, self.intercept)
 
 
 def two_layers(x: dict, features, activation: Callable) -> Float[Array, "b classes"]:
-    """V^T activation(W^T a + u) + v for each of b rows a, where `x` is {"hidden": (W, u), "output": (V, v)} as in `Network`."""
+    """Return V^T activation(W^T a + u) + v for each of b rows a, with the parameters x of a `Network`."""
     return affine(x["output"], activation(affine(x["hidden"], features)))
 
 
 def draw_layers(key, inputs: int, hidden: int, classes: int, intercept: bool = True) -> dict:
-    """Draw the weights of two layers from the Glorot-uniform law; biases, with an `intercept`, are zero."""
+    """Return parameters of a `Network`: weights from the Glorot-uniform distribution, and zero biases if `intercept`."""
     glorot, dtype = jax.nn.initializers.glorot_uniform(), jnp.result_type(float)
 
     def layer(key, inputs, outputs):

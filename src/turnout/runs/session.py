@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.accounting.ledger import Ledger
 from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
@@ -210,7 +211,7 @@ class Session:
             trace.extend(rows)
             if not len(trace):
                 raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
-            self._refuse_counts(trace.ledger.totals())
+            self._refuse_counts(trace.ledger)
 
     def _mark_models(self) -> None:
         """Hand the last good parameters, and the round that ended the run early if there is one, to the traces."""
@@ -220,7 +221,14 @@ class Session:
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
 
-    def _refuse_counts(self, totals: dict[str, int]) -> None:
+    def _refuse_counts(self, ledger: Ledger) -> None:
+        totals = ledger.totals()
+        invalid = sum(row["unusable"] for row in ledger.rows() if row["method"] == "draw")
+        if invalid:
+            raise UserError(
+                f"{invalid} places of cohorts by round {self.round} had a client that does not exist or was drawn twice, or a "
+                "probability outside (0, 1]: correct the sampler's draw"
+            )
         if totals["unusable"]:
             raise UserError(
                 f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "

@@ -1,4 +1,4 @@
-"""Who takes part: samplers draw cohorts."""
+"""Samplers: how the participating clients of a round are drawn. `turnout.samplers.base` describes the protocol."""
 
 from turnout.samplers.available import Available as Available
 from turnout.samplers.base import Sampler as Sampler

@@ -1,32 +1,48 @@
-"""Clients that come and go."""
+"""Clients that are available in some rounds only."""
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from turnout.core.errors import UserError
 from turnout.core.records import Fraction, Share, record
-from turnout.samplers.base import Sampler, fractions
+from turnout.samplers.base import Sampler, as_probabilities
 
-WHO_IS_ON = 2**31 - 1
-"""Folded into the server's key, from which an algorithm may split off keys of its own."""
+AVAILABILITY_KEY = 2**31 - 1
+"""Folded into the server's key, so that availability does not share keys with the algorithm."""
 
 
 @record
 class Available(Sampler):
-    """`sampler` draws from the clients that are available: client i with `probability` q_i, one number or n of them.
+    """Another sampler, restricted to the clients that are available: client i is, with probability q_i, in each round.
 
-    What it draws counts for 1 / (q_i p_i), p_i given who is available, so that it learns from pi_i / q_i (K-Vib, appendix E.1).
-    With `memory` = rho the clients are Markov chains, P(on | on) = q_i + rho (1 - q_i) and P(on | off) = (1 - rho) q_i,
-    stationary from the start; averages are then unbiased over the chains' law, but not given the past. The state is who is on
-    [n], drawn before each round, and the state of `sampler`. In a real federation who is on is who is connected.
+    A drawn client counts 1 / (q_i p_i), p_i being its inclusion probability given who is available, so averages are unbiased over
+    both. The inner sampler learns from pi_i / q_i (K-Vib, Zeng et al., 2023, appendix E.1). With memory rho the availability of
+    each client is a stationary Markov chain, P(on | on) = q_i + rho (1 - q_i) and P(on | off) = (1 - rho) q_i; averages are then
+    unbiased over the chain, but not given the past. The state is who is available [n], drawn before each round, and the inner
+    sampler's state. In a federation of real nodes the connected ones are available.
+
+    Args:
+        sampler: The inner sampler, which must support availability.
+        probability: q in (0, 1], one number or [n].
+        memory: rho in [0, 1], the correlation of a client's availability between successive rounds.
+
+    Raises:
+        UserError: On binding, if the inner sampler does not support availability or `probability` does not fit.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=6, dimension=3, seed=0)
+        >>> algorithm = t.MbGd(t.Available(t.Nice(2), probability=0.5), lr=0.01)
+        >>> t.run(algorithm, problem, rounds=20).ledger.totals()["available"] < 6 * 20
+        True
     """
 
     sampler: Sampler
-    probability: Any | Fraction | list[Fraction]
+    probability: Fraction | list[Fraction] | np.ndarray
     memory: Share = 0.0
 
     @property
@@ -63,7 +79,7 @@ class Available(Sampler):
         if not self.sampler.supports_availability:
             name = type(self.sampler).__name__
             raise UserError(f"sampler {name} draws from all clients: take one that can leave some out, such as 'independent'")
-        return replace(self, probability=fractions(self.probability, population.count, "available", one=True))
+        return replace(self, probability=as_probabilities(self.probability, population.count, "available", scalar=True))
 
     def for_rounds(self, rounds):
         return replace(self, sampler=self.sampler.for_rounds(rounds))
@@ -73,26 +89,26 @@ class Available(Sampler):
 
     def refresh(self, state, ask, x):
         on, inner = state
-        there = ask.connected()
-        return self._coins(on, ask) if there is None else there, self.sampler.refresh(inner, ask, x)
+        connected = ask.connected()
+        return self._transition(on, ask) if connected is None else connected, self.sampler.refresh(inner, ask, x)
 
-    def _coins(self, on, ask) -> Bool[Array, " n"]:
-        """Return who is on after one step of each client's chain."""
-        q = self._presence(on.size)
+    def _transition(self, on, ask) -> Bool[Array, " n"]:
+        """Return who is available after one step of each client's chain."""
+        q = self._q(on.size)
         rho = jnp.asarray(self.memory, q.dtype)
-        chance = jnp.where(ask.round == 1, q, (1 - rho) * q + jnp.where(on, rho, 0))
-        return jax.random.uniform(jax.random.fold_in(ask.key(), WHO_IS_ON), q.shape, q.dtype) < chance
+        p = jnp.where(ask.round == 1, q, (1 - rho) * q + jnp.where(on, rho, 0))
+        return jax.random.uniform(jax.random.fold_in(ask.key(), AVAILABILITY_KEY), q.shape, q.dtype) < p
 
-    def _presence(self, n: int) -> Float[Array, " n"]:
+    def _q(self, n: int) -> Float[Array, " n"]:
         """Return q_i."""
         return jnp.broadcast_to(jnp.asarray(self.probability, jnp.result_type(float)), (n,))
 
-    def _counted(self, values: Float[Array, " m"], q: Float[Array, " m"]) -> Float[Array, " m"]:
-        """Return norms |r_i| as they count, |r_i| / q_i, and losses as they are."""
+    def _scaled(self, values: Float[Array, " m"], q: Float[Array, " m"]) -> Float[Array, " m"]:
+        """Return norms divided by q_i, and losses unchanged."""
         return values if self.feedback_kind == "loss" else values / q.astype(values.dtype)
 
     def with_availability(self, state, population):
-        return replace(population, available=state[0], presence=self._presence(population.count))
+        return replace(population, available=state[0], presence=self._q(population.count))
 
     def draw(self, state, key, population):
         return self.sampler.draw(state[1], key, self.with_availability(state, population))
@@ -102,19 +118,19 @@ class Available(Sampler):
 
     def observe(self, state, cohort, feedback):
         on, inner = state
-        return on, self.sampler.observe(inner, cohort, self._counted(feedback, self._presence(on.size)[cohort.ids]))
+        return on, self.sampler.observe(inner, cohort, self._scaled(feedback, self._q(on.size)[cohort.ids]))
 
     def consulted_cohort(self, state, key, population):
         return self.sampler.consulted_cohort(state[1], key, self.with_availability(state, population))
 
     def observe_consulted(self, state, values, answered, population):
         on, inner = state
-        values = self._counted(values, self._presence(on.size))
+        values = self._scaled(values, self._q(on.size))
         return on, self.sampler.observe_consulted(inner, values, answered, self.with_availability(state, population))
 
     def expected_draws(self, state, population):
         return self.sampler.expected_draws(state[1], self.with_availability(state, population))
 
     def variance(self, state, population, vectors):
-        q = self._presence(population.count).astype(vectors.dtype)
+        q = self._q(population.count).astype(vectors.dtype)
         return self.sampler.variance(state[1], self.with_availability(state, population), vectors / q[:, None])

@@ -1,4 +1,50 @@
-"""What every sampler is: a record that draws cohorts and may learn from feedback."""
+"""The sampler protocol: how the clients of a round are drawn. Read this file to write a sampler of your own.
+
+A sampler is a frozen record (`turnout.record`): its fields are hyper-parameters. What changes during a run is its state, a
+pytree of arrays that the engine keeps on the server and passes to the methods below. All methods are pure functions.
+
+Before a run the engine calls
+
+1. `fit(problem)`, by default `bind(population)`: check that the sampler fits, and return it with all it has to look up;
+2. `for_rounds(rounds)`: return the sampler tuned to the number of rounds;
+3. `start(population)`: return the first state.
+
+In each round it calls
+
+1. `refresh(state, ask, x)`: update the state at the current parameters x, with charged exchanges if needed;
+2. `consulted_cohort` and `observe_consulted`, if `consults_before_draw`: ask some clients for a number before the draw;
+3. `draw(state, key, population)`: return the `Cohort`, drawn with the random key;
+4. `advance(state, key)`: return the state after that draw;
+5. `observe(state, cohort, feedback)`, if `learns_from_feedback`: update the state by what the clients replied.
+
+Only `draw` is required. It must return clients with their true inclusion probabilities, since `Replies.average()` divides by
+them, and it must have fixed shapes: a random number of clients takes a fixed number of places, of which some are not `active`.
+The following sampler draws one client with probability p_i = (1 - theta) |r_i| / sum_j |r_j| + theta / n, where |r_i| is the
+norm of the client's last reply, 1 before the first:
+
+Examples:
+    >>> import jax, jax.numpy as jnp, turnout as t
+    >>> @t.record
+    ... class ByLastNorm(t.Sampler):
+    ...     theta: float = 0.2
+    ...     learns_from_feedback = True
+    ...
+    ...     def start(self, population):
+    ...         return jnp.ones(population.count)
+    ...
+    ...     def draw(self, state, key, population):
+    ...         p = (1 - self.theta) * state / jnp.sum(state) + self.theta / population.count
+    ...         ids = jax.random.choice(key, population.count, (1,), p=p)
+    ...         return t.Cohort.of(ids, p[ids], population, selection="arbitrary")
+    ...
+    ...     def observe(self, state, cohort, feedback):
+    ...         ids = jnp.where(cohort.active, cohort.ids, state.size)  # a lost reply writes nowhere
+    ...         return state.at[ids].set(feedback, mode="drop")
+    >>> problem = t.Quadratic.random(clients=6, dimension=3, seed=0)
+    >>> trace = t.run(t.MbGd(ByLastNorm(), lr=0.01), problem, rounds=10)
+    >>> trace.ledger.totals()["draws_arbitrary"]
+    10
+"""
 
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
@@ -13,103 +59,135 @@ from turnout.problems.base import Population, Problem
 
 
 class Sampler:
-    """A rule for who takes part. A fixed design has no state; an adaptive one keeps its own, at the server only."""
+    """Base class of samplers; the module `turnout.samplers.base` describes the protocol and has a complete example."""
+
+    example = "t.Nice(10)"
 
     replacement: ClassVar[str] = "without"
+    """Shown with results: whether clients are drawn "with" or "without" replacement."""
+
     weights: ClassVar[str] = "lambda_i / p_i"
+    """Shown with results: the weight of client i's reply in an average."""
 
     learns_from_feedback: ClassVar[bool] = False
-    """Whether feedback changes its draws."""
-
-    consults_before_draw: ClassVar[bool] = False
-    """Whether it consults clients before it draws."""
+    """Whether feedback changes later draws: the engine calls `observe`."""
 
     feedback_kind: ClassVar[str] = "norm"
-    """What it wants to know, before a draw or as feedback: the "norm" of a reply, or the "loss" at the parameters sent."""
+    """What clients report before a draw or as feedback: the "norm" of the reply, or the "loss" at the parameters sent."""
+
+    consults_before_draw: ClassVar[bool] = False
+    """Whether clients are asked before the draw: the engine calls `consulted_cohort` and `observe_consulted`."""
 
     is_charged: ClassVar[bool] = True
-    """Whether the ledger counts what it asks before it draws."""
+    """Whether the ledger counts what clients are asked before the draw; False makes the sampler an oracle."""
 
     supports_availability: ClassVar[bool] = False
-    """Whether it can draw from the clients available only."""
-
-    def bind(self, population: Population) -> "Sampler":
-        """Return this sampler fitted to `population`, or raise `UserError` where it does not fit."""
-        return self
+    """Whether `draw` leaves out clients that are not available, so that `Available` accepts the sampler."""
 
     def fit(self, problem: Problem) -> "Sampler":
-        """Return this sampler fitted to `problem`; one that looks no further than the population writes `bind` alone."""
+        """Return this sampler fitted to `problem`. A sampler that needs the population only overrides `bind` instead.
+
+        Raises:
+            UserError: If the sampler does not fit.
+        """
         return self.bind(problem.population)
 
-    def for_rounds(self, rounds: int) -> "Sampler":
-        """Return this sampler for a run of `rounds` rounds."""
+    def bind(self, population: Population) -> "Sampler":
+        """Return this sampler fitted to `population`.
+
+        Raises:
+            UserError: If the sampler does not fit, or needs a problem.
+        """
         return self
 
-    def refresh(self, state: Any, ask: Any, x: Any) -> Any:
-        """Return the state after asking clients, before a round, what is wanted at the parameters x; it is charged."""
-        return state
+    def for_rounds(self, rounds: int) -> "Sampler":
+        """Return this sampler tuned to a run of `rounds` rounds."""
+        return self
 
     def start(self, population: Population) -> Any:
-        """Return the first state."""
+        """Return the first state, a pytree of arrays; None for a sampler without state."""
         return None
 
-    def draw(self, state: Any, key, population: Population) -> Cohort:
-        """Select a cohort."""
-        raise UserError(f"{type(self).__name__} has no draw(self, state, key, population): write one")
-
-    def advance(self, state: Any, key) -> Any:
-        """Return the state after a draw with `key`."""
+    def refresh(self, state: Any, ask: Any, x: Any) -> Any:
+        """Return the state at the start of a round with parameters `x`. Exchanges through `ask` are charged."""
         return state
-
-    def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"]) -> Any:
-        """Return the state after feedback >= 0, mostly |r_i|, about each of the cohort's active places."""
-        return state
-
-    def with_availability(self, state: Any, population: Population) -> Population:
-        """Return the population with who is available in this state."""
-        return population
 
     def consulted_cohort(self, state: Any, key, population: Population) -> Cohort:
-        """Return the cohort to ask before a draw: everyone available, unless a subclass says otherwise."""
+        """Return the cohort to ask before the draw, by default all available clients."""
         return everyone_available(population)
 
     def observe_consulted(
         self, state: Any, values: Float[Array, " n"], answered: Bool[Array, " n"], population: Population
     ) -> Any:
-        """Return the state once it is known what it `measures` of the coming exchange, of those who `answered`."""
+        """Return the state after the answers before the draw.
+
+        Args:
+            state: The state before.
+            values: The answer of each client [n], a norm or a loss by `feedback_kind`; 0 for clients that did not answer.
+            answered: Which clients answered [n].
+            population: All clients.
+        """
         return state
 
+    def draw(self, state: Any, key, population: Population) -> Cohort:
+        """Draw a cohort; build it by `Cohort.of`.
+
+        Args:
+            state: The state.
+            key: A JAX random key, a new one for each draw.
+            population: All clients, their weights, and who is available.
+        """
+        raise UserError(f"{type(self).__name__} has no draw(self, state, key, population): write one")
+
+    def advance(self, state: Any, key) -> Any:
+        """Return the state after the draw with `key`."""
+        return state
+
+    def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"]) -> Any:
+        """Return the state after the replies.
+
+        Args:
+            state: The state before.
+            cohort: The cohort drawn, `active` only where a client replied.
+            feedback: For each of the m places what `feedback_kind` says: |r_i| >= 0, or the client's loss.
+        """
+        return state
+
+    def with_availability(self, state: Any, population: Population) -> Population:
+        """Return the population with the clients that are available in this state."""
+        return population
+
     def expected_draws(self, state: Any, population: Population) -> Float[Array, " n"]:
-        """Return the expected number of times that a draw picks each client: p_i, or K q_i with replacement."""
+        """Return how often each client is drawn in expectation [n]: p_i, or K q_i with replacement. Metrics need it."""
         raise UserError(f"{type(self).__name__} draws by no probabilities that metrics could judge: take another sampler")
 
     def variance(self, state: Any, population: Population, vectors: Float[Array, "n d"]) -> Float[Array, ""]:
-        """Return E|sum_{i in S} expansion_i v_i - sum_i v_i|^2 for `vectors` v_i, given who is available."""
+        """Return E|sum_{i in S} expansion_i v_i - sum_i v_i|^2 for `vectors` v_i, given who is available. Metrics need it."""
         raise UserError(f"{type(self).__name__} has no formula for the variance: take another sampler, or leave that metric out")
 
 
 def everyone_available(population: Population) -> Cohort:
-    """Return the cohort of all clients that are available."""
+    """Return the cohort of all available clients."""
     ids = jnp.arange(population.count, dtype="int32")
     return Cohort.of(ids, 1.0, population, selection="arbitrary", active=population.available)
 
 
 def samplers_in(node: Any) -> list[Sampler]:
-    """Return the samplers held by the record `node`, each before its own, in the order of their fields."""
+    """Return all samplers in the record `node`, in the order of the fields, each before the samplers that it contains."""
     if not is_dataclass(node):
         return [node] if isinstance(node, Sampler) else []
-    held = [sampler for field in fields(node) for sampler in samplers_in(getattr(node, field.name))]
-    return [node, *held] if isinstance(node, Sampler) else held
+    nested = [sampler for field in fields(node) for sampler in samplers_in(getattr(node, field.name))]
+    return [node, *nested] if isinstance(node, Sampler) else nested
 
 
-def needs_at_most(size: float, population: Population, sampler: str) -> None:
-    """Raise `UserError` where a cohort of `size` would not fit in the population."""
+def check_size(size: float, population: Population, sampler: str) -> None:
+    """Raise `UserError` if a cohort of `size` clients does not fit in the population."""
     if size > population.count:
         raise UserError(f"sampler {sampler!r} wants {size} clients, but there are {population.count}: lower size")
 
 
-def array_of(values: Any, sampler: str, what: str) -> np.ndarray:
-    """Return `values` as an array of numbers, or raise `UserError` where they are none."""
+def as_numbers(values: Any, sampler: str, what: str) -> np.ndarray:
+    """Return `values` as an array of numbers, or raise `UserError`."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -119,11 +197,11 @@ def array_of(values: Any, sampler: str, what: str) -> np.ndarray:
     return array
 
 
-def fractions(values: Any, count: int, sampler: str, one: bool = False) -> np.ndarray:
-    """Return `values` as numbers in (0, 1] for `count` clients, or with `one` as a single number for all if it is one."""
-    p = array_of(values, sampler, "probability").astype(float)
-    if p.shape != (count,) and not (one and p.shape == ()):
-        wanted = f"1 or {count} probabilities" if one else f"{count} probabilities, one for each client"
+def as_probabilities(values: Any, count: int, sampler: str, scalar: bool = False) -> np.ndarray:
+    """Return `values` as [count] numbers in (0, 1], or with `scalar` also as one number for all; else raise `UserError`."""
+    p = as_numbers(values, sampler, "probability").astype(float)
+    if p.shape != (count,) and not (scalar and p.shape == ()):
+        wanted = f"1 or {count} probabilities" if scalar else f"{count} probabilities, one for each client"
         raise UserError(f"sampler {sampler!r} needs {wanted}, but got {p.size}")
     wrong = ~((p > 0) & (p <= 1))
     if np.any(wrong):
@@ -131,18 +209,18 @@ def fractions(values: Any, count: int, sampler: str, one: bool = False) -> np.nd
     return p
 
 
-def probabilities(values: Any, count: int, sampler: str, of: str) -> np.ndarray:
-    """Return `values` as probabilities [count] that sum to one, None meaning equal ones; `of` says of what they are."""
-    p = np.full(count, 1 / count) if values is None else array_of(values, sampler, "probability").astype(float)
+def as_distribution(values: Any, count: int, sampler: str, of: str) -> np.ndarray:
+    """Return `values` as probabilities [count] of each `of` that sum to 1, equal ones for None; else raise `UserError`."""
+    p = np.full(count, 1 / count) if values is None else as_numbers(values, sampler, "probability").astype(float)
     if p.shape != (count,):
         raise UserError(f"sampler {sampler!r} needs {count} probabilities, one for each {of}, but got {p.size}")
     if not np.all(p > 0):
         k = int(np.argmin(p > 0))
         raise UserError(f"sampler {sampler!r} needs probabilities above 0, but that of {of} {k} is {p[k]:g}")
-    if not abs(p.sum() - 1) <= ROUNDING:
+    if not abs(p.sum() - 1) <= SUM_TOLERANCE:
         raise UserError(f"sampler {sampler!r} needs probabilities that sum to 1, but they sum to {p.sum():.10g}")
     return p / p.sum()
 
 
-ROUNDING = 1e-6
-"""How far from one the sum of probabilities may be that were written as decimal fractions."""
+SUM_TOLERANCE = 1e-6
+"""Accepted error of a sum of probabilities, which may be written as rounded decimals."""

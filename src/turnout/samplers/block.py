@@ -1,4 +1,4 @@
-"""A block of clients at a time."""
+"""One block of clients per round."""
 
 from dataclasses import field, replace
 from typing import Any
@@ -9,27 +9,42 @@ import numpy as np
 
 from turnout.core.cohort import Cohort
 from turnout.core.records import Fraction, record, static
-from turnout.samplers.base import Sampler, probabilities
+from turnout.samplers.base import Sampler, as_distribution
 from turnout.samplers.strata import partition
 
 
 @record
 class Block(Sampler):
-    """All of block C_j with probability q_j: p_i = q_j for i in C_j (block sampling of Cohort Squeeze, section 2.3).
+    """All clients of one block C_j, drawn with probability q_j: p_i = q_j for i in C_j (Cohort Squeeze, Yi et al., 2024, 2.3).
 
-    `blocks` [n] numbers each client's block from 0; None takes the strata of the split. q = `probability`; None is uniform.
+    Args:
+        blocks: Number of each client's block [n], from 0, without gaps; None takes the strata of the split.
+        probability: q, positive, one for each block, with sum 1; None is uniform.
+        order: Set by `bind`: the clients sorted by block.
+        starts: Set by `bind`: where each block starts in `order`.
+        places: Set by `bind`: the size of the largest block.
+
+    Raises:
+        UserError: On binding, if the blocks or their probabilities do not fit.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=4)
+        >>> cohort = t.Block([0, 0, 1, 1]).bind(population).draw(None, jax.random.key(0), population)
+        >>> cohort.ids.tolist() in ([0, 1], [2, 3]), cohort.expansion.tolist()
+        (True, [2.0, 2.0])
     """
 
     blocks: list[int] | np.ndarray | None = None
     probability: list[Fraction] | np.ndarray | None = None
-    order: Any = field(default=None, repr=False)
-    starts: Any = field(default=None, repr=False)
-    places: int = static(default=0, repr=False)
+    order: Any = field(default=None, repr=False, kw_only=True)
+    starts: Any = field(default=None, repr=False, kw_only=True)
+    places: int = static(default=0, repr=False, kw_only=True)
 
     def bind(self, population):
         order, starts = partition(self.blocks, population, "block", "block", "blocks")
         sizes = np.diff(starts)
-        q = probabilities(self.probability, sizes.size, "block", "block")
+        q = as_distribution(self.probability, sizes.size, "block", "block")
         return replace(self, blocks=None, probability=q, order=order, starts=starts, places=int(sizes.max()))
 
     def draw(self, state, key, population):

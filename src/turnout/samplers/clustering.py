@@ -1,4 +1,4 @@
-"""How clients become strata: clusters of vectors, one for each client; always the same ones for the same vectors."""
+"""Deterministic clustering of the clients into strata, by one vector per client."""
 
 from itertools import pairwise
 
@@ -11,13 +11,13 @@ from turnout.problems.base import Problem
 from turnout.problems.storage.row_formats import plain
 
 EXACT = 10
-"""Clients up to which `optimal_strata` tries all partitions."""
+"""Largest number of clients for which `optimal_strata` is exact."""
 
 STARTS = 8
-"""Balanced partitions from which `optimal_strata` descends where there are more clients."""
+"""Number of initial partitions of the local search of `optimal_strata`."""
 
 SLACK = 1e-12
-"""Gains below this share of a sum of squared distances are rounding."""
+"""Improvements below this share of a sum of squared distances are attributed to rounding."""
 
 Vectors = Float[np.ndarray, "n d"]
 Strata = Int[np.ndarray, " n"]
@@ -32,7 +32,7 @@ def by_rows(problem: Problem, clusters: int, seed: int = 0) -> Strata:
 
 
 def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
-    """Return the k-means strata of the clients' label shares: entry c is the part of a client's rows with label c."""
+    """Return the k-means strata of the clients' label shares; entry c is the fraction of a client's rows with label c."""
     labels = _features_and_labels(problem)[1]
     if not problem.classifies:
         raise UserError(f"strata by labels need classes, which {type(problem).__name__} does not have: take by = 'rows'")
@@ -43,7 +43,7 @@ def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
 
 
 def by_optimum(problem: Problem, clusters: int) -> Strata:
-    """Return `optimal_strata` of lambda_i grad f_i(x*): an oracle, since x* is what a run looks for."""
+    """Return `optimal_strata` of lambda_i grad f_i(x*); an oracle, because a run does not know the minimiser x*."""
     weights, gradients = problem.population.weights, at_optimum(problem).gradients
     return optimal_strata(gradients if weights is None else gradients * np.asarray(weights)[:, None], clusters)
 
@@ -57,16 +57,16 @@ def _features_and_labels(problem: Problem):
 def kmeans_strata(features: Vectors, clusters: int, seed: int = 0) -> Strata:
     """Return the k-means clusters [n] of `features`, numbered from 0.
 
-    One that k-means leaves empty takes the client that is farthest from its centre.
+    An empty cluster gets the client that is farthest from its centre.
     """
     import warnings
 
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    _enough(features, clusters)
+    _check_clusters(features, clusters)
     with warnings.catch_warnings():
-        # Fewer distinct vectors than clusters leave a cluster empty, which is mended below.
+        # With fewer distinct vectors than clusters some cluster is empty; the loop below fills it.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = KMeans(clusters, n_init=10, random_state=seed).fit(features)
     strata = fitted.labels_.astype(int)
@@ -80,12 +80,12 @@ def kmeans_strata(features: Vectors, clusters: int, seed: int = 0) -> Strata:
 def balanced_strata(vectors: Vectors, clusters: int, seed: int = 0) -> Strata:
     """Return the clusters [n], numbered from 0, of balanced k-means: sizes differ by at most one.
 
-    Centres and assignments take turns; an assignment of clients to places has the least sum of squared distances.
+    Centres and assignments are updated in turn; each assignment has the least sum of squared distances.
     """
     from scipy.optimize import linear_sum_assignment
     from sklearn.cluster import kmeans_plusplus
 
-    _enough(vectors, clusters)
+    _check_clusters(vectors, clusters)
     n = len(vectors)
     places = np.arange(n) % clusters
     centres = kmeans_plusplus(vectors, clusters, random_state=seed)[0]
@@ -100,34 +100,34 @@ def balanced_strata(vectors: Vectors, clusters: int, seed: int = 0) -> Strata:
 
 
 def _cost(distances: Float[np.ndarray, "n b"], strata: Strata) -> float:
-    """The sum of the clients' distances to the centres of their strata; infinite before there are any."""
+    """Return the sum of the clients' distances to the centres of their strata; infinite without strata."""
     return np.inf if strata[0] < 0 else float(distances[np.arange(strata.size), strata].sum())
 
 
 def optimal_strata(gradients: Vectors, clusters: int) -> Strata:
     """Return the strata [n] in `clusters` parts that minimise sum_j |C_j| / n^2 sum_{i in C_j} |g_i - mean of C_j|^2.
 
-    This is the variance of stratified sampling (Cohort Squeeze, section 2.3 and Definition 11, there at x*), and n^-2 times the
-    sum of |g_i - g_l|^2 over the pairs within strata. Up to EXACT clients the minimum is exact. Beyond, it is the best of STARTS
-    descents from balanced partitions: by swaps of two clients until none helps, then by moves of one client too.
+    This is the variance of stratified sampling (Cohort Squeeze, Yi et al., 2024, section 2.3 and Definition 11, there at x*), and
+    n^-2 times the sum of |g_i - g_l|^2 over the pairs within strata. Up to EXACT clients the minimum is exact. Beyond, it is the
+    best of STARTS local searches from balanced partitions: swaps of two clients until no swap improves, then also moves of one.
 
-    Where equal strata of m clients exist, the result is no worse than NICE sampling (Lemma 2), whose variance is that of the
-    share (m - 1) / (n - 1) of all pairs: were the pairs within strata more, the gains of all swaps would have a positive sum,
-    so that one of them would still help.
+    If n is a multiple of `clusters`, with m clients per stratum, the result is no worse than NICE sampling (Lemma 2), whose
+    variance is the share (m - 1) / (n - 1) of the sum over all pairs: if the pairs within strata had a larger share, the gains
+    of all swaps would have a positive sum, so some swap would still improve.
     """
-    _enough(gradients, clusters)
+    _check_clusters(gradients, clusters)
     between = _squared_distances(gradients)
     if len(gradients) <= EXACT:
         return _best_partition(between, clusters)
     vectors, generator = gradients / max(np.abs(gradients).max(), np.finfo(float).tiny), np.random.default_rng(0)
     places = np.arange(len(vectors)) % clusters
     starts = [balanced_strata(vectors, clusters), *(generator.permutation(places) for _ in range(STARTS - 1))]
-    found = [_descend(between, _descend(between, start, clusters, moves=False), clusters, moves=True) for start in starts]
-    return min(found, key=lambda strata: between[strata[:, None] == strata].sum())
+    candidates = [_descend(between, _descend(between, start, clusters, moves=False), clusters, moves=True) for start in starts]
+    return min(candidates, key=lambda strata: between[strata[:, None] == strata].sum())
 
 
 def _squared_distances(vectors: Vectors) -> Float[np.ndarray, "n n"]:
-    """|v_i - v_l|^2, scaled so that neither tiny nor huge vectors leave the range of floats."""
+    """Return |v_i - v_l|^2 up to a factor that avoids overflow and underflow."""
     vectors = vectors / max(np.abs(vectors).max(), np.finfo(float).tiny)
     vectors = vectors - vectors.mean(axis=0)
     squares = np.sum(vectors**2, axis=1)
@@ -137,12 +137,12 @@ def _squared_distances(vectors: Vectors) -> Float[np.ndarray, "n n"]:
 
 
 def _best_partition(between: Float[np.ndarray, "n n"], clusters: int) -> Strata:
-    """Return the partition with the least sum of `between` over pairs within parts, by dynamic programming over subsets."""
+    """Return the partition that minimises the sum of `between` over pairs within parts, by dynamic programming over subsets."""
     n = len(between)
     masks = np.arange(2**n)
     members = (masks[:, None] >> np.arange(n)) & 1
     cost = np.einsum("ki,il,kl->k", members, between, members) / 2
-    # The part that holds a mask's lowest client is split off first, so that no partition is tried in two orders.
+    # The part with a mask's lowest client is split off first, so that each partition is tried in one order only.
     parts = [masks[(masks & ~mask) == 0] for mask in masks]
     parts = [part[(part & mask & -mask) > 0] for mask, part in zip(masks, parts, strict=True)]
     best, choices = np.where(masks == 0, 0.0, np.inf), []
@@ -158,32 +158,32 @@ def _best_partition(between: Float[np.ndarray, "n n"], clusters: int) -> Strata:
 
 
 def _descend(between: Float[np.ndarray, "n n"], strata: Strata, clusters: int, moves: bool) -> Strata:
-    """Swap clients of two strata, or with `moves` also move one, while the sum of `between` over pairs within strata falls."""
+    """Swap clients of two strata, or with `moves` also move one, while that decreases the sum of `between` within strata."""
     strata, clients, improved = strata.copy(), np.arange(len(strata)), True
-    enough = -SLACK * between.sum()
+    tolerance = -SLACK * between.sum()
     while improved:
         improved = False
-        # to[i, j] is what client i adds to stratum j, afresh in each pass against rounding.
+        # to[i, j] is the cost of client i in stratum j, recomputed in each pass to limit rounding.
         to = between @ np.eye(clusters)[strata]
-        own = to[clients, strata]
+        current = to[clients, strata]
         for i in clients:
-            here = strata[i]
-            swap = to[i, strata] - own[i] + to[:, here] - own - 2 * between[i]
-            swap[strata == here] = 0
+            stratum = strata[i]
+            swap = to[i, strata] - current[i] + to[:, stratum] - current - 2 * between[i]
+            swap[strata == stratum] = 0
             partner = np.argmin(swap)
-            move = np.argmin(to[i]) if moves else here
-            gain_of_move = to[i, move] - own[i]
-            if min(swap[partner], gain_of_move) >= enough:
+            move = np.argmin(to[i]) if moves else stratum
+            gain_of_move = to[i, move] - current[i]
+            if min(swap[partner], gain_of_move) >= tolerance:
                 continue
-            moved = {i: strata[partner], partner: here} if swap[partner] <= gain_of_move else {i: move}
+            moved = {i: strata[partner], partner: stratum} if swap[partner] <= gain_of_move else {i: move}
             for client, target in moved.items():
                 to[:, strata[client]] -= between[client]
                 to[:, target] += between[client]
                 strata[client] = target
-            own, improved = to[clients, strata], True
+            current, improved = to[clients, strata], True
     return strata
 
 
-def _enough(vectors: Vectors, clusters: int) -> None:
+def _check_clusters(vectors: Vectors, clusters: int) -> None:
     if not 1 <= clusters <= len(vectors):
         raise UserError(f"{len(vectors)} clients cannot form {clusters} strata with a client each: take from 1 to {len(vectors)}")

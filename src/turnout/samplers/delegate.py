@@ -1,4 +1,4 @@
-"""One fixed client that the server relies on."""
+"""One fixed client."""
 
 import jax.numpy as jnp
 
@@ -10,7 +10,20 @@ from turnout.samplers.base import Sampler
 
 @record
 class Delegate(Sampler):
-    """Always client `client` (delegate selection of cost-aware client selection, section 3)."""
+    """Always the same client, with p_i = 1: delegate selection (cost-aware client selection, Jiang et al., 2025, section 3).
+
+    Args:
+        client: Number of the client, from 0.
+
+    Raises:
+        UserError: On binding, if there is no such client.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=10)
+        >>> t.Delegate(3).bind(population).draw(None, jax.random.key(0), population).ids.tolist()
+        [3]
+    """
 
     client: Index = 0
 

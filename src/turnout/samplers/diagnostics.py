@@ -1,4 +1,4 @@
-"""How good a sampler's draws are, judged by all clients' replies: computed apart, and counted nowhere."""
+"""Metrics of a sampler's draws, the variance and the regret, from all clients' replies; the ledger does not count them."""
 
 from typing import NamedTuple
 
@@ -14,10 +14,15 @@ NAMES = ("variance", "regret", "static_regret")
 
 
 class Quality(NamedTuple):
-    """Sums over the draws so far of pi_i^2 [n], of the losses and of their least values, and of the variance since the last row.
+    """Sums over the draws so far.
 
-    pi_i counts as pi_i / q_i, and only where the client is available, which it is with chance q_i. `size` is the largest expected
-    number of clients in a draw.
+    Args:
+        squares: Sum of pi_i^2 [n], of (pi_i / q_i)^2 where client i is available, if it is with probability q_i.
+        loss: Sum of the losses l(p) of the draws.
+        least: Sum of the least possible losses of the draws.
+        variance: Sum of the variances since the last row.
+        draws: Number of draws since the last row.
+        size: Largest expected number of clients in a draw.
     """
 
     squares: Float[Array, " n"]
@@ -29,24 +34,25 @@ class Quality(NamedTuple):
 
 
 def unjudged(population: Population) -> Quality:
-    """Return the quality before the first draw."""
+    """Return the sums before the first draw."""
     zero = jnp.zeros((), jnp.result_type(float))
     return Quality(jnp.zeros(population.count, zero.dtype), zero, zero, zero, jnp.zeros((), "int32"), zero)
 
 
 def judge(quality: Quality, sampler: Sampler, state, population: Population, replies: Float[Array, "n d"]) -> Quality:
-    """Add one draw made in the sampler's `state`: pi_i = lambda_i |r_i| with all clients' `replies` r_i.
+    """Add one draw made in the sampler's `state`, given all clients' `replies` r_i.
 
-    Its loss is l(p) = sum_i pi_i^2 / p_i with p_i the expected number of times that client i is drawn (K-Vib, section 3); where
-    clients are available by chance, it is over those who are, each pi_i being pi_i / q_i (appendix E.1, given who is available).
+    Its loss is l(p) = sum_i pi_i^2 / p_i with pi_i = lambda_i |r_i| and p_i the expected number of draws of client i (K-Vib, Zeng
+    et al., 2023, section 3). If clients are available with probability q_i, the sum is over the available ones with pi_i / q_i
+    (appendix E.1).
     """
     vectors = population.shares[:, None].astype(replies.dtype) * replies
     squares = jnp.sum(vectors**2, axis=1)
     p = sampler.expected_draws(state, population)
     size = jnp.sum(p)
-    seen = sampler.with_availability(state, population)
-    if seen.available is not None:
-        squares = jnp.where(seen.available, squares / seen.presence.astype(squares.dtype) ** 2, 0)
+    current = sampler.with_availability(state, population)
+    if current.available is not None:
+        squares = jnp.where(current.available, squares / current.presence.astype(squares.dtype) ** 2, 0)
     return Quality(
         quality.squares + squares,
         quality.loss + loss(squares, p),
@@ -58,7 +64,7 @@ def judge(quality: Quality, sampler: Sampler, state, population: Population, rep
 
 
 def since_row(quality: Quality) -> Quality:
-    """Return the quality after a row was written."""
+    """Return the sums after a row of the trace was written."""
     return quality._replace(variance=jnp.zeros_like(quality.variance), draws=jnp.zeros_like(quality.draws))
 
 
@@ -72,15 +78,12 @@ def shown(quality: Quality, sampler: Sampler) -> dict[str, Float[Array, ""]]:
 
 
 def loss(squares: Float[Array, " n"], p: Float[Array, " n"]) -> Float[Array, ""]:
-    """l(p) = sum_i pi_i^2 / p_i over those with p_i > 0."""
+    """Return l(p) = sum_i pi_i^2 / p_i over the clients with p_i > 0."""
     return jnp.sum(jnp.where(p > 0, squares / positive(p), 0))
 
 
 def least(sampler: Sampler, squares: Float[Array, " n"], size: Float[Array, ""]) -> Float[Array, ""]:
-    """Return the least l over what the sampler's design allows: sum p = K, and p_i <= 1 unless it draws with replacement.
-
-    With replacement that is (sum_i pi_i)^2 / K.
-    """
+    """Return the least l(p) over sum p = K and, without replacement, p_i <= 1; with replacement it is (sum_i pi_i)^2 / K."""
     norms = jnp.sqrt(squares)
     if sampler.replacement == "with":
         return jnp.sum(norms) ** 2 / positive(size)

@@ -1,9 +1,10 @@
-"""What designs share whose cohorts have exactly K clients, drawn with given inclusion probabilities."""
+"""Base class of the designs with exactly K clients and given inclusion probabilities, and their variance."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -19,14 +20,13 @@ from turnout.samplers.weighted import Weighted
 
 @record
 class FixedSize(Weighted):
-    """Exactly `size` = K clients, client i with probability p_i, sum p = K; everybody where fewer than K are available.
+    """Base class: exactly K = `size` clients, client i with probability p_i; all of them if at most K are available.
 
-    `probability` is a rule for p_i, or p_i itself [n]; of these, where not all clients are available, the available ones are
-    scaled, and capped at 1, to sum to K. A subclass writes `select`.
+    Given p_i are scaled, and capped at 1, to sum to K over the available clients. A subclass writes `select`.
     """
 
-    size: Count = static()
-    probability: Any | Probability | list[Fraction] = None
+    probability: Probability | list[Fraction] | np.ndarray | None = None
+    size: Count = static(kw_only=True)
 
     name: ClassVar[str] = "fixed-size"
 
@@ -42,9 +42,9 @@ class FixedSize(Weighted):
 
     def draw(self, state, key, population):
         p = self.expected_draws(state, population)
-        chosen = self.select(key, p, population)
-        # Rounding can neither leave out who is certain to come, nor bring in who cannot, nor change the size.
-        _, ids = lax.top_k(jnp.where(p >= 1, 2, jnp.where(p > 0, chosen, -1)), self.size)
+        selected = self.select(key, p, population)
+        # Whatever the rounding, clients with p = 1 come first, clients with p = 0 last, and the size is K.
+        _, ids = lax.top_k(jnp.where(p >= 1, 2, jnp.where(p > 0, selected, -1)), self.size)
         active = jnp.arange(self.size) < jnp.sum(p > 0)
         return Cohort.of(ids, jnp.where(active, p[ids], 1), population, selection="arbitrary", active=active)
 
@@ -53,20 +53,21 @@ class FixedSize(Weighted):
 
 
 def balanced_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"], ratios: Float[Array, "n r"]) -> Float[Array, ""]:
-    """Return sum_i c_i |v_i / p_i - B' z_i|^2, c_i = p_i (1 - p_i) m / (m - r), B its minimiser (Deville and Tille, 2005).
+    """Return sum_i c_i |v_i / p_i - B' z_i|^2, c_i = p_i (1 - p_i) m / (m - r), minimised over B (Deville and Tille, 2005).
 
-    It approximates the variance of sum_{i in S} v_i / p_i under balancing on x_i = p_i z_i, z_i being row i of `ratios`, which
-    have rank r where c_i > 0; m counts those with 0 < p_i < 1. With z_i = 1, a fixed size, it is Hajek's, exact for equal p_i.
+    It approximates the variance of sum_{i in S} v_i / p_i for a design balanced on x_i = p_i z_i, where z_i, row i of `ratios`,
+    has rank r over the clients with c_i > 0, and m counts the clients with 0 < p_i < 1. With z_i = 1, a fixed size, it is
+    Hajek's formula, which is exact for equal p_i.
     """
-    coins = jnp.where(p > 0, p * (1 - p), 0).astype(vectors.dtype)
-    root, expansion = jnp.sqrt(jnp.maximum(coins, 0))[:, None], (1 / positive(p)).astype(vectors.dtype)[:, None]
-    explained, seen = root * ratios, root * expansion * vectors
-    fit, _, rank, _ = jnp.linalg.lstsq(explained, seen)
-    many = jnp.sum(coins > 0)
-    freedom = jnp.maximum(many - rank, 1).astype(vectors.dtype)
-    return jnp.sum((seen - explained @ fit) ** 2) * many.astype(vectors.dtype) / freedom
+    coefficients = jnp.where(p > 0, p * (1 - p), 0).astype(vectors.dtype)
+    root, expansion = jnp.sqrt(jnp.maximum(coefficients, 0))[:, None], (1 / positive(p)).astype(vectors.dtype)[:, None]
+    regressors, targets = root * ratios, root * expansion * vectors
+    fit, _, rank, _ = jnp.linalg.lstsq(regressors, targets)
+    m = jnp.sum(coefficients > 0)
+    freedom = jnp.maximum(m - rank, 1).astype(vectors.dtype)
+    return jnp.sum((targets - regressors @ fit) ** 2) * m.astype(vectors.dtype) / freedom
 
 
 def in_random_order(key, p: Float[Array, " n"]) -> Int[Array, " n"]:
-    """Return all clients in a random order, but those with p_i = 0 last."""
+    """Return all clients in random order, those with p_i = 0 last."""
     return jnp.argsort(jnp.where(p > 0, jax.random.uniform(key, p.shape, p.dtype), 2))

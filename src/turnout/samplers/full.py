@@ -1,22 +1,33 @@
-"""Everyone takes part."""
+"""Full participation."""
 
 import jax.numpy as jnp
 
 from turnout.core.cohort import Cohort
 from turnout.core.records import Count, record, static
-from turnout.samplers.base import Sampler, needs_at_most
+from turnout.samplers.base import Sampler, check_size
 
 
 @record
 class Full(Sampler):
-    """All clients: p_i = 1, charged as a pass of ceil(n / size) arbitrary selections (`size` None: as one)."""
+    """All available clients: p_i = 1.
+
+    Args:
+        size: Clients per selection: the draw is charged as ceil(n / size) arbitrary selections; None charges one.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=10)
+        >>> cohort = t.Full(size=4).draw(None, jax.random.key(0), population)
+        >>> int(cohort.size), int(cohort.selections)
+        (10, 3)
+    """
 
     size: Count | None = static(default=None)
 
     supports_availability = True
 
     def bind(self, population):
-        needs_at_most(self.size or 1, population, "full")
+        check_size(self.size or 1, population, "full")
         return self
 
     def draw(self, state, key, population):

@@ -1,4 +1,4 @@
-"""Strata that follow the clients' gradients during a run."""
+"""Stratified sampling with strata that are made from the clients' gradients during a run."""
 
 from dataclasses import field, replace
 
@@ -13,30 +13,46 @@ from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler
 from turnout.samplers.clustering import optimal_strata
 from turnout.samplers.full import Full
-from turnout.samplers.strata import draw_of_strata, needs_strata, parts
+from turnout.samplers.strata import check_strata, draw_from_strata, sort_by_part
 
 
 @record
 class GradientStratified(Sampler):
-    """`Stratified` sampling with `optimal_strata` of lambda_i grad f_i(x) at the current x, made anew every `every` rounds.
+    """Stratified sampling with the strata that minimise its variance for the gradients lambda_i grad f_i(x) at the current x.
 
-    Before round 1, and every = R rounds later again, all clients are asked for their gradient, which is charged as a full pass.
-    The state is the clients in the order of their strata, and where each stratum starts.
+    Before round 1, and then every `every` rounds, all clients are asked for their gradient, which is charged as a full pass.
+    `Stratified(by="gradients")` makes this sampler. The state is the clients sorted by stratum, and where each stratum starts.
+
+    Args:
+        clusters: Number of strata.
+        size: Number of strata in a cohort; None takes all.
+        every: Rounds between new strata; None makes them once, before round 1.
+        everyone: Set by `bind`: the sampler of the full pass.
+
+    Raises:
+        UserError: On binding, if `size` exceeds `clusters`.
+
+    Examples:
+        >>> import turnout as t
+        >>> algorithm = t.MbGd(t.Stratified(by="gradients", clusters=3), lr=0.01)
+        >>> trace = t.run(algorithm, t.Quadratic.random(clients=6, dimension=3, seed=0), rounds=5)
+        >>> trace.ledger.totals()["contacts"]  # 6 gradients, then 3 clients in each round
+        21
     """
 
     clusters: Count = static()
     size: Count | None = static(default=None)
     every: Count | None = None
-    everyone: Full = field(default=Full(), repr=False)
+    everyone: Full = field(default=Full(), repr=False, kw_only=True)
 
     def bind(self, population):
-        needs_strata(self.size, self.clusters)
+        check_strata(self.size, self.clusters)
         return replace(self, everyone=Full(size=self.size or self.clusters).bind(population))
 
     def start(self, population):
-        # Any strata will do until the first gradients are in.
+        # Arbitrary strata until the first gradients arrive.
         numbers = np.arange(population.count) * self.clusters // population.count
-        return jax.tree.map(jnp.asarray, parts(numbers))
+        return jax.tree.map(jnp.asarray, sort_by_part(numbers))
 
     def refresh(self, state, ask, x):
         due = ask.round == 1 if self.every is None else (ask.round - 1) % self.every == 0
@@ -52,14 +68,14 @@ class GradientStratified(Sampler):
 
     def _regroup(self, vectors, answered):
         vectors = np.asarray(vectors, float)
-        # A gradient that was lost, or that a diverging run has made infinite, is no ground for any stratum.
+        # Lost or infinite gradients are replaced by the mean, which favours no stratum.
         known = np.asarray(answered) & np.isfinite(vectors).all(1)
         middle = vectors[known].mean(0) if known.any() else 0.0
-        return parts(optimal_strata(np.where(known[:, None], vectors, middle), self.clusters))
+        return sort_by_part(optimal_strata(np.where(known[:, None], vectors, middle), self.clusters))
 
     @on_client
     def gradient(self, client, x):
         return Done(client.grad(x))
 
     def draw(self, state, key, population):
-        return draw_of_strata(key, *state, self.size, population)
+        return draw_from_strata(key, *state, self.size, population)

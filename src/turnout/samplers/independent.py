@@ -1,8 +1,8 @@
-"""Independent coins, one for each client."""
+"""Independent (Poisson) sampling."""
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,23 +14,39 @@ from turnout.core.errors import UserError
 from turnout.core.permutation import permute
 from turnout.core.records import Count, Fraction, Positive, record, static
 from turnout.core.tree import positive
-from turnout.samplers.base import fractions
+from turnout.samplers.base import as_probabilities
 from turnout.samplers.probabilities import Probability, Uniform
 from turnout.samplers.weighted import Weighted
 
 DEVIATIONS = 6
-"""Places are kept for the mean cohort size and so many standard deviations; more drawn clients than that are `lost`."""
+"""Standard deviations of the cohort size above its mean that have places; drawn clients beyond these count as `lost`."""
 
 
 @record
 class Independent(Weighted):
-    """Client i takes part with probability p_i, independently of all others (K-Vib's ISP, section 2).
+    """Each client takes part independently of the others, client i with probability p_i (ISP in K-Vib, section 2).
 
-    Give p_i as `probability` (one number, or n of them), or the expected cohort `size` = K with a rule for p_i as `probability`;
-    without one p_i = K / n. `capacity` is the number of places.
+    The cohort size is random with mean sum_i p_i. The variance of the sum of v_i / p_i is sum_i (1 / p_i - 1) |v_i|^2, exactly.
+
+    Args:
+        probability: A rule for p_i, or p in (0, 1], one number or [n]; None takes p_i = size / n.
+        size: K, the expected number of clients; required with a rule or without `probability`.
+        capacity: Places of a cohort; None takes the expected size and 6 standard deviations.
+
+    Raises:
+        UserError: If neither probability nor size is given, or a rule without a size; on binding, if they do not fit.
+
+    Examples:
+        >>> import turnout as t
+        >>> population = t.Population(count=4)
+        >>> t.Independent(size=2.0).bind(population).expected_draws(None, population).tolist()
+        [0.5, 0.5, 0.5, 0.5]
+        >>> sampler = t.Independent(t.KVib(rounds=100), size=2.0).bind(population)
+        >>> sampler.expected_draws(sampler.start(population), population).tolist()
+        [0.5, 0.5, 0.5, 0.5]
     """
 
-    probability: Any | Probability | Fraction | list[Fraction] = None
+    probability: Probability | Fraction | list[Fraction] | np.ndarray | None = None
     size: Positive | None = None
     capacity: Count | None = static(default=None)
 
@@ -42,33 +58,33 @@ class Independent(Weighted):
         if self.size is None and isinstance(self.probability, Probability):
             raise UserError("sampler 'independent' needs the size that its probabilities are to sum to")
 
-    def _bound(self, population, fitted):
-        sampler, n = super()._bound(population, fitted), population.count
-        # Of all probabilities with the same sum, equal ones make the size vary most.
+    def _bound(self, population, fit_rule):
+        sampler, n = super()._bound(population, fit_rule), population.count
+        # Of all probabilities with the same sum, equal ones give the size the largest variance.
         p = np.asarray((self.size or 0) / n if isinstance(sampler.probability, Probability) else sampler.probability)
         mean, variance = (np.broadcast_to(q, n).sum() for q in (p, p * (1 - p)))
         places = min(n, math.ceil(mean + DEVIATIONS * math.sqrt(variance)))
         return replace(sampler, capacity=self.capacity or places)
 
-    def given(self, probability, population):
+    def checked(self, probability, population):
         if self.size is not None:
-            return super().given(probability, population)
-        return fractions(probability, population.count, self.name, one=True)
+            return super().checked(probability, population)
+        return as_probabilities(probability, population.count, self.name, scalar=True)
 
-    def _alike(self, n: int) -> Float[Array, ""] | None:
-        """p_i where it is the same for all clients."""
+    def _common_probability(self, n: int) -> Float[Array, ""] | None:
+        """Return p_i if it is the same for all clients, else None."""
         if isinstance(self.probability, Probability):
             return jnp.asarray(self.size, jnp.result_type(float)) / n if isinstance(self.probability, Uniform) else None
         return jnp.asarray(self.probability, jnp.result_type(float)) if jnp.ndim(self.probability) == 0 else None
 
     def draw(self, state, key, population):
         n, places = population.count, self.capacity or population.count
-        probability = self._alike(n)
+        probability = self._common_probability(n)
         if probability is not None and population.available is None:
-            # The number of heads is binomial, and who they are is a uniform subset: O(places), not O(n).
-            many, who = jax.random.split(key)
-            drawn = jax.random.binomial(many, n, probability).astype("int32")
-            ids = permute(who, jnp.arange(places), n)
+            # The size is binomial and the cohort a uniform subset of that size: O(places) instead of O(n).
+            size_key, subset_key = jax.random.split(key)
+            drawn = jax.random.binomial(size_key, n, probability).astype("int32")
+            ids = permute(subset_key, jnp.arange(places), n)
         else:
             p = self.expected_draws(state, population)
             heads = jax.random.uniform(key, (n,), p.dtype) < p

@@ -1,4 +1,4 @@
-"""Samplers that favour clients with large losses: biased, for algorithms that take the mean over their cohort."""
+"""Samplers that prefer clients with large losses. They are biased: for algorithms that take the mean over their cohort."""
 
 from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -13,18 +13,35 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.records import Count, NonNegative, Share, record, static
 from turnout.problems.base import Population
-from turnout.samplers.base import Sampler, needs_at_most
-from turnout.samplers.successive import race
+from turnout.samplers.base import Sampler, check_size
+from turnout.samplers.draw_by_draw import gumbel_scores
 
 
 @record
 class PowerOfChoice(Sampler):
-    """d = `candidates` clients are drawn without replacement by chances lambda_i and asked for their loss f_i(x), and those
-    K = `size` take part whose losses are the highest.
+    """Power-of-choice: the K clients with the highest losses among d candidates (pow-d; Cho, Wang and Joshi, 2020, section 3).
 
-    pow-d of Cho, Wang and Joshi (2020), section 3, biased towards large losses. The message goes down to all candidates, x being
-    the parameters that it carries, and one scalar comes up from each. Candidates whose answer is lost or not a number stay out.
-    The state is the losses of the last candidates [n], -inf for all others.
+    The candidates are drawn with probabilities lambda_i without replacement and report their loss f_i(x) at the parameters sent.
+    They are charged the message down and one scalar up. Candidates whose answer is lost or not finite are not drawn. The state is
+    the losses of the last candidates [n], -inf for all other clients.
+
+    Args:
+        size: K, the number of clients in a cohort.
+        candidates: d >= K, the number of clients that report their loss.
+
+    Raises:
+        UserError: On binding, if K > d or d > n.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, turnout as t
+        >>> population = t.Population(count=5)
+        >>> sampler = t.PowerOfChoice(2, candidates=4).bind(population)
+        >>> int(sampler.consulted_cohort(sampler.start(population), jax.random.key(0), population).size)
+        4
+        >>> losses, answered = jnp.array([3.0, 1.0, 2.0, 4.0, 0.0]), jnp.array([True, True, True, True, False])
+        >>> state = sampler.observe_consulted(sampler.start(population), losses, answered, population)
+        >>> sampler.draw(state, jax.random.key(0), population).ids.tolist()
+        [3, 0]
     """
 
     size: Count = static()
@@ -36,7 +53,7 @@ class PowerOfChoice(Sampler):
     weights: ClassVar[str] = "lambda_i / sum of those drawn"
 
     def bind(self, population):
-        needs_at_most(self.candidates, population, "power-of-choice")
+        check_size(self.candidates, population, "power-of-choice")
         if self.size > self.candidates:
             raise UserError(f"sampler 'power-of-choice' wants {self.size} of {self.candidates} candidates: raise candidates")
         return self
@@ -45,7 +62,7 @@ class PowerOfChoice(Sampler):
         return jnp.full(population.count, -jnp.inf, jnp.result_type(float))
 
     def consulted_cohort(self, state, key, population):
-        return largest(race(key, jnp.where(population.present, population.shares, 0)), self.candidates, population)
+        return largest(gumbel_scores(key, jnp.where(population.present, population.shares, 0)), self.candidates, population)
 
     def observe_consulted(self, state, losses, answered, population):
         return jnp.where(answered & jnp.isfinite(losses), losses, -jnp.inf).astype(state.dtype)
@@ -54,29 +71,47 @@ class PowerOfChoice(Sampler):
         return largest(state, self.size, population)
 
 
-class Valued(NamedTuple):
-    """The last valuation v_i of each client [n], and who has one."""
+class Valuations(NamedTuple):
+    """The last valuation v_i of each client [n], and which clients have one."""
 
     values: Float[Array, " n"]
-    seen: Bool[Array, " n"]
+    known: Bool[Array, " n"]
 
 
 @record
 class Afl(Sampler):
-    """K = `size` clients, most of them by chances proportional to exp(sharpness v_i), v_i = sqrt(n_i) f_i(x) when last drawn.
+    """Active Federated Learning: most of the K clients are drawn by a softmax of their losses (Goetz et al., 2019, Algorithm 1).
 
-    Active Federated Learning (Goetz et al., 2019, Algorithm 1): the share `dropped` = alpha_1 with the smallest v_i is left out,
-    K - u are drawn without replacement by that softmax, `sharpness` being alpha_2, and u from all others alike, u being
-    alpha_3 K = `uniform` K rounded up. Each reply carries f_i(x) as a further scalar, x being the parameters that were sent; v_i
-    is the client's total loss over sqrt(n_i). Who was never drawn has the largest v_i of those who were. It is biased towards
-    large losses.
+    v_i = sqrt(n_i) f_i(x) when client i was last drawn, with n_i its number of rows; a client never drawn has the largest known
+    v_i. The share alpha_1 of clients with the smallest v_i is left out. Of the others, K - u are drawn without replacement with
+    probabilities proportional to exp(alpha_2 v_i). Then u = ceil(alpha_3 K) are drawn uniformly from all remaining clients. Each
+    reply carries f_i(x) as an additional scalar.
+
+    Args:
+        size: K, the number of clients in a cohort.
+        dropped: alpha_1 in [0, 1].
+        sharpness: alpha_2 >= 0, in units of 1 / v_i.
+        uniform: alpha_3 in [0, 1].
+        sizes: Set by `fit`: n_i [n].
+
+    Raises:
+        UserError: On fitting, if K > n; on binding, since the row counts need a problem.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> problem = t.Quadratic.random(clients=6, dimension=3, seed=0)
+        >>> sampler = t.Afl(2).fit(problem)
+        >>> state = sampler.start(problem.population)
+        >>> cohort = sampler.draw(state, jax.random.key(0), problem.population)
+        >>> int(cohort.size), cohort.biased
+        (2, True)
     """
 
     size: Count = static()
     dropped: Share = 0.75
     sharpness: NonNegative = 0.01
     uniform: Share = 0.1
-    sizes: Any = field(default=None, repr=False)
+    sizes: Any = field(default=None, repr=False, kw_only=True)
 
     learns_from_feedback = True
     feedback_kind = "loss"
@@ -87,43 +122,43 @@ class Afl(Sampler):
         return replace(self, sizes=problem.sizes.astype(np.float64)).bind(problem.population)
 
     def bind(self, population):
-        needs_at_most(self.size, population, "afl")
+        check_size(self.size, population, "afl")
         if self.sizes is None:
             raise UserError("sampler 'afl' needs the clients' numbers of rows: fit it to a problem")
         return self
 
     def start(self, population):
-        return Valued(jnp.zeros(population.count, jnp.result_type(float)), jnp.zeros(population.count, bool))
+        return Valuations(jnp.zeros(population.count, jnp.result_type(float)), jnp.zeros(population.count, bool))
 
     def observe(self, state, cohort, feedback):
         places = jnp.where(cohort.active, cohort.ids, state.values.size)
         values = jnp.sqrt(jnp.asarray(self.sizes, feedback.dtype)[cohort.ids]) * feedback
-        return Valued(
+        return Valuations(
             state.values.at[places].set(values.astype(state.values.dtype), mode="drop"),
-            state.seen.at[places].set(True, mode="drop"),
+            state.known.at[places].set(True, mode="drop"),
         )
 
     def draw(self, state, key, population):
-        dtype, here = state.values.dtype, population.present
+        dtype, present = state.values.dtype, population.present
         ties, noise, rest = jax.random.uniform(key, (3, population.count), dtype, jnp.finfo(dtype).tiny)
-        best = jnp.max(state.values, where=state.seen, initial=-jnp.inf)
-        values = jnp.where(state.seen, state.values, jnp.where(jnp.any(state.seen), best, 0))
-        least = jnp.floor(jnp.asarray(self.dropped, dtype) * jnp.sum(here, dtype=dtype))
-        kept = here & (rank(jnp.where(here, values, jnp.inf), ties) >= least)
-        # A few roundings less, so that 0.1 times 10 is 1.
-        alike = jnp.ceil(jnp.asarray(self.uniform, dtype) * self.size * (1 - 1e-6))
-        # The largest of log p_i + Gumbel noise are draws without replacement.
+        best = jnp.max(state.values, where=state.known, initial=-jnp.inf)
+        values = jnp.where(state.known, state.values, jnp.where(jnp.any(state.known), best, 0))
+        least = jnp.floor(jnp.asarray(self.dropped, dtype) * jnp.sum(present, dtype=dtype))
+        eligible = present & (rank(jnp.where(present, values, jnp.inf), ties) >= least)
+        # The factor below 1 absorbs rounding, so that 0.1 times 10 gives 1.
+        uniform = jnp.ceil(jnp.asarray(self.uniform, dtype) * self.size * (1 - 1e-6))
+        # The largest values of log p_i plus Gumbel noise are draws without replacement.
         score = jnp.asarray(self.sharpness, dtype) * values - jnp.log(-jnp.log(noise))
-        chosen = kept & (rank(jnp.where(kept, -score, jnp.inf), ties) < self.size - alike)
-        return largest(jnp.where(chosen, 2, jnp.where(here, rest, -jnp.inf)), self.size, population)
+        chosen = eligible & (rank(jnp.where(eligible, -score, jnp.inf), ties) < self.size - uniform)
+        return largest(jnp.where(chosen, 2, jnp.where(present, rest, -jnp.inf)), self.size, population)
 
 
 def rank(values: Float[Array, " n"], ties: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return how many others come before each client in increasing order, `ties` deciding between equals."""
+    """Return the rank of each client in increasing order, from 0; `ties` decides between equal values."""
     return jnp.argsort(jnp.lexsort((ties, values))).astype(values.dtype)
 
 
 def largest(scores: Float[Array, " n"], size: int, population: Population) -> Cohort:
-    """Return the biased cohort of the `size` clients with the largest scores, of those above -inf."""
+    """Return the biased cohort of the `size` clients with the largest scores above -inf."""
     top, ids = lax.top_k(scores, size)
     return Cohort.of(ids, 1.0, population, selection="arbitrary", active=top > -jnp.inf, biased=True)

@@ -7,15 +7,29 @@ from jax import lax
 from turnout.core.cohort import Cohort
 from turnout.core.permutation import permute
 from turnout.core.records import Count, record, static
-from turnout.samplers.base import Sampler, needs_at_most
+from turnout.samplers.base import Sampler, check_size
 from turnout.samplers.fixed_size import balanced_variance
 
 
 @record
 class Nice(Sampler):
-    """tau-nice sampling: every subset of `size` = tau clients is equally likely, p_i = tau / n (Cohort Squeeze, section 2).
+    """Uniform sampling without replacement: every subset of K clients is equally likely, p_i = K / n ("tau-nice sampling").
 
-    Of m < n available clients likewise, p_i = min(1, tau / m).
+    If only m < n clients are available, p_i = min(1, K / m). A draw from all clients costs O(K). Source: Cohort Squeeze (Yi et
+    al., 2024), section 2.
+
+    Args:
+        size: K, the number of clients in a cohort.
+
+    Raises:
+        UserError: On binding, if there are fewer than K clients.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=10)
+        >>> cohort = t.Nice(4).bind(population).draw(None, jax.random.key(0), population)
+        >>> int(cohort.size), cohort.expansion.tolist()
+        (4, [2.5, 2.5, 2.5, 2.5])
     """
 
     size: Count = static()
@@ -23,7 +37,7 @@ class Nice(Sampler):
     supports_availability = True
 
     def bind(self, population):
-        needs_at_most(self.size, population, "nice")
+        check_size(self.size, population, "nice")
         return self
 
     def draw(self, state, key, population):
@@ -38,8 +52,8 @@ class Nice(Sampler):
         n, dtype = population.count, jnp.result_type(float)
         if population.available is None:
             return jnp.full(n, self.size / n, dtype)
-        many = jnp.sum(population.available, dtype=dtype)
-        return jnp.where(population.available, jnp.minimum(1, self.size / jnp.maximum(1, many)), 0)
+        m = jnp.sum(population.available, dtype=dtype)
+        return jnp.where(population.available, jnp.minimum(1, self.size / jnp.maximum(1, m)), 0)
 
     def variance(self, state, population, vectors):
         return balanced_variance(self.expected_draws(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))

@@ -14,12 +14,23 @@ from turnout.samplers.fixed_size import FixedSize, in_random_order
 
 @record
 class Pivotal(FixedSize):
-    """In random order each client duels with the one that is still undecided, until all p_i are 0 or 1 (random pivotal).
+    """Exactly K clients by the random pivotal method: pairs compete until every p_i is 0 or 1 (Deville and Tille, 1998).
 
-    Of p and q with p + q < 1 one becomes p + q and the other 0, p surviving with probability p / (p + q); otherwise one
-    becomes p + q - 1 and the other 1, p becoming 1 with probability (1 - q) / (2 - p - q). Both end alike where p + q = 1, so
-    that rounding has no say. The inclusion probabilities are exact (Deville and Tille, 1998); the variance is Hajek's, which is
-    approximate.
+    Clients come in random order, and each meets the last undecided one. If p + q < 1, one of the two gets p + q and the other
+    0: the first survives with probability p / (p + q). Otherwise one gets 1 and the other p + q - 1: the first gets 1 with
+    probability (1 - q) / (2 - p - q). The inclusion probabilities p_i are exact. The variance is Hajek's approximation.
+
+    Args:
+        probability: A rule for p_i, or p [n] in (0, 1] with sum K; None takes p_i = K / n.
+        size: K, the number of clients in a cohort.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=4)
+        >>> sampler = t.Pivotal([0.25, 0.25, 0.5, 1.0], size=2).bind(population)
+        >>> cohort = sampler.draw(None, jax.random.key(0), population)
+        >>> int(cohort.size), 3 in cohort.ids.tolist()
+        (2, True)
     """
 
     name: ClassVar[str] = "pivotal"
@@ -27,23 +38,23 @@ class Pivotal(FixedSize):
     def select(self, key, p, population):
         shuffle, coins = jax.random.split(key)
         order = in_random_order(shuffle, p)
-        return jnp.zeros_like(p).at[order].set(duels(p[order], jax.random.uniform(coins, p.shape, p.dtype)))
+        return jnp.zeros_like(p).at[order].set(pivotal_selection(p[order], jax.random.uniform(coins, p.shape, p.dtype)))
 
 
 @jax.jit
-def duels(p: Float[Array, " n"], coins: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return 0 or 1 for each client, up to rounding, with mean `p`: client 0 is undecided first, and meets 1, 2, ... in turn."""
+def pivotal_selection(p: Float[Array, " n"], coins: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Return 0 or 1 for each client, up to rounding, with mean `p`: client 0 is undecided first and meets 1, 2, ... in turn."""
     places = jnp.arange(p.size)
 
-    def duel(undecided, new):
+    def compete(undecided, new):
         (i, p), (j, q, coin) = undecided, new
         total = p + q
         low = total < 1
         first = coin < jnp.where(low, p / positive(total), (1 - q) / positive(2 - total))
-        # Who wins goes on towards 1 where p + q is low, and is there where it is high, so that the other one goes on.
+        # For low totals the winner stays undecided with p + q; for high totals the winner is drawn and the loser stays.
         stays = first == low
-        left = jnp.where(stays, i, j), jnp.where(low, total, total - 1)
-        return left, (jnp.where(stays, j, i), jnp.where(low, 0, jnp.ones_like(p)))
+        remaining = jnp.where(stays, i, j), jnp.where(low, total, total - 1)
+        return remaining, (jnp.where(stays, j, i), jnp.where(low, 0, jnp.ones_like(p)))
 
-    (last, left), (ids, values) = lax.scan(duel, (places[0], p[0]), (places[1:], p[1:], coins[1:]))
-    return jnp.zeros_like(p).at[ids].set(values).at[last].set(left)
+    (last, value), (ids, values) = lax.scan(compete, (places[0], p[0]), (places[1:], p[1:], coins[1:]))
+    return jnp.zeros_like(p).at[ids].set(values).at[last].set(value)

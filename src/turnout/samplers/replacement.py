@@ -7,15 +7,28 @@ import jax.numpy as jnp
 
 from turnout.core.cohort import Cohort
 from turnout.core.records import record
-from turnout.samplers.successive import ByChances, one_draw
+from turnout.samplers.draw_by_draw import DrawByDraw, one_draw_variance
 
 
 @record
-class WithReplacement(ByChances):
-    """K independent draws of one client, i with chance q_i; whoever is drawn k times takes one place and counts for k / (K q_i)
-    (K-Vib's RSP, section 2; Hansen and Hurwitz, 1943).
+class WithReplacement(DrawByDraw):
+    """K independent draws of one client, i with probability q_i (Hansen and Hurwitz, 1943; RSP in K-Vib, section 2).
 
-    Its variance is (sum_i |v_i|^2 / q_i - |sum_i v_i|^2) / K.
+    A client that is drawn k times takes one place and counts k / (K q_i). The variance of the sum of v_i is
+    (sum_i |v_i|^2 / q_i - |sum_i v_i|^2) / K.
+
+    Args:
+        probability: A rule for q_i, or q [n], positive, with sum 1; None takes q_i = 1 / n.
+        size: K, the number of draws; a cohort has at most K clients.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=4)
+        >>> sampler = t.WithReplacement([0.5, 0.25, 0.125, 0.125], size=2).bind(population)
+        >>> sampler.expected_draws(None, population).tolist()
+        [1.0, 0.5, 0.25, 0.25]
+        >>> int(sampler.draw(None, jax.random.key(0), population).size) <= 2
+        True
     """
 
     name: ClassVar[str] = "replacement"
@@ -26,7 +39,7 @@ class WithReplacement(ByChances):
         q = self.draw_probabilities(state, population)
         ends = jnp.cumsum(q)
         points = jax.random.uniform(key, (self.size,), q.dtype) * ends[-1]
-        # The first client whose stretch of the line ends beyond the point has q_i > 0.
+        # The first client whose interval ends beyond the point has q_i > 0.
         drawn = jnp.minimum(jnp.searchsorted(ends, points, side="right"), jnp.argmax(ends).astype("int32"))
         ids, times = jnp.unique(drawn, size=self.size, fill_value=0, return_counts=True)
         active = (times > 0) & (ends[-1] > 0)
@@ -38,4 +51,4 @@ class WithReplacement(ByChances):
 
     def variance(self, state, population, vectors):
         q = self.draw_probabilities(state, population).astype(vectors.dtype)
-        return one_draw(q, jnp.ones_like(q), vectors) / self.size
+        return one_draw_variance(q, jnp.ones_like(q), vectors) / self.size

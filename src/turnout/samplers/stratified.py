@@ -1,4 +1,4 @@
-"""One client from each stratum."""
+"""Stratified sampling: one client from each stratum."""
 
 from dataclasses import field, replace
 from typing import Any, Literal
@@ -12,20 +12,38 @@ from turnout.problems.base import Population
 from turnout.samplers.base import Sampler
 from turnout.samplers.clustering import by_labels, by_optimum, by_rows
 from turnout.samplers.gradient_strata import GradientStratified
-from turnout.samplers.strata import draw_of_strata, needs_strata, partition
+from turnout.samplers.strata import check_strata, draw_from_strata, partition
 
 MAKERS = {"rows": by_rows, "labels": by_labels, "optimal": by_optimum}
 
 
 @record
 class Stratified(Sampler):
-    """One uniform client from each stratum C_j: p_i = 1 / |C_j| (stratified sampling of Cohort Squeeze, section 2.3).
+    """One uniform client from each stratum C_j: p_i = 1 / |C_j| (Cohort Squeeze, Yi et al., 2024, section 2.3).
 
-    With `size` = s of the b strata, from s uniform ones only: p_i = (s / b) / |C_j| (Algorithm 4).
-    `strata` [n] numbers each client's stratum from 0; None takes those of the split. `by` makes others, `clusters` of them:
-    "rows" k-means of the clients' mean feature rows, "labels" k-means of their label shares, "gradients" the best ones for the
-    clients' gradients at the current model, asked for and charged before round 1 and then every `every` rounds, if that is
-    given, "optimal" the best ones for the gradients at the minimiser (Definition 11): an oracle, for experiments.
+    With `size` = s of the b strata, one client from each of s uniform strata: p_i = (s / b) / |C_j| (Algorithm 4).
+
+    Args:
+        strata: Number of each client's stratum [n], from 0, without gaps; None takes those of the split.
+        size: Number s of strata in a cohort; None takes all.
+        by: How strata are made: "split" takes those given; "rows" by k-means of the clients' mean feature rows; "labels" by
+            k-means of their label shares; "gradients" minimises the variance for the clients' gradients at the current model,
+            which are asked for, and charged, before round 1; "optimal" minimises it for the gradients at the minimiser
+            (Definition 11), an oracle for experiments.
+        clusters: Number of strata to make, unless `by` is "split".
+        every: With "gradients", make new strata every so many rounds; None makes them once.
+        order: Set by `bind`: the clients sorted by stratum.
+        starts: Set by `bind`: where each stratum starts in `order`.
+
+    Raises:
+        UserError: If the arguments exclude each other; on fitting, if the strata do not fit.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=6)
+        >>> cohort = t.Stratified([0, 0, 1, 1, 1, 1]).bind(population).draw(None, jax.random.key(0), population)
+        >>> [i // 2 > 0 for i in cohort.ids.tolist()], cohort.expansion.tolist()
+        ([False, True], [2.0, 4.0])
     """
 
     strata: list[int] | np.ndarray | None = None
@@ -33,23 +51,23 @@ class Stratified(Sampler):
     by: Literal["split", "rows", "labels", "gradients", "optimal"] = static(default="split")
     clusters: Count | None = static(default=None)
     every: Count | None = None
-    order: Any = field(default=None, repr=False)
-    starts: Any = field(default=None, repr=False)
+    order: Any = field(default=None, repr=False, kw_only=True)
+    starts: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self):
         if self.by != "split" and self.strata is not None:
-            raise UserError(f"sampler 'stratified' is given strata, so that it needs none by {self.by!r}: leave one out")
+            raise UserError(f"sampler 'stratified' is given strata and makes others by {self.by!r}: leave one out")
         if (self.by == "split") != (self.clusters is None):
-            word = "needs the number of" if self.clusters is None else "makes none, so that it takes no"
-            raise UserError(f"sampler 'stratified' by {self.by!r} {word} clusters")
+            problem = "needs the number of" if self.clusters is None else "makes no strata, so it takes no"
+            raise UserError(f"sampler 'stratified' by {self.by!r} {problem} clusters")
         if self.every is not None and self.by != "gradients":
-            raise UserError("sampler 'stratified' makes strata again every so many rounds by 'gradients' only: leave every out")
+            raise UserError("sampler 'stratified' makes new strata during a run by 'gradients' only: leave every out")
 
     def bind(self, population: Population):
         if self.by != "split":
             raise UserError(f"sampler 'stratified' by {self.by!r} looks at a problem: fit it to one")
         order, starts = partition(self.strata, population, "stratified")
-        needs_strata(self.size, starts.size - 1)
+        check_strata(self.size, starts.size - 1)
         return replace(self, strata=None, order=order, starts=starts)
 
     def fit(self, problem):
@@ -64,4 +82,4 @@ class Stratified(Sampler):
         return replace(self, strata=strata, by="split", clusters=None).bind(problem.population)
 
     def draw(self, state, key, population) -> Cohort:
-        return draw_of_strata(key, self.order, self.starts, self.size, population)
+        return draw_from_strata(key, self.order, self.starts, self.size, population)

@@ -12,9 +12,22 @@ from turnout.samplers.fixed_size import FixedSize, in_random_order
 
 @record
 class Systematic(FixedSize):
-    """In random order the clients lie end to end on a line, client i with length p_i; those hit by u, u + 1, ... are drawn.
+    """Exactly K clients by systematic sampling: one random start, then equal steps along the cumulated p_i (Madow, 1949).
 
-    u is uniform in [0, 1). The inclusion probabilities are exact (Madow, 1949); the variance is Hajek's, which is approximate.
+    The clients, in random order, cover intervals of lengths p_i on a line; those that contain u, u + 1, ... are drawn, u being
+    uniform in [0, 1). The inclusion probabilities p_i are exact. The variance is Hajek's approximation.
+
+    Args:
+        probability: A rule for p_i, or p [n] in (0, 1] with sum K; None takes p_i = K / n.
+        size: K, the number of clients in a cohort.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> population = t.Population(count=4)
+        >>> sampler = t.Systematic([0.25, 0.25, 0.5, 1.0], size=2).bind(population)
+        >>> cohort = sampler.draw(None, jax.random.key(0), population)
+        >>> int(cohort.size), 3 in cohort.ids.tolist()
+        (2, True)
     """
 
     name: ClassVar[str] = "systematic"

@@ -1,4 +1,4 @@
-"""What all designs share that draw by probabilities, which a rule of its own decides."""
+"""Base class of the designs that draw by probabilities, which are given or come from a rule."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -9,21 +9,22 @@ from jaxtyping import Array, Float
 
 from turnout.core.errors import UserError
 from turnout.core.records import record
-from turnout.samplers.base import ROUNDING, Sampler, fractions, needs_at_most
+from turnout.samplers.base import SUM_TOLERANCE, Sampler, as_probabilities, check_size
 from turnout.samplers.probabilities import Probability, Uniform
 
 
 @record
 class Weighted(Sampler):
-    """A design for draws of `size` = K clients: `probability` is a rule, or p_i itself [n]; None is the uniform rule.
+    """Base class of the designs that draw K = `size` clients by a rule `probability`, or by given numbers [n].
 
-    A subclass adds the fields `size` and `probability` and writes `draw` and `variance`; messages call it `name`.
+    A subclass declares the fields `probability` (None: the uniform rule) and `size`, and writes `draw` and `variance`.
     """
 
     name: ClassVar[str] = "weighted"
+    """The name in error messages and configurations."""
 
-    size: ClassVar[Any]
     probability: ClassVar[Any]
+    size: ClassVar[Any]
 
     supports_availability = True
 
@@ -45,19 +46,19 @@ class Weighted(Sampler):
     def fit(self, problem):
         return self._bound(problem.population, lambda rule: rule.fit(problem))
 
-    def _bound(self, population, fitted):
+    def _bound(self, population, fit_rule):
         if self.size is not None:
-            needs_at_most(self.size, population, self.name)
+            check_size(self.size, population, self.name)
         if self.probability is None:
             return replace(self, probability=Uniform())
         if isinstance(self.probability, Probability):
-            return replace(self, probability=fitted(self.probability))
-        return replace(self, probability=self.given(self.probability, population))
+            return replace(self, probability=fit_rule(self.probability))
+        return replace(self, probability=self.checked(self.probability, population))
 
-    def given(self, probability: Any, population) -> Float[np.ndarray, " n"]:
-        """Return the inclusion probabilities [n] given, which must be in (0, 1] and sum to K."""
-        p = fractions(probability, population.count, self.name)
-        if not abs(p.sum() - self.size) <= ROUNDING * p.size:
+    def checked(self, probability: Any, population) -> Float[np.ndarray, " n"]:
+        """Return given inclusion probabilities as an array [n], in (0, 1] with sum K, or raise `UserError`."""
+        p = as_probabilities(probability, population.count, self.name)
+        if not abs(p.sum() - self.size) <= SUM_TOLERANCE * p.size:
             raise UserError(f"sampler {self.name!r} needs probabilities that sum to size = {self.size:g}, not to {p.sum():.10g}")
         return p
 
@@ -73,7 +74,6 @@ class Weighted(Sampler):
         return self.probability.refresh(state, ask, x) if isinstance(self.probability, Probability) else state
 
     def expected_draws(self, state, population) -> Float[Array, " n"]:
-        """Return p_i, the expected number of times that a draw picks each client."""
         if isinstance(self.probability, Probability):
             return self.probability.inclusion_probabilities(state, self.size, population)
         p = jnp.broadcast_to(jnp.asarray(self.probability, jnp.result_type(float)), (population.count,))

@@ -1,14 +1,15 @@
-"""What every cohort solver is: a record that minimises a proximal subproblem by exchanges with one cohort."""
+"""The interface of cohort solvers: records that minimise a proximal subproblem by exchanges with one cohort."""
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from turnout.client_solvers.base import check_twice_differentiable
 from turnout.core.algorithm import Ask, on_client
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
@@ -19,7 +20,14 @@ from turnout.core.tree import positive
 
 
 class Proximal(NamedTuple):
-    """phi(y) = f_S(y) + (c/2) |y - x|^2 of the cohort S = `cohort`, with x = `centre` [d] and c = `convexity` = 1 / gamma."""
+    """The subproblem phi(y) = f_S(y) + (c/2) |y - x|^2, f_S = sum_{i in S} (lambda_i / p_i) f_i.
+
+    Args:
+        cohort: S.
+        centre: x [d].
+        convexity: c = 1 / gamma.
+        unravel: Turns a vector [d] into parameters.
+    """
 
     cohort: Cohort
     centre: Float[Array, " d"]
@@ -28,7 +36,7 @@ class Proximal(NamedTuple):
 
     @property
     def weight(self) -> Float[Array, ""]:
-        """W = sum_{i in S} lambda_i / p_i, so that f_S / W is a mean of the f_i; 1 for many designs."""
+        """W = sum_{i in S} lambda_i / p_i, so that f_S / W is a mean of the f_i; it is 1 for many designs."""
         return jnp.sum(jnp.where(self.cohort.active, self.cohort.weight, 0))
 
     def value(self, y: Float[Array, " d"], value: Float[Array, ""]) -> Float[Array, ""]:
@@ -40,8 +48,14 @@ class Proximal(NamedTuple):
         return ravel_pytree(gradient)[0] + self.convexity * (y - self.centre)
 
 
-class Asked(NamedTuple):
-    """What a step leaves: the solver's state, and a point y [d] that was asked about with phi's gradient [d] there."""
+class StepResult(NamedTuple):
+    """The result of a step.
+
+    Args:
+        state: The new state of the solver.
+        y: A point [d] at which the cohort was asked.
+        gradient: phi's gradient [d] there; infinite where it is not known.
+    """
 
     state: Any
     y: Float[Array, " d"]
@@ -50,64 +64,75 @@ class Asked(NamedTuple):
 
 @record
 class CohortSolver:
-    """Minimises phi over y [d]: each `step` is one exchange with the cohort unless it says otherwise.
+    """A solver of min_y phi(y) over y [d]; each `step` is one exchange with the cohort unless it says otherwise.
 
-    `smoothness` and `convexity` are L and mu of the clients' functions; None takes max_i L_i and min_i mu_i of the problem.
+    Subclasses write `start`, `step` and `solution`.
+
+    Args:
+        smoothness: L of the clients' functions; None means max_i L_i of the problem.
+        convexity: mu of the clients' functions; None means min_i mu_i of the problem.
     """
 
-    smoothness: Positive | None = None
-    convexity: NonNegative | None = None
+    example = "t.solvers.Lbfgs()"
+
+    smoothness: Positive | None = field(default=None, kw_only=True)
+    convexity: NonNegative | None = field(default=None, kw_only=True)
 
     certifies: ClassVar[bool] = True
-    """Whether each step brings the gradient of phi at the point it asked about, which bounds the error there."""
+    """Whether each step returns the gradient of phi at a point, which bounds the error there."""
 
     needs_hessian: ClassVar[bool] = False
     """Whether clients are asked for second derivatives."""
 
     needs_smoothness: ClassVar[bool] = True
-    """Whether L has to be known."""
+    """Whether L must be known."""
 
     def bind(self, problem) -> "CohortSolver":
-        """Return this solver with the constants of `problem` where none were given."""
+        """Return this solver with the constants of `problem` where none were given.
+
+        Raises:
+            UserError: If the problem lacks second derivatives or constants that the solver needs.
+        """
         name = type(self).__name__
         if self.needs_hessian:
             check_twice_differentiable(self, problem)
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None and self.needs_smoothness:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
-        known = math.inf if constants is None else float(constants.smoothness.max())
+        known = None if constants is None else float(constants.smoothness.max())
         smoothness = known if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
         return replace(self, smoothness=smoothness, convexity=float(constants.convexity.min()) if constants else 0.0)
 
     def bounds(self, phi: Proximal) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Return W mu + 1 / gamma and W L + 1 / gamma, between which all curvatures of phi are."""
-        convexity, smoothness = jnp.asarray(self.convexity), jnp.asarray(self.smoothness)
+        """Return W mu + 1 / gamma and W L + 1 / gamma, the bounds on the curvature of phi."""
+        convexity = jnp.asarray(self.convexity)
+        smoothness = jnp.asarray(math.inf if self.smoothness is None else self.smoothness)
         return phi.weight * convexity + phi.convexity, phi.weight * smoothness + phi.convexity
 
     def memory(self, x: Float[Array, " d"]) -> Any:
-        """Return what is kept from cohort to cohort, before the first one."""
+        """Return the memory handed to the first cohort."""
         return None
 
     def client_state(self, x: PyTree) -> PyTree:
-        """Return what a client keeps from exchange to exchange, before the first one."""
+        """Return a client's first private state."""
         return None
 
     def start(self, phi: Proximal, memory: Any) -> Any:
-        """Return the first state of the search for phi's minimiser."""
+        """Return the first state of the search for the minimiser of phi."""
         raise UserError(f"{type(self).__name__} has no start(self, phi, memory): write one")
 
-    def step(self, ask: Ask, phi: Proximal, state: Any) -> Asked:
-        """Exchange with the cohort and return what was learnt."""
+    def step(self, ask: Ask, phi: Proximal, state: Any) -> StepResult:
+        """Exchange with the cohort and return the new state, a point and phi's gradient there."""
         raise UserError(f"{type(self).__name__} has no step(self, ask, phi, state): write one")
 
     def solution(self, state: Any) -> Float[Array, " d"]:
-        """Return the best guess of the minimiser so far."""
+        """Return the current approximation of the minimiser [d]."""
         raise UserError(f"{type(self).__name__} has no solution(self, state): write one")
 
     def keep(self, state: Any) -> Any:
-        """Return the memory to hand to the next cohort."""
+        """Return the memory handed to the next cohort."""
         return None
 
     @on_client
@@ -121,22 +146,15 @@ class CohortSolver:
         return Done(client.value_and_grad(x))
 
 
-def check_twice_differentiable(solver: Any, problem) -> None:
-    """Raise `UserError` if `solver`, which takes second derivatives, finds none in `problem`."""
-    if not problem.twice_differentiable:
-        name, kind = type(solver).__name__, type(problem).__name__
-        raise UserError(f"solver {name} needs second derivatives: {kind} has none, take a first-order one")
-
-
 def exchange(ask: Ask, phi: Proximal, method: Callable, message: PyTree) -> Replies:
-    """Exchange with the cohort of `phi`, and let its sampler learn from the first replies."""
+    """Exchange with the cohort of `phi`; its sampler observes the replies."""
     replies = ask(phi.cohort, method, message)
     ask.observe(replies)
     return replies
 
 
-def weighted_mean(replies: Replies, otherwise: PyTree) -> PyTree:
-    """sum w_i r_i / sum w_i over those who answered, w_i = lambda_i / p_i; `otherwise` if nobody did."""
+def weighted_mean(replies: Replies, default: PyTree) -> PyTree:
+    """sum w_i r_i / sum w_i over the clients that answered, w_i = lambda_i / p_i; `default` if none did."""
     total = jnp.sum(jnp.where(replies.answered, replies.cohort.weight, 0))
-    flat, unravel = ravel_pytree(otherwise)
+    flat, unravel = ravel_pytree(default)
     return unravel(jnp.where(total > 0, ravel_pytree(replies.average())[0] / positive(total), flat))

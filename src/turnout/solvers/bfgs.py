@@ -11,23 +11,36 @@ from turnout.solvers.line_search import LineSearch
 
 
 class Inverse(NamedTuple):
+    """The approximation H of the inverse Hessian, and whether it was updated."""
+
     matrix: Float[Array, "d d"]
     updated: Bool[Array, ""]
 
 
 @record
 class Bfgs(LineSearch):
-    """y <- y - H grad phi(y), with H the BFGS approximation of the inverse Hessian (Nocedal and Wright, Algorithm 6.1).
+    """BFGS with a line search (Nocedal and Wright, Algorithm 6.1).
 
-    H starts at 1 / (W L + 1 / gamma) and takes the scale of the first pair of a step and its change of gradient.
+    y <- y - H grad phi(y), H being the BFGS approximation of the inverse Hessian. H starts at 1 / (W L + 1 / gamma) and takes the
+    scale of the first step and its change of gradient.
+
+    Args:
+        smoothness: L; None means max_i L_i of the problem.
+        convexity: mu; None means min_i mu_i of the problem.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Bfgs(), gamma=1.0, inner=4), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
-    def learn(self, phi):
+    def initial_memory(self, phi):
         d = phi.centre.size
         start = jnp.eye(d, dtype=phi.centre.dtype) / self.bounds(phi)[1]
         return Inverse(start, jnp.asarray(False))
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         learnt = updated_inverse(state.memory, state.step, new.gradient - state.gradient)
         memory = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(state.value), a, b), learnt, state.memory)
         return memory, -memory.matrix @ new.gradient
@@ -51,17 +64,28 @@ def updated_inverse(inverse: Inverse, step: Float[Array, " d"], change: Float[Ar
 
 @record
 class Lbfgs(LineSearch):
-    """y <- y - H grad phi(y), with H the limited-memory BFGS approximation from the last `pairs` steps (optax).
+    """L-BFGS with a line search (Nocedal and Wright, Algorithm 7.4; optax).
 
-    For parameters too many for the d x d matrix of `Bfgs` (Nocedal and Wright, Algorithm 7.4).
+    y <- y - H grad phi(y), H being made of the last steps. For more parameters than the [d, d] matrix of `Bfgs` allows.
+
+    Args:
+        smoothness: L; None means max_i L_i of the problem.
+        convexity: mu; None means min_i mu_i of the problem.
+        pairs: Number of steps that H is made of.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Lbfgs(), gamma=1.0, inner=4), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
     pairs: Count = static(default=10)
 
-    def learn(self, phi):
+    def initial_memory(self, phi):
         return self._lbfgs().init(phi.centre)
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         # The library mixes integers of 32 and 64 bits.
         with jax.numpy_dtype_promotion("standard"):
             step, memory = self._lbfgs().update(new.gradient, state.memory, new.y)

@@ -16,7 +16,7 @@ from turnout.core.records import NonNegative, Positive, record
 from turnout.core.replies import Replies
 from turnout.core.tree import positive
 from turnout.samplers import Sampler
-from turnout.solvers.base import Asked, CohortSolver, Proximal
+from turnout.solvers.base import CohortSolver, Proximal, StepResult
 
 
 class RoundAndState(NamedTuple):
@@ -90,7 +90,7 @@ class AsCohortSolver(CohortSolver):
 
     def step(self, ask, phi, state):
         new, point = self.algorithm.round(CohortAsk(ask, self, phi), state), self.solution(state)
-        return Asked(new, point, jnp.full_like(point, jnp.inf))
+        return StepResult(new, point, jnp.full_like(point, jnp.inf))
 
     def solution(self, state):
         return ravel_pytree(self.algorithm.output(state))[0]

@@ -1,4 +1,4 @@
-"""What the cohort solvers with a line search share: every point they try is an exchange, and is counted as one."""
+"""The base of cohort solvers with a line search: every point that they try is an exchange."""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -6,21 +6,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from turnout.client_solvers.line_search import ROUNDING, decreased
 from turnout.core.records import record
-from turnout.solvers.base import Asked, CohortSolver, Proximal, exchange
+from turnout.solvers.base import CohortSolver, Proximal, StepResult, exchange
 
 DECREASE = 0.1
-"""The share of the decrease that the slope promises which a step must bring."""
-
-SLACK = 1e-6
-"""A change of phi below this share of it counts as none: there the slopes, which rounding spoils less, decide."""
-
-ROUNDING = 4
-"""A gradient below so many roundings of L |y| is zero for all that can be known."""
+"""Share of the decrease promised by the slope that a step must bring."""
 
 
 class Search(NamedTuple):
-    """The last accepted point y [d] with phi's value and gradient [d] there, the step [d] to try next, and a memory."""
+    """The last accepted point y [d], phi's value and gradient [d] there, the step [d] to try next, and a memory."""
 
     y: Float[Array, " d"]
     value: Float[Array, ""]
@@ -31,34 +26,36 @@ class Search(NamedTuple):
 
 @record
 class LineSearch(CohortSolver):
-    """y <- y + step, if phi decreases enough there: by Armijo's condition or, near the minimiser, by that of Hager and Zhang
-    (2005, equation 5). Else a shorter step is tried; that exchange counts as rejected.
+    """A solver with the update y <- y + step, accepted if phi decreases enough.
+
+    The condition is Armijo's or, near the minimiser, that of Hager and Zhang (2005, equation 5). Otherwise a shorter step is
+    tried, and the exchange counts as rejected. Subclasses write `initial_memory` and `direction`.
     """
 
     @abstractmethod
-    def learn(self, phi: Proximal) -> Any:
+    def initial_memory(self, phi: Proximal) -> Any:
         """Return the memory before the first exchange."""
 
     @abstractmethod
-    def direct(self, ask, phi: Proximal, state: Search, new: Search, reply: PyTree) -> tuple[Any, Float[Array, " d"]]:
-        """Return memory and step after the accepted point `new`; the first one follows a `state` of infinite value."""
+    def direction(self, ask, phi: Proximal, state: Search, new: Search, reply: PyTree) -> tuple[Any, Float[Array, " d"]]:
+        """Return the memory and the next step after the accepted point `new`; the first `state` has an infinite value."""
 
     def evaluate(self, ask, phi: Proximal, y: Float[Array, " d"]) -> tuple[Float[Array, ""], PyTree, PyTree]:
-        """Return f_S(y), its gradient, and whatever else the replies bring."""
+        """Return f_S(y), its gradient, and further parts of the replies."""
         return *exchange(ask, phi, self.value_and_grad, phi.unravel(y)).average(), None
 
     def enough(self, state: Search, value, gradient) -> Bool[Array, ""]:
-        """Whether the point tried is good enough."""
+        """Return whether to accept the point tried."""
         slope, new_slope = jnp.vdot(state.gradient, state.step), jnp.vdot(gradient, state.step)
         return decreased(state.value, slope, value, new_slope, DECREASE)
 
     def shorten(self, state: Search, gradient) -> Float[Array, " d"]:
-        """Return the step to try after one that was not good enough."""
+        """Return the step to try after a rejected one."""
         return state.step / 2
 
     def start(self, phi, memory):
         zero = jnp.zeros_like(phi.centre)
-        return Search(phi.centre, jnp.asarray(jnp.inf, zero.dtype), zero, zero, self.learn(phi))
+        return Search(phi.centre, jnp.asarray(jnp.inf, zero.dtype), zero, zero, self.initial_memory(phi))
 
     def step(self, ask, phi, state):
         y = self.solution(state)
@@ -69,14 +66,14 @@ class LineSearch(CohortSolver):
 
         def accept(state):
             new = Search(y, value, gradient, state.step, state.memory)
-            memory, step = self.direct(ask, phi, state, new, reply)
+            memory, step = self.direction(ask, phi, state, new, reply)
             step = jnp.where(jnp.vdot(step, gradient) < 0, step, self.descent(phi, gradient))
-            return new._replace(step=jnp.where(self._noise(phi, y, gradient), 0, step), memory=memory)
+            return new._replace(step=jnp.where(self._is_rounding(phi, y, gradient), 0, step), memory=memory)
 
         def reject(state):
             return state._replace(step=self.shorten(state, gradient))
 
-        return Asked(ask.cond(enough, accept, reject, state), y, gradient)
+        return StepResult(ask.cond(enough, accept, reject, state), y, gradient)
 
     def solution(self, state):
         return state.y + state.step
@@ -85,15 +82,7 @@ class LineSearch(CohortSolver):
         """Return the step -grad phi / (W L + 1 / gamma), which cannot increase phi."""
         return -gradient / self.bounds(phi)[1]
 
-    def _noise(self, phi: Proximal, y, gradient) -> Bool[Array, ""]:
-        """Whether the gradient is no larger than its rounding errors, of which a step would only learn nonsense."""
+    def _is_rounding(self, phi: Proximal, y, gradient) -> Bool[Array, ""]:
+        """Return whether the gradient is no larger than its rounding errors, so that a step would have no meaning."""
         rounding = ROUNDING * jnp.finfo(y.dtype).eps * self.bounds(phi)[1]
         return jnp.vdot(gradient, gradient) <= rounding**2 * jnp.vdot(y, y)
-
-
-def decreased(old: Float[Array, ""], slope, new: Float[Array, ""], new_slope, share: float) -> Bool[Array, ""]:
-    """Whether phi decreased from `old` to `new` by at least the `share` of what its slope along the step promised, or else is
-    level while its slope has risen enough, as it does near the minimiser (Hager and Zhang, 2005, equation 5).
-    """
-    level = new <= old + SLACK * jnp.abs(new)
-    return (new <= old + share * slope) | (level & (new_slope <= (2 * share - 1) * slope))

@@ -8,18 +8,33 @@ from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record, static
 from turnout.core.tree import positive
-from turnout.solvers.base import Asked, CohortSolver, exchange, weighted_mean
+from turnout.solvers.base import CohortSolver, StepResult, exchange, weighted_mean
 from turnout.solvers.line_search import LineSearch
 
 
 @record
 class LocalGd(CohortSolver):
-    """y <- the cohort's mean of z_i, each z_i after `steps` local steps z <- z - lr grad phi_i(z) from y.
+    """Local gradient descent in a cohort: LocalGD of Cohort Squeeze, table 2, or FedLin (Mitra et al., 2021, Algorithm 1).
 
-    phi_i = f_i + |. - x|^2 / (2 gamma W), whose weighted mean is phi / W. With `corrected` a step is two exchanges: the first
-    brings grad phi(y), and the local steps use grad phi_i(z) - grad phi_i(y) + grad phi(y) / W, so that the prox itself is their
-    fixed point (FedLin, Mitra et al., 2021, Algorithm 1). Without it a step is one exchange, and more local steps end further
-    from the prox: LocalGD of Cohort Squeeze, table 2. `lr` None means 1 / (L + 1 / (gamma W)).
+    y <- mean_{i in S} z_i, where z_i is y after local steps z <- z - lr grad phi_i(z), phi_i = f_i + |. - x|^2 / (2 gamma W).
+
+    The weighted mean of the phi_i is phi / W. Without `corrected` a step is one exchange, and more local steps end further from
+    the prox. With it a step is two exchanges: the first one is for grad phi(y), and the local steps use
+    grad phi_i(z) - grad phi_i(y) + grad phi(y) / W, so that the prox is their fixed point.
+
+    Args:
+        smoothness: L; None takes max_i L_i of the problem.
+        convexity: mu; None takes min_i mu_i of the problem.
+        steps: Local steps of each client.
+        lr: Step size, > 0; None means 1 / (L + 1 / (gamma W)).
+        corrected: Whether the local steps are corrected.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.LocalGd(steps=3), gamma=0.5, inner=2), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     steps: Count = 5
@@ -35,11 +50,11 @@ class LocalGd(CohortSolver):
         y = phi.unravel(state)
         if not self.corrected:
             replies = exchange(ask, phi, self.descend, (y, phi.unravel(phi.centre), pull, lr))
-            return Asked(ravel_pytree(weighted_mean(replies, y))[0], state, jnp.full_like(state, jnp.inf))
+            return StepResult(ravel_pytree(weighted_mean(replies, y))[0], state, jnp.full_like(state, jnp.inf))
         gradient = phi.gradient(state, exchange(ask, phi, self.gradient, y).average())
         aim = phi.unravel(gradient / positive(phi.weight))
         replies = exchange(ask, phi, self.descend_corrected, (y, aim, pull, lr))
-        return Asked(ravel_pytree(weighted_mean(replies, y))[0], state, gradient)
+        return StepResult(ravel_pytree(weighted_mean(replies, y))[0], state, gradient)
 
     def solution(self, state):
         return state
@@ -68,25 +83,39 @@ class LocalGd(CohortSolver):
 
 @record
 class LocalNewton(LineSearch):
-    """y <- y - a mean_i (grad^2 phi_i(y))^-1 grad phi(y) / W, each client solving its own system by conjugate gradients (lineax).
+    """Means of the clients' Newton directions: GIANT (Wang et al., 2018, Algorithm 1).
 
-    The globally improved approximate Newton method (GIANT, Wang et al., 2018, Algorithm 1): one exchange for the gradient at each
-    point tried, and one more for the direction at each point accepted. The first `a` tried is twice the last accepted, at most 1.
+    y <- y - a mean_i (grad^2 phi_i(y))^-1 grad phi(y) / W. Clients solve their systems by conjugate gradients (lineax).
+
+    Each point tried is one exchange for the gradient, and each point accepted one more for the direction. The first `a` tried is
+    twice the last one accepted, at most 1.
+
+    Args:
+        smoothness: L; None takes max_i L_i of the problem.
+        convexity: mu; None takes min_i mu_i of the problem.
+        products: Products with the Hessian that a client makes at most for one direction.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.LocalNewton(), gamma=0.5, inner=2), problem, rounds=3)
+        >>> trace.x.shape
+        (3,)
     """
 
     products: Count = 50
 
     needs_hessian = True
 
-    def learn(self, phi):
+    def initial_memory(self, phi):
         return jnp.ones((), phi.centre.dtype)
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         share = positive(phi.weight)
         y, aim = phi.unravel(new.y), phi.unravel(new.gradient / share)
         replies = exchange(ask, phi, self.local_direction, (y, aim, phi.convexity / share))
         full = -ravel_pytree(weighted_mean(replies, jax.tree.map(jnp.zeros_like, y)))[0]
-        # The memory is the length of the last full step, next to which the step accepted shows how much of it was good.
+        # The memory is the length of the last full step. The accepted step divided by that is the last a.
         last = jnp.where(jnp.isfinite(state.value), jnp.linalg.norm(state.step) / positive(state.memory), 1)
         return jnp.linalg.norm(full), jnp.minimum(1, 2 * last) * full
 
@@ -103,5 +132,5 @@ class LocalNewton(LineSearch):
             lineax.positive_semidefinite_tag,
         )
         solver = lineax.CG(rtol=1e-12, atol=1e-12, max_steps=self.products)
-        found = lineax.linear_solve(operator, aim, solver, throw=False)
-        return Done(found.value, queries=found.stats["num_steps"])
+        solution = lineax.linear_solve(operator, aim, solver, throw=False)
+        return Done(solution.value, queries=solution.stats["num_steps"])

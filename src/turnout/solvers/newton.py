@@ -13,15 +13,25 @@ from turnout.solvers.base import Proximal, exchange
 from turnout.solvers.line_search import LineSearch, Search
 
 SMALL = 1e-24
-"""Products with the Hessian stop once the squared residual has fallen by this factor."""
+"""Factor of the squared residual at which products with the Hessian stop."""
 
 
 @record
 class Newton(LineSearch):
-    """y <- y - (grad^2 phi(y))^-1 grad phi(y), halving the step until phi decreases enough.
+    """Newton's method with a line search: y <- y - (grad^2 phi(y))^-1 grad phi(y).
 
-    `hessian` = "matrix": each reply holds the client's [d, d] Hessian, 1 + d queries. "products": after each accepted point up to
-    `products` steps of conjugate gradients, each an exchange that sends y and v down and brings the Hessian times v up.
+    Args:
+        smoothness: L; None means max_i L_i of the problem.
+        convexity: mu; None means min_i mu_i of the problem.
+        hessian: "matrix": each reply holds the client's [d, d] Hessian, 1 + d queries. "products": conjugate gradients follow
+            each accepted point; each of their steps is an exchange with y and v down and the Hessian times v up.
+        products: Limit on the steps of conjugate gradients.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Newton(), gamma=1.0, inner=4), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
     hessian: Literal["matrix", "products"] = static(default="matrix")
@@ -29,7 +39,7 @@ class Newton(LineSearch):
 
     needs_hessian = True
 
-    def learn(self, phi):
+    def initial_memory(self, phi):
         return None
 
     def evaluate(self, ask, phi, y):
@@ -37,7 +47,7 @@ class Newton(LineSearch):
             return super().evaluate(ask, phi, y)
         return exchange(ask, phi, self.second_order, phi.unravel(y)).average()
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         return None, -self.solve(ask, phi, new, reply)
 
     def solve(self, ask, phi: Proximal, new: Search, hessian) -> Float[Array, " d"]:
@@ -77,10 +87,23 @@ class Newton(LineSearch):
 
 @record
 class Aicn(Newton):
-    """y <- y - a H^-1 g, a = (sqrt(1 + 2 G) - 1) / G, G = `concordance` sqrt(g . H^-1 g), with g and H of phi at y.
+    """AICN, the affine-invariant cubic Newton method (Hanzely et al., 2022, Algorithm 1).
 
-    The affine-invariant cubic Newton method (Hanzely et al., 2022, Algorithm 1): its damping needs no line search, so that no
-    exchange is ever rejected, where `concordance` is at least the constant of semi-strong self-concordance.
+    y <- y - a H^-1 g, a = (sqrt(1 + 2 G) - 1) / G, G = `concordance` sqrt(g . H^-1 g), with g and H of phi at y. The damping
+    replaces the line search, and no exchange is rejected.
+
+    Args:
+        smoothness: L; None means max_i L_i of the problem.
+        convexity: mu; None means min_i mu_i of the problem.
+        hessian: As in `Newton`.
+        products: As in `Newton`.
+        concordance: At least the constant of semi-strong self-concordance.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Aicn(), gamma=1.0, inner=4), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
     concordance: Positive = 1.0
@@ -88,7 +111,7 @@ class Aicn(Newton):
     def enough(self, state, value, gradient):
         return jnp.asarray(True)
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         newton = self.solve(ask, phi, new, reply)
         scaled = self.concordance * jnp.sqrt(jnp.maximum(jnp.vdot(new.gradient, newton), 0))
         # (sqrt(1 + 2 G) - 1) / G without the cancellation at small G.

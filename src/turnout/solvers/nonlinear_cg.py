@@ -7,18 +7,30 @@ from turnout.core.tree import positive
 from turnout.solvers.line_search import LineSearch
 
 FLAT = 0.3
-"""A point is taken once the slope along the step has fallen to this share of its first size."""
+"""A point is accepted once the slope along the step has fallen to this share of its first size."""
 
 
 @record
 class ConjugateGradient(LineSearch):
-    """y <- y + a d, d <- -g + beta d, beta = (u - 2 d |u|^2 / <d, u>) . g / <d, u>, u the change of g = grad phi(y).
+    """Nonlinear conjugate gradients with a line search (Hager and Zhang, 2005, equations 1.3 and 1.4).
 
-    The directions of Hager and Zhang (2005, equations 1.3 and 1.4). A trial at a is followed, where the slope has not become
-    flat enough, by the zero of the line through both slopes; the first trial of each direction aims at the last decrease.
+    y <- y + a d, d <- -g + beta d, beta = (u - 2 d |u|^2 / <d, u>) . g / <d, u>, u being the change of g = grad phi(y).
+
+    Where the slope at a trial is still too steep, the next trial is the zero of the line through both slopes. The first trial of
+    each direction aims at the last decrease.
+
+    Args:
+        smoothness: L; None means max_i L_i of the problem.
+        convexity: mu; None means min_i mu_i of the problem.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.ConjugateGradient(), gamma=1.0, inner=4), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
-    def learn(self, phi):
+    def initial_memory(self, phi):
         return None
 
     def enough(self, state, value, gradient):
@@ -30,7 +42,7 @@ class ConjugateGradient(LineSearch):
         bend = new_slope - slope
         return jnp.clip(jnp.where(bend > 0, -slope / positive(bend), 2), 0.1, 10) * state.step
 
-    def direct(self, ask, phi, state, new, reply):
+    def direction(self, ask, phi, state, new, reply):
         d, change = state.step, new.gradient - state.gradient
         curvature = jnp.vdot(d, change)
         follow = jnp.isfinite(state.value) & (curvature > 0)

@@ -1,4 +1,4 @@
-"""One-exchange quasi-Newton steps in a metric sketched from the first cohort."""
+"""Newton steps in a metric that is sketched from the first cohort, one exchange each."""
 
 from typing import NamedTuple
 
@@ -12,22 +12,37 @@ from turnout.core.client import Done
 from turnout.core.records import NonNegative, Positive, record
 from turnout.core.replies import Replies
 from turnout.core.tree import positive
-from turnout.solvers.base import Asked, CohortSolver, exchange
+from turnout.solvers.base import CohortSolver, StepResult, exchange
 
 
-class Sketched(NamedTuple):
+class SketchedState(NamedTuple):
+    """The iterate y, the metric B, and whether B is known."""
+
     y: Float[Array, " d"]
     metric: Float[Array, "d d"]
     known: Bool[Array, ""]
 
 
 @record
-class Sketch(CohortSolver):
-    """y <- y - (B + I / gamma)^-1 grad phi(y), B = theta I + scale sum_{i in S} w_i kappa_i u_i u_i^T of the first cohort S.
+class SketchedNewton(CohortSolver):
+    """Newton steps in a metric that is sketched from the first cohort S.
 
-    u_i = grad l_i(x_0) / |grad l_i(x_0)| and kappa_i = u_i . grad^2 l_i(x_0) u_i, l_i = f_i - (mu / 2) |.|^2, so that the very
-    first exchange brings the curvature along each client's gradient for one more scalar; theta = mu + floor (L - mu). B is kept
-    for the whole run. `scale` stands for the curvature's decrease between x_0 and x*.
+    y <- y - (B + I / gamma)^-1 grad phi(y), B = theta I + scale sum_{i in S} w_i kappa_i u_i u_i^T, theta = mu + floor (L - mu),
+    u_i = grad l_i(x_0) / |grad l_i(x_0)|, kappa_i = u_i . grad^2 l_i(x_0) u_i, l_i = f_i - (mu / 2) |.|^2, w_i = lambda_i / p_i.
+
+    The first exchange brings kappa_i, the curvature along the client's gradient, for one more scalar. B serves for the whole run.
+
+    Args:
+        smoothness: L; None means max_i L_i of the problem.
+        convexity: mu; None means min_i mu_i of the problem.
+        floor: Share of L - mu in theta.
+        scale: Factor of the sketch, for the decrease of the curvature from x_0 to x*.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.SketchedNewton(), gamma=1.0, inner=4), problem, rounds=5)
+        >>> trace.ledger.totals()["exchanges"]
     """
 
     floor: Positive = 0.01
@@ -41,7 +56,7 @@ class Sketch(CohortSolver):
         return theta * jnp.eye(x.size, dtype=x.dtype), jnp.asarray(False)
 
     def start(self, phi, memory):
-        return Sketched(phi.centre, *memory)
+        return SketchedState(phi.centre, *memory)
 
     def step(self, ask, phi, state):
         known = state.known
@@ -50,7 +65,7 @@ class Sketch(CohortSolver):
         metric = jax.lax.cond(known, lambda: state.metric, lambda: state.metric + self.scale * self._sketch(replies, state.y))
         gradient = phi.gradient(state.y, gradient)
         y = state.y - jnp.linalg.solve(metric + phi.convexity * jnp.eye(state.y.size, dtype=state.y.dtype), gradient)
-        return Asked(Sketched(y, metric, known | jnp.any(replies.answered)), state.y, gradient)
+        return StepResult(SketchedState(y, metric, known | jnp.any(replies.answered)), state.y, gradient)
 
     def solution(self, state):
         return state.y
@@ -59,7 +74,7 @@ class Sketch(CohortSolver):
         return state.metric, state.known
 
     def _sketch(self, replies: Replies, y: Float[Array, " d"]) -> Float[Array, "d d"]:
-        """sum w_i kappa_i u_i u_i^T over those who answered."""
+        """sum w_i kappa_i u_i u_i^T over the clients that answered."""
         gradients, curvature = replies.values
         loss = jax.vmap(lambda g: ravel_pytree(g)[0] - jnp.asarray(self.convexity) * y)(gradients)
         square = jnp.sum(loss**2, axis=1)

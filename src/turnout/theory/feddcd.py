@@ -1,8 +1,9 @@
 """What the theorems of FedDCD promise, as functions of constants; t is a number of rounds or an array of them.
 
-There are n clients with alpha-strongly convex, beta-smooth f_i: alpha = `convexity`, beta = `smoothness`. `spectral_gap` is r,
-(tau - 1) / (n - 1) for uniform cohorts and else `feddcd_spectral_gap.spectral_gap`. y*_i = grad f_i(x*), and `dual2` = sum_i |y*_i|^2. A bound on
-distances is one on the mean of |w_i - x*|^2 over all clients, w_i = argmin f_i(w) - <w, y_i> being i's model after t rounds.
+There are n clients with alpha-strongly convex, beta-smooth f_i: alpha = `convexity`, beta = `smoothness`. r = `spectral_gap` is
+(tau - 1) / (n - 1) for uniform cohorts, and else that of `feddcd_spectral_gap`. y*_i = grad f_i(x*), and `dual2` = sum_i
+|y*_i|^2. A bound on distances is one on the mean of |w_i - x*|^2 over all clients, w_i = argmin f_i(w) - <w, y_i> being i's model
+after t rounds.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Every algorithm over a real SuperLink with ten nodes: the compiled engine's numbers and ledger. `pytest -m everything`."""
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
+import turnout as t
 from tests.helpers.commands import KEPT
+from tests.helpers.examples import ALGORITHMS, ESTIMATORS, SOLVERS, icgm, sppm
 from turnout.engines.flower.engine import Flower, Mailbox, handshake
 from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
-from turnout.experiment.config import read
-from turnout.experiment.registry import TABLES
+from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation
 from turnout.io.atomic import write
@@ -38,50 +40,27 @@ size = 3
 [run]
 rounds = 4
 [algorithm]
-kind = """
+kind = "gd"
+lr = 0.05
+"""
 
-LOCAL = 'solver = { kind = "gradient", lr = 0.05, steps = 20, tolerance = 0.0 }'
-"""A client's own solver, which takes the same steps whatever the rounding."""
-
-SGD = "optimiser = { kind = 'sgd', lr = 0.05 }"
-
-ALGORITHMS = {
-    "accfeddcd": f"{LOCAL}",
-    "ce-lgd": "lr = 0.05\nsteps = 3",
-    "fedavg": "lr = 0.05\nbatch = 8\nepochs = 2",
-    "fedavg-sppm": f"gamma = 1.0\nalpha = 0.5\n{LOCAL}",
-    "feddcd": f"{LOCAL}",
-    "feddyn": f"gamma = 1.0\n{LOCAL}",
-    "fedlamb": "lr = 0.01\nbatch = 8\nepochs = 2",
-    "fedopt": f"{SGD}\nserver_optimiser = {{ kind = 'fedyogi', lr = 0.05 }}\nbatch = 8\nsteps = 3",
-    "fedprox": "lr = 0.05\nsteps = 3\nmu = 0.7",
-    "fedprox-sppm": f"gamma = 1.0\ninner = 2\n{LOCAL}",
-    "fedred": "lam = 1.0\nsmoothness = 5.0",
-    "fedspeed": f"{SGD}\ngamma = 1.0\nsteps = 3",
-    "fedvarp": 'lr = 0.05\nsteps = 3\nmemory = "clients"',
-    "gd": "lr = 0.05",
-    "icgm": 'estimator = "rg-saga"\nlam = 1.0\nprobability = 0.3',
-    "mbgd": "lr = 0.05",
-    "mblocalgd": "lr = 0.05\nsteps = 3",
-    "mime": f"{SGD}\nsteps = 3",
-    "mimelite": "optimiser = { kind = 'adam', lr = 0.05 }\nsteps = 3",
-    "mimemvr": "lr = 0.05\nsteps = 3\nmomentum = 0.2",
-    "point-saga": f"gamma = 1.0\n{LOCAL}",
-    "saber-full": f"lam = 1.0\n{LOCAL}",
-    "saber-partial": f"lam = 1.0\n{LOCAL}",
-    "scaffnew": "lr = 0.05\nprobability = 0.5",
-    "scaffold": 'lr = 0.05\nsteps = 3\noption = "I"',
-    "scaffold-sag": "lr = 0.05\nsteps = 3",
-    "sppm": 'gamma = 10.0\ninner = 3\nsolver = { kind = "lbfgs" }',
-}
-ESTIMATORS = [kind for kind in TABLES["estimator"] if kind != "rg-saga"]
-CASES = {kind: f'"{kind}"\n{rest}\n' for kind, rest in ALGORITHMS.items()} | {
-    f"icgm-{kind}": f'"icgm"\nestimator = "{kind}"\nlam = 1.0\nprobability = 0.3\n' for kind in ESTIMATORS
-}
+CASES = {name: example.make(t.Nice(3)) for name, example in ALGORITHMS.items()}
+CASES |= {f"icgm-{name}": icgm(estimator, t.Nice(3)) for name, estimator in ESTIMATORS.items() if name != "rg-saga"}
+CASES |= {f"sppm-{name}": sppm(solver, t.Nice(3)) for name, solver in SOLVERS.items() if name != "gd"}
 
 
-def test_no_algorithm_is_left_out():
-    assert {*ALGORITHMS} == {*TABLES["algorithm"]}
+def experiment_of(name: str, folder: Path) -> Experiment:
+    """Write an example's configuration to the folder and read it."""
+    base, file = folder / "base.toml", folder / f"{name}.toml"
+    weights = "uniform" if name in ("fedavg-sppm", "scaffnew") else "size"
+    base.write_text(PROBLEM.replace("WEIGHTS", weights))
+    file.write_text(replace(read(base), algorithm=CASES[name]).to_toml())
+    return read(file)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_example_is_a_configuration(name, tmp_path):
+    assert type(experiment_of(name, tmp_path).algorithm) is type(CASES[name])
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +87,8 @@ def place(tmp_path_factory):
 @pytest.mark.everything
 @pytest.mark.parametrize("name", CASES)
 def test_ten_nodes_give_the_compiled_run(place, name):
-    file = place.folder / f"{name}.toml"
-    weights = "uniform" if name in ("fedavg-sppm", "scaffnew") else "size"
-    file.write_text(PROBLEM.replace("WEIGHTS", weights) + CASES[name])
+    experiment = experiment_of(name, place.folder)
     write(place.folder / "current", name)
-    experiment = read(file)
     built = build(experiment, None)
     with flower_run(place.server) as grid:
         mailbox = Mailbox(grid, deadline=120.0)

@@ -16,7 +16,7 @@ from flwr.superlink.grid import HttpGrid
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
-from turnout.core.lazy_stack import leave
+from turnout.core.lazy_stack import release_pages
 from turnout.engines.compiled import CompiledAsk
 from turnout.engines.flower.chunks import INTERRUPTED
 from turnout.engines.flower.client_app import Handshake
@@ -190,7 +190,7 @@ def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple
     # The smallest and the largest entry suffice, and need no copy of an array that may be large.
     finite = all(np.isfinite([np.min(leaf), np.max(leaf)]).all() for leaf in leaves if leaf.size)
     for leaf in leaves:
-        leave(leaf)
+        release_pages(leaf)
     return None if finite else "not finite"
 
 

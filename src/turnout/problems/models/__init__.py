@@ -1,4 +1,4 @@
-"""Neural networks whose parameters are the network itself: a pytree of arrays that is called with images [b, h, w, channels]."""
+"""Neural networks for `Neural`: Equinox modules, pytrees of arrays that are called with images [b, h, w, channels]."""
 
 from turnout.problems.models.femnist import FemnistCnn as FemnistCnn
 from turnout.problems.models.mcmahan import McMahanCnn as McMahanCnn
@@ -13,4 +13,4 @@ MODELS = {
     "residual-6": residual_6,
     "resnet-18": resnet_18,
 }
-"""By name, what makes a network for images of a shape (h, w, channels): make(shape, classes, key, **options)."""
+"""The networks by name: functions (shape, classes, key, **options) of images of the shape (h, w, channels)."""

@@ -10,8 +10,13 @@ from turnout.problems.models.layers import Convolution, at_least, dense, flat, p
 class FemnistCnn(eqx.Module):
     """conv 5x5-32, ReLU, conv 5x5-64, ReLU, max-pool 2, dense 128, ReLU, dense `classes`; no padding.
 
-    On 28 x 28 pixels and 62 classes it has 832 + 51,264 + 819,328 + 7,998 parameters, the counts of Cohort Squeeze, appendix E;
-    the shapes printed beside them are of another network.
+    For 28 x 28 pixels and 62 classes it has 832 + 51,264 + 819,328 + 7,998 parameters, the counts of Cohort Squeeze, appendix E;
+    the shapes printed there are of another network.
+
+    Args:
+        shape: (height, width, channels) of an image.
+        classes: Number of classes.
+        key: Key of the random weights.
     """
 
     conv1: Convolution

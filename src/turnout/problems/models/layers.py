@@ -1,4 +1,4 @@
-"""Layers that networks are made of; images are [b, h, w, channels], weights are laid out as PyTorch has them."""
+"""Layers of the networks. Images are [b, h, w, channels]; weights have the layout of PyTorch."""
 
 from functools import reduce
 
@@ -17,7 +17,16 @@ GROUP, EPSILON = 16, 1e-5
 class Convolution(eqx.Module):
     """Cross-correlation with `weight` [outputs, inputs, size, size] plus `bias` [outputs].
 
-    Weights and biases are drawn from U[-1/sqrt(d), 1/sqrt(d)], d = inputs size^2, as PyTorch does.
+    Weights and biases are drawn from U[-1/sqrt(d), 1/sqrt(d)], d = inputs size^2, as in PyTorch.
+
+    Args:
+        inputs: Channels of the input.
+        outputs: Channels of the output.
+        size: Height and width of the kernel.
+        key: Key of the random weights.
+        padding: Zero pixels added on each side.
+        stride: Distance between output pixels.
+        use_bias: Whether there is a bias.
     """
 
     weight: Float[Array, "outputs inputs size size"]
@@ -35,21 +44,24 @@ class Convolution(eqx.Module):
         self.padding, self.stride = padding, stride
 
     def __call__(self, images: Float[Array, "b h w inputs"]) -> Float[Array, "b hh ww outputs"]:
-        # XLA convolves slowly within loops on the CPU, so that this is matrix products: of the patches of one row of pixels each.
+        # XLA's convolutions are slow inside loops on the CPU, so this is a sum of matrix products with patches of one pixel row.
         outputs, inputs, size, _ = self.weight.shape
         edge = (self.padding, self.padding)
         images = jnp.pad(images, ((0, 0), edge, edge, (0, 0)))
         height, width = images.shape[1] - size + 1, images.shape[2] - size + 1
         patches = jnp.concatenate([images[:, :, j : j + width : self.stride] for j in range(size)], axis=-1)
         kernel = self.weight.transpose(2, 3, 1, 0).reshape(size, size * inputs, outputs)
-        found = reduce(jnp.add, [patches[:, i : i + height : self.stride] @ kernel[i] for i in range(size)])
-        return found if self.bias is None else found + self.bias[None, None, None]
+        product = reduce(jnp.add, [patches[:, i : i + height : self.stride] @ kernel[i] for i in range(size)])
+        return product if self.bias is None else product + self.bias[None, None, None]
 
 
 class GroupNorm(eqx.Module):
     """(a - mean) / sqrt(variance + 1e-5) times `weight` plus `bias`, both [c] (Wu and He, 2018).
 
-    Statistics are of 16 channels at a time of each image by itself.
+    Mean and variance are over groups of 16 channels of each image.
+
+    Args:
+        channels: c, the number of channels.
     """
 
     weight: Float[Array, " c"]
@@ -69,7 +81,11 @@ class GroupNorm(eqx.Module):
 class BatchNorm(eqx.Module):
     """(a - mean) / sqrt(variance + 1e-5) times `weight` plus `bias`, both [c] (Ioffe and Szegedy, 2015).
 
-    Statistics are of each channel over those of the b images at hand that are `counted`, to train and to evaluate: none are kept.
+    Mean and variance of each channel are over the `counted` images of the batch, in training and in evaluation; there are no
+    running statistics.
+
+    Args:
+        channels: c, the number of channels.
     """
 
     weight: Float[Array, " c"]
@@ -80,9 +96,9 @@ class BatchNorm(eqx.Module):
 
     def __call__(self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"]) -> Float[Array, "b h w c"]:
         weights = counted.astype(images.dtype)[:, None, None, None]
-        many = positive(jnp.sum(weights)) * images.shape[1] * images.shape[2]
-        centred = images - jnp.sum(weights * images, (0, 1, 2), keepdims=True) / many
-        variance = jnp.sum(weights * centred**2, (0, 1, 2), keepdims=True) / many
+        count = positive(jnp.sum(weights)) * images.shape[1] * images.shape[2]
+        centred = images - jnp.sum(weights * images, (0, 1, 2), keepdims=True) / count
+        variance = jnp.sum(weights * centred**2, (0, 1, 2), keepdims=True) / count
         return _affine(self, centred * lax.rsqrt(variance + EPSILON))
 
 
@@ -96,14 +112,14 @@ def dense(inputs: int, outputs: int, key: PRNGKeyArray) -> eqx.nn.Linear:
 
 
 def pool(images: Float[Array, "b h w c"]) -> Float[Array, "b hh ww c"]:
-    """The largest of each square of 2 x 2 pixels; a last odd row or column is left out."""
+    """Return the maximum of each square of 2 x 2 pixels; an odd last row or column is dropped."""
     b, h, w, c = images.shape
     squares = images[:, : h // 2 * 2, : w // 2 * 2].reshape(b, h // 2, 2, w // 2, 2, c)
     return jnp.max(squares, axis=(2, 4))
 
 
 def flat(images: Float[Array, "b h w c"]) -> Float[Array, "b d"]:
-    """All pixels of each image, channel by channel, as PyTorch has them."""
+    """Return all pixels of each image, channel by channel, in the order of PyTorch."""
     return images.transpose(0, 3, 1, 2).reshape(images.shape[0], -1)
 
 

@@ -1,4 +1,4 @@
-"""The convolutional network of the paper on federated averaging."""
+"""The convolutional network of McMahan et al. (2017)."""
 
 import equinox as eqx
 import jax
@@ -10,7 +10,12 @@ from turnout.problems.models.layers import Convolution, at_least, dense, flat, p
 class McMahanCnn(eqx.Module):
     """conv 5x5-32, ReLU, max-pool 2, conv 5x5-64, ReLU, max-pool 2, dense 512, ReLU, dense `classes`; padded to the same size.
 
-    On 28 x 28 pixels and 10 classes it has the 1,663,370 parameters of McMahan et al., 2017, section 3.
+    For 28 x 28 pixels and 10 classes it has the 1,663,370 parameters of McMahan et al., 2017, section 3.
+
+    Args:
+        shape: (height, width, channels) of an image.
+        classes: Number of classes.
+        key: Key of the random weights.
     """
 
     conv1: Convolution

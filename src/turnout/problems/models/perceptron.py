@@ -1,4 +1,4 @@
-"""The perceptron of two layers, for images."""
+"""The perceptron with one hidden layer, for images."""
 
 import equinox as eqx
 import jax
@@ -9,7 +9,14 @@ from turnout.problems.two_layer import draw_layers, two_layers
 
 
 class Perceptron(eqx.Module):
-    """The network of `problems.Network` with ReLU, on the pixels of an image."""
+    """The network of `problems.Network` with ReLU, on the pixels of an image.
+
+    Args:
+        shape: (height, width, channels) of an image.
+        classes: Number of classes.
+        key: Key of the random weights.
+        hidden: Number of hidden units.
+    """
 
     layers: dict
 

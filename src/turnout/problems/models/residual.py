@@ -12,7 +12,7 @@ NORMS = {"group": GroupNorm, "batch": BatchNorm}
 
 
 class Block(eqx.Module):
-    """ReLU(norm(conv 3x3(ReLU(norm(conv 3x3(a))))) + a), where norm(conv 1x1(a)) takes the place of a if the size changes."""
+    """ReLU(norm(conv 3x3(ReLU(norm(conv 3x3(a))))) + a), with norm(conv 1x1(a)) for the last a if the size changes."""
 
     conv1: Convolution
     norm1: GroupNorm | BatchNorm
@@ -41,8 +41,16 @@ class Block(eqx.Module):
 class Residual(eqx.Module):
     """conv 3x3, norm, ReLU, `blocks` blocks of each width, mean over all pixels, dense `classes` (He et al., 2016).
 
-    From each width to the next images shrink to half their height and width. With `norm` "batch" the outputs for one image depend
-    on all that are `counted`.
+    From each width to the next the height and width of images are halved. With norm "batch" the output for one image depends on
+    all `counted` images of the batch.
+
+    Args:
+        shape: (height, width, channels) of an image.
+        classes: Number of classes.
+        key: Key of the random weights.
+        widths: Channels of each group of blocks.
+        blocks: Number of blocks of each width.
+        norm: "group" or "batch".
     """
 
     conv: Convolution
@@ -65,7 +73,7 @@ class Residual(eqx.Module):
 
     @property
     def mixes_rows(self) -> bool:
-        """Whether the outputs for one image depend on the others."""
+        """Whether the output for one image depends on the others of its batch."""
         return isinstance(self.norm, BatchNorm)
 
     def __call__(self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None = None) -> Float[Array, "b classes"]:
@@ -76,15 +84,34 @@ class Residual(eqx.Module):
 
 
 def residual_6(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, norm: str = "group") -> Residual:
-    """Make the residual network of six layers: 3x3-32, a block of 32 channels, one of 64, dense.
+    """Return the residual network with six layers: 3x3-32, a block of 32 channels, a block of 64, dense.
 
-    Cost-aware client selection, appendix E.3, has one of six layers, and does not tell its widths.
+    Cost-aware client selection, appendix E.3, uses one of six layers; its widths are not given.
+
+    Args:
+        shape: (height, width, channels) of an image.
+        classes: Number of classes.
+        key: Key of the random weights.
+        norm: "group" or "batch".
+
+    Raises:
+        UserError: Images are smaller than 4 x 4.
     """
     at_least("residual-6", shape, 4)
     return Residual(shape, classes, key, (32, 64), 1, norm)
 
 
 def resnet_18(shape: tuple[int, int, int], classes: int, key: PRNGKeyArray, norm: str = "group") -> Residual:
-    """Make ResNet-18 for small images: its first convolution is 3x3 with stride 1, and no pooling follows it."""
+    """Return ResNet-18 for small images: the first convolution is 3x3 with stride 1, without pooling after it.
+
+    Args:
+        shape: (height, width, channels) of an image.
+        classes: Number of classes.
+        key: Key of the random weights.
+        norm: "group" or "batch".
+
+    Raises:
+        UserError: Images are smaller than 8 x 8.
+    """
     at_least("resnet-18", shape, 8)
     return Residual(shape, classes, key, (64, 128, 256, 512), 2, norm)

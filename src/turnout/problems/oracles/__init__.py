@@ -1,4 +1,4 @@
-"""Losses that are programs of a client's own, written in NumPy or as a PyTorch module."""
+"""Oracles: clients' losses that are not written in JAX, but as NumPy functions or a PyTorch module."""
 
 from turnout.problems.oracles.base import Oracle as Oracle
 from turnout.problems.oracles.numpy_functions import NumpyOracle as NumpyOracle

@@ -1,4 +1,4 @@
-"""What a client that does not write its loss in JAX has to provide."""
+"""`Oracle`: the interface of a client's loss that is not written in JAX."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,26 +10,45 @@ from jaxtyping import PyTree
 from turnout.core.errors import UserError
 
 ALL = slice(None)
-"""In the place of row numbers: all rows."""
+"""All rows, in place of row numbers."""
 
 
 class NotParallel(Exception):
-    """A local method cannot be run beside others."""
+    """A local method cannot run in parallel with others."""
 
 
 class Oracle(ABC):
-    """f_i, the mean loss over a client's `size` rows, at parameters whose leaves are NumPy arrays.
+    """f_i, the mean loss over a client's rows, as ordinary Python.
 
-    `rows` are the numbers [b] of the rows to take the mean over, each as often as it is there, or `ALL`.
+    A subclass defines `size`, `value` and `value_and_grad`; `hvp` and `accuracy` are needed by some algorithms and metrics only.
+    Parameters x are a pytree of NumPy arrays. `rows` are the numbers [b] of the rows to take the mean over, with repetitions, or
+    `slice(None)` for all rows.
+
+    Examples:
+        >>> import numpy as np
+        >>> import turnout as t
+        >>> class Mean(t.Oracle):
+        ...     size = 3
+        ...     points = np.array([1.0, 2.0, 6.0])
+        ...
+        ...     def value(self, x, rows):
+        ...         return np.mean((x - self.points[rows]) ** 2) / 2
+        ...
+        ...     def value_and_grad(self, x, rows):
+        ...         return self.value(x, rows), x - np.mean(self.points[rows])
+        >>> problem = t.Remote.of(np.zeros(()), [Mean(), Mean()])
+        >>> t.run(t.Gd(t.Full(), lr=1.0), problem, rounds=1, engine="nodes", metrics=("value",)).x.tolist()
+        3.0
     """
 
     size: int
+    """n_i, the number of rows."""
 
     returns_new_arrays: ClassVar[bool] = False
-    """Whether nobody else writes into an array that it has answered with, so that none has to be copied."""
+    """Whether every returned array is new, so that it need not be copied."""
 
     in_parallel: bool = False
-    """Whether it works beside others, so that JAX has no thread left to call it back from."""
+    """Whether local methods of several clients run in parallel, where JAX cannot call back from a compiled program."""
 
     @abstractmethod
     def value(self, x: PyTree, rows: Any) -> float:
@@ -37,31 +56,31 @@ class Oracle(ABC):
 
     @abstractmethod
     def value_and_grad(self, x: PyTree, rows: Any) -> tuple[float, PyTree]:
-        """Return the mean loss over `rows` at x, and its gradient, structured as x is."""
+        """Return the mean loss over `rows` at x and its gradient, structured as x."""
 
     def hvp(self, x: PyTree, v: PyTree, rows: Any) -> PyTree:
-        """Return the Hessian of the mean loss over `rows` at x, times v."""
+        """Return the product of v and the Hessian at x of the mean loss over `rows`."""
         raise UserError(f"{type(self).__name__} has no Hessian: take an algorithm or solver that needs gradients only")
 
     def accuracy(self, x: PyTree) -> float:
-        """Return the share of the rows that x classifies rightly."""
+        """Return the share of the rows that x classifies correctly."""
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
 
     @staticmethod
     def run_parallel(tasks: list[Callable]) -> list | None:
-        """Return what `tasks` return, local methods of clients with oracles of this type, several done at a time.
+        """Run `tasks`, local methods of clients with oracles of this type, in parallel and return their results.
 
-        None where they are in each other's way, or one fails: they are to be done in turn.
+        None means that they have to run one after another, because they share resources or one failed.
         """
         return None
 
     def local_work(self, key) -> AbstractContextManager["Oracle"]:
-        """Return what surrounds a local method, in which whatever the loss draws by itself, as dropout does, follows `key`.
+        """Return the context of a local method, which yields the oracle to use.
 
-        It gives the oracle to work with, which is another one where this one is in use.
+        Inside it the random numbers that the loss draws, as dropout does, depend on `key` only.
         """
         return nullcontext(self)
 
     def evaluating(self) -> AbstractContextManager:
-        """Return what surrounds the evaluation of metrics, in which nothing is drawn and nothing learnt."""
+        """Return the context of the evaluation of metrics, in which the loss draws nothing and updates no statistics."""
         return nullcontext()

@@ -1,4 +1,4 @@
-"""A loss and its gradient as two NumPy functions."""
+"""`NumpyOracle`: a loss and its gradient as NumPy functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +10,27 @@ from turnout.problems.oracles.base import ALL, Oracle
 
 @dataclass(frozen=True)
 class NumpyOracle(Oracle):
-    """f_i and its gradient as functions of (x, rows), `rows` being what to index the client's `size` rows with.
+    """f_i and its gradient as two functions of (x, rows), each a mean over these rows.
 
-    `rows` is `slice(None)` for all rows, else an array of row numbers; both functions take the mean over these.
-    `correct(x, rows)` tells, where the rows have classes, which of them x classifies correctly.
+    `rows` is `slice(None)` for all rows or an array of row numbers, so that `features[rows]` works for both.
+
+    Args:
+        value_of: Returns the mean loss.
+        gradient_of: Returns its gradient, structured as x.
+        size: n_i, the number of rows, >= 1.
+        correct: Returns for each row whether x classifies it correctly [b]; None if rows have no classes.
+
+    Examples:
+        >>> import numpy as np
+        >>> import turnout as t
+        >>> A, b = np.eye(2), np.array([1.0, 2.0])
+        >>> oracle = t.NumpyOracle(
+        ...     lambda x, rows: np.mean((A[rows] @ x - b[rows]) ** 2) / 2,
+        ...     lambda x, rows: A[rows].T @ (A[rows] @ x - b[rows]) / len(b[rows]),
+        ...     size=2,
+        ... )
+        >>> oracle.value_and_grad(np.zeros(2), slice(None))[1].tolist()
+        [-0.5, -1.0]
     """
 
     value_of: Callable[[Any, Any], float]

@@ -1,4 +1,4 @@
-"""Local methods of PyTorch clients side by side, each in a thread of its own."""
+"""Local methods of PyTorch clients in parallel, each in its own thread."""
 
 import pickle
 import threading
@@ -18,53 +18,53 @@ from turnout.problems.oracles.base import NotParallel
 FETCH_LOCK = threading.Lock()
 """Held while rows are fetched, since clients' datasets may share a file."""
 
-_here = threading.local()
+_thread = threading.local()
 
 
 def run_parallel(tasks: list[Callable]) -> list | None:
-    """Return what `tasks` return, as many done at a time as PyTorch has threads.
+    """Run `tasks`, as many at a time as PyTorch has threads, and return their results.
 
-    None where one fails, or draws from PyTorch's or NumPy's own generator, which all threads share.
+    None if one fails, or draws from PyTorch's or NumPy's global generator, which all threads share.
     """
     threads = torch.get_num_threads()
-    many = min(threads, len(tasks))
-    if many < 2:
+    workers = min(threads, len(tasks))
+    if workers < 2:
         return [task() for task in tasks]
-    generators, current_pool, wide = _generators(), ModulePool(), jnp.result_type(float) == jnp.float64
+    generators, modules, double = _generators(), ModulePool(), jnp.result_type(float) == jnp.float64
     cast = {"dtype": torch.get_autocast_dtype("cpu"), "enabled": torch.is_autocast_enabled("cpu")}
 
     def begin() -> None:
-        _here.current_pool = current_pool
-        torch.set_num_threads(threads // many)
+        _thread.modules = modules
+        torch.set_num_threads(threads // workers)
 
-    def play(task: Callable):
-        # What JAX and PyTorch are told of precision holds for one thread.
-        with jax.enable_x64(wide), torch.autocast("cpu", **cast):
-            found = task()
+    def run(task: Callable):
+        # JAX's and PyTorch's precision settings hold for one thread.
+        with jax.enable_x64(double), torch.autocast("cpu", **cast):
+            result = task()
         if _generators() != generators:
             raise NotParallel
-        return found
+        return result
 
     try:
-        with ThreadPoolExecutor(many, initializer=begin) as pool:
-            found = list(pool.map(play, tasks))
-    # A loss is anybody's code and may fail in any way. What fails in turn too is raised there, by the first task that does.
+        with ThreadPoolExecutor(workers, initializer=begin) as pool:
+            results = list(pool.map(run, tasks))
+    # A user's loss may raise anything. The tasks then run one after another, where the first that fails raises its error.
     except Exception:
-        found = None
+        results = None
     finally:
         torch.set_num_threads(threads)
-    if found is None:
+    if results is None:
         _set_generators(generators)
-    return found
+    return results
 
 
 def current_pool() -> "ModulePool | None":
-    """Return who lends modules to the threads that work side by side, if this is one of them."""
-    return getattr(_here, "current_pool", None)
+    """Return the pool of modules of this thread, or None outside `run_parallel`."""
+    return getattr(_thread, "modules", None)
 
 
 class ModulePool:
-    """Lends each module to one thread, and copies to others that want it, or parameters of it, at the same time."""
+    """Lends each module to one thread, and copies to threads that use it, or its parameters, at the same time."""
 
     def __init__(self):
         self.lock, self.in_use = threading.Lock(), set[torch.nn.Parameter]()
@@ -72,21 +72,21 @@ class ModulePool:
 
     @contextmanager
     def lend(self, module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-        """Lend `module`, or a copy that shares its frozen parameters; `NotParallel` for buffers or an accelerator."""
+        """Yield `module`, or a copy that shares its frozen parameters; `NotParallel` with buffers or on an accelerator."""
         if next(module.buffers(), None) is not None or next(module.parameters()).device.type != "cpu":
             raise NotParallel
         with self.lock:
-            mine, spare = module, self.copies[module]
+            lent, spare = module, self.copies[module]
             if not self.in_use.isdisjoint(_trained(module)):
-                mine = spare.pop() if spare else _copy(module)
-            self.in_use |= _trained(mine)
+                lent = spare.pop() if spare else _copy(module)
+            self.in_use |= _trained(lent)
         try:
-            yield mine
+            yield lent
         finally:
             with self.lock:
-                self.in_use -= _trained(mine)
-                if mine is not module:
-                    spare.append(mine)
+                self.in_use -= _trained(lent)
+                if lent is not module:
+                    spare.append(lent)
 
 
 def _trained(module: torch.nn.Module) -> set[torch.nn.Parameter]:
@@ -94,26 +94,26 @@ def _trained(module: torch.nn.Module) -> set[torch.nn.Parameter]:
 
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a copy of a module, without a copy of its parameters' memory."""
-    own = {id(p): torch.nn.Parameter(p.data) if p.requires_grad else p for p in module.parameters()}
-    return deepcopy(module, own)
+    """Return a copy of a module that shares the memory of its parameters."""
+    shared = {id(p): torch.nn.Parameter(p.data) if p.requires_grad else p for p in module.parameters()}
+    return deepcopy(module, shared)
 
 
 def leaves(loss: torch.Tensor) -> set[torch.Tensor | None]:
-    """Return the parameters that a loss is differentiated by, and None."""
-    found, seen, ahead = set(), set(), [loss.grad_fn]
-    while ahead:
-        node = ahead.pop()
+    """Return the tensors that a loss is differentiated by, and None."""
+    variables, seen, queue = set(), set(), [loss.grad_fn]
+    while queue:
+        node = queue.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        found.add(getattr(node, "variable", None))
-        ahead += [before for before, _ in node.next_functions]
-    return found
+        variables.add(getattr(node, "variable", None))
+        queue += [parent for parent, _ in node.next_functions]
+    return variables
 
 
 def _generators() -> bytes:
-    """Return the states of PyTorch's and NumPy's generators, which all threads share."""
+    """Return the states of PyTorch's and NumPy's global generators."""
     return pickle.dumps((torch.get_rng_state().numpy(), np.random.get_state()))
 
 

@@ -1,4 +1,4 @@
-"""A loss as a PyTorch module with a DataLoader."""
+"""`TorchOracle`: a loss as a PyTorch module with a DataLoader."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,15 +24,24 @@ BFLOAT16 = np.dtype(jnp.bfloat16)
 
 
 class TorchOracle(Oracle):
-    """f_i of a PyTorch `module`: loss(module, batch) is the mean loss over a batch of `loader`'s dataset.
+    """f_i of a PyTorch module: loss(module, batch) is the mean loss over a batch of the loader's dataset.
 
-    Parameters are a dictionary of arrays by the names that `module.named_parameters()` gives, less those that want no gradient;
-    these and all buffers stay with the module. Which rows a batch has, and in which order, is told by turnout; the loader gives
-    the dataset, how rows are put together, and how many are passed over at once where all are. Batches go to the module's device.
-    `correct(module, batch)` counts, where rows have classes, those classified rightly.
+    Parameters x are a dictionary of arrays by the names of `module.named_parameters()`, without those that require no gradient;
+    these and all buffers stay with the module. turnout chooses the rows of each batch and their order; the loader provides the
+    dataset, the collation, and the batch size for passes over all rows. Batches are moved to the module's device.
 
-    In local methods the module is in the mode it was given in, and what it draws follows the client's key; metrics are taken in
-    evaluation mode. Its own parameters are the same after each call, so that clients may share a module without buffers.
+    Local methods use the module in the mode that it was given in, and its random numbers follow the client's key. Metrics are
+    computed in evaluation mode. The module's own parameters are unchanged after each call, so clients may share a module without
+    buffers.
+
+    Args:
+        module: The module.
+        loader: A DataLoader with a map-style dataset.
+        loss: Returns the mean loss of a batch, a scalar tensor.
+        correct: Returns how many rows of a batch the module classifies correctly; None if rows have no classes.
+
+    Raises:
+        UserError: The dataset is iterable or empty, or no parameter requires a gradient.
     """
 
     returns_new_arrays: ClassVar[bool] = True
@@ -40,7 +49,7 @@ class TorchOracle(Oracle):
     run_parallel = staticmethod(run_parallel)
 
     originals: frozenset = frozenset()
-    """The parameters of the module that a copy was made of, as long as the loss may be reaching for these."""
+    """Parameters of the module that this oracle's module is a copy of, until the loss is known not to use them."""
 
     def __init__(
         self,
@@ -83,10 +92,10 @@ class TorchOracle(Oracle):
         with self._at(x):
             for share, batch in self._batches(rows):
                 slopes = torch.autograd.grad(share * self._loss(batch), parameters, create_graph=True, allow_unused=True)
-                # Where the loss is linear, or has no such parameter in it, there is nothing to go through.
-                bent = [(slope * part).sum() for slope, part in zip(slopes, along, strict=True) if _differentiable(slope)]
-                found = torch.autograd.grad(sum(bent), parameters, allow_unused=True) if bent else [None] * len(parameters)
-                for product, part in zip(products, found, strict=True):
+                # Slopes of parameters in which the loss is linear have no graph.
+                terms = [(slope * part).sum() for slope, part in zip(slopes, along, strict=True) if _differentiable(slope)]
+                parts = torch.autograd.grad(sum(terms), parameters, allow_unused=True) if terms else [None] * len(parameters)
+                for product, part in zip(products, parts, strict=True):
                     if part is not None:
                         product += part
         return {name: _array(product) for name, product in zip(names, products, strict=True)}
@@ -98,21 +107,21 @@ class TorchOracle(Oracle):
             return sum(float(self.correct(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
 
     def local_work(self, key):
-        side = current_pool()
-        return self._alone(key) if side is None else self._beside(side)
+        pool = current_pool()
+        return self._seeded(key) if pool is None else self._from_pool(pool)
 
     @contextmanager
-    def _beside(self, side: ModulePool) -> Iterator["TorchOracle"]:
-        with side.lend(self.module) as module:
-            mine = copy(self)
-            mine.module, mine.parameters, mine.in_parallel = module, dict(_trained(module)), True
-            mine.originals = frozenset() if module is self.module else frozenset(self.parameters.values())
-            yield mine
+    def _from_pool(self, pool: ModulePool) -> Iterator["TorchOracle"]:
+        with pool.lend(self.module) as module:
+            oracle = copy(self)
+            oracle.module, oracle.parameters, oracle.in_parallel = module, dict(_trained(module)), True
+            oracle.originals = frozenset() if module is self.module else frozenset(self.parameters.values())
+            yield oracle
 
     @contextmanager
-    def _alone(self, key) -> Iterator["TorchOracle"]:
+    def _seeded(self, key) -> Iterator["TorchOracle"]:
         seed = int.from_bytes(np.asarray(jax.random.key_data(key)).tobytes(), "little")
-        # PyTorch's manual_seed would seek out all devices, which takes milliseconds.
+        # torch.manual_seed looks for all devices, which takes milliseconds.
         if self.device.type == "cpu":
             with torch.random.fork_rng([]):
                 torch.default_generator.manual_seed(seed)
@@ -134,31 +143,31 @@ class TorchOracle(Oracle):
 
     @contextmanager
     def _at(self, x) -> Iterator[None]:
-        """Let the module's parameters be x inside, in the same memory where types and devices agree."""
-        own = [(p, p.data, p.grad) for p in self.parameters.values()]
+        """Set the module's parameters to x inside, without a copy where types and devices agree."""
+        before = [(p, p.data, p.grad) for p in self.parameters.values()]
         try:
             for name, p in self.parameters.items():
                 p.data, p.grad = _fitting(x, name, p), None
-            # Around a whole run autocast would keep what it made of other parameters.
+            # Autocast around a whole run would keep casts of former parameters.
             torch.clear_autocast_cache()
             yield
         except torch.OutOfMemoryError as error:
             raise UserError(f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones") from error
         finally:
-            for p, data, gradient in own:
+            for p, data, gradient in before:
                 p.data, p.grad = data, gradient
 
     def _loss(self, batch) -> torch.Tensor:
         try:
-            return self._of_copy(batch) if self.originals else self.loss(self.module, batch)
+            return self._checked_loss(batch) if self.originals else self.loss(self.module, batch)
         except torch.OutOfMemoryError:
             raise
         except (IndexError, ValueError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
             raise UserError(f"a PyTorch client's loss fails ({why}): let what the module puts out fit the labels") from error
 
-    def _of_copy(self, batch) -> torch.Tensor:
-        """Return the loss, and see once that it is of the copy alone."""
+    def _checked_loss(self, batch) -> torch.Tensor:
+        """Return the loss; `NotParallel` if it uses the parameters of the original module."""
         with torch.enable_grad():
             loss = self.loss(self.module, batch)
         if leaves(loss) & self.originals:
@@ -167,27 +176,27 @@ class TorchOracle(Oracle):
         return loss if torch.is_grad_enabled() else loss.detach()
 
     def _batches(self, rows) -> Iterator[tuple[float, Any]]:
-        """Yield the rows in batches of the loader's size, each with its share of them."""
+        """Yield batches of the loader's size, each with its share of the rows."""
         numbers = np.arange(self.size)[rows]
         for start in range(0, numbers.size, self.rows_at_once):
-            mine = numbers[start : start + self.rows_at_once]
+            part = numbers[start : start + self.rows_at_once]
             with FETCH_LOCK:
-                batch = self._batch(mine)
-            yield mine.size / numbers.size, moved(batch, self.device)
+                batch = self._batch(part)
+            yield part.size / numbers.size, moved(batch, self.device)
 
     def _batch(self, numbers: np.ndarray) -> Any:
-        """Return the rows `numbers` as the loader would put them together."""
+        """Return the rows `numbers` as the loader collates them."""
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
             places = torch.from_numpy(numbers)
             return [tensor[places] for tensor in self.dataset.tensors]
-        many = getattr(self.dataset, "__getitems__", None)
-        if many is not None:
-            return self.collate(many(numbers.tolist()))
+        get_items = getattr(self.dataset, "__getitems__", None)
+        if get_items is not None:
+            return self.collate(get_items(numbers.tolist()))
         return self.collate([self.dataset[k] for k in numbers.tolist()])
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
-    """Return copies of a module's parameters as `TorchOracle` names them; `UserError` where one is NaN or infinite."""
+    """Return copies of a module's trained parameters by name, to start a run with; `UserError` if one is NaN or infinite."""
     for name, parameter in _trained(module):
         if not torch.isfinite(parameter).all():
             raise UserError(f"parameter {name} of the module is NaN or infinite: initialise it, or load other weights")
@@ -195,14 +204,14 @@ def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
 
 
 def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
-    """Write parameters that a run has found into a module."""
+    """Write the parameters x of a run into a module."""
     with torch.no_grad():
         for name, parameter in _trained(module):
             parameter.copy_(_fitting(x, name, parameter))
 
 
 def moved(batch: Any, device: torch.device) -> Any:
-    """Return the tensors of a batch, in whatever lists and dictionaries they are, on `device`."""
+    """Return a batch with the tensors in its lists and dictionaries moved to `device`."""
     if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, dict):
@@ -218,11 +227,11 @@ def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 def _fitting(x: dict[str, Any], name: str, parameter: torch.Tensor) -> torch.Tensor:
-    """Return the part `name` of x as a tensor to take the place of `parameter`."""
+    """Return x[name] as a tensor of the shape, type and device of `parameter`."""
     if name not in x or np.shape(x[name]) != parameter.shape:
-        found = f"of shape {np.shape(x[name])}" if name in x else "missing"
-        wanted = f"parameter {name} of shape {(*parameter.shape,)}"
-        raise UserError(f"the module has a {wanted}, which is {found} in the run's: start with parameters_of(module)")
+        given = f"of shape {np.shape(x[name])}" if name in x else "missing"
+        expected = f"parameter {name} of shape {(*parameter.shape,)}"
+        raise UserError(f"the module has a {expected}, which is {given} in the run's: start with parameters_of(module)")
     return _tensor(x[name], parameter)
 
 

@@ -1,4 +1,4 @@
-"""Losses in bfloat16, whatever the parameters are held in."""
+"""Mixed precision: losses computed in bfloat16, parameters in another type."""
 
 from copy import copy
 from typing import Any
@@ -11,14 +11,14 @@ from turnout.problems.base import Problem
 
 
 class MixedPrecision:
-    """`problem` for an oracle: the parameters and rows that losses are computed from are rounded to bfloat16, and so is the loss
-    of each row; sums over rows, and the gradient that comes out, are in the types that parameters are held in.
+    """The losses of `problem` computed in bfloat16 (Micikevicius et al., Mixed precision training, 2018, section 3.1).
 
-    Micikevicius et al. (2018), section 3.1; bfloat16 has the range of float32, so that no loss needs to be scaled.
+    Parameters, rows and the loss of each row are rounded to bfloat16; sums over rows and gradients have the types of the
+    parameters. bfloat16 has the range of float32, so no loss has to be scaled.
     """
 
     def __init__(self, problem: Problem):
-        # Its own rows are not those that losses are asked for, and are many.
+        # Losses get their rows as an argument; the problem's own ones, which are many, are dropped.
         bare = copy(problem)
         object.__setattr__(bare, "rows", ())
         self._problem = rounded(bare)
@@ -26,12 +26,12 @@ class MixedPrecision:
         self.activation_bytes, self.rows_at_once = problem.activation_bytes, problem.rows_at_once
 
     def losses(self, x: PyTree, rows: PyTree, **counted) -> Float[Array, " b"]:
-        """Return the loss of each of b rows, computed in bfloat16."""
+        """Return the loss of each of b rows, computed in bfloat16, in the default type."""
         return self._problem.losses(rounded(x), rounded(rows), **counted).astype(jnp.result_type(float))
 
 
 def rounded(tree: PyTree) -> PyTree:
-    """Return `tree` with its arrays of floating-point numbers in bfloat16."""
+    """Return `tree` with its floating-point arrays in bfloat16."""
 
     def low(leaf) -> Any:
         floating = hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)

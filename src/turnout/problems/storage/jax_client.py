@@ -1,4 +1,4 @@
-"""The client of a problem written in JAX."""
+"""The client of a problem written in JAX, and its oracle."""
 
 from collections.abc import Callable
 
@@ -16,10 +16,10 @@ from turnout.problems.storage.row_formats import take
 
 
 class JaxClient(Client):
-    """A client whose loss is a JAX function: `oracle(order, x, *v)` gives "value", "value_and_grad" or "hvp" of f_i, and
-    `oracle.at(numbers, weights)` such an oracle of some of its `oracle.size` rows.
+    """A client whose loss is a JAX function.
 
-    A client that is not `active` holds an empty place of a cohort, and makes no passes.
+    `oracle(order, x, *v)` returns "value", "value_and_grad" or "hvp" of f_i, and `oracle.at(numbers, weights)` is the oracle of
+    some of its `oracle.size` rows. A client that is not `active` fills an empty place of a cohort, and makes no passes.
     """
 
     def __init__(self, id, key, state, oracle, active=True):
@@ -62,7 +62,7 @@ class JaxClient(Client):
         return sequentially(lambda: lax.fori_loop(0, count, one_pass, carry)), count * batches
 
     def alone(self, f):
-        # An oracle of tiles serves all clients of a cohort at once, and would be wasted on one.
+        # A ragged oracle computes all clients of a cohort together.
         if not isinstance(self._oracle, JaxOracle):
             return f()
         shapes = jax.eval_shape(f)
@@ -73,13 +73,13 @@ class JaxClient(Client):
         return sequentially(lambda: lax.cond(self._active, f, nothing))
 
     def choose(self, number, branches):
-        # In a cohort served at once a switch would copy everybody's rows for each place.
+        # For clients computed together a switch would copy all rows for each place of the cohort.
         if not isinstance(self._oracle, JaxOracle):
             return super().choose(number, branches)
         return self.alone(lambda: lax.switch(number, branches))
 
     def _of(self, numbers, weights):
-        """This client with the weighted sum over the rows `numbers` in the place of f_i."""
+        """Return this client with the weighted sum over the rows `numbers` in place of f_i."""
         return JaxClient(self.id, self.key, self.state, self._oracle.at(numbers, weights))
 
     def loop(self, count, body, carry):
@@ -90,10 +90,14 @@ class JaxClient(Client):
 
 
 class JaxOracle:
-    """f_i of a client whose rows are held in one piece; row r of the first `size` counts with `weights` [b].
+    """The oracle of f_i for rows in one array: sum_r weights_r losses(x, r) + regulariser(x).
 
-    A `batch` stays together where its rows mix; otherwise what is too large is passed over in parts. `problem` is a `Problem`, or
-    what has losses and a regulariser as that has.
+    Args:
+        problem: A `Problem`, or an object with its losses and regulariser.
+        rows: The rows [b, ...].
+        weights: The weight of each row [b], 0 for padding.
+        size: The number of rows that are not padding; they come first.
+        batch: Whether the rows are one minibatch, which is not divided into chunks if its rows mix.
     """
 
     def __init__(self, problem, rows, weights, size, batch: bool = False):
@@ -101,7 +105,7 @@ class JaxOracle:
         self._whole = weights.size <= problem.rows_at_once or (batch and problem.mixes_rows)
 
     def __call__(self, order, x, *v):
-        # What lies between rows and losses would else be there for a whole cohort at once.
+        # Client by client, so that the activations of one client are in memory at a time.
         return sequentially(lambda: self._sum(order, x, *v)) if self._problem.activation_bytes else self._sum(order, x, *v)
 
     def _sum(self, order, x, *v):
@@ -116,19 +120,19 @@ class JaxOracle:
         return jax.tree.map(jnp.add, sum_in_chunks(problem, self._rows, self._weights, part), rest)
 
     def at(self, numbers, weights) -> "JaxOracle":
-        """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
+        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first."""
         return JaxOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 def on_cpu() -> bool:
-    """Whether what is computed at once takes as long as one after another."""
+    """Return whether JAX computes on a CPU, where batching clients saves no time."""
     return jax.default_backend() == "cpu"
 
 
 def sequentially(f: Callable):
-    """Return f(), computed place by place where a cohort is a `vmap` axis, so that nobody goes as many steps as the slowest.
+    """Return f(), computed client by client under `vmap` on a CPU, so that no client makes as many steps as the slowest one.
 
-    An accelerator is better off with all places at once.
+    An accelerator computes all clients of the cohort at once.
     """
     if not on_cpu():
         return f()

@@ -1,4 +1,4 @@
-"""How the compiled engine keeps all clients' rows: in equal blocks where sizes allow it, else end to end in tiles."""
+"""How the compiled engine stores all clients' rows: padded to equal sizes if that wastes little, else ragged."""
 
 import functools
 from dataclasses import replace
@@ -18,14 +18,18 @@ from turnout.problems.storage.jax_client import JaxOracle
 from turnout.problems.storage.row_formats import is_sparse, row_count, take
 
 MAX_PADDING = 1.75
-"""Padded are used while padding every client to the largest needs at most so many times the rows there are."""
+"""Clients are padded to the largest one if this takes at most so many times the number of rows."""
 
 
 @record
 class Padded:
-    """Every client's rows padded to s: `problem.rows` holds arrays [n, s, ...], `weight` [n, s] is 1 / n_i or 0.
+    """Every client's rows padded to the size s of the largest.
 
-    `weight` is None where all sizes are equal: a constant 1 / s makes a faster program. With `mixed` clients compute in bfloat16.
+    Args:
+        problem: The problem, whose rows are arrays [n, s, ...].
+        weight: 1 / n_i for each row and 0 for padding [n, s]; None if all sizes are equal, since a constant is faster.
+        row_share: `Problem.row_share` of each row, 0 for padding [n s].
+        mixed: Whether clients compute in bfloat16.
     """
 
     problem: Problem
@@ -38,7 +42,7 @@ class Padded:
         return PaddedOracle(self, i)
 
     def flat(self) -> PyTree:
-        """All rows [n s, ...], in the order of `row_share`."""
+        """Return all rows [n s, ...], in the order of `row_share`."""
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.problem.rows)
 
     @property
@@ -54,34 +58,43 @@ class Padded:
         return jnp.repeat(jnp.arange(n, dtype="int32"), size), share.ravel()
 
     def bytes_per_client(self) -> int:
+        """Return the bytes of one client's rows, which are copied for each client computed at once."""
         return sum(leaf.nbytes // leaf.shape[0] for leaf in jax.tree.leaves(self.problem.rows))
 
 
 class PaddedOracle(JaxOracle):
-    """f_i of one client of a `Padded`."""
+    """The oracle of one client of a `Padded`."""
 
-    def __init__(self, blocks: Padded, i: Int[Array, ""]):
-        self._blocks, self._i = blocks, i
-        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], blocks.problem.rows)
+    def __init__(self, storage: Padded, i: Int[Array, ""]):
+        self._storage, self._i = storage, i
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], storage.problem.rows)
         size = row_count(rows)
-        if blocks.weight is None:
-            super().__init__(client_problem(blocks), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
+        if storage.weight is None:
+            super().__init__(client_problem(storage), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
         else:
-            weights = jnp.asarray(blocks.weight)[i]
-            super().__init__(client_problem(blocks), rows, weights, jnp.sum(weights > 0, dtype="int32"))
+            weights = jnp.asarray(storage.weight)[i]
+            super().__init__(client_problem(storage), rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
     def at(self, numbers, weights):
-        # From all clients' rows, so that this client's need not be copied first.
-        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._blocks.problem.rows)
+        # Indexes all clients' rows, so that this client's are not copied first.
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._storage.problem.rows)
         return JaxOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 @record
 class Ragged:
-    """Rows end to end, without padding: client i owns rows `starts[i]` to `starts[i + 1]`.
+    """Rows one after another without padding.
 
-    A cohort's rows are visited in tiles of `tile` rows of one client, `lanes` tiles at a time, so that the work is
-    proportional to the cohort's own rows and the memory to one step. With `mixed` clients compute in bfloat16.
+    The rows of a cohort are visited in tiles of consecutive rows of one client, several tiles at a time. The work is
+    proportional to the cohort's rows and the memory to one step.
+
+    Args:
+        problem: The problem.
+        starts: Where each client's rows begin [n + 1].
+        row_share: `Problem.row_share` of each row [rows].
+        tile: The number of rows of a tile.
+        lanes: The number of tiles computed at once.
+        mixed: Whether clients compute in bfloat16.
     """
 
     problem: Problem
@@ -96,7 +109,7 @@ class Ragged:
         return RaggedOracle(self, i)
 
     def flat(self) -> PyTree:
-        """All rows, in the order of `row_share`."""
+        """Return all rows, in the order of `row_share`."""
         return self.problem.rows
 
     @property
@@ -112,40 +125,41 @@ class Ragged:
         return client, 1 / jnp.diff(starts)[client].astype(jnp.result_type(float))
 
     def bytes_per_client(self) -> int:
+        """Return 0: rows are not copied for each client."""
         return 0
 
 
 class RaggedOracle:
-    """f_i of one client of a `Ragged`."""
+    """The oracle of one client of a `Ragged`."""
 
-    def __init__(self, tiles: Ragged, i: Int[Array, ""]):
-        self._tiles, self._first = tiles, jnp.asarray(tiles.starts)[i]
+    def __init__(self, storage: Ragged, i: Int[Array, ""]):
+        self._storage, self._first = storage, jnp.asarray(storage.starts)[i]
         self._i = i
-        self.size = (jnp.asarray(tiles.starts)[i + 1] - self._first).astype("int32")
+        self.size = (jnp.asarray(storage.starts)[i + 1] - self._first).astype("int32")
 
     def __call__(self, order, x, *v):
-        rest = derivative(order, self._tiles.problem.regulariser)(x, *v)
-        return jax.tree.map(jnp.add, _tiled(order)(self._tiles, self._i, x, *v), rest)
+        rest = derivative(order, self._storage.problem.regulariser)(x, *v)
+        return jax.tree.map(jnp.add, _tiled(order)(self._storage, self._i, x, *v), rest)
 
     def at(self, numbers, weights) -> JaxOracle:
-        """The sum over the rows `numbers` [b], counted with `weights` [b]; those of positive weight come first."""
-        rows = take(self._tiles.problem.rows, self._first + numbers.astype(self._first.dtype))
-        return JaxOracle(client_problem(self._tiles), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first."""
+        rows = take(self._storage.problem.rows, self._first + numbers.astype(self._first.dtype))
+        return JaxOracle(client_problem(self._storage), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 def client_problem(storage: Padded | Ragged) -> Problem | MixedPrecision:
-    """Return whose losses clients compute."""
+    """Return the problem whose losses clients compute, in bfloat16 if `mixed`."""
     return MixedPrecision(storage.problem) if storage.mixed else storage.problem
 
 
 def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
-    """Lay out the rows of `problem` for the compiled engine, in at most MAX_PADDING times their own size."""
+    """Return the rows of `problem` in the layout for the compiled engine, at most `MAX_PADDING` times their own size."""
     sizes, n = problem.sizes, problem.clients
     leaves = jax.tree.leaves(problem.rows, is_leaf=is_sparse)
     largest, rows = int(sizes.max()), int(sizes.sum())
     if n * largest > MAX_PADDING * rows or any(map(is_sparse, leaves)):
         tile = int(np.clip(2 ** np.ceil(np.log2(np.median(sizes))), 8, 256))
-        # Where rows mix it matters which ones are together.
+        # Where rows mix the result depends on the tiles.
         tile = problem.rows_at_once if problem.mixes_rows else min(tile, problem.rows_at_once)
         starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
         lanes = max(1, min(1024, problem.rows_at_once) // tile)
@@ -153,28 +167,33 @@ def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
     inside = np.arange(largest) < sizes[:, None]
     index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
     equal = bool(inside.all())
-    blocks = jax.tree.map(lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows)
+    padded = jax.tree.map(lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows)
     share = np.zeros(inside.shape)
     share[inside] = problem.row_share
     weight = None if equal else inside / sizes[:, None]
-    return Padded(replace(problem, rows=blocks), weight, share.ravel(), mixed)
+    return Padded(replace(problem, rows=padded), weight, share.ravel(), mixed)
 
 
 def total(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
-    """The oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x): f without its regulariser."""
+    """Return the oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x), f without its regulariser."""
     problem = storage.problem
     return sum_over_rows(storage, lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
 
 
 def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
-    """The oracle `order` ("value", "value_and_grad") of f."""
+    """Return the oracle `order` ("value", "value_and_grad") of f at x."""
     return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
 
 
 def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
-    """Sum `part(rows, share)` over all rows, at most `problem.rows_at_once` of them at a time; of one client where rows mix.
+    """Return the sum of `part(rows, share)` over chunks of all rows.
 
-    `share` is row_share, or other arrays [rows].
+    A chunk has at most `problem.rows_at_once` rows, of one client only where rows mix.
+
+    Args:
+        storage: The rows.
+        part: A function of the chunk's rows [b, ...] and its part [b] of `share`.
+        share: Arrays [rows]; `storage.row_share` if None.
     """
     rows, problem = storage.flat(), storage.problem
     share = jnp.asarray(storage.row_share) if share is None else share
@@ -201,36 +220,36 @@ def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
 
 @functools.cache
 def _tiled(order: str):
-    """Return the oracle `order` of one client of a `Ragged`, whose batching rule packs a whole cohort's tiles densely."""
+    """Return the oracle `order` of one client of a `Ragged`; its `vmap` rule packs the tiles of all clients densely."""
 
     @custom_vmap
-    def one(tiles, i, x, *v):
-        return jax.tree.map(lambda a: a[0], _pack(order, tiles, *jax.tree.map(lambda a: a[None], (i, x, *v))))
+    def one(storage, i, x, *v):
+        return jax.tree.map(lambda a: a[0], _pack(order, storage, *jax.tree.map(lambda a: a[None], (i, x, *v))))
 
     @one.def_vmap
-    def rule(size, batched, tiles, *arguments):
+    def rule(size, batched, storage, *arguments):
         spread = jax.tree.map(
             lambda a, is_batched: a if is_batched else jnp.broadcast_to(a, (size, *a.shape)),
             arguments,
             tuple(batched[1:]),
         )
-        sums = _pack(order, tiles, *spread)
+        sums = _pack(order, storage, *spread)
         return sums, jax.tree.map(lambda _: True, sums)
 
     return one
 
 
-def _pack(order: str, tiles: Ragged, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
-    """The oracle `order` of m clients at m points, tile by tile: (weights_r losses_r) summed for each client."""
-    problem, starts, tile, lanes = tiles.problem, jnp.asarray(tiles.starts), tiles.tile, tiles.lanes
-    losing = client_problem(tiles)
+def _pack(order: str, storage: Ragged, ids: Int[Array, " m"], x: PyTree, *v: PyTree) -> Any:
+    """Return the oracle `order` of m clients at m points: sum_r losses_r / n_i for each client, tile by tile."""
+    problem, starts, tile, lanes = storage.problem, jnp.asarray(storage.starts), storage.tile, storage.lanes
+    computed = client_problem(storage)
     dtype = jnp.result_type(float)
     first, last = starts[ids], starts[ids + 1]
     counts = (last - first + tile - 1) // tile
     ends = jnp.cumsum(counts, dtype=starts.dtype)
 
     def tile_sum(rows, weights, x, *v):
-        return derivative(order, lambda y: loss_sum(losing, y, rows, weights))(x, *v)
+        return derivative(order, lambda y: loss_sum(computed, y, rows, weights))(x, *v)
 
     def step(k, sums):
         number = k * lanes + jnp.arange(lanes, dtype=starts.dtype)

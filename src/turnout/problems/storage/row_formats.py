@@ -1,4 +1,4 @@
-"""Rows of data: pytrees of arrays with a common leading axis, and compact forms of features that behave like one."""
+"""Formats of feature rows: dense arrays, small whole numbers in bytes, and compressed sparse rows."""
 
 from typing import Any
 
@@ -13,7 +13,11 @@ from turnout.core.records import record, static
 
 @record
 class NarrowRows:
-    """Dense rows of small whole numbers, such as one-hot features, a byte each: `self @ x` computes in the type of x."""
+    """Dense rows of small whole numbers, such as one-hot features, in one byte each; `self @ x` has the dtype of x.
+
+    Args:
+        values: The features [rows, d].
+    """
 
     values: Int8[Any, "*rows d"]
 
@@ -27,7 +31,12 @@ class NarrowRows:
 
 @record
 class SparseBatch:
-    """b sparse rows, each padded with zeros to `k` entries: `self @ x` is the product with a vector or matrix x."""
+    """b sparse rows, each padded with zeros to k entries; `self @ x` is the product with a vector or matrix x.
+
+    Args:
+        columns: The column of each entry [b, k].
+        values: The value of each entry [b, k].
+    """
 
     columns: Int[Array, "b k"]
     values: Float[Array, "b k"]
@@ -38,7 +47,15 @@ class SparseBatch:
 
 @record
 class SparseRows:
-    """Compressed sparse rows [rows, d]: row r has the entries `starts[r]` to `starts[r + 1]`, at most `longest` of them."""
+    """Compressed sparse rows [rows, d]: row r has the entries `starts[r]` to `starts[r + 1]` - 1.
+
+    Args:
+        values: The value of each entry [entries].
+        columns: The column of each entry [entries].
+        starts: Where each row's entries begin [rows + 1].
+        width: d, the number of columns.
+        longest: The largest number of entries of a row.
+    """
 
     values: Float[Any, " entries"]
     columns: Int[Any, " entries"]
@@ -48,7 +65,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, matrix) -> "SparseRows":
-        """Convert a scipy.sparse matrix."""
+        """Return the rows of a scipy.sparse matrix."""
         matrix = matrix.tocsr()
         lengths = np.diff(matrix.indptr)
         return cls(
@@ -72,37 +89,39 @@ class SparseRows:
         return SparseBatch(jnp.where(inside, self.columns[entries], 0), jnp.where(inside, self.values[entries], 0))
 
     def to_scipy(self) -> sparse.csr_array:
+        """Return the rows as a scipy.sparse array."""
         return sparse.csr_array((self.values, self.columns, self.starts), shape=self.shape)
 
 
 def is_sparse(leaf) -> bool:
+    """Return whether `leaf` holds sparse rows."""
     return isinstance(leaf, SparseRows)
 
 
 def take(rows: PyTree, indices: Int[Any, " b"]) -> PyTree:
-    """Return the rows `indices`, as b rows of the same pytree."""
+    """Return the rows numbered `indices` [b] of each array of the pytree `rows`."""
     return jax.tree.map(lambda leaf: leaf[indices], rows, is_leaf=is_sparse)
 
 
 def row_count(rows: PyTree) -> int:
-    """Return how many rows there are."""
+    """Return the number of rows."""
     return jax.tree.leaves(rows, is_leaf=is_sparse)[0].shape[0]
 
 
 def compact(features: sparse.csr_array) -> np.ndarray | NarrowRows | SparseRows:
-    """Return sparse features in the fastest form that takes at most twice the bytes of the smallest one."""
+    """Return sparse features in the fastest format that takes at most twice the bytes of the smallest one."""
     rows, width = features.indptr.size - 1, features.shape[1]
     sizes = {"dense": 8 * rows * width, "narrow": rows * width, "sparse": 12 * features.nnz + 4 * rows}
     if not (np.abs(features.data) <= 127).all() or (features.data % 1).any():
         del sizes["narrow"]
-    form = next(form for form, size in sizes.items() if size <= 2 * min(sizes.values()))
-    if form == "sparse":
+    chosen = next(name for name, size in sizes.items() if size <= 2 * min(sizes.values()))
+    if chosen == "sparse":
         return SparseRows.of(features)
-    return features.toarray() if form == "dense" else NarrowRows(features.astype(np.int8).toarray())
+    return features.toarray() if chosen == "dense" else NarrowRows(features.astype(np.int8).toarray())
 
 
 def plain(features: PyTree, first: int, last: int):
-    """Return the rows from `first` to `last` as a NumPy or scipy.sparse matrix of floats."""
+    """Return the rows `first` to `last` - 1 as a NumPy or scipy.sparse matrix of floats."""
     if isinstance(features, SparseRows):
         return features.to_scipy()[first:last]
     values = features.values if isinstance(features, NarrowRows) else features

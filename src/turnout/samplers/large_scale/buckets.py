@@ -37,9 +37,9 @@ class Buckets(NamedTuple):
     """The clients, the buckets, and the coefficients that map scores to probabilities.
 
     `client[i]` holds the value of client i, its place in the order of buckets, and (as `order`) the id at place i; `bucket[b]`
-    holds the first place of bucket b and its sum. The score of client i is sqrt(1 + value_i) with `square_root`, else |value_i|, where a
-    negative sign (also of -0.0) marks a fresh client. Numbers that are read together are stored together, because memory access
-    dominates the time.
+    holds the first place of bucket b and its sum. The score of client i is sqrt(1 + value_i) with `square_root`, else |value_i|,
+    where a negative sign (also of -0.0) marks a fresh client. Numbers that are read together are stored together, because memory
+    access dominates the time.
     """
 
     client: np.ndarray

@@ -1,4 +1,4 @@
-"""Last norm: what each client replied when it was last seen."""
+"""Last norm: scores from the last reply of each client."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from turnout.samplers.probabilities.scaling import latest
 from turnout.samplers.probabilities.waterfilling import count
 
 
-class LastSeen(NamedTuple):
-    """The last pi_i [n], below 0 for those never seen, and g0, which is 0 before it is known."""
+class LastNorms(NamedTuple):
+    """The last pi_i [n], negative if client i never replied, and g0, 0 while unknown."""
 
     last: Float[Array, " n"]
     typical: Float[Array, ""]
@@ -21,11 +21,19 @@ class LastSeen(NamedTuple):
 
 @record
 class LastNorm(Probability):
-    """a_i = lambda_i |r_i| as client i replied when last seen, lambda_i g0 before; mixed by theta = `mixing`, then capped.
+    """a_i = lambda_i |r_i| of the last reply of client i, lambda_i g0 before the first; mixed with their mean, then capped.
 
-    Mixing first leaves clients with p_i = 1 where they are, and every p_i >= theta K / n. g0 is the mean |r_i| of the first
-    cohort, and then g0 <- 0.9 g0 + 0.1 times the cohort's mean |r_i| with weights lambda_i expansion_i. The first draw has
-    a_i = lambda_i.
+    Mixing before the cap keeps p_i = 1 where the cap gives it, and p_i >= theta K / n. g0 is the mean |r_i| of the first cohort;
+    then g0 <- 0.9 g0 + 0.1 times the cohort's mean |r_i| with weights lambda_i / p_i. The first draw has a_i = lambda_i.
+
+    Args:
+        mixing: theta in [0, 1], the weight of the mean score.
+
+    Examples:
+        >>> import turnout as t
+        >>> population, rule = t.Population(count=4), t.LastNorm()
+        >>> rule.inclusion_probabilities(rule.start(population), 2, population).tolist()
+        [0.5, 0.5, 0.5, 0.5]
     """
 
     mixing: Share = 0.05
@@ -35,7 +43,7 @@ class LastNorm(Probability):
 
     def start(self, population):
         dtype = jnp.result_type(float)
-        return LastSeen(jnp.full(population.count, -1, dtype), jnp.zeros((), dtype))
+        return LastNorms(jnp.full(population.count, -1, dtype), jnp.zeros((), dtype))
 
     def theta(self, size, population):
         return jnp.asarray(self.mixing, jnp.result_type(float))
@@ -45,10 +53,10 @@ class LastNorm(Probability):
         return jnp.where(state.last < 0, new, state.last)
 
     def observe(self, state, cohort, feedback, size):
-        heard = cohort.active & (cohort.share > 0)
-        norms = jnp.where(heard, feedback / positive(cohort.share), 0)
-        weights = jnp.where(heard, cohort.weight, 0)
-        first = jnp.sum(norms / positive(count(heard, norms.dtype)))
+        usable = cohort.active & (cohort.share > 0)
+        norms = jnp.where(usable, feedback / positive(cohort.share), 0)
+        weights = jnp.where(usable, cohort.weight, 0)
+        first = jnp.sum(norms / positive(count(usable, norms.dtype)))
         mean = jnp.sum(norms * (weights / positive(jnp.sum(weights))))
-        later = jnp.where(jnp.any(heard), 0.9 * state.typical + 0.1 * mean, state.typical)
-        return LastSeen(latest(state.last, cohort, feedback), jnp.where(state.typical > 0, later, first))
+        later = jnp.where(jnp.any(usable), 0.9 * state.typical + 0.1 * mean, state.typical)
+        return LastNorms(latest(state.last, cohort, feedback), jnp.where(state.typical > 0, later, first))

@@ -1,4 +1,4 @@
-"""The best probabilities there are: those that know what everyone would reply."""
+"""Optimal client sampling: probabilities from the norms of the replies to come."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from turnout.core.tree import positive
 from turnout.samplers.probabilities.base import Probability
 
 
-class Previewed(NamedTuple):
-    """pi_i = lambda_i |r_i| of the coming exchange [n], and who told it."""
+class ReportedNorms(NamedTuple):
+    """pi_i = lambda_i |r_i| of the coming exchange [n], and which clients reported it."""
 
     norms: Float[Array, " n"]
     known: Bool[Array, " n"]
@@ -19,12 +19,22 @@ class Previewed(NamedTuple):
 
 @record
 class Optimal(Probability):
-    """a_i = lambda_i |r_i| of the coming exchange itself, which every available client is asked for before the draw.
+    """a_i = lambda_i |r_i| of the coming exchange, which all available clients report before the draw (Chen et al., 2022, (7)).
 
-    Optimal client sampling (Chen et al., 2022, equation (7)): of all independent draws with sum p = K it has the least
-    variance, for one scalar up from everyone available, the message down to each, and their local work. With `free` it is an
-    oracle: nothing is lost and the ledger counts nothing. Who did not answer gets lambda_i sum_j pi_j / sum_j lambda_j over those
-    who did.
+    Among independent designs with sum p = K it has the least variance. It costs one scalar up from every available client, the
+    message down to each, and their local work. A client that does not answer has a_i = lambda_i sum_j pi_j / sum_j lambda_j, the
+    sums being over the clients that do.
+
+    Args:
+        free: Whether to be an oracle: no report is lost and the ledger counts none.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> population, rule = t.Population(count=3), t.Optimal()
+        >>> norms, answered = jnp.array([0.5, 0.25, 0.25]), jnp.ones(3, bool)
+        >>> state = rule.observe_consulted(rule.start(population), norms, answered)
+        >>> rule.draw_probabilities(state, 1, population).tolist()
+        [0.5, 0.25, 0.25]
     """
 
     free: bool = static(default=False)
@@ -36,14 +46,14 @@ class Optimal(Probability):
         return not self.free
 
     def start(self, population):
-        return Previewed(jnp.zeros(population.count, jnp.result_type(float)), jnp.zeros(population.count, bool))
+        return ReportedNorms(jnp.zeros(population.count, jnp.result_type(float)), jnp.zeros(population.count, bool))
 
     def observe_consulted(self, state, norms, answered):
         known = answered & jnp.isfinite(norms)
-        return Previewed(jnp.where(known, norms, 0).astype(state.norms.dtype), known)
+        return ReportedNorms(jnp.where(known, norms, 0).astype(state.norms.dtype), known)
 
     def scores(self, state, size, population):
         share = population.shares
-        heard = jnp.sum(jnp.where(state.known, share, 0))
-        mean = jnp.where(jnp.any(state.norms > 0), jnp.sum(state.norms) / positive(heard), 1)
+        reported_share = jnp.sum(jnp.where(state.known, share, 0))
+        mean = jnp.where(jnp.any(state.norms > 0), jnp.sum(state.norms) / positive(reported_share), 1)
         return jnp.where(state.known, state.norms, share * mean)

@@ -1,4 +1,4 @@
-"""Probabilities that are known before a run."""
+"""Rules with fixed probabilities."""
 
 from dataclasses import field, replace
 from typing import Any
@@ -13,7 +13,13 @@ from turnout.samplers.probabilities.base import Probability
 
 @record
 class Uniform(Probability):
-    """The same score for every client."""
+    """Equal scores, a_i = 1: p_i = K / n, or q_i = 1 / n.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Uniform().inclusion_probabilities(None, 2, t.Population(count=4)).tolist()
+        [0.5, 0.5, 0.5, 0.5]
+    """
 
     def scores(self, state, size, population):
         return jnp.ones(population.count, jnp.result_type(float))
@@ -21,9 +27,22 @@ class Uniform(Probability):
 
 @record
 class BySize(Probability):
-    """Scores proportional to n_i, the number of the client's rows."""
+    """Scores proportional to the clients' numbers of rows, a_i = n_i.
 
-    sizes: Any = field(default=None, repr=False)
+    Args:
+        sizes: Set by `fit`: n_i [n].
+
+    Raises:
+        UserError: On binding, since the row counts need a problem.
+
+    Examples:
+        >>> import numpy as np, turnout as t
+        >>> rule = t.BySize(sizes=np.array([1.0, 1.0, 2.0]))
+        >>> rule.draw_probabilities(None, 1, t.Population(count=3)).tolist()
+        [0.25, 0.25, 0.5]
+    """
+
+    sizes: Any = field(default=None, repr=False, kw_only=True)
 
     def fit(self, problem):
         return replace(self, sizes=problem.sizes.astype(np.float64))

@@ -1,0 +1,30 @@
+"""What every gradient estimator owes within I-CGM: the checks of `turnout.testing` on each example."""
+
+from functools import cache
+
+import pytest
+
+import turnout as t
+from tests.helpers.examples import ESTIMATORS, icgm, small
+from turnout.testing.algorithms import CHECKS, case
+
+# I-CGM itself is checked with "rg-saga" among the algorithms.
+NAMES = [name for name in ESTIMATORS if name != "rg-saga"]
+SHARED = (
+    "states_keep_their_types",
+    "engines_agree",
+    "ledger_counts_what_nodes_send",
+    "lost_replies_are_mended",
+    "resumes_to_the_bit",
+)
+
+
+@cache
+def case_of(name):
+    return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name_of_check", SHARED)
+def test_conformance(name, name_of_check):
+    CHECKS[name_of_check](case_of(name))

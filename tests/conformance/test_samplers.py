@@ -1,0 +1,92 @@
+"""What every sampler and every rule for probabilities owes: the checks of `turnout.testing` on each example."""
+
+from functools import cache
+
+import jax.numpy as jnp
+import pytest
+
+import turnout as t
+from tests.helpers.examples import PROBABILITIES, SAMPLERS, small
+from turnout.testing import check
+from turnout.testing.samplers import CHECKS, case
+
+DESIGNS = {**SAMPLERS, **{f"independent-{name}": t.Independent(size=3.0, probability=p) for name, p in PROBABILITIES.items()}}
+DESIGNS |= {f"replacement-{name}": t.WithReplacement(3, PROBABILITIES[name]) for name in ("k-vib", "mabs", "osmd")}
+
+
+@cache
+def case_of(name):
+    return case(DESIGNS[name], small())
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name_of_check", CHECKS)
+def test_conformance(name, name_of_check):
+    CHECKS[name_of_check](case_of(name))
+
+
+@t.record
+class Wrong(t.Sampler):
+    """Three of six clients, wrong in one way."""
+
+    way: str = t.static()
+
+    def start(self, population):
+        return jnp.zeros((), "int32")
+
+    def advance(self, state, key):
+        return state.astype(float) if self.way == "state" else state
+
+    def draw(self, state, key, population):
+        good = t.Nice(3).draw(None, key, population)
+        ids, p = good.ids, 0.5
+        if self.way == "fixed":
+            ids = jnp.arange(3)
+        if self.way == "probability":
+            p = 0.45
+        if self.way == "id":
+            ids = ids.at[0].set(999)
+        if self.way == "negative":
+            ids = ids.at[0].set(-1)
+        if self.way == "twice":
+            ids = ids.at[0].set(ids[1])
+        if self.way == "nan":
+            p = jnp.full(3, jnp.nan)
+        return t.Cohort.of(ids, p, population, selection="random")
+
+
+SENTENCES = {
+    "fixed": "Wrong never draws client|Wrong draws client 0 in 100.0% of the draws, but declares 50.0%",
+    "probability": r"Wrong draws client \d in (49|50|51).\d% of the draws, but declares 45.0%",
+    "id": "999",
+    "negative": "-1",
+    "twice": "twice|duplicate",
+    "nan": "Wrong gives drawn clients weights that are not finite|NaN|nan",
+    "state": "Wrong changes its samplers state in a round",
+}
+
+
+@pytest.mark.parametrize("way", SENTENCES)
+def test_a_wrong_sampler_is_refused(way):
+    with pytest.raises(t.UserError, match=SENTENCES[way]):
+        check(Wrong(way), small())
+
+
+@t.record
+class Impure(t.Sampler):
+    """Counts its draws where no engine sees it."""
+
+    counter: list = t.static(default=None)
+
+    def draw(self, state, key, population):
+        COUNTER.append(1)
+        ids = (jnp.arange(3) + len(COUNTER)) % population.count
+        return t.Cohort.of(ids, 0.5, population, selection="random", biased=True)
+
+
+COUNTER: list[int] = []
+
+
+def test_draws_that_depend_on_more_than_the_key_are_refused():
+    with pytest.raises(t.UserError, match="Impure gives another run on separate nodes than compiled"):
+        check(Impure(), small())

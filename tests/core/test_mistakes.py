@@ -1,0 +1,204 @@
+"""Ordinary mistakes, each answered by one sentence that says what, where and what to do."""
+
+import math
+from dataclasses import fields, replace
+from typing import Annotated, Literal
+
+import annotated_types as at
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import optax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import Array, Float
+
+import turnout as t
+from turnout.core.records import Count, Fraction, Index, Positive, config, record, static
+
+NICE = t.Nice(2)
+
+
+@pytest.fixture(autouse=True)
+def unchecked_calls():
+    """Turn off the type checker of the tests, which would refuse wrong arguments before the code does."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+MISTAKES = [
+    (lambda: t.FedAvg(0.1, NICE), ["FedAvg.sampler must be a Sampler such as t.Nice(10)", "it is 0.1: swap sampler and lr"]),
+    (lambda: t.FedAvg(t.Nice, lr=0.1), ["FedAvg.sampler", "the class Nice: write Nice(...)"]),
+    (lambda: t.FedAvg(2, lr=0.1), ["FedAvg.sampler must be a Sampler such as t.Nice(10)", "but it is 2"]),
+    (lambda: t.FedAvg([0, 1], lr=0.1), ["FedAvg.sampler must be a Sampler such as t.Nice(10)", "but it is [0, 1]"]),
+    (lambda: t.FedAvg(None, lr=0.1), ["FedAvg.sampler must be a Sampler such as t.Nice(10)", "but it is None"]),
+    (lambda: t.FedAvg(NICE, lr="0.1"), ["FedAvg.lr must be a number greater than 0", "'0.1': write 0.1 without quotes"]),
+    (lambda: t.FedAvg(NICE, lr=math.nan), ["FedAvg.lr must be a number greater than 0", "nan: give a finite number"]),
+    (lambda: t.FedAvg(NICE, lr=math.inf), ["FedAvg.lr must be a number", "inf: give a finite number"]),
+    (lambda: t.FedAvg(NICE, lr=True), ["FedAvg.lr must be a number greater than 0, but it is True"]),
+    (lambda: t.FedAvg(NICE, lr=-0.1), ["FedAvg.lr must be greater than 0, but it is -0.1"]),
+    (lambda: t.FedAvg(NICE, lr=np.array([1.0, 0.0])), ["FedAvg.lr must be greater than 0, but entry 1 is 0"]),
+    (lambda: t.FedAvg(NICE, lr=0.1, steps=[2, 0, 1]), ["FedAvg.steps must be at least 1, but entry 1 is 0"]),
+    (lambda: t.FedAvg(NICE, lr=0.1, steps=[2, 0.5]), ["FedAvg.steps must be a whole number of at least 1", "it is [2, 0.5]"]),
+    (lambda: t.Nice(2.5), ["Nice.size must be a whole number of at least 1, but it is 2.5"]),
+    (lambda: t.Nice(2.0), ["Nice.size must be a whole number", "it is 2.0: write 2"]),
+    (lambda: t.Nice(jnp.asarray(2)), ["Nice.size must be a whole number"]),
+    (
+        lambda: t.Sppm(NICE, t.solvers.Lbfgs, gamma=1.0),
+        ["Sppm.solver must be a CohortSolver", "the class Lbfgs: write Lbfgs(...)"],
+    ),
+    (lambda: t.Sppm(t.solvers.Lbfgs(), NICE, gamma=1.0), ["Sppm.sampler must be a Sampler", "swap sampler and solver"]),
+    (lambda: t.FedOpt(NICE, optimiser=0.1, server_optimiser=0.1), ["FedOpt.optimiser must be an Optimiser such as t.optimisers"]),
+    (lambda: t.FedOpt(NICE, optimiser=optax.adam, server_optimiser=0.1), ["FedOpt.optimiser must be an Optimiser"]),
+    (lambda: t.Target("vlaue", 0.1), ["Target.metric must be 'value', 'gap'", "but it is 'vlaue'"]),
+    (lambda: t.Target("value", "0.1"), ["Target.below", "write 0.1 without quotes"]),
+    (lambda: t.Faults(loss=1.0), ["Faults.loss must be less than 1, but it is 1"]),
+    (lambda: t.Seeds.of(-1), ["Seeds.sampling must be at least 0, but it is -1"]),
+    (lambda: t.Seeds.of(99999999999999999999), ["Seeds.sampling must be a whole number", "take one below 2^63"]),
+    (lambda: t.Seeds.of("0"), ["Seeds.sampling must be a whole number", "write 0 without quotes"]),
+    (lambda: t.Subsets(3, [0.5]), ["Subsets.subsets must be a list", "but it is 3"]),
+]
+
+
+@pytest.mark.parametrize("mistake, words", MISTAKES)
+def test_a_mistake_gives_one_sentence(mistake, words):
+    with pytest.raises(t.UserError) as error:
+        mistake()
+    sentence = str(error.value)
+    assert all(word in sentence for word in words), sentence
+    assert "\n" not in sentence and ". " not in sentence
+
+
+def test_optax_optimisers_are_accepted_wherever_ours_are():
+    problem = t.Quadratic.random(6, 3)
+
+    def run(optimiser, server_optimiser):
+        return t.run(t.FedOpt(NICE, optimiser=optimiser, server_optimiser=server_optimiser, steps=2), problem, rounds=3).x
+
+    ours = run(t.optimisers.Adam(0.1), t.optimisers.Sgd(0.5))
+    np.testing.assert_allclose(run(optax.adam(0.1), optax.sgd(0.5)), ours, rtol=1e-12)
+    assert isinstance(t.solvers.FirstOrder(optimiser=optax.sgd(0.1)).optimiser, t.optimisers.Optimiser)
+
+
+@config
+class Part:
+    """One of each kind of field."""
+
+    real: Positive = 1.0
+    whole: Count = 1
+    fraction: Fraction | None = None
+    flag: bool = False
+    word: Literal["a", "b"] = "a"
+    text: str = ""
+    several: list[Count] = static(default=())
+    pair: tuple[int, str] = (0, "")
+    sampler: t.Sampler = NICE
+    function: Annotated[float, at.Le(2)] | Literal["auto"] = "auto"
+    array: Float[Array, " n"] | None = None
+
+
+WHOLE, REAL = st.integers(1, 2**63 - 1), st.floats(1e-300, 1e300)
+RIGHT = {
+    "real": REAL | st.integers(1, 10**300) | REAL.map(np.float64) | REAL.map(np.array) | REAL.map(jnp.asarray),
+    "whole": WHOLE | WHOLE.map(np.int64) | st.integers(1, 2**31 - 1).map(jnp.asarray),
+    "fraction": st.none() | st.floats(1e-300, 1.0),
+    "flag": st.booleans(),
+    "word": st.sampled_from(["a", "b"]),
+    "text": st.text(),
+    "several": st.lists(WHOLE),
+    "pair": st.tuples(st.integers(-(2**63), 2**63 - 1), st.text()),
+    "sampler": st.sampled_from([NICE, t.Full(), t.Delegate()]),
+    "function": st.just("auto") | st.floats(-1e300, 2.0),
+    "array": st.none() | st.lists(st.floats(-1, 1), max_size=3).map(lambda values: jnp.asarray(values, float)),
+}
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary() | st.complex_numbers()
+    | st.sampled_from([t.Nice, NICE, object(), len, math, np.nan, np.array("a"), np.ones(2, complex), jnp.ones(2, bool), 1j])
+    | st.decimals() | st.fractions() | st.integers().map(lambda k: 10**400 + k),
+    lambda parts: st.lists(parts, max_size=3) | st.tuples(parts) | st.dictionaries(st.text(max_size=2), parts, max_size=2)
+    | st.sets(st.integers(), max_size=2),
+    max_leaves=4,
+)  # fmt: skip
+
+
+@given(st.data())
+def test_any_right_value_passes_unchanged(data):
+    name = data.draw(st.sampled_from([field.name for field in fields(Part)]))
+    value = data.draw(RIGHT[name])
+    held = getattr(Part(**{name: value}), name)
+    assert np.array_equal(held, value) if name == "array" else held == value
+
+
+@given(st.sampled_from([field.name for field in fields(Part)]), ANYTHING)
+def test_a_wrong_value_gives_a_sentence_and_no_other_exception(name, value):
+    try:
+        part = Part(**{name: value})
+    except t.UserError as error:
+        assert str(error).startswith(f"Part.{name} must be ")
+    else:
+        held = getattr(part, name)
+        assert held is value or held == value
+        assert Part(**{name: held}) is not None
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("real", "1"), ("real", True), ("real", None), ("real", 0), ("real", [1.0]), ("real", math.inf), ("real", 10**400),
+        ("whole", 1.0), ("whole", 0), ("whole", 2**63), ("whole", "1"), ("whole", np.float64(1)), ("whole", np.ones(2)),
+        ("fraction", 1.5), ("fraction", np.array([0.5, 1.5])), ("flag", 1), ("flag", "true"), ("word", "c"), ("word", None),
+        ("text", 1), ("text", b""), ("several", 1), ("several", [1, "2"]), ("several", [0]), ("several", {1}), ("pair", (0,)),
+        ("pair", [0, ""]), ("pair", ("", 0)), ("sampler", t.Nice), ("sampler", "nice"), ("function", "other"), ("function", 3),
+        ("array", [1.0]), ("array", jnp.ones(2, int)), ("array", 1.0),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_wrong_type_or_out_of_bounds_is_refused(name, value):
+    with pytest.raises(t.UserError, match=f"^Part.{name} must be "):
+        Part(**{name: value})
+
+
+@record
+class Numbers:
+    """A record with a leaf and a number that is part of the program."""
+
+    lr: Positive
+    seed: Index = 0
+    size: Count = static(default=1)
+
+
+def test_traced_values_and_leaves_of_any_type_pass():
+    held = []
+    jax.jit(lambda lr: held.append(replace(Numbers(1.0), lr=lr)))(0.1)
+    assert isinstance(held[0].lr, jax.core.Tracer)
+    marked = jax.tree.map(lambda _: "a leaf", Numbers(0.1))
+    assert marked.lr == "a leaf"
+    assert jax.tree.structure(marked) == jax.tree.structure(Numbers(1))
+
+
+def test_whole_numbers_and_numpy_scalars_become_floats():
+    for one in (1, np.int64(1), np.float32(1), np.float64(1)):
+        assert type(Numbers(one).lr) is float
+    assert type(Numbers(1.0, size=np.int64(3)).size) is int
+
+
+def test_an_inherited_record_checks_each_field_once():
+    calls = []
+
+    @config
+    class Base:
+        size: Count = 1
+
+        def __post_init__(self):
+            calls.append(type(self).__name__)
+
+    @config
+    class Derived(Base):
+        name: str = ""
+
+    Derived(size=2)
+    assert calls == ["Derived"]
+    with pytest.raises(t.UserError, match=r"^Derived.size must be"):
+        Derived(size="2")
