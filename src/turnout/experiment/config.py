@@ -28,7 +28,14 @@ from turnout.solvers import AsCohortSolver
 
 @config
 class RunSpec(RunOptions):
-    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose; default: `seed`."""
+    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose.
+
+    Args:
+        sampling_seed: Seed of cohorts; default: `seed`, as of the other three.
+        local_seed: Seed of the clients' randomness.
+        model_seed: Seed of the initial parameters.
+        faults_seed: Seed of lost replies.
+    """
 
     rounds: Index = 100
     precision: Precision = "double"
@@ -47,7 +54,20 @@ class RunSpec(RunOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One configuration; `split` is None for problems without data."""
+    """One configuration.
+
+    Args:
+        name: The name of the run, and of its folder in a comparison.
+        problem: The `[problem]` table, a record with `build`.
+        split: The `[split]` table; None for problems without data.
+        algorithm: The algorithm, with its sampler.
+        run: The options of the run.
+        target: The target, if there is one.
+        prices: The prices to report.
+        faults: Lost replies, and what is done about them.
+        privacy: Clipping and noise, if configured.
+        sweep: The values of each swept setting, by its dotted name.
+    """
 
     name: str
     problem: Any
