@@ -64,7 +64,7 @@ class Case:
     @cached_property
     def _recorded(self) -> tuple[Trace, list[Request]]:
         requests: list[Request] = []
-        return self.run(engine=partial(recording, self.problem, requests)), requests
+        return self.run(deployed=partial(recording, self.problem, requests)), requests
 
     @property
     def nodes(self) -> Trace:
