@@ -278,8 +278,8 @@ def test_a_configuration_names_a_local_solver(tmp_path, text, solver):
     [
         ('solver = "newton"', "line 17: algorithm.solver.*unknown local solver kind 'newton'"),
         ("solver = { steps = 10 }", r"line 17: algorithm.solver: table \[solver\] needs a kind"),
-        ("solver = 3", "line 17: algorithm.solver: must be an instance of LocalSolver, but it is 3"),
-        ('solver = { kind = "newton-cg", steps = 0 }', "algorithm.solver.steps: must be greater than or equal to 1"),
+        ("solver = 3", r"line 17: algorithm.solver: must be a LocalSolver such as t.client_solvers.NewtonCg\(\), but it is 3"),
+        ('solver = { kind = "newton-cg", steps = 0 }', "algorithm.solver.steps: must be at least 1"),
     ],
 )
 def test_a_mistake_about_a_local_solver_is_one_sentence(tmp_path, text, words):

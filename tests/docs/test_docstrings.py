@@ -16,9 +16,9 @@ PUBLIC = [name for name in turnout.__all__ if callable(getattr(turnout, name)) a
 
 
 def parameters(target) -> list[str]:
-    """Return the names that the docstring of a public class or function must explain."""
+    """Return the names that the docstring of a public class or function must explain; hidden fields are not the user's."""
     if is_dataclass(target):
-        return [field.name for field in fields(target) if field.init]
+        return [field.name for field in fields(target) if field.init and field.repr and field.name != "kind"]
     if inspect.isclass(target) and target.__init__ is object.__init__:
         return []
     names = [parameter.name for parameter in inspect.signature(target).parameters.values()]

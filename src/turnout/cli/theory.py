@@ -37,26 +37,26 @@ def theory(
     typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
     if advice.gain > 1:
         typer.echo(f"uniform draws have {advice.gain:.4g} times the variance of draws by size, if all replies are as long")
-    (found, boundless), (costs, costless) = (_known(find, experiment, problem) for find in (promise, costs_of))
-    if boundless is not None and costless is not None:
-        raise boundless
+    (bounds, no_bounds), (costs, no_costs) = (_result_or_error(compute, experiment, problem) for compute in (promise, costs_of))
+    if no_bounds is not None and no_costs is not None:
+        raise no_bounds
     if out is not None:
-        write_promise(found, costs, new_folder(out), command())
-    typer.echo(f"No bound: {boundless}.") if found is None else show(found)
-    typer.echo(f"No costs of client selection: {costless}.") if costs is None else show_costs(costs)
+        write_promise(bounds, costs, new_folder(out), command())
+    typer.echo(f"No bound: {no_bounds}.") if bounds is None else show(bounds)
+    typer.echo(f"No costs of client selection: {no_costs}.") if costs is None else show_costs(costs)
     if out is not None:
         typer.echo(f"written: {out / 'theory.json'}")
 
 
-def _known(find, *given):
-    """Return what `find` finds and None; or None, and the error that says why it finds nothing."""
+def _result_or_error(compute, *arguments):
+    """Return the result and None, or None and the `UserError`."""
     try:
-        return find(*given), None
+        return compute(*arguments), None
     except UserError as error:
         return None, error
 
 
-def show(found) -> None:
+def show(result) -> None:
     """Print a `Promise`: its numbers, then its curves."""
     from rich.markup import escape
     from rich.table import Table
@@ -64,12 +64,12 @@ def show(found) -> None:
     from turnout.cli.tables import console
     from turnout.experiment.theory import milestones
 
-    numbers = Table("what", "value", title=f"Theory of {escape(found.name)}", title_justify="left")
-    for what, value in _numbers(found):
+    numbers = Table("what", "value", title=f"Theory of {escape(result.name)}", title_justify="left")
+    for what, value in _numbers(result):
         numbers.add_row(what, value)
     console.print(numbers)
-    theory, t = found.theory, milestones(found.rounds)
-    curves = found.curves(t)
+    theory, t = result.theory, milestones(result.rounds)
+    curves = result.curves(t)
     if isinstance(theory.bound, str):
         console.print(f"No bound: {escape(theory.bound)}.")
     if curves:
@@ -113,13 +113,13 @@ def _orders(price: dict):
 
 
 def _parameters(price: dict):
-    """What theory and practice choose for I-CGM, and what theory promises of it."""
+    """The parameters of I-CGM by theory and in practice, and the costs that theory guarantees."""
     from rich.table import Table
 
     columns = ("I-CGM with", *price["practical"], "rounds", "price", "queries")
     shown = Table(*columns, title="Parameters, and the costs that theory promises", title_justify="left")
-    for name, found in price["promises"].items():
-        amounts = (*found["parameters"].values(), found["rounds"], found["cost"], found["queries"])
+    for name, values in price["promises"].items():
+        amounts = (*values["parameters"].values(), values["rounds"], values["cost"], values["queries"])
         shown.add_row(name, *map(_amount, amounts))
     shown.add_row("in practice", *map(_amount, price["practical"].values()))
     return shown
@@ -129,12 +129,12 @@ def _amount(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}"
 
 
-def _numbers(found) -> list[tuple[str, str]]:
-    """Name what is known, in the order in which it is needed."""
+def _numbers(result) -> list[tuple[str, str]]:
+    """Return the names and values of the constants and bounds, in the order of use."""
     from turnout.theory.applicability import COHORTS
     from turnout.theory.bounds import Bound
 
-    theory, known = found.theory, found.theory.constants
+    theory, known = result.theory, result.theory.constants
     rows = [
         ("clients n", f"{known.clients:,}"),
         ("mu_i, smallest and largest", _range(known.convexity)),
@@ -144,17 +144,17 @@ def _numbers(found) -> list[tuple[str, str]]:
         ("|x_0 - x*|^2", f"{known.distance2:.4g}"),
         ("|grad f_i(x*)|^2, smallest and largest", _range(known.gradient_norms2)),
     ]
-    if isinstance(theory.bound, Bound) and found.gamma is None:
+    if isinstance(theory.bound, Bound) and result.gamma is None:
         rows.append((f"factor of a round (Theorem {theory.bound.theorem})", f"{theory.bound.rate:.6g}"))
     elif isinstance(theory.bound, Bound):
-        what = f"neighbourhood at gamma = {found.gamma:g} (Theorem {theory.bound.theorem})"
+        what = f"neighbourhood at gamma = {result.gamma:g} (Theorem {theory.bound.theorem})"
         rows.append((what, f"{theory.bound.neighbourhood:.4g}"))
-    if found.recommended is not None:
-        gamma, rounds = found.recommended
-        rows.append((f"gamma recommended for E|x - x*|^2 <= {found.epsilon:g}", f"{gamma:.4g}"))
+    if result.recommended is not None:
+        gamma, rounds = result.recommended
+        rows.append((f"gamma recommended for E|x - x*|^2 <= {result.epsilon:g}", f"{gamma:.4g}"))
         rows.append(("rounds predicted with it", f"{rounds:,}"))
-    if found.tolerance is not None:
-        rows.append(("b of Lemma 13 for inner = 'auto': |error of a step|^2", f"{found.tolerance:.4g}"))
+    if result.tolerance is not None:
+        rows.append(("b of Lemma 13 for inner = 'auto': |error of a step|^2", f"{result.tolerance:.4g}"))
     for m, floor in zip(COHORTS, theory.floors or (), strict=False):
         rows.append((f"sampling error of {m} cohort{'s' if m > 1 else ''} solved exactly", f"{floor:.4g}"))
     return rows

@@ -8,14 +8,13 @@ import typing
 from pathlib import Path
 from typing import Any
 
-import pydantic
 import tomli_w
 
 from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
 from turnout.accounting.target import Target
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
-from turnout.core.records import Index, config
+from turnout.core.records import Index, config, field_checks
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.experiment.problem_specs import DataSpec
@@ -29,7 +28,14 @@ from turnout.solvers import AsCohortSolver
 
 @config
 class RunSpec(RunOptions):
-    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose; default: `seed`."""
+    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose.
+
+    Args:
+        sampling_seed: Seed of cohorts; default: `seed`, as of the other three.
+        local_seed: Seed of the clients' randomness.
+        model_seed: Seed of the initial parameters.
+        faults_seed: Seed of lost replies.
+    """
 
     rounds: Index = 100
     precision: Precision = "double"
@@ -48,7 +54,20 @@ class RunSpec(RunOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One configuration; `split` is None for problems without data."""
+    """One configuration.
+
+    Args:
+        name: The name of the run, and of its folder in a comparison.
+        problem: The `[problem]` table, a record with `build`.
+        split: The `[split]` table; None for problems without data.
+        algorithm: The algorithm, with its sampler.
+        run: The options of the run.
+        target: The target, if there is one.
+        prices: The prices to report.
+        faults: Lost replies, and what is done about them.
+        privacy: Clipping and noise, if configured.
+        sweep: The values of each swept setting, by its dotted name.
+    """
 
     name: str
     problem: Any
@@ -194,23 +213,20 @@ class Reader:
         """Build `cls` from the table `content` at `path` and the `parts` that are built already."""
         if not isinstance(content, dict):
             raise self.error(path, f"[{path[0]}] is a table: write its keys below it")
-        model = _model(cls, tuple(sorted(parts)))
+        given = [field for field in dataclasses.fields(cls) if field.repr and field.name not in (*parts, "kind")]
+        names = [field.name for field in given]
         for key in content:
-            if key not in model.model_fields:
-                raise self.error((*path, key), str(unknown("key", key, model.model_fields)))
+            if key not in names:
+                raise self.error((*path, key), str(unknown("key", key, names)))
+        for field in given:
+            if field.name not in content and field.default is field.default_factory is dataclasses.MISSING:
+                raise self.error((*path, field.name), f"{field.name} is missing: give it a value")
+        values = {key: field_checks(cls)[key].convert(value) for key, value in content.items()}
+        for key, value in values.items():
+            if not field_checks(cls)[key].accepts(value):
+                raise self.error((*path, key), field_checks(cls)[key].sentence(value))
         try:
-            values = {key: getattr(model(**content), key) for key in model.model_fields}
             return cls(**values, **parts)
-        except pydantic.ValidationError as error:
-            first, *others = error.errors()
-            where = (*path, *(part for part in first["loc"] if isinstance(part, str) and part in model.model_fields))
-            # A field with several types has an error for each of them; a file cannot hold arrays.
-            same = [
-                other
-                for other in others
-                if other["loc"][:1] == first["loc"][:1] and other["input"] == first["input"] and other["type"] != "is_instance_of"
-            ]
-            raise self.error(where, _sentence(first, *same)) from None
         except UserError as error:
             raise self.error(path, str(error)) from None
 
@@ -282,27 +298,6 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
                 forms = (dict,) if str in choices else (str, dict)
                 records[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
     return records
-
-
-@functools.cache
-def _model(cls, parts: tuple[str, ...]) -> type[pydantic.BaseModel]:
-    """Return a pydantic model of the fields of `cls` that a configuration may give."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    options: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.repr and field.name not in (*parts, "kind"):
-            default = ... if field.default is dataclasses.MISSING else field.default
-            options[field.name] = (hints[field.name], default)
-    strict = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-    return pydantic.create_model(cls.__name__, __config__=strict, **options)
-
-
-def _sentence(error, *others) -> str:
-    """Return pydantic's errors about one value as one sentence."""
-    if error["type"] == "missing":
-        return f"{error['loc'][-1]} is missing: give it a value"
-    words = [each["msg"].removeprefix("Input should be ").removeprefix("Value error, ") for each in (error, *others)]
-    return f"must be {' or '.join(dict.fromkeys(words))}, but it is {error['input']!r}"
 
 
 def _flatten(table, prefix: str = "") -> dict[str, Any]:

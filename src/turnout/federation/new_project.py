@@ -17,7 +17,7 @@ LOCAL = {
     "jax": "lr = 0.5\nsteps = 5               # local steps",
 }
 SHARED_FILES = ("README.md", "federation.toml", "pyproject.toml", "apps.py")
-NEEDS = {"torch": "PyTorch too", "numpy": "nothing else", "jax": "nothing else"}
+NEEDS = {"torch": "PyTorch", "numpy": "nothing else", "jax": "nothing else"}
 
 
 def new_project(folder: Path, form: Form) -> list[Path]:

@@ -9,7 +9,7 @@ from turnout.accounting.prices import Price
 from turnout.report.loaded_run import Result
 
 PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
-"""A line has at most PER_LINE points, and fewer where many lines would have more than IN_ALL, but always AT_LEAST."""
+"""The largest number of points of a line and of all lines, and the smallest limit of one line."""
 
 
 LARGEST = 1e250
@@ -124,5 +124,5 @@ def _lower(result: Result, metric: str, rounds: np.ndarray, values: np.ndarray) 
 
 
 def _compact(value: float) -> float:
-    """Keep seven significant digits, which is more than a screen shows, so that pages stay small."""
+    """Round to seven significant digits, more than a screen shows, so that pages are small."""
     return float(f"{value:.7g}")

@@ -22,7 +22,14 @@ LOWER = pydantic.TypeAdapter(LowerBound)
 
 @dataclass(frozen=True)
 class Result:
-    """One run: summary, trace (rows of metrics and cumulative events) and configuration, if there is one."""
+    """The results of one run.
+
+    Args:
+        label: The name of the run in a report.
+        summary: The content of `summary.json`.
+        trace: The rows of `trace.parquet`: metrics and cumulative events of each evaluated round.
+        config: The text of `config.toml`, if there is one.
+    """
 
     label: str
     summary: dict

@@ -10,6 +10,7 @@ import numpy as np
 
 from turnout.accounting.ledger import Ledger
 from turnout.core.algorithm import Algorithm
+from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
 from turnout.engines.compiled import PLACES, Compiled
 from turnout.engines.metrics import DIVERGED
@@ -18,6 +19,7 @@ from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Precision, Problem
 from turnout.problems.optimum import Optimum, solve
+from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.options import RunOptions, with_settings
 from turnout.runs.setup import bind, job_of, refuse_engine, refuse_mixed, scope, wanted_metrics
 from turnout.runs.sweep import Cell
@@ -64,8 +66,10 @@ class Session:
         **settings,
     ):
         self.options = options = with_settings(options, settings)
+        check_parts(algorithm, problem, test=options.test, held_out=options.held_out)
         self.label, self.cells = label, cells
         self.precision: Precision = options.precision or problem.precision
+        check_seeds(options.purpose_seeds(), self.precision)
         compiled = cells is not None or (deployed is None and options.engine == "compiled")
         refuse_engine(problem, options.aggregation, compiled=compiled)
         refuse_mixed(problem, self.precision)
@@ -178,10 +182,7 @@ class Session:
         totals = ledger.totals()
         invalid = sum(row["unusable"] for row in ledger.rows() if row["method"] == "draw")
         if invalid:
-            raise UserError(
-                f"{invalid} places of cohorts by round {self.round} had a client that does not exist or was drawn twice, or a "
-                "probability outside (0, 1]: correct the sampler's draw"
-            )
+            raise UserError(f"{invalid} places of cohorts by round {self.round} {INVALID}")
         if totals["unusable"]:
             raise UserError(
                 f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from turnout.accounting.prices import Price
+from turnout.runs.arguments import check_grid
 from turnout.runs.trace import Trace
 
 
@@ -30,6 +31,7 @@ class Cell(NamedTuple):
 
 def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
     """Return the cells of `grid` times `seeds`; the seed changes fastest."""
+    check_grid(grid)
     return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]
 
 

@@ -71,7 +71,13 @@ SECRET_HEADER = "x-turnout-secret"
 
 @dataclass(frozen=True)
 class Server:
-    """The address of a SuperLink, the file of its authority's certificate, and the secret of its guard."""
+    """How a server reaches a SuperLink.
+
+    Args:
+        address: Host and port of the SuperLink.
+        authority: The certificate of the authority that signed the SuperLink's.
+        secret: The secret of the SuperLink's guard.
+    """
 
     address: str
     authority: Path

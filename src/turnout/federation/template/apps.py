@@ -1,4 +1,4 @@
-"""The two apps of this federation, as Flower finds them; nothing here need be edited."""
+"""The two apps of this federation, which Flower starts. There is nothing to edit here."""
 
 from pathlib import Path
 

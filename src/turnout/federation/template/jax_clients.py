@@ -1,4 +1,4 @@
-"""What each client holds: edit `start` and `client`."""
+"""The clients: edit `start` and `client`."""
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -11,13 +11,13 @@ CLIENTS = 3
 
 
 def start():
-    """Return the first parameters, the same on every machine."""
+    """Return the initial parameters, the same on every machine."""
     return np.zeros(30)
 
 
 def client(number):
-    """Return what client `number` holds. It is called on that client's machine only: read your data here."""
+    """Return the problem of client `number`. Only that client's machine calls it: read your data here."""
     features, labels = load_breast_cancer(return_X_y=True)
     features = ((features - features.mean(0)) / features.std(0))[number::CLIENTS]
-    mine = Dataset("mine", features, 2.0 * labels[number::CLIENTS] - 1)
-    return Logistic.of(mine, Split.of([np.arange(mine.rows)], mine.rows), mu=0.01)
+    data = Dataset("client", features, 2.0 * labels[number::CLIENTS] - 1)
+    return Logistic.of(data, Split.of([np.arange(data.rows)], data.rows), mu=0.01)

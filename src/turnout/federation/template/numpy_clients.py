@@ -1,4 +1,4 @@
-"""What each client holds: edit `start` and `client`."""
+"""The clients: edit `start` and `client`."""
 
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -9,12 +9,12 @@ CLIENTS = 3
 
 
 def start():
-    """Return the first parameters, the same on every machine."""
+    """Return the initial parameters, the same on every machine."""
     return np.zeros(10)
 
 
 def client(number):
-    """Return what client `number` holds. It is called on that client's machine only: read your data here."""
+    """Return the data and loss of client `number`. Only that client's machine calls it: read your data here."""
     features, targets = map(np.asarray, load_diabetes(return_X_y=True))
     features = (features / features.std(0))[number::CLIENTS]
     targets = ((targets - targets.mean()) / targets.std())[number::CLIENTS]

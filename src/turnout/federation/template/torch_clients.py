@@ -1,4 +1,4 @@
-"""What each client holds: edit `start` and `client`."""
+"""The clients: edit `start` and `client`."""
 
 import torch
 from sklearn.datasets import load_digits
@@ -16,15 +16,16 @@ def module():
 
 
 def start():
-    """Return the first parameters."""
+    """Return the initial parameters."""
     return parameters_of(module())
 
 
 def client(number):
-    """Return what client `number` holds. It is called on that client's machine only: read your data here."""
+    """Return the data, model and loss of client `number`. Only that client's machine calls it: read your data here."""
     images, labels = load_digits(return_X_y=True)
-    mine = TensorDataset(torch.tensor(images[number::CLIENTS] / 16, dtype=torch.float32), torch.tensor(labels[number::CLIENTS]))
-    return TorchOracle(module(), DataLoader(mine, batch_size=256), loss, right)
+    images = torch.tensor(images[number::CLIENTS] / 16, dtype=torch.float32)
+    data = TensorDataset(images, torch.tensor(labels[number::CLIENTS]))
+    return TorchOracle(module(), DataLoader(data, batch_size=256), loss, right)
 
 
 def loss(model, batch):
@@ -34,6 +35,6 @@ def loss(model, batch):
 
 
 def right(model, batch):
-    """Return how many of a batch are classified rightly."""
+    """Return the number of rows of a batch that are classified correctly."""
     images, labels = batch
     return (model(images).argmax(1) == labels).sum()
