@@ -328,8 +328,8 @@ def test_a_run_that_diverges_keeps_its_last_good_model():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"rounds": -1}, "rounds must not be negative"),
-        ({"rounds": 1, "every": 0}, "every at least 1"),
+        ({"rounds": -1}, "rounds must be at least 0"),
+        ({"rounds": 1, "every": 0}, "every must be at least 1"),
         ({"rounds": 1, "metrics": ("speed",)}, "unknown metric 'speed'"),
         ({"rounds": 1, "metrics": ("accuracy",)}, "no accuracy"),
     ],

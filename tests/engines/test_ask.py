@@ -1,5 +1,7 @@
 """What samplers ask before they draw, and what they are told after."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,7 +74,7 @@ class Teller(t.Algorithm):
     """Tells the sampler `lie` about every client, and moves nothing."""
 
     sampler: t.Sampler
-    lie: float
+    lie: Any
 
     def round(self, ask, x):
         replies = ask(self.sampler, self.nothing, x)

@@ -31,15 +31,15 @@ def split_of(sizes) -> Split:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "kind", "whole", "engine"),
+    ("sizes", "kind", "rows", "engine"),
     [
         (EQUAL, Padded, 60, "compiled"),
         (NEAR, Padded, 7, "compiled"),
         (UNLIKE, Ragged, 7, "nodes"),
     ],
 )
-def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, whole, engine):
-    monkeypatch.setattr("turnout.problems.base.WHOLE", whole)
+def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, rows, engine):
+    monkeypatch.setattr("turnout.problems.base.ROWS_AT_ONCE", rows)
     split = split_of(sizes)
     trained, held = only(split, np.array([0, 1, 2])), only(split, np.array([3, 4]))
     # Whoever is held out counts by its rows, whatever the weights are.

@@ -1,1 +1,1 @@
-"""Engines: what answers `ask`."""
+"""Engines: they answer an algorithm's `ask`, in one compiled program, by messages to nodes, or for a cost estimate."""

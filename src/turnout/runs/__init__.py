@@ -1,1 +1,1 @@
-"""Runs: options, the loop over chunks of rounds, and the trace that a run leaves behind."""
+"""Runs: options, setup, the loop over chunks of rounds, and traces."""

@@ -69,5 +69,5 @@ def sweep(
         [0, 0]
     """
     cells = cells_of(grid, seeds)
-    options = with_settings(options, settings, without=("seed", "seeds", "engine", "aggregation", "privacy"))
+    options = with_settings(options, settings, without=("seed", "engine", "aggregation", "privacy"))
     return Sweep(cells, Session(algorithm, problem, options, cells=cells).run().traces)

@@ -1,4 +1,4 @@
-"""What a run leaves behind: one row for each evaluated round."""
+"""The trace of a run: one row for each evaluated round."""
 
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -23,10 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass
 class Trace:
-    """The rows of one run so far, and its parameters `x` after the last of them.
+    """The rows of one run so far, and its parameters after the last of them.
 
-    It ended before its last round where it `diverged`, or `met` the target that was to end it, in that round. `columns` holds
-    "round", "counts" [rows, sites, counters, 2] and one array for each metric.
+    Args:
+        sites: Call sites of the algorithm.
+        label: Name of the run.
+        target: Metric to reach.
+        x: Parameters after the last row.
+        diverged: Round of divergence, which ended the run; None: it did not diverge.
+        met: Round in which the target was met and ended the run; None: it did not.
+        columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
+
+    Examples:
+        >>> import turnout as t
+        >>> trace = t.run(t.MbGd(t.Nice(4), lr=0.1), t.Quadratic.random(12, 5), rounds=3, target=t.Target("gradient", 1e3))
+        >>> trace.frame.select("round", "exchanges", "contacts").rows()
+        [(0, 0, 0), (1, 1, 4), (2, 2, 8), (3, 3, 12)]
+        >>> trace.cost(), trace.x.shape
+        (0.0, (5,))
     """
 
     sites: tuple[Site, ...]
@@ -39,7 +53,7 @@ class Trace:
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def extend(self, table: dict[str, np.ndarray]) -> None:
-        """Append rows, which takes as long as there are new ones, on average."""
+        """Append rows, in amortised time proportional to their number."""
         self.columns = {name: self._extended(name, column) for name, column in table.items()}
 
     def _extended(self, name: str, column: np.ndarray) -> np.ndarray:
@@ -62,7 +76,7 @@ class Trace:
 
     @property
     def ledger(self) -> Ledger:
-        """What was counted at each call site up to the last row."""
+        """The events at each call site up to the last row."""
         return to_ledger(self.sites, self.columns["counts"][-1])
 
     @property
@@ -79,12 +93,16 @@ class Trace:
         return pl.DataFrame({"round": rounds, **self._metric_columns(), **events})
 
     def cost(self, price: Price | None = None) -> float | None:
-        """Return what the target cost under `price` (default: exchanges); None if it was not reached."""
+        """Return the cost of reaching the target; None if it was not reached.
+
+        Args:
+            price: Price of the events; default: one for each exchange.
+        """
         hit = self.target.first_hit(self.columns) if self.target else None
         return cost_to_target(price or Exchanges(), self.frame, hit)
 
     def result(self) -> "Result":
-        """Return what reports show of this run: its frame, and a summary with the target and the ledger."""
+        """Return the run as reports read it: its frame, and a summary with target and ledger."""
         from turnout.report.loaded_run import Result
 
         target = {"metric": self.target.metric, "below": self.target.below} if self.target else None
@@ -92,11 +110,21 @@ class Trace:
         return Result(self.label, {"name": self.label, "target": target, "ledger": ledger}, self.frame)
 
     def save_model(self, path: Path | str, **facts) -> None:
-        """Write the parameters to the file `path`, by name in the format safetensors; `facts` are metadata beside the round."""
+        """Write the parameters to a safetensors file.
+
+        Args:
+            path: The file.
+            **facts: Metadata to store beside the round and the version.
+        """
         write(Path(path), encode_model(self.x, {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}))
 
     def chart(self, *prices: Price, metric: str | None = None):
-        """Return an Altair chart of a metric against cost, which shows itself in a notebook."""
+        """Return an Altair chart of a metric against cost.
+
+        Args:
+            *prices: Prices of the events, one curve for each; default: one for each exchange.
+            metric: Name of the metric; default: that of the target, or the first.
+        """
         from turnout.report.charts import curves
 
         metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
@@ -107,5 +135,5 @@ class Trace:
 
 
 def _integers(values: list[int]) -> pl.Series:
-    """Return counts as 64-bit integers, or as floats where they have outgrown those."""
+    """Return counts as 64-bit integers, or as floats where they are too large for these."""
     return pl.Series(values, dtype=pl.Int64 if max(values, default=0) < 2**63 else pl.Float64)
