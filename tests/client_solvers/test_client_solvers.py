@@ -19,7 +19,7 @@ from turnout.data.splits import Split
 from turnout.experiment.config import read
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.layout import Ragged, store
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 SIZES = np.array([3, 30, 7, 2])
 

@@ -13,7 +13,8 @@ from turnout.core.seeds import Seeds
 from turnout.engines.compiled import _advance
 from turnout.experiment.config import read
 from turnout.optimisers.schedules import Cosine, Exponential, Inverse, Step, WarmUp
-from turnout.runs.session import Session, bind
+from turnout.runs.session import Session
+from turnout.runs.setup import bind
 
 RATE, ROUNDS, FLOOR = st.floats(0.1, 1), st.integers(1, 50), st.floats(0, 1)
 

@@ -16,7 +16,8 @@ from tests.helpers.gradients import client_gradient
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
 from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent
-from turnout.runs.session import Cell, Session
+from turnout.runs.session import Session
+from turnout.runs.sweep import Cell
 
 MANY = 40_000
 NEAR = 5 * np.sqrt(2 / MANY)

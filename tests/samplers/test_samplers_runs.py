@@ -8,7 +8,8 @@ from tests.experiment.test_config import GOOD
 from tests.helpers.enumeration import DESIGNS
 from tests.helpers.examples import logistic, quadratic
 from turnout.experiment.config import Reader
-from turnout.runs.session import Session, bind
+from turnout.runs.session import Session
+from turnout.runs.setup import bind
 from turnout.samplers.base import samplers_in
 from turnout.samplers.clustering import optimal_strata
 

@@ -6,7 +6,7 @@ import re
 import tomllib
 import typing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pydantic
 import tomli_w
@@ -15,41 +15,32 @@ from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
 from turnout.accounting.target import Target
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
-from turnout.core.records import Count, Index, config
+from turnout.core.records import Index, config
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
-from turnout.engines.inputs import Aggregation
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
-from turnout.runs.session import MEMORY, Precision
+from turnout.problems.base import Precision
+from turnout.runs.options import RunOptions
 from turnout.samplers import Full
 from turnout.solvers import AsCohortSolver
 
 
 @config
-class RunSpec:
-    """How long, how exactly and from which seeds a run goes; a seed not given is `seed`.
-
-    A trace row is written every `every` rounds. `memory` bounds the bytes of client data that an exchange works on at a time;
-    `start` is the file of a saved model to begin with.
-    """
+class RunSpec(RunOptions):
+    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose; default: `seed`."""
 
     rounds: Index = 100
-    seed: Index = 0
+    precision: Precision = "double"
+    start: str | None = None
+    metrics: list[str] | None = None
     sampling_seed: Index | None = None
     local_seed: Index | None = None
     model_seed: Index | None = None
     faults_seed: Index | None = None
-    every: Count = 1
-    precision: Precision = "double"
-    engine: Literal["compiled", "nodes"] = "compiled"
-    aggregation: Aggregation = "plain"
-    memory: Count = MEMORY
-    start: str | None = None
-    metrics: list[str] | None = None
 
-    def seeds(self) -> Seeds:
+    def purpose_seeds(self) -> Seeds:
         """Return the seed of each purpose."""
         given = (self.sampling_seed, self.local_seed, self.faults_seed, self.model_seed)
         return Seeds(*(self.seed if seed is None else seed for seed in given))
