@@ -36,9 +36,7 @@ def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **op
     folder = Path(folder)
     architecture = _architecture(folder)
     if architecture != kind:
-        raise UserError(
-            f"{folder} holds a model of the architecture {architecture!r}, not {kind!r}: give another folder"
-        )
+        raise UserError(f"{folder} holds a model of the architecture {architecture!r}, not {kind!r}: give another folder")
     if not any((folder / name).is_file() for name in FILES):
         raise UserError(f"{folder} has no {FILES[0]}: save the model with save_pretrained, in the format safetensors")
     try:
