@@ -11,7 +11,8 @@ from benchmarks.timing import seconds
 from turnout.core.seeds import Seeds
 from turnout.problems.optimum import Optimum
 from turnout.problems.oracles.torch_module import TorchOracle, parameters_of
-from turnout.runs.session import Session, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import scope
 
 
 def nodes(images: torch.Tensor, labels: torch.Tensor, network: nn.Module, settings: dict) -> tuple[Callable, Callable]:

@@ -34,7 +34,7 @@ def lines_of(clients: int) -> list[Line]:
         def ours() -> float:
             session = Session(
                 algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
-                engine=partial(Flower, mailbox, nodes, False),
+                deployed=partial(Flower, mailbox, nodes, False),
             )  # fmt: skip
             chunks = session.play()
             next(chunks)  # The row before the first round.

@@ -78,7 +78,7 @@ def play(server: Server, kind: str, clients: int) -> None:
             return Flower(mailbox, nodes, False, *arguments)
 
         options = {"seeds": SEEDS, "rounds": 1, "metrics": ("value",), "precision": "single"}
-        session = Session(algorithm, problem, engine=engine, **options).run()
+        session = Session(algorithm, problem, deployed=engine, **options).run()
         assert session.trace.ledger.totals()["arrivals"] == clients and not any(mailbox.counts.values())
 
 

@@ -16,9 +16,9 @@ from turnout.core.seeds import Seeds
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import Handshake, client_app
 from turnout.engines.flower.node_connection import serve
-from turnout.engines.messaging import Node
+from turnout.engines.node import Node
 from turnout.federation.local import Federation
-from turnout.runs.session import bind, prepare, scope
+from turnout.runs.setup import bind, prepare, scope
 
 SEEDS = Seeds.of(0)
 
@@ -77,7 +77,7 @@ def main() -> None:
         def train(message, context):
             x = message.content["arrays"].to_numpy_ndarrays()[0]
             mine = node.algorithm, node.start, node.number, node.first
-            moved = node.held.run(*mine, key_of_all, x, "train").reply
+            moved = node.runner.run(*mine, key_of_all, x, "train").reply
             content = {"arrays": ArrayRecord([np.asarray(x + moved)]), "metrics": MetricRecord({"num-examples": 100})}
             return Message(RecordDict(content), reply_to=message)
 

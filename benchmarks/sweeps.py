@@ -16,8 +16,9 @@ from turnout.core.seeds import Seeds
 from turnout.data import ContiguousSplit, load, present
 from turnout.problems import Logistic
 from turnout.problems.optimum import solve
-from turnout.runs.api import cells_of
-from turnout.runs.session import Session, bind
+from turnout.runs.session import Session
+from turnout.runs.setup import bind
+from turnout.runs.sweep import cells_of
 
 CLIENTS, COHORT, ROUNDS, MU = 100, 10, 20, 0.1
 GRID = {"gamma": [0.1, 1.0, 10.0, 100.0, 1000.0], "inner": [1, 2, 3, 4, 5, 6, 8, 10]}

@@ -12,7 +12,8 @@ from turnout.algorithms import FedDcd, Icgm, Scaffold
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.inputs import Job
-from turnout.engines.messaging import FIRST, Wired
+from turnout.engines.messaging import MessageEngine
+from turnout.engines.node import FIRST
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
@@ -68,7 +69,7 @@ class Ended(Flower):
     """The engine of a run that is over: nobody is asked any more."""
 
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
-        Wired.__init__(self, job, algorithm, metrics, every)
+        MessageEngine.__init__(self, job, algorithm, metrics, every)
         self.resumed = True
 
 

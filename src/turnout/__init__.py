@@ -55,7 +55,8 @@ from turnout.privacy.mechanism import Privacy
 from turnout.problems import Chain, Logistic, Multinomial, Network, Neural, Quadratic, Remote, Ridge
 from turnout.problems.base import Population, Problem
 from turnout.problems.oracles import NumpyOracle, Oracle
-from turnout.runs.api import Sweep, run, sweep
+from turnout.runs.api import run, sweep
+from turnout.runs.sweep import Sweep
 from turnout.runs.trace import Trace
 from turnout.samplers import (
     Afl,

@@ -25,7 +25,7 @@ from tests.helpers.duals import (
     quadratic,
     solution,
 )
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 
 def acc(**options) -> t.AccFedDcd:

@@ -23,8 +23,9 @@ from tests.helpers.baselines import (
 )
 from turnout.algorithms import Scaffnew
 from turnout.core.seeds import Seeds
-from turnout.runs.api import cells_of
-from turnout.runs.session import Session, bind
+from turnout.runs.session import Session
+from turnout.runs.setup import bind
+from turnout.runs.sweep import cells_of
 from turnout.theory.applicability import theory_of
 
 EQUAL = np.full(CLIENTS, 1 / CLIENTS)

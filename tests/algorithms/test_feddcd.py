@@ -27,7 +27,7 @@ from tests.helpers.duals import (
     solution,
 )
 from tests.helpers.federations import with_rows
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 
 def feddcd(**options) -> t.FedDcd:

@@ -8,7 +8,7 @@ import turnout as t
 from tests.helpers.federations import SHARES, four, play, with_rows
 from turnout.core.seeds import Seeds
 from turnout.experiment.config import Reader
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 from turnout.samplers.full_pass import cohort_size
 
 LAM, SEED = 1.5, 3

@@ -14,7 +14,9 @@ from tests.helpers.federations import SHARES, play
 from turnout.accounting.prices import Selection
 from turnout.algorithms.icgm_adaptive import DECAY, SKETCH_SIZE, prox_scale, sketch, updated_lam
 from turnout.core.seeds import Seeds
-from turnout.runs.session import Cell, Session, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import scope
+from turnout.runs.sweep import Cell
 from turnout.theory.dissimilarity import Dissimilarity, exact
 from turnout.theory.selection import Case, practical
 

@@ -7,7 +7,7 @@ import turnout as t
 from tests.helpers.examples import logistic, quadratic
 from tests.helpers.gradients import client_gradient
 from turnout.core.seeds import Seeds
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 ROUNDS = 5
 SAMPLERS = {

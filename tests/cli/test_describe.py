@@ -9,7 +9,7 @@ import turnout as t
 from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, ROUNDS, check, foretell, icgm, sppm
 from turnout.engines.cost_estimate.estimate import LONGEST, Count
-from turnout.engines.cost_estimate.partial_eval import evaluate, known, veiled
+from turnout.engines.cost_estimate.partial_eval import as_unknown, evaluate, known
 from turnout.report.plan import PLAN, NamedPlan, calls, format_count, markdown, side_by_side
 from turnout.samplers.gradient_strata import GradientStratified
 
@@ -74,7 +74,7 @@ def test_what_is_kept_is_counted_in_vectors():
 
 def test_only_what_depends_on_the_unknown_is_unknown():
     def program(secret, given):
-        return secret + given, 2 * given, veiled(given), lax.cond(secret > 0, lambda: given, lambda: -given)
+        return secret + given, 2 * given, as_unknown(given), lax.cond(secret > 0, lambda: given, lambda: -given)
 
     traced = jax.make_jaxpr(program)(1.0, 3.0)
     found = known(traced, [False, True])

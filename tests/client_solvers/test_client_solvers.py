@@ -19,7 +19,7 @@ from turnout.data.splits import Split
 from turnout.experiment.config import read
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.layout import Ragged, store
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 SIZES = np.array([3, 30, 7, 2])
 
@@ -278,8 +278,8 @@ def test_a_configuration_names_a_local_solver(tmp_path, text, solver):
     [
         ('solver = "newton"', "line 17: algorithm.solver.*unknown local solver kind 'newton'"),
         ("solver = { steps = 10 }", r"line 17: algorithm.solver: table \[solver\] needs a kind"),
-        ("solver = 3", "line 17: algorithm.solver: must be an instance of LocalSolver, but it is 3"),
-        ('solver = { kind = "newton-cg", steps = 0 }', "algorithm.solver.steps: must be greater than or equal to 1"),
+        ("solver = 3", r"line 17: algorithm.solver: must be a LocalSolver such as t.client_solvers.NewtonCg\(\), but it is 3"),
+        ('solver = { kind = "newton-cg", steps = 0 }', "algorithm.solver.steps: must be at least 1"),
     ],
 )
 def test_a_mistake_about_a_local_solver_is_one_sentence(tmp_path, text, words):

@@ -12,7 +12,7 @@ from tests.helpers.federations import with_rows
 from turnout import client_solvers as local
 from turnout.client_solvers import LocalSolver, Solution
 from turnout.experiment.config import read
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 SOLVERS = [local.NewtonCg(), local.Sgd(lr=0.1, batch=2, epochs=2), local.Gradient(steps=50)]
 CLASSES = [0, 1, 1, 2]

@@ -9,7 +9,7 @@ import turnout as t
 from tests.helpers.examples import CLIENT_SOLVERS, small
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.layout import store
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 
 @pytest.mark.parametrize("name", CLIENT_SOLVERS)

@@ -72,6 +72,35 @@ def test_a_mistake_gives_one_sentence(mistake, words):
     assert "\n" not in sentence and ". " not in sentence
 
 
+PROBLEM = t.Quadratic.random(4, 2)
+REMOTE = t.Remote.of(np.zeros(2), [t.NumpyOracle(lambda x, rows: 0.0, lambda x, rows: x, 2)] * 2)
+
+
+def run(*arguments, **options):
+    return lambda: t.run(*arguments, **{"rounds": 1, **options})
+
+
+@pytest.mark.parametrize(
+    "mistake, words",
+    [
+        (run(t.FedAvg, PROBLEM), ["algorithm must be an Algorithm such as t.FedAvg", "write FedAvg(...)"]),
+        (run(PROBLEM, t.MbGd(NICE, lr=0.1)), ["algorithm must be an Algorithm"]),
+        (run(t.MbGd(NICE, lr=0.1), [1.0, 2.0]), ["problem must be a Problem such as t.Quadratic.random(12, 5)", "[1.0, 2.0]"]),
+        (run(t.MbGd(NICE, lr=0.1), t.Quadratic), ["problem must be a Problem", "the class Quadratic"]),
+        (run(t.MbGd(NICE, lr=0.1), PROBLEM, test=REMOTE), ["test must have rows", "Remote has none: give a problem with rows"]),
+        (run(t.MbGd(NICE, lr=0.1), PROBLEM, test=0.1), ["test must be a Problem", "but it is 0.1"]),
+        (run(t.MbGd(NICE, lr=0.1), PROBLEM, precision="single", seed=2**31), ["must be below 2^31 in single precision"]),
+        (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, {"lr": 0.1}, rounds=1), ["grid['lr'] must be a list", "write [0.1]"]),
+        (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, {"lr": ["0.1"]}, rounds=1), ["'lr'", "numbers, but one is '0.1'"]),
+        (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, [0.1], rounds=1), ["grid must be a Mapping"]),
+    ],
+)
+def test_a_mistake_in_a_run_gives_one_sentence(mistake, words):
+    with pytest.raises(t.UserError) as error:
+        mistake()
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
 def test_optax_optimisers_are_accepted_wherever_ours_are():
     problem = t.Quadratic.random(6, 3)
 

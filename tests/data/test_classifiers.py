@@ -61,8 +61,8 @@ def test_without_an_intercept_only_weights_are_left():
     rows = jax.tree.map(jnp.asarray, made.rows)
     expected = cross_entropy(made.rows[0] @ np.asarray(x["weight"]), made.rows[1])
     np.testing.assert_allclose(made.losses(x, rows), expected, rtol=1e-12)
-    for features, found in zip(np.split(made.rows[0], 4), made.constants().smoothness, strict=True):
-        assert found == pytest.approx(np.linalg.norm(features, 2) ** 2 / (2 * len(features)) + 0.1)
+    for features, smoothness in zip(np.split(made.rows[0], 4), made.constants().smoothness, strict=True):
+        assert smoothness == pytest.approx(np.linalg.norm(features, 2) ** 2 / (2 * len(features)) + 0.1)
 
 
 def test_a_feature_that_is_always_zero_has_no_weight_and_changes_nothing():

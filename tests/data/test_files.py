@@ -158,12 +158,12 @@ def test_so_may_what_is_tested_with(table):
 @pytest.mark.parametrize(
     "data, message",
     [
-        ("data = 3", "line 5: problem.data: must be a valid string"),
+        ("data = 3", "line 5: problem.data: must be a string"),
         ('data = {path = "x"}', r"line 5: problem.data: table \[data\] needs a kind"),
         ('data = {kind = "parket", path = "x"}', "line 5: problem.data.kind: unknown data kind 'parket': did you mean 'parquet'"),
         ('data = {kind = "parquet"}', "problem.data.*path is missing"),
         ('data = {kind = "parquet", path = "x", user = "y"}', "unknown key 'user'"),
-        ('data = {kind = "leaf", path = 3}', "problem.data.path: must be a valid string"),
+        ('data = {kind = "leaf", path = 3}', "problem.data.path: must be a string"),
         ('data = "iris"\ntest = {kind = "tiff"}', "unknown test kind 'tiff': did you mean 'tff'"),
     ],
 )

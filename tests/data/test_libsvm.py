@@ -41,10 +41,10 @@ def test_what_is_written_comes_back_equal(folder, ending, table):
     text = "".join(line(*pair) + "\n" for pair in zip(labels, features, strict=True))
     path = folder / f"made.t{ending}"
     path.write_bytes(COMPRESS[ending](text.encode()))
-    found = read_libsvm(path, features.shape[1])
-    assert found.name == "made.t"
-    assert np.array_equal(found.features.toarray(), features)
-    assert np.array_equal(found.labels, labels)
+    data = read_libsvm(path, features.shape[1])
+    assert data.name == "made.t"
+    assert np.array_equal(data.features.toarray(), features)
+    assert np.array_equal(data.labels, labels)
 
 
 CORRUPTIONS = [

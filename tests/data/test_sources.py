@@ -42,18 +42,18 @@ def federated(path, images=IMAGES, labels=LABELS, writers=WRITERS, dtype=np.floa
     """Write a file of TFF."""
     with h5py.File(path, "w") as file:
         for writer in sorted(set(writers)):
-            mine = np.array(writers) == writer
-            file[f"examples/{writer}/pixels"] = (images[mine] / 255).astype(dtype)
-            file[f"examples/{writer}/label"] = labels[mine].astype(np.int32)
+            rows = np.array(writers) == writer
+            file[f"examples/{writer}/pixels"] = (images[rows] / 255).astype(dtype)
+            file[f"examples/{writer}/label"] = labels[rows].astype(np.int32)
     return str(path)
 
 
 def by_writer(data) -> dict:
     """Each writer's images and labels, in any order of the writers."""
-    found = {}
+    clients = {}
     for rows in (NaturalSplit().split(data).rows(client) for client in range(np.unique(data.ids).size)):
-        found[data.ids[rows[0]].item()] = (data.features[rows].tolist(), data.labels[rows].tolist())
-    return found
+        clients[data.ids[rows[0]].item()] = (data.features[rows].tolist(), data.labels[rows].tolist())
+    return clients
 
 
 EXPECTED = {
@@ -67,10 +67,10 @@ def test_leaf_gives_each_users_images(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(users(IMAGES[3:], LABELS[3:], WRITERS[3:])))
     (tmp_path / "a.txt").write_text("something else")
     data = Leaf(str(tmp_path)).load()
-    found = by_writer(data)
+    clients = by_writer(data)
     # Files come in the order of their names, so that f02's last image is first.
     images, labels = EXPECTED["f02"]
-    assert found == EXPECTED | {"f02": (images[-1:] + images[:-1], labels[-1:] + labels[:-1])}
+    assert clients == EXPECTED | {"f02": (images[-1:] + images[:-1], labels[-1:] + labels[:-1])}
     assert data.features.dtype == np.uint8 and data.labels.dtype == np.int64
     assert by_writer(Leaf(str(tmp_path / "b.json")).load())["f01"] == EXPECTED["f01"]
 
@@ -342,14 +342,14 @@ def test_any_array_of_numbers_gives_rows_or_images_with_its_numbers(array, scale
     image = array.ndim > 2 and array.dtype == np.uint8
     if scaled and image:
         array = array / 255
-    found = features_of(array, Path("file"), "x")
-    assert len(found) == len(array)
-    if found.ndim > 2:
-        assert found.dtype == np.uint8 and found.shape == array.shape
-        np.testing.assert_allclose(found / (1 if array.dtype.kind in "iu" else 255), array, atol=1e-6)
+    result = features_of(array, Path("file"), "x")
+    assert len(result) == len(array)
+    if result.ndim > 2:
+        assert result.dtype == np.uint8 and result.shape == array.shape
+        np.testing.assert_allclose(result / (1 if array.dtype.kind in "iu" else 255), array, atol=1e-6)
     else:
         assert not image
-        np.testing.assert_array_equal(found.ravel(), array.ravel())
+        np.testing.assert_array_equal(result.ravel(), array.ravel())
 
 
 JSON = st.recursive(

@@ -14,7 +14,7 @@ from turnout.data.splits import Split, by_label
 
 def dataset(rows=60, classes=3, ids=None) -> Dataset:
     generator = np.random.default_rng(rows)
-    labels = generator.integers(by_label, size=rows)
+    labels = generator.integers(classes, size=rows)
     return Dataset("made", generator.normal(size=(rows, 2)) + 10 * labels[:, None], labels, ids)
 
 
@@ -110,11 +110,11 @@ def test_sorted_gives_one_client_one_class_where_blocks_fit():
         assert np.unique(data.labels[rows]).size == 1
 
 
-def follow(found, share):
+def follow(sizes, share):
     """Whether falling sizes above the least one share the other rows as `share` says, to rounding."""
-    large = found > 1
-    expected = share[large] / share[large].sum() * found[large].sum()
-    return np.all(np.diff(found) <= 0) and np.all(np.abs(found[large] - expected) <= 1 + 1e-9)
+    large = sizes > 1
+    expected = share[large] / share[large].sum() * sizes[large].sum()
+    return np.all(np.diff(sizes) <= 0) and np.all(np.abs(sizes[large] - expected) <= 1 + 1e-9)
 
 
 @given(rows_and_clients(), st.floats(0, 50), st.integers(0, 9))
@@ -122,8 +122,8 @@ def follow(found, share):
 def test_log_normal_sizes_follow_the_draws_to_rounding(sizes, sigma, seed):
     rows, clients = sizes
     normal = np.sort(np.random.default_rng(seed).normal(size=clients))[::-1]
-    found = splits.LogNormalSplit(clients, sigma, seed).split(dataset(rows)).sizes
-    assert follow(found, np.exp(sigma * (normal - normal[0])))
+    sizes = splits.LogNormalSplit(clients, sigma, seed).split(dataset(rows)).sizes
+    assert follow(sizes, np.exp(sigma * (normal - normal[0])))
 
 
 def test_log_normal_sizes_have_the_law_and_three_levels_of_tails():
@@ -141,8 +141,8 @@ def test_log_normal_sizes_have_the_law_and_three_levels_of_tails():
 @settings(max_examples=50, deadline=None)
 def test_power_sizes_follow_the_law_to_rounding(sizes, exponent):
     rows, clients = sizes
-    found = splits.PowerSplit(clients, exponent).split(dataset(rows)).sizes
-    assert follow(found, np.arange(1, clients + 1.0) ** -exponent)
+    sizes = splits.PowerSplit(clients, exponent).split(dataset(rows)).sizes
+    assert follow(sizes, np.arange(1, clients + 1.0) ** -exponent)
 
 
 def test_power_with_exponent_zero_is_near_equal_and_a_huge_one_gives_all_to_the_first():

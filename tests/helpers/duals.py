@@ -11,8 +11,8 @@ from turnout.client_solvers import LocalSolver, Solution
 from turnout.client_solvers.base import of_client
 from turnout.core.seeds import Seeds
 from turnout.problems.optimum import Optimum
-from turnout.runs.api import cells_of
 from turnout.runs.session import Session
+from turnout.runs.sweep import cells_of
 
 CLIENTS, SIZE, ALPHA, BETA = 8, 3, 1.0, 10.0
 EQUAL = np.full(CLIENTS, 1 / CLIENTS)

@@ -32,11 +32,11 @@ def start() -> dict:
 @partial(jax.jit, static_argnames="curved")
 def all_steps(optimiser, x, slopes, curved=False):
     """x after every step, by the optimiser."""
-    state, found = optimiser.start(x), []
+    state, result = optimiser.start(x), []
     for slope in slopes:
         x, state = optimiser.step(x, slope, state, partial(curvature_at, x) if curved else None)
-        found.append(x)
-    return found
+        result.append(x)
+    return result
 
 
 def curvature_at(x, number):
@@ -107,10 +107,10 @@ RIVALS = {
 def test_steps_are_those_of_the_numpy_program_layer_by_layer(name):
     optimiser, program = RIVALS[name]
     slopes = gradients(1)
-    found = all_steps(optimiser, start(), slopes)
+    result = all_steps(optimiser, start(), slopes)
     for layer in SHAPES:
         wanted = program(start()[layer], [slope[layer] for slope in slopes])
-        for x, expected in zip(found, wanted, strict=True):
+        for x, expected in zip(result, wanted, strict=True):
             np.testing.assert_allclose(x[layer], expected, rtol=1e-6, atol=1e-7)
 
 
@@ -126,12 +126,12 @@ def test_steps_are_those_of_pytorch(name):
     optimiser, make = TORCH[name]
     x = {layer: torch.tensor(part, requires_grad=True) for layer, part in start().items()}
     other = make(torch, x.values())
-    for found, slope in zip(all_steps(optimiser, start(), gradients(2)), gradients(2), strict=True):
+    for result, slope in zip(all_steps(optimiser, start(), gradients(2)), gradients(2), strict=True):
         for layer, part in x.items():
             part.grad = torch.tensor(slope[layer])
         other.step()
         for layer, part in x.items():
-            np.testing.assert_allclose(found[layer], part.detach().numpy(), rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(result[layer], part.detach().numpy(), rtol=1e-6, atol=1e-7)
 
 
 def oasis(x, slopes, curvatures, lr=0.1, beta2=0.99, alpha=0.01, adaptive=True):
@@ -155,13 +155,13 @@ def oasis(x, slopes, curvatures, lr=0.1, beta2=0.99, alpha=0.01, adaptive=True):
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_oasis_is_its_numpy_program(adaptive):
     slopes = gradients(3)
-    found = all_steps(o.Oasis(0.1, adaptive=adaptive), start(), slopes, curved=True)
+    result = all_steps(o.Oasis(0.1, adaptive=adaptive), start(), slopes, curved=True)
 
     def flat(tree):
         return np.concatenate([np.ravel(tree[name]) for name in SHAPES])
 
     wanted = oasis(flat(start()), [flat(g) for g in slopes], lambda x, k: x**2 - 0.5 * k, adaptive=adaptive)
-    for x, expected in zip(found, wanted, strict=True):
+    for x, expected in zip(result, wanted, strict=True):
         np.testing.assert_allclose(flat(x), expected, rtol=1e-12)
 
 
@@ -195,9 +195,9 @@ def test_random_signs_show_the_diagonal():
     matrix = np.random.default_rng(4).normal(size=(4, 4))
     matrix = matrix + matrix.T
     keys = jax.random.split(jax.random.key(0), 20_000)
-    found = jax.vmap(lambda key: hessian_diagonal(lambda v: jnp.asarray(matrix) @ v, jnp.zeros(4), key))(keys)
+    result = jax.vmap(lambda key: hessian_diagonal(lambda v: jnp.asarray(matrix) @ v, jnp.zeros(4), key))(keys)
     error = np.sqrt((np.sum(matrix**2, 1) - np.diag(matrix) ** 2) / len(keys))
-    assert np.all(np.abs(found.mean(0) - np.diag(matrix)) < 5 * error)
+    assert np.all(np.abs(result.mean(0) - np.diag(matrix)) < 5 * error)
     np.testing.assert_allclose(hessian_diagonal(lambda v: jnp.arange(4.0) * v, jnp.zeros(4), keys[0]), np.arange(4.0))
 
 

@@ -13,7 +13,8 @@ from turnout.core.seeds import Seeds
 from turnout.engines.compiled import _advance
 from turnout.experiment.config import read
 from turnout.optimisers.schedules import Cosine, Exponential, Inverse, Step, WarmUp
-from turnout.runs.session import Session, bind
+from turnout.runs.session import Session
+from turnout.runs.setup import bind
 
 RATE, ROUNDS, FLOOR = st.floats(0.1, 1), st.integers(1, 50), st.floats(0, 1)
 
@@ -22,7 +23,7 @@ def factors(schedule, count=60):
     return np.array([schedule.factor(jnp.asarray(float(k))) for k in range(count)])
 
 
-def told(schedule, count=60):
+def reference(schedule, count=60):
     """What optax says, in 64 bits, of a step of 1."""
     return np.array([schedule(jnp.asarray(float(k))) for k in range(count)])
 
@@ -30,14 +31,14 @@ def told(schedule, count=60):
 @given(RATE, ROUNDS, FLOOR)
 def test_factors_are_those_of_optax(rate, rounds, floor):
     near = {"rtol": 1e-10, "atol": 1e-14}
-    np.testing.assert_allclose(factors(Exponential(rate, rounds)), told(optax.exponential_decay(1.0, rounds, rate)), **near)
+    np.testing.assert_allclose(factors(Exponential(rate, rounds)), reference(optax.exponential_decay(1.0, rounds, rate)), **near)
     stairs = optax.exponential_decay(1.0, rounds, rate, staircase=True)
-    np.testing.assert_allclose(factors(Step(rate, rounds)), told(stairs), **near)
+    np.testing.assert_allclose(factors(Step(rate, rounds)), reference(stairs), **near)
     cosine = optax.cosine_decay_schedule(1.0, rounds, floor)
-    np.testing.assert_allclose(factors(Cosine(rounds, floor)), told(cosine), **near)
+    np.testing.assert_allclose(factors(Cosine(rounds, floor)), reference(cosine), **near)
     rise = optax.linear_schedule(1 / rounds, 1.0, max(rounds - 1, 1))
     joined = optax.join_schedules([rise, cosine], [rounds])
-    np.testing.assert_allclose(factors(WarmUp(rounds, Cosine(rounds, floor))), told(joined), **near)
+    np.testing.assert_allclose(factors(WarmUp(rounds, Cosine(rounds, floor))), reference(joined), **near)
     np.testing.assert_allclose(factors(Inverse(rounds)), 1 / (1 + np.arange(60) / rounds), **near)
 
 
@@ -50,8 +51,8 @@ def test_a_cosine_spans_the_run_or_what_is_left_of_it():
 
 @given(st.floats(0.1, 50))
 def test_a_warm_up_rises_to_one_and_no_further(rounds):
-    found = np.asarray(WarmUp(rounds).factor(jnp.arange(60.0)))
-    assert np.all(np.diff(found) >= 0) and found[-1] == found.max() == 1
+    result = np.asarray(WarmUp(rounds).factor(jnp.arange(60.0)))
+    assert np.all(np.diff(result) >= 0) and result[-1] == result.max() == 1
 
 
 def quadratic():

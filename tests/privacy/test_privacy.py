@@ -16,7 +16,8 @@ from tests.helpers.gradients import client_gradient
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
 from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent
-from turnout.runs.session import Cell, Session
+from turnout.runs.session import Session
+from turnout.runs.sweep import Cell
 
 MANY = 40_000
 NEAR = 5 * np.sqrt(2 / MANY)
@@ -100,8 +101,8 @@ def test_noise_of_a_drawn_cohort_is_scaled_to_the_largest_weight_of_all():
 
 @pytest.mark.parametrize("model", ["central", "local"])
 def test_noise_is_new_in_each_exchange(model):
-    found = [play(Silent(t.Full()), four(), rounds, privacy=privacy(model=model)).progress.server[1] for rounds in (1, 2)]
-    assert abs(np.corrcoef(*found)[0, 1]) < 5 / np.sqrt(MANY)
+    sums = [play(Silent(t.Full()), four(), rounds, privacy=privacy(model=model)).progress.server[1] for rounds in (1, 2)]
+    assert abs(np.corrcoef(*sums)[0, 1]) < 5 / np.sqrt(MANY)
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
@@ -186,18 +187,18 @@ SPENT = {
 def test_epsilon_is_the_librarys(name):
     algorithm, options, event, amplified, neighbours = SPENT[name]
     session = play(algorithm, equal(), 5, privacy=privacy(**options))
-    told, times = privacy_spent(privacy(**options), session), 5
+    facts, times = privacy_spent(privacy(**options), session), 5
     if event is None:
         event, times = dp.GaussianDpEvent(2.0), session.trace.ledger.totals()["exchanges"]
-    assert told["epsilon"] == pytest.approx(by_hand(event, times, neighbours == REPLACED))
-    assert (told["amplified"], told["neighbours"]) == (amplified, neighbours)
+    assert facts["epsilon"] == pytest.approx(by_hand(event, times, neighbours == REPLACED))
+    assert (facts["amplified"], facts["neighbours"]) == (amplified, neighbours)
     plain = dp.GaussianDpEvent(1.0 if neighbours == REPLACED else 2.0)
-    assert told["epsilon_with_known_cohorts"] == pytest.approx(by_hand(plain, told["releases"], neighbours == REPLACED))
+    assert facts["epsilon_with_known_cohorts"] == pytest.approx(by_hand(plain, facts["releases"], neighbours == REPLACED))
 
 
 def test_unequal_weights_make_a_fixed_size_earn_nothing():
-    told = privacy_spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
-    assert told["amplified"] == 0 and told["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(2.0), 3, False))
+    facts = privacy_spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
+    assert facts["amplified"] == 0 and facts["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(2.0), 3, False))
 
 
 def test_a_configured_run_tells_what_it_spent(tmp_path):
@@ -205,7 +206,7 @@ def test_a_configured_run_tells_what_it_spent(tmp_path):
     split = {"kind": "iid", "clients": 12}
     code, _, errors = turnout("run", config(tmp_path, split=split, privacy=table), "--out", tmp_path / "out")
     assert (code, errors) == (0, "")
-    told = json.loads((tmp_path / "out" / "summary.json").read_text())["privacy"]
+    facts = json.loads((tmp_path / "out" / "summary.json").read_text())["privacy"]
     expected = by_hand(dp.SampledWithoutReplacementDpEvent(12, 4, dp.GaussianDpEvent(1.0)), 6, True)
-    assert told["epsilon"] == pytest.approx(expected) and told["delta"] == 1e-5
+    assert facts["epsilon"] == pytest.approx(expected) and facts["delta"] == 1e-5
     assert "epsilon" in (tmp_path / "out" / "report.html").read_text()

@@ -11,7 +11,8 @@ from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.storage.layout import Padded, Ragged, store
-from turnout.runs.session import Session, prepare, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import prepare, scope
 
 GENERATOR = np.random.default_rng(0)
 EPS = 2.0**-8

@@ -81,11 +81,11 @@ def gradients(forms, drawn):
 @pytest.mark.parametrize("method", [feddcd, gradients])
 def test_a_coordinate_is_found_only_by_the_holder_of_its_link(forms, method):
     for seed in range(5):
-        drawn, found = cohorts(40, seed), 0
+        drawn, nonzero = cohorts(40, seed), 0
         for cohort, x in zip(drawn, method(forms, drawn), strict=True):
-            found += found % CLIENTS in cohort
-            assert not np.any(x[found:])
-        assert found > 3
+            nonzero += nonzero % CLIENTS in cohort
+            assert not np.any(x[nonzero:])
+        assert nonzero > 3
 
 
 def test_a_run_of_the_engine_finds_no_more(chain):
@@ -110,10 +110,10 @@ def test_the_bound_is_the_mean_over_the_links_that_cohorts_hold(chain):
     missing = np.append(np.cumsum(best[::-1] ** 2)[::-1], 0)
     left = []
     for seed in range(4000):
-        found = 0
+        nonzero = 0
         for cohort in cohorts(at, seed):
-            found += found % CLIENTS in cohort
-        left.append(missing[found])
+            nonzero += nonzero % CLIENTS in cohort
+        left.append(missing[nonzero])
     bound = lower_bound(np.array([0, at]), SIZE, CLIENTS, MU, best)
     assert bound[0] == pytest.approx(MU / 2 * best @ best)
     assert MU / 2 * np.mean(left) == pytest.approx(bound[1], abs=4 * MU / 2 * np.std(left) / np.sqrt(4000))

@@ -215,7 +215,7 @@ def test_alpha_makes_a_configured_logistic_regression_non_convex():
     ("text", "sentence"),
     [
         (LOG_SUM + '[split]\nkind = "natural"\n', "line 12: split: problem kind 'log-sum' has no rows to split"),
-        (LOG_SUM + "parts = 0\n", "greater than or equal to 1"),
+        (LOG_SUM + "parts = 0\n", "at least 1"),
         (LOG_SUM.replace("5.0", "-5.0"), "greater than 0"),
         (LOG_SUM + 'data = "duke"\n', "unknown key 'data'"),
         (HEAD + '[problem]\nkind = "logistic"\ndata = "duke"\n', r"table \[split\] is missing"),

@@ -97,9 +97,9 @@ def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module):
     images, slopes = generator.random((5, *shape)), generator.normal(size=(4, 3))
     outputs = theirs(torch.tensor(images[:4]).permute(0, 3, 1, 2))
     outputs.backward(torch.tensor(slopes))
-    told = {"counted": jnp.arange(5) < 4} if getattr(x, "mixes_rows", False) else {}
-    found, pull = jax.vjp(jax.jit(lambda x: x(jnp.asarray(images), **told)[:4]), x)
-    np.testing.assert_allclose(found, outputs.detach(), atol=1e-12)
+    mask = {"counted": jnp.arange(5) < 4} if getattr(x, "mixes_rows", False) else {}
+    result, pull = jax.vjp(jax.jit(lambda x: x(jnp.asarray(images), **mask)[:4]), x)
+    np.testing.assert_allclose(result, outputs.detach(), atol=1e-12)
     for ours, parameter in zip(jax.tree.leaves(pull(jnp.asarray(slopes))[0]), theirs.parameters(), strict=True):
         np.testing.assert_allclose(ours, parameter.grad, atol=1e-12)
 

@@ -17,10 +17,10 @@ OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 
 def dataset(kept_sparse=False) -> Dataset:
     generator = np.random.default_rng(0)
-    kept = generator.random((SIZES.sum(), 5)) < 0.4
+    stored = generator.random((SIZES.sum(), 5)) < 0.4
     # An empty row would leave its class to rounding.
-    kept[:, 0] = True
-    features = generator.normal(size=kept.shape) * kept
+    stored[:, 0] = True
+    features = generator.normal(size=stored.shape) * stored
     labels = np.array([3.0, 5.0, 11.0])[np.arange(SIZES.sum()) % 3]
     return Dataset("made", sparse.csr_array(features) if kept_sparse else features, labels)
 
@@ -36,8 +36,8 @@ def point(seed=1) -> dict:
 
 def numpy_value_and_grad(i, x, mu):
     """f_i and its gradient."""
-    mine = slice(OFFSETS[i], OFFSETS[i + 1])
-    features, labels = dataset().features[mine], np.arange(SIZES.sum())[mine] % 3
+    own = slice(OFFSETS[i], OFFSETS[i + 1])
+    features, labels = dataset().features[own], np.arange(SIZES.sum())[own] % 3
     logits = features @ x["weight"] + x["bias"]
     value = -np.mean(log_softmax(logits, axis=1)[np.arange(len(labels)), labels])
     slopes = (softmax(logits, axis=1) - np.eye(3)[labels]) / len(labels)

@@ -102,8 +102,8 @@ def test_federated_averaging_is_that_of_a_pytorch_loop():
 
 
 def test_a_run_is_in_single_precision_unless_told_otherwise():
-    found = t.run(t.FedAvg(t.Nice(2), lr=0.1, steps=1), small(), rounds=1, metrics=("value",)).x
-    assert {leaf.dtype.name for leaf in leaves(found)} == {"float32"}
+    x = t.run(t.FedAvg(t.Nice(2), lr=0.1, steps=1), small(), rounds=1, metrics=("value",)).x
+    assert {leaf.dtype.name for leaf in leaves(x)} == {"float32"}
 
 
 def oracles(storage, x, v):
@@ -194,9 +194,9 @@ def test_bytes_are_kept_only_where_nothing_is_lost():
     split = IidSplit(clients=3).split(data)
     shifted = t.Neural.of(replace(data, features=data.features + 1e-9), split, "perceptron")
     assert shifted.rows[0].dtype == np.float64
-    kept, x = t.Neural.of(data, split, "perceptron"), shifted.start(jax.random.key(1))
-    np.testing.assert_array_equal(kept.rows[0] / 255, data.features[split.indices])
-    close(kept.logits(x, jnp.asarray(kept.rows[0])), shifted.logits(x, jnp.asarray(shifted.rows[0])), atol=1e-6)
+    exact, x = t.Neural.of(data, split, "perceptron"), shifted.start(jax.random.key(1))
+    np.testing.assert_array_equal(exact.rows[0] / 255, data.features[split.indices])
+    close(exact.logits(x, jnp.asarray(exact.rows[0])), shifted.logits(x, jnp.asarray(shifted.rows[0])), atol=1e-6)
 
 
 @given(st.sampled_from([(2, 3), (3, 2, 1), (1, 2, 3), (6,), (2, 2), (0, 6), (1, 1, 1, 6)]))
@@ -205,8 +205,8 @@ def test_shapes_are_those_of_the_rows_or_refused(shape):
     images = np.arange(12.0).reshape(2, 6)
     fits = len(shape) in (2, 3) and np.prod(shape) == 6
     if fits:
-        found, size = neural.flat_images("made", images, shape)
-        assert size == (*shape, 1)[:3] and np.array_equal(found, images)
+        flat, size = neural.flat_images("made", images, shape)
+        assert size == (*shape, 1)[:3] and np.array_equal(flat, images)
         assert neural.flat_images("made", images.reshape(2, *shape), None)[1] == size
     else:
         with pytest.raises(t.UserError, match="an image of data set made has 6 numbers.*give shape"):

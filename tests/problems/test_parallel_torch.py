@@ -66,17 +66,17 @@ class Met:
 
 
 @pytest.mark.parametrize("modules", [shared, own])
-@pytest.mark.parametrize(("many", "each"), [(2, 1), (5, 1), (6, 2)])
+@pytest.mark.parametrize(("workers", "each"), [(2, 1), (5, 1), (6, 2)])
 @pytest.mark.parametrize("precision", ["single", "double"])
-def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules, many, each, precision):
+def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules, workers, each, precision):
     threads(1)
     alone = played(problem(modules()), precision=precision)
-    threads(many)
+    threads(workers)
     met = Met()
     beside = played(problem(modules(), met), precision=precision)
     assert met.calls[0][0] is not met.calls[1][0] and met.calls[0][1] is not met.calls[1][1]
     assert all(thread is not threading.main_thread() and number == each for thread, _, number in met.calls)
-    assert torch.get_num_threads() == many
+    assert torch.get_num_threads() == workers
     # How PyTorch adds up depends on where arrays lie, so that the last bit may differ.
     same(beside.x, alone.x)
     np.testing.assert_allclose(beside.columns["value"], alone.columns["value"], rtol=1e-5)
@@ -85,8 +85,8 @@ def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules
 def test_clients_whose_modules_have_a_part_in_common(threads):
     first, last = network(), network()[4:]
     traces = []
-    for many, met in ((1, loss), (2, Met())):
-        threads(many)
+    for workers, met in ((1, loss), (2, Met())):
+        threads(workers)
         traces.append(played(problem([nn.Sequential(*first[:4], last) for _ in range(CLIENTS)], met)))
     same(traces[1].x, traces[0].x)
     same(parameters_of(first), parameters_of(network()), rtol=0)
@@ -148,8 +148,8 @@ IN_THE_WAY = {
 @pytest.mark.parametrize("sampler", [t.Full(), t.PowerOfChoice(size=2, candidates=3)])
 def test_those_in_each_others_way_go_in_turn(threads, case, sampler):
     traces = []
-    for many in (1, 2):
-        threads(many)
+    for workers in (1, 2):
+        threads(workers)
         np.random.seed(1)
         traces.append((played(IN_THE_WAY[case](), t.FedAvg(sampler, lr=0.1, batch=4, epochs=1)), states()))
     (alone, first), (beside, second) = traces
@@ -159,8 +159,8 @@ def test_those_in_each_others_way_go_in_turn(threads, case, sampler):
 
 def test_a_solver_that_calls_back_from_a_compiled_loop_goes_in_turn(threads):
     traces = []
-    for many in (1, 2):
-        threads(many)
+    for workers in (1, 2):
+        threads(workers)
         traces.append(played(problem(shared()), t.FedProxSppm(t.Full(), gamma=0.5, solver=Gradient(lr=0.1, steps=2))))
     same(traces[1].x, traces[0].x)
 
@@ -170,21 +170,21 @@ def test_a_mistake_is_the_one_of_the_first_client_that_makes_it(threads):
         raise ValueError(f"the rows are {batch[0].shape[0]}")
 
     sentences = []
-    for many in (1, 2):
-        threads(many)
+    for workers in (1, 2):
+        threads(workers)
         with pytest.raises(UserError) as caught:
             t.run(FEDAVG, problem(shared(), failing), rounds=1, engine="nodes", precision="single")
         sentences.append(str(caught.value))
     assert sentences[0] == sentences[1]
 
 
-@pytest.mark.parametrize("many", [1, 2])
-def test_autocast_around_a_run_is_autocast_in_the_loss(threads, many):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_autocast_around_a_run_is_autocast_in_the_loss(threads, workers):
     def within(module, batch):
         with torch.autocast("cpu", torch.bfloat16):
             return loss(module, batch)
 
-    threads(many)
+    threads(workers)
     wanted, exact = played(problem(shared(), within)), played(problem(shared()))
     with torch.autocast("cpu", torch.bfloat16):
         same(played(problem(shared())).x, wanted.x)

@@ -79,7 +79,7 @@ def by_hand() -> dict:
     """Federated averaging in PyTorch alone, with the batches that turnout's seeds give."""
     server, module = parameters_of(network()), network()
     for round in range(1, ROUNDS + 1):
-        found = []
+        trained = []
         for i in range(CLIENTS):
             features, labels = images(i)
             module.load_state_dict({name: torch.tensor(array) for name, array in server.items()})
@@ -91,8 +91,8 @@ def by_hand() -> dict:
                     optimiser.zero_grad()
                     loss(module, (features[rows], labels[rows])).backward()
                     optimiser.step()
-            found.append(parameters_of(module))
-        server = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *found)
+            trained.append(parameters_of(module))
+        server = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *trained)
     return server
 
 
@@ -135,9 +135,9 @@ def test_clients_may_share_a_module_which_is_left_as_it_was(request):
 def test_what_a_client_may_change_of_its_module_is_not_what_the_run_holds():
     oracle, x = client(0, network()), parameters_of(network())
     _, first = oracle.value_and_grad(x, slice(None))
-    kept = {name: array.copy() for name, array in first.items()}
+    before = {name: array.copy() for name, array in first.items()}
     oracle.value_and_grad({name: 2 * array for name, array in x.items()}, slice(None))
-    same(first, kept, rtol=0)
+    same(first, before, rtol=0)
 
 
 def test_parameters_that_a_loss_has_not_in_it_or_is_linear_in_have_no_second_derivatives():
@@ -147,8 +147,8 @@ def test_parameters_that_a_loss_has_not_in_it_or_is_linear_in_have_no_second_der
     oracles = (
         client(0, network()),
         *(
-            TorchOracle(module, DataLoader(TensorDataset(*images(0)), batch_size=4), found)
-            for module, found in (
+            TorchOracle(module, DataLoader(TensorDataset(*images(0)), batch_size=4), given)
+            for module, given in (
                 (module, lambda module, batch: loss(nn.Sequential(*module.children()), batch)),
                 (flat, lambda module, batch: module(batch[0].flatten(1)).mean()),
             )

@@ -19,7 +19,7 @@ from turnout.reproduce.dual.paper import AccuracySpec, Panel, Published, Setup, 
 from turnout.reproduce.dual.reproduction import plan_of, reproduce
 from turnout.reproduce.dual.run import Plan, Player
 from turnout.reproduce.dual.tables import Numbers, accuracies, hits, medians
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 
 SETUP = Setup(tau=4, below=0.3)
 MAIN = Setup(tau=30, below=1e-3)

@@ -99,9 +99,9 @@ def test_availability_is_the_markov_chain_it_says(memory):
     """
     q, rounds = np.linspace(0.2, 0.9, 12), 6000
     pairs = np.asarray(play(coming_and_going(memory), twelve(), rounds, every=rounds, metrics=("distance",)).progress.server[1])
-    for before, chances in ((0, (1 - memory) * q), (1, q + memory * (1 - q))):
-        many = pairs[before].sum(0)
-        z = (pairs[before, 1] - many * chances) / np.sqrt(many * chances * (1 - chances))
+    for before, expected in ((0, (1 - memory) * q), (1, q + memory * (1 - q))):
+        totals = pairs[before].sum(0)
+        z = (pairs[before, 1] - totals * expected) / np.sqrt(totals * expected * (1 - expected))
         assert stats.chi2(12).sf(z @ z) > RARE
     share = pairs[:, 1].sum(0) / (rounds - 1)
     z = (share - q) / np.sqrt(q * (1 - q) * (1 + memory) / (1 - memory) / rounds)

@@ -12,7 +12,7 @@ from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import at_optimum
 from turnout.problems.storage.row_formats import NarrowRows, SparseRows
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 from turnout.samplers.clustering import balanced_strata, by_labels, by_optimum, by_rows, kmeans_strata, optimal_strata
 from turnout.theory.designs import variance
 

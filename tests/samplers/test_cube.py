@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.samplers.test_designs import MANY, STRATA, UNEQUAL, K, N
 from tests.samplers.test_samplers import draws
+from turnout.samplers.cube import balance_preserving_direction
 
-MOVE = jax.jit(still)
+MOVE = jax.jit(balance_preserving_direction)
 
 
 def counts_of_strata(sampler, population, count=200):
@@ -21,9 +22,9 @@ def counts_of_strata(sampler, population, count=200):
 
 def test_the_cube_draws_from_each_stratum_its_mean_rounded():
     mean = np.bincount(STRATA, weights=UNEQUAL)
-    found = counts_of_strata(t.Cube(UNEQUAL, size=K), MANY)
-    assert np.all((found >= np.floor(mean)) & (found <= np.ceil(mean)))
-    np.testing.assert_array_equal(found.sum(axis=1), K)
+    counts = counts_of_strata(t.Cube(UNEQUAL, size=K), MANY)
+    assert np.all((counts >= np.floor(mean)) & (counts <= np.ceil(mean)))
+    np.testing.assert_array_equal(counts.sum(axis=1), K)
     whole = counts_of_strata(t.Cube(size=8), t.Population(count=20, strata=np.arange(20) % 4))
     assert np.all(whole == 2)
 

@@ -29,12 +29,12 @@ def over_orders(law_in_order):
     """The law over cohorts of a design that takes the clients in random order."""
 
     def law(p):
-        found = defaultdict(float)
+        result = defaultdict(float)
         orders = list(itertools.permutations(range(len(p))))
         for order in orders:
             for share, chosen in law_in_order(p, order):
-                found[frozenset(chosen)] += share / len(orders)
-        return {chosen: share for chosen, share in found.items() if share > 1e-12}
+                result[frozenset(chosen)] += share / len(orders)
+        return {chosen: share for chosen, share in result.items() if share > 1e-12}
 
     return law
 
@@ -65,7 +65,7 @@ def pivotal(p, order, chosen=()):
             next_p, won, going = {loser: total - 1}, (*chosen, winner), loser
         following = {**dict(enumerate(p)), **next_p} if isinstance(p, np.ndarray) else {**p, **next_p}
         if share > 1e-12:
-            yield from ((share * each, found) for each, found in pivotal(following, (going, *rest), won))
+            yield from ((share * each, result) for each, result in pivotal(following, (going, *rest), won))
 
 
 def cube(p, order):
@@ -77,9 +77,9 @@ def cube(p, order):
         if not free:
             yield 1, np.flatnonzero(now > 0.5)
             return
-        kept = z[: min(2, len(free) - 1), free]
+        columns = z[: min(2, len(free) - 1), free]
         v = np.zeros(len(now))
-        v[free] = linalg.null_space(kept)[:, 0]
+        v[free] = linalg.null_space(columns)[:, 0]
         ends = []
         for sign in (1, -1):
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -87,7 +87,7 @@ def cube(p, order):
             ends.append(sign * steps.min())
         up, down = ends[0], -ends[1]
         for share, step in ((down / (up + down), up), (up / (up + down), -down)):
-            yield from ((share * each, found) for each, found in fly(now + step * v))
+            yield from ((share * each, result) for each, result in fly(now + step * v))
 
     yield from fly(p)
 
@@ -99,7 +99,7 @@ def fixed(name: str, size: int, p=None):
     """The design `name` with exact inclusion probabilities."""
     if name == "cube":
         return t.Cube(p, size=size, balance=VARIABLE[:, None])
-    return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](size, p)
+    return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](p, size=size)
 
 
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
@@ -169,9 +169,9 @@ def test_des_rajs_approximations_are_near_enumeration(size):
     exactly = size in (1, 5)
     assert sampler.variance(None, FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-9 if exactly else 0.1, abs=1e-12)
     p = np.array([sum(share for share, chosen, _ in law if i in chosen) for i in range(5)])
-    found = sampler.expected_draws(None, FIVE)
-    assert np.sum(found) == pytest.approx(size, rel=1e-12)
-    np.testing.assert_allclose(found, p, atol=1e-12 if size == 5 else 0.03)
+    result = sampler.expected_draws(None, FIVE)
+    assert np.sum(result) == pytest.approx(size, rel=1e-12)
+    np.testing.assert_allclose(result, p, atol=1e-12 if size == 5 else 0.03)
 
 
 def with_replacement(q, size):
@@ -194,8 +194,8 @@ def test_draws_with_replacement_merge_into_places(size):
         shares[chosen, tuple(np.round(counts, 9))] += share
     drawn = draws(sampler, FIVE)
     rows = zip(*map(np.asarray, (drawn.ids, drawn.expansion, drawn.active)), strict=True)
-    found = Counter((tuple(ids[on].tolist()), tuple(np.round(counts[on], 9))) for ids, counts, on in rows)
-    assert chance(found, shares) > ALARM
+    result = Counter((tuple(ids[on].tolist()), tuple(np.round(counts[on], 9))) for ids, counts, on in rows)
+    assert chance(result, shares) > ALARM
     assert np.all(np.asarray(drawn.expansion)[~np.asarray(drawn.active)] == 0)
 
 
@@ -293,14 +293,14 @@ def test_any_probabilities_and_any_mask(name, scores, on, key):
     """The size is exact, who is certain or the only one comes, who is away does not, and nothing is NaN."""
     population = t.Population(count=12, available=jnp.array(on), presence=np.ones(12))
     sampler = TWELVE[name].bind(t.Population(count=12))
-    chances = name in ("replacement", "des-raj")
+    draws_one_by_one = name in ("replacement", "des-raj")
     if hasattr(sampler, "probability"):
         p = capped(jnp.asarray(scores), jnp.asarray(4.0))
-        sampler = replace(sampler, probability=np.asarray(p / jnp.sum(p) if chances else p))
+        sampler = replace(sampler, probability=np.asarray(p / jnp.sum(p) if draws_one_by_one else p))
     cohort, p, variance = draw_and_judge(sampler, key, population)
     p = np.asarray(p)
     ids, active = np.asarray(cohort.ids), np.asarray(cohort.active)
-    many = np.sum(p > 0)
+    present = np.sum(p > 0)
     assert len(set(ids[active])) == active.sum() and np.all(np.array(on)[ids[active]])
     assert np.all(np.isfinite(cohort.expansion)) and np.all(np.isfinite(p)) and np.all(p[~np.array(on)] == 0)
     assert np.isfinite(variance)
@@ -308,10 +308,10 @@ def test_any_probabilities_and_any_mask(name, scores, on, key):
         assert 0 < active.sum() <= 4 or not any(on)
         assert p.sum() == pytest.approx(4 * any(on))
         return
-    assert active.sum() == (many if name == "full" else min(4, many))
+    assert active.sum() == (present if name == "full" else min(4, present))
     assert set(np.flatnonzero(p >= 1)) <= set(ids[active]) or name == "des-raj"
-    assert p.sum() == pytest.approx(many if name == "full" else min(4, many), rel=1e-9)
-    if many <= 4:
+    assert p.sum() == pytest.approx(present if name == "full" else min(4, present), rel=1e-9)
+    if present <= 4:
         np.testing.assert_array_equal(cohort.expansion[active], 1)
     if name != "des-raj":
         np.testing.assert_allclose(cohort.expansion[active], 1 / p[ids[active]], rtol=1e-12)

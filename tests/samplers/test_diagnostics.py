@@ -21,7 +21,7 @@ def least(squares, size, replacement) -> float:
     if not replacement and squares.size <= size:
         return squares.sum()
     scale = squares.sum()
-    found = minimize(
+    result = minimize(
         lambda p: np.sum(squares / p) / scale,
         np.full(squares.size, min(1.0, size / squares.size)),
         jac=lambda p: -squares / p**2 / scale,
@@ -29,7 +29,7 @@ def least(squares, size, replacement) -> float:
         constraints={"type": "eq", "fun": lambda p: p.sum() - size, "jac": np.ones_like},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    return found.fun * scale
+    return result.fun * scale
 
 
 JUDGED = {
@@ -59,10 +59,10 @@ def test_sampling_metrics_are_their_definitions(name):
         vectors = np.stack([SHARES[i] / q[i] * client_gradient(problem, i, x) for i in range(4)]) * on[:, None]
         inverse = np.where(p > 0, 1 / np.where(p > 0, p, 1), 0)
         if replacement:
-            chances = [(p[i] * p[k] / 4, np.eye(4)[i] + np.eye(4)[k]) for i in range(4) for k in range(4)]
+            outcomes = [(p[i] * p[k] / 4, np.eye(4)[i] + np.eye(4)[k]) for i in range(4) for k in range(4)]
         else:
-            chances = [(chance(drawn, p), drawn) for drawn in subsets()]
-        variance = sum(w * np.sum(((drawn * inverse) @ vectors - vectors.sum(0)) ** 2) for w, drawn in chances)
+            outcomes = [(chance(drawn, p), drawn) for drawn in subsets()]
+        variance = sum(w * np.sum(((drawn * inverse) @ vectors - vectors.sum(0)) ** 2) for w, drawn in outcomes)
         squares = np.sum(vectors**2, axis=1)
         total += squares
         loss += squares @ inverse

@@ -15,24 +15,24 @@ from tests.helpers.gradients import client_gradient
 from turnout.runs.session import Session
 
 
-def drawn_by(sampler, state, population, many: int) -> np.ndarray:
+def drawn_by(sampler, state, population, count: int) -> np.ndarray:
     """How often each set of clients is drawn, as an array [n, n] or [n], for cohorts of two or one."""
-    cohorts = jax.vmap(lambda key: sampler(state, key, population))(jax.random.split(jax.random.key(0), many))
+    cohorts = jax.vmap(lambda key: sampler(state, key, population))(jax.random.split(jax.random.key(0), count))
     assert np.all(cohorts.active)
     counts = np.zeros((population.count,) * cohorts.ids.shape[1])
     np.add.at(counts, tuple(np.sort(cohorts.ids, axis=1).T), 1)
     return counts
 
 
-def agrees(counts: np.ndarray, chances: np.ndarray) -> bool:
+def agrees(counts: np.ndarray, probabilities: np.ndarray) -> bool:
     """Whether a chi-square test finds no difference."""
-    assert np.all(counts[chances == 0] == 0)
-    possible = chances > 0
-    return possible.sum() == 1 or stats.chisquare(counts[possible], counts.sum() * chances[possible]).pvalue > RARE
+    assert np.all(counts[probabilities == 0] == 0)
+    possible = probabilities > 0
+    return possible.sum() == 1 or stats.chisquare(counts[possible], counts.sum() * probabilities[possible]).pvalue > RARE
 
 
 def successive(q) -> np.ndarray:
-    """The chances of pairs drawn one after the other without replacement."""
+    """The probabilities of pairs drawn one after the other without replacement."""
     pairs = np.zeros((len(q), len(q)))
     for i, k in itertools.permutations(range(len(q)), 2):
         pairs[min(i, k), max(i, k)] += q[i] * q[k] / (1 - q[i])
@@ -49,8 +49,8 @@ def test_the_candidates_with_the_highest_losses_take_part():
     population = t.Population(count=6)
     sampler = t.PowerOfChoice(2, 5).bind(population)
 
-    def chosen(losses, told):
-        state = sampler.observe_consulted(sampler.start(population), jnp.array(losses), jnp.array(told), population)
+    def chosen(losses, answered):
+        state = sampler.observe_consulted(sampler.start(population), jnp.array(losses), jnp.array(answered), population)
         cohort = sampler.draw(state, jax.random.key(0), population)
         return sorted(np.asarray(cohort.ids)[np.asarray(cohort.active)])
 
@@ -80,7 +80,7 @@ def test_greedy_choice_is_a_numpy_program(engine):
 
 
 @pytest.mark.parametrize(
-    ("settings", "chances"),
+    ("settings", "distribution"),
     [
         ({"dropped": 0.0, "sharpness": 2.0, "uniform": 0.0}, "softmax"),
         ({"dropped": 0.5, "sharpness": 2.0, "uniform": 0.0}, "upper half"),
@@ -88,14 +88,16 @@ def test_greedy_choice_is_a_numpy_program(engine):
     ],
 )
 @pytest.mark.parametrize("size", [1, 2])
-def test_active_federated_learning_draws_by_a_softmax(settings, chances, size):
+def test_active_federated_learning_draws_by_a_softmax(settings, distribution, size):
     population, values = t.Population(count=4), np.array([0.3, -0.2, 0.7, 0.1])
     sampler = replace(t.Afl(size, **settings), sizes=np.array([1.0, 4.0, 9.0, 1.0])).bind(population)
     cohort = t.Cohort.of(jnp.arange(4), 1.0, population, selection="arbitrary")
     losses = jnp.asarray(values / np.sqrt(sampler.sizes))
     state = sampler.observe(sampler.start(population), cohort, losses)
     np.testing.assert_allclose(state.values, values, rtol=1e-12)
-    weight = {"softmax": np.exp(2 * values), "upper half": np.exp(2 * values) * (values > 0.2), "uniform": np.ones(4)}[chances]
+    weight = {"softmax": np.exp(2 * values), "upper half": np.exp(2 * values) * (values > 0.2), "uniform": np.ones(4)}[
+        distribution
+    ]
     q = weight / weight.sum()
     assert agrees(drawn_by(sampler.draw, state, population, 20_000), q if size == 1 else successive(q))
 
@@ -105,8 +107,8 @@ def test_valuations_are_losses_at_the_parameters_that_were_sent(engine):
     """Each reply carries one more scalar, and who was not drawn has no valuation."""
     session = play(t.FedAvg(t.Afl(2), lr=0.3), with_rows(), 1, engine=engine)
     state, rows = session.progress.samplers[0], counted(session)
-    assert state.seen.sum() == 2 and rows["1"]["vectors_up"] == 1 and rows["1"]["bytes_up"] == 5 * 8 + 8
-    expected = np.where(state.seen, np.sqrt(with_rows().sizes) * np.log(2), 0)
+    assert state.known.sum() == 2 and rows["1"]["vectors_up"] == 1 and rows["1"]["bytes_up"] == 5 * 8 + 8
+    expected = np.where(state.known, np.sqrt(with_rows().sizes) * np.log(2), 0)
     np.testing.assert_allclose(state.values, expected, rtol=1e-12)
 
 

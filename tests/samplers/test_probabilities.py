@@ -87,7 +87,7 @@ def test_an_empty_cohort_teaches_nothing(name):
 
 
 # Every rule once more, written on its own: a generator that is sent the clients drawn, K of them with repetitions or those
-# with heads, and all pi, and yields the chances q or, for coins, p.
+# with heads, and all pi, and yields the probabilities q or, for coins, p.
 
 
 def first(drawn, values):
@@ -171,9 +171,9 @@ def osmd(n, k, alpha=0.4):
 
 
 def aosmd(n, k, alpha=0.4):
-    many = math.ceil(0.5 * math.log2((math.log(n) + 4 * (ROUNDS - 1) * math.log(n / alpha)) / math.log(n))) + 1
-    e = np.arange(1, many + 1)
-    w, q, abar = (1 + 1 / many) / (e * (e + 1)), np.full((many, n), 1 / n), None
+    experts = math.ceil(0.5 * math.log2((math.log(n) + 4 * (ROUNDS - 1) * math.log(n / alpha)) / math.log(n))) + 1
+    e = np.arange(1, experts + 1)
+    w, q, abar = (1 + 1 / experts) / (e * (e + 1)), np.full((experts, n), 1 / n), None
     assert abs(w.sum() - 1) < 1e-14
     while True:
         played = w @ q
@@ -336,12 +336,12 @@ def test_aosmd_picks_a_good_step(n=20, size=4, rounds=400):
     feedback = jnp.asarray(np.tile(np.where(np.arange(n) < 3, 10.0, 1.0), (rounds, 1)))
     play = partial(losses, feedback=feedback, keys=jax.random.key(2)[None], rounds=rounds, size=size, repeated=True)
     adaptive = t.AOsmd(bound=10.0, rounds=rounds)
-    many = adaptive.many(n)
-    small, large = (float(play(t.Osmd(factor=2.0**e, bound=10.0, rounds=rounds))[1][0, -100:].sum()) for e in (0, many - 1))
+    experts = adaptive.expert_count(n)
+    small, large = (float(play(t.Osmd(factor=2.0**e, bound=10.0, rounds=rounds))[1][0, -100:].sum()) for e in (0, experts - 1))
     state, lost = play(adaptive)
     assert large < 0.7 * small
     assert float(lost[0, -100:].sum()) <= 1.02 * large
-    assert int(jnp.argmax(state.trust[0])) >= many - 3
+    assert int(jnp.argmax(state.log_weights[0])) >= experts - 3
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections import Counter
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given
@@ -82,9 +83,9 @@ def test_positions_with_domains_of_their_own_are_permuted_apart():
     seeds = sizes + 100
     image = np.asarray(permute_many(seeds, positions, sizes))
     for n in (1, 2, 5, 9, 16):
-        mine = sizes == n
-        np.testing.assert_array_equal(np.sort(image[mine]), np.arange(n))
-        np.testing.assert_array_equal(image[mine], permute(jax.random.key(n + 100), jnp.arange(n), n))
+        own = sizes == n
+        np.testing.assert_array_equal(np.sort(image[own]), np.arange(n))
+        np.testing.assert_array_equal(image[own], permute(jax.random.key(n + 100), jnp.arange(n), n))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 101, 1000])
@@ -312,6 +313,16 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
     assert t.Replies(replies.values, cohort, jnp.zeros(3, bool)).mean() == 0
 
 
+def test_a_probability_that_is_no_number_is_refused():
+    """Past the type checker of the tests, which would refuse it first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with pytest.raises(t.UserError, match="Independent.probability must be a Probability"):
+            t.Independent(probability="half")
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.mark.parametrize(
     ("sampler", "words"),
     [
@@ -323,7 +334,6 @@ def test_a_mean_weighs_those_who_answered_by_lambda():
         (lambda: t.Independent(probability=[0.5] * 11 + [0.0]), "greater than 0, but entry 11 is 0"),
         (lambda: t.Independent(probability=[0.5] * 3), "needs 1 or 12 probabilities"),
         (lambda: t.Independent(), "either probability or size"),
-        (lambda: t.Independent(probability="half"), "needs numbers as probability"),
         (lambda: t.Stratified(), "needs strata"),
         (lambda: t.Stratified(strata=[0] * 11 + [2]), "stratum 1 has no clients"),
         (lambda: t.Stratified(strata=[1] * 12), "stratum 0 has no clients"),

@@ -8,7 +8,8 @@ from tests.experiment.test_config import GOOD
 from tests.helpers.enumeration import DESIGNS
 from tests.helpers.examples import logistic, quadratic
 from turnout.experiment.config import Reader
-from turnout.runs.session import Session, bind
+from turnout.runs.session import Session
+from turnout.runs.setup import bind
 from turnout.samplers.base import samplers_in
 from turnout.samplers.clustering import optimal_strata
 
@@ -104,8 +105,8 @@ def test_strata_are_the_best_for_the_gradients_when_they_were_made(rounds, made_
     order, starts = (np.asarray(part) for part in play(sampler, quadratic(), rounds).progress.samplers[0])
     x = play(sampler, quadratic(), made_after).progress.server
     best = optimal_strata(gradients(quadratic(), np.asarray(x)), 4)
-    found = {frozenset(part.tolist()) for part in np.split(order, starts[1:-1])}
-    assert found == {frozenset(np.flatnonzero(best == j).tolist()) for j in range(4)}
+    result = {frozenset(part.tolist()) for part in np.split(order, starts[1:-1])}
+    assert result == {frozenset(np.flatnonzero(best == j).tolist()) for j in range(4)}
 
 
 def test_strata_made_again_keep_a_sweep_equal_to_its_runs():

@@ -29,14 +29,16 @@ def bisection(scores, size, floor=0.0):
     return np.where(zero & (left > floor), left, p)
 
 
-def instances(n: int, many: int, rng):
+def instances(n: int, count: int, rng):
     """Scores with ties and zeros over 200 orders of magnitude, and sizes that include 1 and n."""
-    scores = 10 ** rng.uniform(-100, 100, (many, n)) * (rng.random((many, n)) > 0.2)
-    near = 10 ** rng.normal(0, 1, (many, n))
-    tied = 10.0 ** rng.integers(-2, 2, (many, n)) * rng.integers(0, 2, (many, n))
-    kind = rng.integers(0, 3, (many, 1))
+    scores = 10 ** rng.uniform(-100, 100, (count, n)) * (rng.random((count, n)) > 0.2)
+    near = 10 ** rng.normal(0, 1, (count, n))
+    tied = 10.0 ** rng.integers(-2, 2, (count, n)) * rng.integers(0, 2, (count, n))
+    kind = rng.integers(0, 3, (count, 1))
     scores = np.choose(kind, [scores, near, tied])
-    sizes = np.choose(rng.integers(0, 4, many), [1.0, float(n), rng.integers(1, n + 1, many) * 1.0, rng.uniform(0.01, n, many)])
+    kinds = rng.integers(0, 4, count)
+    whole, real = rng.integers(1, n + 1, count) * 1.0, rng.uniform(0.01, n, count)
+    sizes = np.choose(kinds, [1.0, float(n), whole, real])
     return scores, sizes
 
 

@@ -8,7 +8,7 @@ import pytest
 import turnout as t
 from tests.helpers.enumeration import enumerate_subsets
 from turnout.client_solvers import NewtonCg
-from turnout.runs.session import bind, scope
+from turnout.runs.setup import bind, scope
 from turnout.theory import feddcd as dual
 from turnout.theory.applicability import bound_of
 from turnout.theory.constants import constants_of

@@ -36,11 +36,11 @@ from tests.helpers.baselines import (
 from tests.helpers.examples import LOCAL, network
 from turnout.algorithms import Scaffnew
 from turnout.core.seeds import Seeds
-from turnout.engines.ask import strongly_typed
 from turnout.engines.compiled import CompiledAsk
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.state import first_state
 from turnout.experiment.config import Reader
-from turnout.runs.session import bind, prepare, scope
+from turnout.runs.setup import bind, prepare, scope
 from turnout.samplers.full_pass import full_pass
 
 PAIRS = [((j,), members) for j in range(CLIENTS) for members in COHORTS]

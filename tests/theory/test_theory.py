@@ -17,7 +17,7 @@ from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.storage.row_formats import SparseRows
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 from turnout.theory.bounds import (
     best_s,
     complexity,

@@ -17,7 +17,7 @@ from turnout.experiment.run import start
 from turnout.experiment.theory import milestones, promise
 from turnout.report.downsample import points
 from turnout.report.loaded_run import Result
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 from turnout.theory.applicability import bound_of
 from turnout.theory.bounds import (
     theorem_1,

@@ -31,6 +31,9 @@ class Exchanges:
 
     T is the number of cohorts and K the number of exchanges with each.
 
+    Args:
+        kind: The name of the price in configurations.
+
     Examples:
         >>> import turnout as t
         >>> t.Exchanges().cost({"exchanges": 12})
@@ -55,6 +58,7 @@ class Hierarchical:
     Args:
         c1: Cost of one exchange, >= 0.
         c2: Cost of one new cohort, >= 0.
+        kind: The name of the price in configurations.
 
     Examples:
         >>> import turnout as t
@@ -84,6 +88,7 @@ class Selection:
     Args:
         arbitrary: C_A, the cost of an arbitrary selection, >= C_R.
         random: C_R, the cost of a random selection, >= 1.
+        kind: The name of the price in configurations.
 
     Examples:
         >>> import turnout as t
@@ -116,6 +121,9 @@ class Selection:
 class Bytes:
     """Payload bytes in both directions, summed over all contacted clients.
 
+    Args:
+        kind: The name of the price in configurations.
+
     Examples:
         >>> import turnout as t
         >>> t.Bytes().cost({"bytes_down": 800, "bytes_up": 200})
@@ -141,6 +149,7 @@ class Seconds:
         latency: Seconds that each exchange waits, >= 0.
         bandwidth: Bytes per second through the server's link, > 0.
         query: Seconds of one oracle call, >= 0.
+        kind: The name of the price in configurations.
 
     Examples:
         >>> import turnout as t

@@ -98,4 +98,4 @@ class Scaffold(Algorithm):
         option_2 = jax.tree.map(lambda change, b: -change / rate - b, done.reply, correction)
         variate = client.grad(x) if self.option == "I" else option_2
         reply = done.reply, add(variate, client.state, -1.0)
-        return Done(reply, state=variate, queries=done.queries + (self.option == "I"))
+        return Done(reply, state=variate, queries=done.queries + int(self.option == "I"))

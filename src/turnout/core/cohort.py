@@ -1,7 +1,9 @@
 """A cohort: the clients that one draw selected, with all that is needed to weight their replies."""
 
+from functools import partial
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -99,8 +101,8 @@ class Cohort:
             expansion = _shaped("expansion", expansion, ids.shape, np.number).astype(share.dtype)
         _refuse_known(ids, active, probability, expansion, population.count)
         if expansion is None:
-            # In a compiled draw a probability above one is known to be wrong by this alone.
-            expansion = jnp.where(probability <= 1 + ROUNDING, 1 / probability, jnp.nan)
+            # Zero marks a probability that is not valid, for compiled draws, without NaN in the run.
+            expansion = jnp.where((probability > 0) & (probability <= 1 + ROUNDING), 1 / probability, 0)
         available = population.count
         if population.available is not None:
             presence = population.presence[ids].astype(share.dtype)
@@ -131,13 +133,28 @@ class Cohort:
         return jnp.sum(self.active, dtype="int32")
 
     def invalid_places(self, count: int) -> Int[Array, ""]:
-        """Return how many active places hold no client of `count` ones, one that is there already, or no valid expansion."""
-        wrong = (self.ids < 0) | (self.ids >= count) | ~((self.expansion > 0) & (self.expansion < jnp.inf))
-        wrong |= ~((self.probability > 0) & (self.probability < jnp.inf))
-        # Ids of empty places become numbers that no client has, each another one.
-        ids = jnp.sort(jnp.where(self.active, self.ids, count + jnp.arange(self.places, dtype="int32")))
-        repeated = jnp.sum(ids[1:] == ids[:-1], dtype="int32")
-        return jnp.sum(self.active & wrong, dtype="int32") + repeated
+        """Return how many active places have an id outside 0 to `count` - 1, an id drawn twice, or no valid probability.
+
+        Raises:
+            UserError: Where that number is known and not zero.
+        """
+        invalid = _invalid_places(self, count)
+        if not isinstance(invalid, Tracer) and invalid:
+            raise UserError(f"{invalid} places of a cohort {INVALID}")
+        return invalid
+
+
+INVALID = "have a client that does not exist or is drawn twice, or a probability outside (0, 1]: correct the sampler's draw"
+
+
+@partial(jax.jit, static_argnames="count")
+def _invalid_places(cohort: Cohort, count: int) -> Int[Array, ""]:
+    places = jnp.arange(cohort.places, dtype="int32")
+    positive = (cohort.probability > 0) & (cohort.expansion > 0) & jnp.isfinite(cohort.probability + cohort.expansion)
+    wrong = (cohort.ids < 0) | (cohort.ids >= count) | ~positive
+    # Empty places get ids that no client has, each another one.
+    ids = jnp.sort(jnp.where(cohort.active, cohort.ids, count + places))
+    return jnp.sum(cohort.active & wrong, dtype="int32") + jnp.sum(ids[1:] == ids[:-1], dtype="int32")
 
 
 def _shaped(name: str, value: Any, shape: tuple[int, ...] | None, kind: Any, one: bool = False) -> Array:

@@ -38,14 +38,14 @@ class FieldCheck(NamedTuple):
             return False
         return value is None or not self.bounds or all(b.accepts(number) for number in _numbers(value) for b in self.bounds)
 
-    def error(self, where: str, value: Any, hint: str | None = None) -> UserError:
-        """Return the error of a `value` that is not accepted; `hint` says what to do where more than the type is known."""
+    def sentence(self, value: Any, hint: str = "") -> str:
+        """Return what is wrong with a `value` that is not accepted; `hint` says what to do where that is known."""
         if not self.type.accepts(value):
             hint = hint or _remedy(value, self)
-            return UserError(f"{where} must be {self.type.words}, but it is {_shown(value)}{hint and ': ' + hint}")
+            return f"must be {self.type.words}, but it is {_shown(value)}{hint and ': ' + hint}"
         entries = [value] if isinstance(value, (int, float)) else list(_entries(value))
         k, bound = next((k, bound) for bound in self.bounds for k, one in enumerate(entries) if not bound.accepts(one))
-        return UserError(f"{where} must be {bound.words}, but {'it' if entries[k] is value else f'entry {k}'} is {entries[k]:g}")
+        return f"must be {bound.words}, but {'it' if entries[k] is value else f'entry {k}'} is {entries[k]:g}"
 
 
 @cache
@@ -59,7 +59,7 @@ def checked(where: str, value: Any, hint: Any) -> Any:
     check = field_check(hint)
     value = check.convert(value)
     if not check.accepts(value):
-        raise check.error(where, value)
+        raise UserError(f"{where} {check.sentence(value)}")
     return value
 
 
@@ -98,7 +98,7 @@ def _class_check(kind: Any) -> Check:
         return Check(is_array, "an array")
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     example = kind.__dict__.get("example")
-    words = f"{article} {kind.__name__}" if kind is not type(None) else "None"
+    words = {str: "a string", type(None): "None"}.get(kind, f"{article} {kind.__name__}")
     return Check(lambda value: isinstance(value, kind), f"{words} such as {example}" if example else words)
 
 

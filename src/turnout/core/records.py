@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 import annotated_types as at
 import jax
 
+from turnout.core.errors import UserError
 from turnout.core.field_checks import FieldCheck, field_check
 
 Positive = typing.Annotated[float, at.Gt(0)]
@@ -89,28 +90,28 @@ def config(cls):
 
 def check_fields(self) -> None:
     """Convert and check every field of the record `self`; raise `UserError` for the first one that is not accepted."""
-    checks = _field_checks(type(self))
+    checks = field_checks(type(self))
     for name, check in checks.items():
         given = getattr(self, name)
         value = check.convert(given)
         if value is not given:
             object.__setattr__(self, name, value)
         if not check.accepts(value):
-            raise check.error(f"{type(self).__name__}.{name}", value, _swapped(self, name, checks))
+            raise UserError(f"{type(self).__name__}.{name} {check.sentence(value, _swapped(self, name, checks))}")
 
 
 @functools.cache
-def _field_checks(cls) -> dict[str, FieldCheck]:
+def field_checks(cls) -> dict[str, FieldCheck]:
     """Return the check of each field of the dataclass `cls`."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {f.name: field_check(hints[f.name], f.metadata.get("static", False)) for f in fields(cls) if f.init}
 
 
-def _swapped(self, name: str, checks: dict[str, FieldCheck]) -> str | None:
-    """Return the advice to swap `name` and another field, where both are wrong now and right then."""
+def _swapped(self, name: str, checks: dict[str, FieldCheck]) -> str:
+    """Return the advice to swap `name` and another field, where both are wrong now and right then; else nothing."""
     value = getattr(self, name)
     for other, check in checks.items():
         held = getattr(self, other)
         if check.accepts(value) and not check.accepts(held) and checks[name].accepts(held):
             return f"swap {name} and {other}"
-    return None
+    return ""

@@ -24,8 +24,8 @@ Weight = Literal["share", "weight"]
 class Replies:
     """The replies to one exchange, stacked over the cohort's m places.
 
-    `average` is unbiased for the weighted mean over all clients; `mean` is the weighted mean over those that answered. Both keep one
-    reply in memory at a time where they can.
+    `average` is unbiased for the weighted mean over all clients; `mean` is the weighted mean over those that answered. Both
+    keep one reply in memory at a time where they can.
 
     Args:
         held: The replies [m, ...] as the engine holds them, arrays or `LazyStack`s; algorithms read `values`.

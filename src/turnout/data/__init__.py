@@ -1,4 +1,4 @@
-"""Data sets and how their rows become clients."""
+"""Data sets, readers of data files, and splits of rows into clients."""
 
 from turnout.data.catalogue import CATALOGUE as CATALOGUE
 from turnout.data.catalogue import fetch as fetch

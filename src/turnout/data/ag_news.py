@@ -9,7 +9,7 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.data.columns import hashed
 from turnout.data.dataset import Dataset
-from turnout.data.libsvm import UNREADABLE, open_text, unreadable
+from turnout.data.files import UNREADABLE, open_text, unreadable
 
 AG_NEWS = {
     "ag_news": "ag_news_train.csv",
@@ -19,13 +19,22 @@ AG_NEWS = {
 }
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 TEXTS = ("text", "title", "description")
-"""Columns of a file with a header that are text, in this order; without a header all after the label are."""
+"""The columns of text in a file with a header, in this order; without a header, all after the label."""
 
 
 def read_ag_news(path: Path) -> tuple[list[str], np.ndarray]:
-    """Return the texts [rows] and labels [rows] 0, ..., 3, which are `CLASSES`, of a csv file (Zhang et al., 2015).
+    """Read a csv file of AG News (Zhang et al., 2015).
 
     The official files have no header: label 1, ..., 4, title, description. Texts in several columns are joined by blanks.
+
+    Args:
+        path: The file, plain or compressed.
+
+    Returns:
+        The texts, and the labels [rows] 0, ..., 3 of the `CLASSES`.
+
+    Raises:
+        UserError: The file cannot be read, or is not of this form.
     """
     try:
         with open_text(path) as file, io.TextIOWrapper(file, "utf-8", newline="") as lines:
@@ -52,7 +61,7 @@ def ag_news(name: str, path: Path) -> Dataset:
 
 
 def ag_news_minilm(name: str, path: Path) -> Dataset:
-    """Read AG News with sentence embeddings by MiniLM as features: see `text.embed`."""
+    """Read AG News with sentence embeddings of MiniLM as features: see `text.embed`."""
     from turnout.data.text.embeddings import embed
 
     texts, labels = read_ag_news(path)

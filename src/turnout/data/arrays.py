@@ -1,4 +1,4 @@
-"""Turning arrays of files into the features, labels and clients of a data set."""
+"""Checking arrays from files and converting them to features, labels and clients of a data set."""
 
 from pathlib import Path
 
@@ -6,17 +6,17 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-from turnout.data.libsvm import data_name
+from turnout.data.files import data_name
 
 SIDE = 28
-"""Height and width of the images of EMNIST and of what was made of it."""
+"""Height and width of the images of EMNIST and FEMNIST."""
 
 LARGEST = 2**53
-"""Below this all whole numbers are floats."""
+"""Smaller whole numbers are exact as float64."""
 
 
 def column_of(columns, name: str, path: Path, part: str = ""):
-    """Return the column `name` of `columns`, which are a `part` of a file."""
+    """Return the column `name` of the mapping `columns`, which is a `part` of a file; `UserError` if it is missing."""
     if name not in columns:
         where, there = f" in {part}" if part else "", ", ".join(sorted(columns)) or "nothing"
         raise UserError(f"{path}: there is no {name!r}{where}, only {there}: name one of these, or give another file")
@@ -24,7 +24,7 @@ def column_of(columns, name: str, path: Path, part: str = ""):
 
 
 def numbers_of(values, path: Path, what: str) -> np.ndarray:
-    """Return numbers [rows, ...], all rows of one shape."""
+    """Return numbers [rows, ...]; `UserError` if rows differ in shape or are not numbers."""
     array = _array(values, path, what)
     if array.dtype.kind not in "biuf":
         raise UserError(f"{path}: {what} holds {_named(array)}, which no model takes: give numbers")
@@ -32,9 +32,9 @@ def numbers_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def features_of(values, path: Path, what: str) -> np.ndarray:
-    """Return numbers or images [rows, ...] as a `Dataset` holds them.
+    """Return the features of a `Dataset` from numbers [rows, ...].
 
-    What has three or four axes are images where all numbers are 0, ..., 255, or k / 255 for such k, else rows of numbers.
+    Arrays with three or four axes are images if all numbers are k = 0, ..., 255 or k / 255, and else flattened.
     """
     array = numbers_of(values, path, what)
     whole = array.dtype.kind in "iu"
@@ -46,7 +46,7 @@ def features_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def pixels_of(values, path: Path, what: str) -> np.ndarray:
-    """Return images of digits and letters [rows, 28, 28] as bytes: each pixel from 0 to 1 as the nearest k / 255."""
+    """Return images of digits and letters as bytes [rows, 28, 28]: the nearest k to 255 times each pixel in [0, 1]."""
     array = numbers_of(values, path, what)
     if array.shape[1:] not in ((SIDE, SIDE), (SIDE * SIDE,)):
         raise UserError(f"{path}: {what} has rows of shape {array.shape[1:]}: give images of {SIDE} x {SIDE} pixels")
@@ -56,21 +56,21 @@ def pixels_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
-    """Return labels [rows]: numbers, or `whole` ones."""
+    """Return labels [rows]; `UserError` if one is no number, or no whole number where `whole`."""
     array = _array(values, path, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         held = f"shape {array.shape}" if array.ndim != 1 else _named(array)
         raise UserError(f"{path}: {what} holds {held}, but a label is a number: number the classes from 0")
-    wrong = ~((array == np.rint(array)) & (np.abs(array) < LARGEST))
-    if whole and wrong.any():
-        raise UserError(f"{path}: {what} holds {array[wrong][0]}, but a label is a whole number: number the classes from 0")
+    fractional = ~((array == np.rint(array)) & (np.abs(array) < LARGEST))
+    if whole and fractional.any():
+        raise UserError(f"{path}: {what} holds {array[fractional][0]}, but a label is a whole number: number the classes from 0")
     return array.astype(np.int64) if whole or array.dtype.kind in "biu" else array
 
 
 def ids_of(values, path: Path, what: str) -> np.ndarray:
-    """Return the client of each row [rows]: whole numbers or text."""
+    """Return the client of each row [rows], whole numbers or text."""
     array = np.asarray(values)
     if array.dtype.kind in "OS" and all(isinstance(each, (str, bytes)) for each in array.flat):
         array = np.array([each.decode(errors="replace") if isinstance(each, bytes) else each for each in array.tolist()], str)
@@ -82,7 +82,7 @@ def ids_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Dataset:
-    """Return the data of clients that each have features, labels and a name."""
+    """Return one data set of clients' (features, labels, name)."""
     features, labels, names = zip(*parts, strict=True)
     if len({each.shape[1:] for each in features}) > 1:
         raise UserError(f"{path}: clients have rows of different lengths: make them equal")
@@ -91,7 +91,7 @@ def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Datas
 
 
 def _array(values, path: Path, what: str) -> np.ndarray:
-    """Return `values` as one array, lists or arrays in it as further axes."""
+    """Return `values` as one array, with nested lists and arrays as further axes."""
     try:
         return _stacked(np.asarray(values))
     except ValueError:
@@ -99,14 +99,14 @@ def _array(values, path: Path, what: str) -> np.ndarray:
 
 
 def _stacked(array: np.ndarray) -> np.ndarray:
-    """Return an array of arrays as one; all must have the same shape."""
+    """Return an array of arrays of one shape as one array."""
     if array.dtype != object or not array.ndim or not len(array):
         return array
     return np.stack([_stacked(np.asarray(row)) for row in array])
 
 
 def _named(array: np.ndarray) -> str:
-    """Return what an array of no use holds."""
+    """Return what an unusable array holds, in words."""
     if array.dtype.kind in "US" or (array.dtype == object and all(isinstance(value, str) for value in array.flat)):
         return "text"
     return {"f": "fractions", "O": "missing or mixed values"}.get(array.dtype.kind, str(array.dtype))

@@ -1,4 +1,4 @@
-"""The known data sets: loading and fetching them."""
+"""Loading and fetching data sets by name."""
 
 import http.client
 import os
@@ -12,19 +12,34 @@ from turnout.core.errors import UserError, unknown
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.entries import CATALOGUE as CATALOGUE
 from turnout.data.entries import Entry
-from turnout.data.libsvm import OPENERS, read_libsvm
+from turnout.data.files import OPENERS
+from turnout.data.libsvm import read_libsvm
 from turnout.data.source import Source, places
 from turnout.data.synthetic import synthetic
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 TIMEOUT = 60
-"""Seconds that a download may stand still."""
+"""Seconds without data after which a download fails."""
 
 
 def load(name: str | Path | Source, folder: str | Path | None = None) -> Dataset:
-    """Load a known data set from `folder`, $TURNOUT_DATA or scikit-learn, generate it, or read the LIBSVM file at path `name`.
+    """Load a data set.
 
-    What is no name or path is read as it says itself.
+    Args:
+        name: A name in the `CATALOGUE`, the path of a LIBSVM file, or a `Source`, which loads itself.
+        folder: Where to look for files before $TURNOUT_DATA.
+
+    Returns:
+        The data set, read from files, bundled with scikit-learn, or generated.
+
+    Raises:
+        UserError: The name is unknown, its files are missing, or a file is not what it should be.
+
+    Examples:
+        >>> from turnout.data import load
+        >>> data = load("breast_cancer")
+        >>> data.rows, data.width
+        (569, 30)
     """
     if isinstance(name, Source):
         return name.load(folder)
@@ -49,11 +64,11 @@ def load(name: str | Path | Source, folder: str | Path | None = None) -> Dataset
 
 
 OTHERS = (".parquet", ".h5", ".hdf5", ".json", ".npz", ".csv")
-"""Endings of what is no LIBSVM text."""
+"""Endings of files that are not LIBSVM text."""
 
 
 def remedy(names: list[str]) -> str:
-    """Say how to get the known data sets `names`, none of which comes with a package or is generated."""
+    """Return how to get the data sets `names`, none of which is bundled or generated."""
     fetched = [name for name in names if CATALOGUE[name].remote is not None]
     ways = [f"run turnout data fetch {name}" for name in fetched]
     sites: dict[str | None, list[str]] = {}
@@ -66,25 +81,45 @@ def remedy(names: list[str]) -> str:
 
 
 def present(name: str, folder: str | Path | None = None) -> Path | None:
-    """Return where a known data set's file is, in `folder` or else in $TURNOUT_DATA; None where it is in neither."""
+    """Find the file of a known data set.
+
+    Args:
+        name: A name in the `CATALOGUE`.
+        folder: Where to look before $TURNOUT_DATA.
+
+    Returns:
+        The path of its (first) file, or None if a file is missing.
+
+    Raises:
+        UserError: The name is unknown.
+    """
     if name not in CATALOGUE:
         raise unknown("data set", name, CATALOGUE)
     for place in places(folder):
-        found = [_compressed(place, file) for file in CATALOGUE[name].files or (name,)]
-        if all(found):
-            return found[0]
+        paths = [_compressed(place, file) for file in CATALOGUE[name].files or (name,)]
+        if all(paths):
+            return paths[0]
     return None
 
 
 def _compressed(place: Path, file: str) -> Path | None:
-    """Return where `file` is in `place`, as it is or compressed."""
+    """Return the path of `file` in `place`, plain or compressed; None if it is not there."""
     return next((place / (file + ending) for ending in ("", *OPENERS) if (place / (file + ending)).is_file()), None)
 
 
 def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
-    """Download a known data set into `folder`, verify its content (its shape where no checksum is known) and return its path.
+    """Download a known data set from the LIBSVM site and verify its checksum, or its shape if no checksum is known.
 
-    Whatever goes wrong raises `UserError` and leaves what was in the folder as it was.
+    Args:
+        name: A name in the `CATALOGUE`.
+        folder: Where to write the file.
+        base_url: The site's address, or that of a mirror.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UserError: The data set is not on the site, or the download, the verification or the write fails. The folder is unchanged.
     """
     if name not in CATALOGUE:
         raise unknown("data set", name, CATALOGUE)
@@ -101,7 +136,7 @@ def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
     target = folder / file
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Inside the folder, so that the last step is a rename within one file system.
+        # A folder within the target, so that the last step is a rename within one file system.
         with TemporaryDirectory(prefix=".partial-", dir=folder) as partial:
             (Path(partial) / file).write_bytes(content)
             _verify(entry, Path(partial) / file, url)
@@ -133,7 +168,7 @@ def _verify(entry: Entry, path: Path, url: str) -> None:
 
 
 def _differs(entry: Entry, dataset: Dataset) -> str | None:
-    """Say in what `dataset`, which has the width of `entry`, is not what the catalogue knows; None where nothing differs."""
+    """Return how `dataset` differs from its catalogue entry; None if it does not."""
     if entry.checksum is not None:
         return "its checksum differs" if checksum(dataset) != entry.checksum else None
     return f"it has {dataset.rows} rows, not {entry.rows}" if dataset.rows != entry.rows else None

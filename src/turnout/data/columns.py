@@ -1,4 +1,4 @@
-"""Tables with columns for features, labels and clients, wherever they come from."""
+"""Data sets from tables with columns for features, labels and clients."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +9,28 @@ from scipy.sparse import csr_array
 from turnout.core.errors import UserError
 from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
-from turnout.data.libsvm import data_name
+from turnout.data.files import data_name
 
 WORDS = 4096
-"""Columns that the words of a text are hashed to."""
+"""The number of features that words are hashed to."""
 
 Read = Callable[[str], np.ndarray]
 
 
 def dataset_of(path: Path, names: list[str], read: Read, features: list[str] | None, label: str, client: str | None) -> Dataset:
-    """Return the data in the columns `names` that `read` reads; without `features` these are all but `label` and `client`."""
+    """Return the data set of a table.
+
+    Args:
+        path: The table's file, for messages.
+        names: The names of its columns.
+        read: Returns a column by its name.
+        features: The columns of features; None means all but `label` and `client`.
+        label: The column of labels.
+        client: The column of clients, or None.
+
+    Raises:
+        UserError: A column is missing, or does not hold what it should.
+    """
     named = [label, *([] if client is None else [client])]
     if features is None:
         features = [name for name in names if name not in named]
@@ -36,7 +48,7 @@ def dataset_of(path: Path, names: list[str], read: Read, features: list[str] | N
 
 
 def hashed(texts) -> csr_array:
-    """Return the counts of each text's words, hashed to `WORDS` columns, as rows of length 1 (Weinberger et al., 2009)."""
+    """Return word counts of each text, hashed to `WORDS` columns, as rows of length 1 (Weinberger et al., 2009)."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
     return csr_array(HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts))

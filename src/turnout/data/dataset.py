@@ -1,4 +1,4 @@
-"""A data set: feature rows or images, their labels, and the natural client of each row where there is one."""
+"""`Dataset`: features or images, labels, and the natural client of each row."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,11 +12,24 @@ from turnout.core.errors import UserError, unknown
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features [rows, d] as float64, dense or sparse, or images; labels [rows] as given, natural clients `ids` [rows] or None.
+    """Features or images, labels and natural clients of rows.
 
-    Images are bytes (uint8) [rows, height, width] or [rows, height, width, colours] and stay so.
-    Sparse features are put in canonical form: indices sorted, no entry twice, no stored zeros.
-    Raises `UserError` where lengths differ or a feature or label is NaN or infinite.
+    Args:
+        name: The name in messages.
+        features: Dense or sparse features [rows, d], converted to float64, sparse ones with sorted indices and without stored
+            zeros; or images as bytes [rows, height, width] or [rows, height, width, channels], which stay bytes.
+        labels: The label of each row [rows].
+        ids: The natural client of each row [rows], numbers or names; None if there are none.
+
+    Raises:
+        UserError: Lengths differ, or a feature or label is NaN or infinite.
+
+    Examples:
+        >>> import numpy as np
+        >>> from turnout.data import Dataset
+        >>> data = Dataset("mine", np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([0, 1]))
+        >>> data.normalized("rows").features.tolist()
+        [[0.6, 0.8], [0.0, 1.0]]
     """
 
     name: str
@@ -61,7 +74,7 @@ class Dataset:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.features.shape[0]
 
     @property
@@ -71,19 +84,22 @@ class Dataset:
 
     @property
     def width(self) -> int:
-        """How many numbers a row has."""
+        """The number of values of a row."""
         return math.prod(self.features.shape[1:])
 
     def flat(self) -> "Dataset":
-        """Return the data set with each image as a row of numbers from 0 to 1, its bytes / 255; what has no images as it is."""
+        """Return the data set with each image as a row of numbers bytes / 255; without images, the data set itself."""
         return replace(self, features=self.features.reshape(self.rows, -1) / 255) if self.images else self
 
     def normalized(self, how: str) -> "Dataset":
-        """Return the data set with scaled features.
+        """Return the data set with scaled features, images flattened.
 
-        "none": as they are; "rows": each row of Euclidean length 1, empty rows stay zero; "columns": each column with
-        mean 0 and standard deviation 1, constant columns become zero (`UserError` for sparse features).
-        Images are made flat to be scaled.
+        Args:
+            how: "none"; "rows" for rows of Euclidean length 1, zero rows staying zero; "columns" for columns with mean 0 and
+                standard deviation 1, constant columns becoming zero.
+
+        Raises:
+            UserError: `how` is unknown, or "columns" for sparse features.
         """
         scalings = {"none": None, "rows": _unit_rows, "columns": self._standard_columns}
         if how not in scalings:
@@ -105,7 +121,7 @@ class Dataset:
 
 
 def digest(dataset: Dataset) -> str:
-    """Return the SHA-256 of the content, in the order of its rows, whatever text or compression it came from."""
+    """Return the SHA-256 of the parsed content in the order of its rows."""
     features, total = dataset.features, sha256()
     if isinstance(features, np.ndarray):
         arrays = [np.array(features.shape), features]
@@ -117,10 +133,10 @@ def digest(dataset: Dataset) -> str:
 
 
 def checksum(dataset: Dataset) -> str:
-    """Return the SHA-256 of the rows as a set: that of the sorted SHA-256 of each row's label, columns and values."""
+    """Return the SHA-256 of the rows in any order: that of the sorted SHA-256 of each row's label, columns and values."""
     features, labels = dataset.flat().features, dataset.labels.astype("<f8")
     if isinstance(features, np.ndarray):
-        # Converted row by row: a canonical copy of a large dense matrix would double its memory.
+        # Row by row: a converted copy of a large dense matrix would double its memory.
         rows = (_entries(np.flatnonzero(row), row[row != 0]) for row in features)
     else:
         bounds = zip(features.indptr, features.indptr[1:], strict=False)
@@ -156,7 +172,7 @@ def _not_finite(values: np.ndarray) -> np.ndarray:
 
 
 def _unit_rows(features):
-    """Divide by the largest entry first, so that no square overflows or vanishes."""
+    """Return rows of length 1, divided by their largest entry first so that squares neither overflow nor vanish."""
     if isinstance(features, np.ndarray):
         scaled = features / _or_one(np.abs(features).max(axis=1, initial=0))[:, None]
         return scaled / _or_one(np.linalg.norm(scaled, axis=1))[:, None]

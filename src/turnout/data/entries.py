@@ -1,4 +1,4 @@
-"""The known data sets: what they are and where they come from."""
+"""The catalogue: the known data sets, their shapes, checksums and origins."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,20 @@ EMNIST = "https://www.nist.gov/itl/products-and-services/emnist-dataset"
 
 @dataclass(frozen=True)
 class Entry:
-    """One known data set; `classes` is None for regression, `remote` is its file on the LIBSVM site.
+    """One known data set.
 
-    What is no LIBSVM text has `files`, which lie in one folder and come from the `site`; `read` takes its name and the first.
-
-    `checksum` is `dataset.checksum` of the parsed content, so that neither compression nor spelling nor the order of
-    rows matters; None for what comes with scikit-learn or is `generated`, and where it is not known: then the shape is verified.
+    Args:
+        name: Its name.
+        rows: Its number of rows.
+        features: Its number of features.
+        classes: Its number of classes; None for regression.
+        remote: Its file on the LIBSVM site, if it is there.
+        checksum: `dataset.checksum` of its content; None if bundled, generated or unknown.
+        bundled: Whether scikit-learn includes it.
+        generated: Whether it is generated when loaded.
+        files: Its files if they are not LIBSVM text, all in one folder.
+        read: Returns the data set from its name and the path of the first file.
+        site: The address that the files come from.
     """
 
     name: str
@@ -38,7 +46,7 @@ class Entry:
 
     @property
     def origin(self) -> str:
-        """Where the data come from."""
+        """The origin of the data in words."""
         if self.bundled:
             return "scikit-learn"
         if self.generated:
@@ -78,10 +86,10 @@ def _ag_news(name: str, rows: int) -> list[Entry]:
 
 
 MINILM = 384
-"""Numbers in a sentence embedding by MiniLM."""
+"""The length of a MiniLM sentence embedding."""
 
 
-# No row of a6a or a9a.t has feature 123: a6a is known with 122 features, a9a.t with the 123 of a9a, which it tests.
+# Neither a6a nor a9a.t has an entry in feature 123; a6a has 122 features here, and a9a.t the 123 of a9a.
 _ENTRIES = (
     Entry("mushrooms", 8124, 112, 2, "binary/mushrooms", "c18b0c5e18ce6e799214df64e8136ce55d8d7f443ddf829125be5adf7d252036"),
     Entry("a6a", 11220, 122, 2, "binary/a6a", "0b843c812b54bf9dd160447d5a49bd0ba5e1b4ebf6e5cd03bbb08a33a546c6ab"),

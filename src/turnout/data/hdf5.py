@@ -1,4 +1,4 @@
-"""Reading HDF5 files with one array for each of features, labels and clients."""
+"""Reading HDF5 files with arrays of features, labels and clients."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +12,14 @@ from turnout.data.source import Source, extra, located
 
 @config
 class Hdf5(Source):
-    """The arrays `features` [rows, ...], `label` [rows] and `client` [rows] of the file `path`, each a name or group/name."""
+    """Arrays of an HDF5 file, each given by its name or group/name.
+
+    Args:
+        path: The file.
+        features: The array of features [rows, ...].
+        label: The array of labels [rows].
+        client: The array of natural clients [rows], or None.
+    """
 
     path: str
     features: str = "features"
@@ -20,7 +27,7 @@ class Hdf5(Source):
     client: str | None = None
 
     def load(self, folder=None) -> Dataset:
-        """Return the data."""
+        """Return the data; `UserError` if the file or an array is missing or unusable."""
         path = located(self.path, folder)
         with opened(path) as file:
             arrays = {name: _array(file, name, path) for name in (self.features, self.label, self.client) if name is not None}
@@ -34,7 +41,7 @@ class Hdf5(Source):
 
 @contextmanager
 def opened(path: Path):
-    """Open an HDF5 file to read."""
+    """Open an HDF5 file for reading."""
     h5py = extra("h5py", "reading HDF5 files")
     try:
         file = h5py.File(path, "r")
@@ -45,7 +52,7 @@ def opened(path: Path):
 
 
 def _array(file, name: str, path: Path):
-    found = column_of(file, name, path)
-    if not hasattr(found, "dtype"):
-        raise UserError(f"{path}: {name!r} is a group, with {', '.join(found) or 'nothing'} in it: name an array")
-    return found[()]
+    array = column_of(file, name, path)
+    if not hasattr(array, "dtype"):
+        raise UserError(f"{path}: {name!r} is a group, with {', '.join(array) or 'nothing'} in it: name an array")
+    return array[()]

@@ -1,4 +1,4 @@
-"""Reading a data set of Hugging Face's datasets that was saved on disk."""
+"""Reading data sets that the library datasets of Hugging Face saved on disk."""
 
 from turnout.core.errors import UserError
 from turnout.core.records import config
@@ -9,9 +9,14 @@ from turnout.data.source import Source, extra, located
 
 @config
 class HuggingFace(Source):
-    """What `save_to_disk` wrote to the folder `path`; of several parts the one named `part`. The rest is as for `Parquet`.
+    """Columns of a data set that `save_to_disk` wrote. A column of pictures becomes images.
 
-    A column of pictures becomes images. The split "flwr" cuts it by a partitioner of flwr-datasets.
+    Args:
+        path: The folder.
+        part: Which part of a data set with several parts.
+        features: Columns of features; None means all but `label` and `client`.
+        label: The column of labels.
+        client: The column of natural clients, or None.
     """
 
     path: str
@@ -21,7 +26,7 @@ class HuggingFace(Source):
     client: str | None = None
 
     def load(self, folder=None) -> Dataset:
-        """Return the data."""
+        """Return the data; `UserError` if the folder, the part or a column is missing or unusable."""
         datasets = extra("datasets", "reading data sets of Hugging Face")
         path = located(self.path, folder)
         try:

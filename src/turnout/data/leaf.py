@@ -1,4 +1,4 @@
-"""Reading LEAF: a folder of json files with `users` and `user_data`."""
+"""Reading the json files of LEAF, with `users` and `user_data`."""
 
 import json
 from pathlib import Path
@@ -14,15 +14,18 @@ from turnout.data.source import Source, located
 
 @config
 class Leaf(Source):
-    """The json files in the folder `path`, in order of their names; `ids` are the users (Caldas et al., LEAF, 2019).
+    """json files of LEAF, whose users are the natural clients (Caldas et al., LEAF, 2019).
 
-    Rows of 784 pixels, as FEMNIST has them, are images [28, 28], white paper being 255.
+    Rows of 784 pixels, as in FEMNIST, become images [28, 28], the white background being 255.
+
+    Args:
+        path: A file, or a folder whose files are read in the order of their names.
     """
 
     path: str
 
     def load(self, folder=None) -> Dataset:
-        """Return the data of all users."""
+        """Return the data of all users; `UserError` if a file is missing or unusable."""
         path = located(self.path, folder)
         files = sorted(path.glob("*.json")) if path.is_dir() else [path]
         if not files:
@@ -34,11 +37,11 @@ class Leaf(Source):
 
 
 def _users(path: Path) -> list[tuple[np.ndarray, np.ndarray, str]]:
-    """Return the features, labels and name of each user of one file who has rows."""
+    """Return the (features, labels, name) of each user of one file with rows."""
     try:
         content = json.loads(path.read_bytes())
-        found = [(name, content["user_data"][name]) for name in content["users"]]
-        users = [(name, list(user["x"]), list(user["y"])) for name, user in found]
+        named = [(name, content["user_data"][name]) for name in content["users"]]
+        users = [(name, list(user["x"]), list(user["y"])) for name, user in named]
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): give a file that can") from None
     except ValueError as error:
@@ -49,7 +52,7 @@ def _users(path: Path) -> list[tuple[np.ndarray, np.ndarray, str]]:
 
 
 def _rows(path: Path, name: str, rows: list, labels: list) -> tuple[np.ndarray, np.ndarray, str]:
-    """Return the features and labels of one user, and its name."""
+    """Return the (features, labels, name) of one user."""
     if len(rows) != len(labels):
         raise UserError(f"{path}: user {name} has {len(rows)} x but {len(labels)} y: make the file again")
     features = numbers_of(rows, path, f"x of user {name}")

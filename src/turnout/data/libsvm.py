@@ -1,10 +1,6 @@
-"""Reading LIBSVM text: a row is `label index:value ...`, indices count from 1 and increase."""
+"""Reading LIBSVM text: each line is `label index:value ...` with increasing indices from 1."""
 
-import bz2
-import gzip
-import lzma
 import math
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +8,7 @@ from scipy.sparse import csr_array
 
 from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-
-OPENERS = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
-"""How to open each kind of compressed file."""
-
-UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+from turnout.data.files import UNREADABLE, data_name, open_text, unreadable
 
 LARGEST_INDEX = 2**31 - 1
 
@@ -24,9 +16,17 @@ REMEDY = "a line reads 'label index:value index:value ...'"
 
 
 def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
-    """Read a LIBSVM file, plain or compressed (.xz, .bz2, .gz), as sparse features [rows, d].
+    """Read a LIBSVM file, plain or compressed (.xz, .bz2, .gz).
 
-    d is `features`, or the largest index present. Raises `UserError` with the line of the first mistake.
+    Args:
+        path: The file.
+        features: d, the number of features; None takes the largest index in the file.
+
+    Returns:
+        The data set with sparse features [rows, d].
+
+    Raises:
+        UserError: The file cannot be read, or has a mistake, whose line is named.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -45,27 +45,8 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
     return Dataset(data_name(path), csr_array(matrix), labels)
 
 
-def open_text(path: Path):
-    """Open a plain or compressed file for reading bytes."""
-    return OPENERS.get(path.suffix, open)(path, "rb")
-
-
-def data_name(path: Path) -> str:
-    """Return the file's name without the ending of its compression."""
-    return path.stem if path.suffix in OPENERS else path.name
-
-
-def unreadable(path: Path, error: BaseException) -> UserError:
-    """Return the error for a file that cannot be opened or decompressed."""
-    if isinstance(error, FileNotFoundError):
-        return UserError(f"{path}: there is no such file: check the path")
-    if isinstance(error, OSError) and error.strerror:
-        return UserError(f"{path}: cannot be read ({error.strerror}): give a file that can")
-    return UserError(f"{path}: cannot be decompressed ({error or type(error).__name__}): fetch or copy the file again")
-
-
 def _mistake(path: Path, features: int | None, error) -> UserError:
-    """Return the error for the first line of `path` that is wrong."""
+    """Return the error about the first line with a mistake."""
     try:
         with open_text(path) as file:
             for number, line in enumerate(file, 1):
@@ -78,7 +59,7 @@ def _mistake(path: Path, features: int | None, error) -> UserError:
 
 
 def _wrong(words: list[bytes], features: int | None) -> str | None:
-    """Say what is wrong with the words of one line; None where nothing is."""
+    """Return what is wrong with the words of one line; None if nothing is."""
     if not words:
         return None
     label, entries = words[0], words[1:]
@@ -86,7 +67,7 @@ def _wrong(words: list[bytes], features: int | None) -> str | None:
         return f"the label {_shown(label)} is not a finite number"
     if entries and entries[0].startswith(b"qid:"):
         entries = entries[1:]
-    before = 0
+    previous = 0
     for entry in entries:
         index, colon, value = entry.partition(b":")
         if not colon:
@@ -99,11 +80,11 @@ def _wrong(words: list[bytes], features: int | None) -> str | None:
             return f"the index in {_shown(entry)} is less than 1"
         if position > (features or LARGEST_INDEX):
             return f"the index in {_shown(entry)} is more than {features or LARGEST_INDEX}"
-        if position <= before:
-            return f"the index in {_shown(entry)} does not increase (the one before is {before})"
+        if position <= previous:
+            return f"the index in {_shown(entry)} does not increase (the one before is {previous})"
         if _number(value) is None:
             return f"the value in {_shown(entry)} is not a finite number"
-        before = position
+        previous = position
     return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
-from turnout.data.libsvm import UNREADABLE, unreadable
+from turnout.data.files import UNREADABLE, unreadable
 from turnout.data.npz import read_npz
 
 PARTS = {"mnist": "train", "mnist.t": "t10k"}
@@ -17,12 +17,12 @@ WRITERS = "mnist_writers.npz"
 
 
 def mnist_files(name: str) -> tuple[str, str]:
-    """Return the names of the files with the images and the labels of "mnist" or "mnist.t"."""
+    """Return the names of the image and the label file of "mnist" or "mnist.t"."""
     return f"{PARTS[name]}-images-idx3-ubyte.gz", f"{PARTS[name]}-labels-idx1-ubyte.gz"
 
 
 def read_mnist(name: str, folder: Path) -> Dataset:
-    """Read "mnist" or "mnist.t" from `folder`: features are the images, `ids` the writers if their file is there."""
+    """Read "mnist" or "mnist.t" from `folder`, with the writers as `ids` if their file is there."""
     images, labels = read_pair(*(folder / file for file in mnist_files(name)))
     writers = _writers(name, folder / WRITERS, labels) if (folder / WRITERS).exists() else None
     return Dataset(name, images, labels, writers)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from turnout.core.errors import UserError
-from turnout.data.libsvm import UNREADABLE
+from turnout.data.files import UNREADABLE
 
 
 def read_npz(path: Path, names: Sequence[str], remedy: str = "copy it again") -> list[np.ndarray]:
-    """Return the arrays `names` of an npz file; `remedy` says what to do about one that cannot be read."""
+    """Return the arrays `names` of an npz file; the error about an unreadable one ends with `remedy`."""
     try:
-        # NumPy leaves a path open when its content is not a zip file.
+        # np.load does not close a path whose content is not a zip file.
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             return [file[name] for name in names]
     except (*UNREADABLE, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:

@@ -1,4 +1,4 @@
-"""Reading parquet files with a column for the labels and one for the clients."""
+"""Reading parquet files with columns of features, labels and clients."""
 
 from pathlib import Path
 
@@ -14,9 +14,13 @@ from turnout.data.source import Source, located
 
 @config
 class Parquet(Source):
-    """The columns `label` and `client` of the file `path`, and as `features` those named, else all others.
+    """Columns of a parquet file. A single column of text is hashed to word counts (`columns.hashed`).
 
-    A feature is a number or a list of numbers; a single column of text is hashed (`columns.hashed`).
+    Args:
+        path: The file.
+        features: Columns of numbers or lists of numbers; None means all but `label` and `client`.
+        label: The column of labels.
+        client: The column of natural clients, or None.
     """
 
     path: str
@@ -25,7 +29,7 @@ class Parquet(Source):
     client: str | None = None
 
     def load(self, folder=None) -> Dataset:
-        """Return the data."""
+        """Return the data; `UserError` if the file or a column is missing or unusable."""
         path = located(self.path, folder)
         try:
             table = pl.read_parquet(path, glob=False)

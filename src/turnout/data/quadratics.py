@@ -1,4 +1,4 @@
-"""Quadratics of similar clients: diagonal matrices near a common one."""
+"""Quadratics of similar clients: random diagonal matrices around a common one."""
 
 import numpy as np
 from jaxtyping import Float
@@ -6,10 +6,10 @@ from jaxtyping import Float
 from turnout.core.errors import UserError
 
 LEAST, MOST = 1.0, 100.0
-"""Between these are the eigenvalues of all A_i."""
+"""Bounds of the eigenvalues of all A_i."""
 
 FLAT = 1e-3
-"""The eigenvalue of flat coordinates, close to zero."""
+"""The eigenvalue of flat coordinates."""
 
 Forms = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]
 
@@ -23,14 +23,34 @@ def quadratics(
     flat: int = 0,
     seed: int = 0,
 ) -> Forms:
-    """Draw f_i(x) = (1/b) sum_j <A_ij (x - b_ij), x - b_ij> / 2 of n clients with b = `parts` and diagonal A_ij.
+    """Draw f_i(x) = (1/b) sum_j <A_ij (x - b_ij), x - b_ij> / 2 with diagonal A_ij (Cost-aware client selection, section 7).
 
-    Returned are the diagonals of A_i = (1/b) sum_j A_ij and v_i = (1/b) sum_j A_ij b_ij, both [n, d], which are all of
-    f_i(x) = x^T A_i x / 2 - <v_i, x> + constant. A_ij = clip(A + E_ij, 1, 100) with A ~ U[0, 110] and E_ij ~ U[0, 18] on the
-    diagonal, and b_ij ~ U[0, 10] (Cost-aware client selection, section 7). This leaves delta and Delta_1 to chance and to b:
-    with a `similarity` the A_ij are, instead of clipped, moved such that delta = Delta_1 = `similarity` (see `calibrated`). With
-    a `curvature` c beside it the mean of the A_i has eigenvalues evenly spaced from c to 10 c, and not every f_i is convex.
-    The last `flat` coordinates have the eigenvalue 0.001 for everyone, set after the clip.
+    A_ij = clip(A + E_ij, 1, 100) with A ~ U[0, 110] and E_ij ~ U[0, 18] on the diagonal, and b_ij ~ U[0, 10]. The similarities
+    delta and Delta_1 are then random; given a `similarity`, the A_ij are moved instead of clipped (see `calibrated`).
+
+    Args:
+        clients: n, the number of clients.
+        dimension: d, the number of parameters.
+        parts: b, the number of quadratics that each f_i is the mean of.
+        similarity: delta = Delta_1, > 0, or None.
+        curvature: c > 0 gives the mean of the A_i eigenvalues evenly spaced from c to 10 c, and some f_i may be nonconvex; needs
+            a similarity. None means no such condition.
+        flat: The number of last coordinates with the eigenvalue 0.001 for every client.
+        seed: Seed of the draw.
+
+    Returns:
+        The diagonals of A_i = (1/b) sum_j A_ij and v_i = (1/b) sum_j A_ij b_ij, both [n, d]: f_i(x) = x^T A_i x / 2 - <v_i, x> +
+        constant.
+
+    Raises:
+        UserError: A number is out of its bounds.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import quadratics
+        >>> matrices, vectors = quadratics(clients=4, dimension=6, seed=0)
+        >>> t.Quadratic.of(matrices, vectors).start(None).shape
+        (6,)
     """
     if clients < 1 or parts < 1 or not 0 <= flat < dimension:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Data in files of other formats: where they are, and what is needed to read them."""
+"""`Source`: data in files of a format other than LIBSVM."""
 
 import importlib
 import os
@@ -9,20 +9,20 @@ from turnout.data.dataset import Dataset
 
 
 class Source:
-    """Data to read: `load` returns them."""
+    """A description of data files; a subclass is a record whose fields are the keys in TOML, and defines `load`."""
 
     def load(self, folder: str | Path | None = None) -> Dataset:
-        """Return the data; a path that is not here is looked up in `folder` and in $TURNOUT_DATA."""
+        """Return the data; relative paths are also looked up in `folder` and in $TURNOUT_DATA."""
         raise UserError(f"{type(self).__name__} has no load(self, folder): write one")
 
 
 def places(folder: str | Path | None) -> list[Path]:
-    """Return where data files may be: `folder`, then $TURNOUT_DATA."""
+    """Return the folders of data files: `folder`, then $TURNOUT_DATA."""
     return [Path(place) for place in (folder, os.environ.get("TURNOUT_DATA")) if place]
 
 
 def located(path: str, folder: str | Path | None) -> Path:
-    """Return `path` as it is or within `folder` or $TURNOUT_DATA, the first that exists."""
+    """Return the first existing one of `path`, folder/path and $TURNOUT_DATA/path; `UserError` if there is none."""
     candidates = [Path(path), *(place / path for place in places(folder))]
     for candidate in candidates:
         if os.path.exists(candidate):
@@ -31,7 +31,7 @@ def located(path: str, folder: str | Path | None) -> Path:
 
 
 def extra(module: str, needed_for: str):
-    """Return the `module` of the extra "data"."""
+    """Import a `module` of the extra "data"; `UserError` if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

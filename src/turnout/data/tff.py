@@ -1,4 +1,4 @@
-"""Reading the federated EMNIST of TensorFlow Federated: an HDF5 file with a group of images for each writer."""
+"""Reading the federated EMNIST of TensorFlow Federated, an HDF5 file with a group for each writer."""
 
 from pathlib import Path
 
@@ -14,15 +14,16 @@ from turnout.data.source import Source, located
 
 @config
 class Tff(Source):
-    """The file `path`, such as fed_emnist_digitsonly_train.h5: examples/<writer>/pixels [rows, 28, 28] and label [rows].
+    """Federated EMNIST: examples/<writer>/pixels [rows, 28, 28] and label [rows]; the writers are the natural clients.
 
-    `ids` are the writers; in these images white paper is 255.
+    Args:
+        path: The file, such as fed_emnist_digitsonly_train.h5. The white background is 255.
     """
 
     path: str
 
     def load(self, folder=None) -> Dataset:
-        """Return the images of all writers that have any."""
+        """Return the images of all writers; `UserError` if the file is missing or unusable."""
         path = located(self.path, folder)
         with opened(path) as file:
             writers = column_of(file, "examples", path)
@@ -33,7 +34,7 @@ class Tff(Source):
 
 
 def _writer(path: Path, name: str, group) -> tuple[np.ndarray, np.ndarray, str] | None:
-    """Return the images and labels of one writer, and its name; None where there are no images."""
+    """Return the (images, labels, name) of one writer; None if there are no images."""
     where = f"examples/{name}"
     pixels, labels = (column_of(group, key, path, where)[()] for key in ("pixels", "label"))
     if pixels.shape[:1] != labels.shape:

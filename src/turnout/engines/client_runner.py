@@ -1,4 +1,4 @@
-"""What a client holds, and how its local methods are run on that."""
+"""Running one client's local methods on its data, outside of the compiled engine."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,8 +10,8 @@ from jaxtyping import PyTree
 
 from turnout.core.client import Client, Done
 from turnout.core.local_methods import local_method
-from turnout.engines.ask import finished
-from turnout.engines.host_client import OwnClient
+from turnout.engines.exchange.strong_types import completed
+from turnout.engines.host_client import HostClient
 from turnout.io.serialization import copy_leaves
 from turnout.privacy.mechanism import Protection
 from turnout.problems.base import Problem, correct_sum, sum_in_chunks
@@ -21,8 +21,13 @@ from turnout.problems.storage.jax_client import JaxClient, JaxOracle
 from turnout.problems.storage.row_formats import row_count, take
 
 
-class Rows:
-    """The rows of one client of a problem written in JAX, for which local methods are compiled, `mixed` ones in bfloat16."""
+def client_runner(client: Oracle | Problem, mixed: bool = False) -> "JaxClientRunner | HostClientRunner":
+    """Return what runs the local methods of a client: an `Oracle`, or a `Problem` with one client."""
+    return JaxClientRunner(client, mixed) if isinstance(client, Problem) else HostClientRunner(client)
+
+
+class JaxClientRunner:
+    """Compiles local methods for one client of a problem in JAX; where `mixed`, the loss is computed in bfloat16."""
 
     def __init__(self, problem: Problem, mixed: bool = False):
         self.size, self.mixed = row_count(problem.rows), mixed
@@ -35,80 +40,79 @@ class Rows:
         self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
-        """Run the local method `name` on a message, and protect its reply with the key `noise`."""
-        mine = algorithm, self.problem, start, self.weights, number, state
-        return run_locally(*mine, key, message, protection, noise, name=name, mixed=self.mixed)
+        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`."""
+        return _run_compiled(
+            algorithm, self.problem, start, self.weights, number, state, key, message, protection, noise,
+            name=name, mixed=self.mixed,
+        )  # fmt: skip
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
-        """Return the client's own part of what `metrics.measure` finds."""
-        return _measure(self.problem, self.weights, x, names=names)
+        """Return the functions `names` of `metrics.measure`, for f_i."""
+        return _measure_compiled(self.problem, self.weights, x, names=names)
 
 
-class Own:
-    """The oracle of a client that is not written in JAX, for which local methods run step by step."""
+class HostClientRunner:
+    """Runs local methods step by step for a client whose loss is an `Oracle`."""
 
     def __init__(self, oracle: Oracle):
         self.oracle, self.size = oracle, oracle.size
-        self._put: tuple = (None, None)
+        self._placed: tuple = (None, None)
 
     def run(
         self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
-        """Run the local method `name` on a message, and protect its reply with the key `noise`."""
-        if self._put[0] is not algorithm:
-            on_device = jax.device_put(algorithm)
-            # Beside parameters in NumPy, a step with a number of JAX is a dispatch more.
-            self._put = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.returns_new_arrays else on_device
-        algorithm = self._put[1]
+        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`."""
+        algorithm = self._place(algorithm)
         if not self.oracle.returns_new_arrays:
             state, message = jax.device_put((state, message))
         with self.oracle.local_work(key) as oracle:
-            client = OwnClient(jnp.asarray(number, "int32"), key, state, oracle)
-            # Whatever calls back from a compiled program is to be done inside.
+            client = HostClient(jnp.asarray(number, "int32"), key, state, oracle)
+            # Callbacks from compiled programs have to end before the oracle is released.
             done = jax.block_until_ready(local_method(algorithm, name, start)(client, message))
         if protection is not None or not self.oracle.returns_new_arrays:
             return _protected(done, state, protection, noise)
-        reply, kept = jax.tree.map(_array, (done.reply, state if done.state is None else done.state))
-        return done._replace(reply=reply, state=kept)
+        reply, state = jax.tree.map(_as_array, (done.reply, state if done.state is None else done.state))
+        return done._replace(reply=reply, state=state)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
-        """Return the client's own part of what `metrics.measure` finds."""
+        """Return the functions `names` of `metrics.measure`, for f_i."""
         with self.oracle.evaluating():
-            found = _measured(OwnClient(0, None, None, self.oracle), names, x)
+            values = _values(HostClient(0, None, None, self.oracle), names, x)
             if "accuracy" in names:
-                found["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
-        return found
+                values["accuracy"] = jnp.asarray(self.oracle.accuracy(jax.tree.map(np.asarray, x)), jnp.result_type(float))
+        return values
+
+    def _place(self, algorithm):
+        """Return the algorithm with its numbers where the oracle computes; the last one is cached."""
+        if self._placed[0] is not algorithm:
+            on_device = jax.device_put(algorithm)
+            # Parameters in NumPy times a number in JAX would be one more dispatch for each step.
+            self._placed = algorithm, jax.tree.map(np.asarray, on_device) if self.oracle.returns_new_arrays else on_device
+        return self._placed[1]
 
 
-def _array(leaf):
+def _as_array(leaf):
     return leaf if isinstance(leaf, np.ndarray) else jnp.asarray(leaf)
 
 
-def held(client: Oracle | Problem, mixed: bool = False) -> Rows | Own:
-    """Return what runs the local methods of a client that is an `Oracle` or a `Problem` of one client."""
-    return Rows(client, mixed) if isinstance(client, Problem) else Own(client)
-
-
 @partial(jax.jit, static_argnames=("name", "mixed"))
-def run_locally(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name, mixed) -> Done:
-    """Run the local method `name` of a client that has `problem` alone, and protect its reply with the key `noise`."""
+def _run_compiled(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name, mixed) -> Done:
     client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights, mixed))
     return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
 
 
 def _protected(done: Done, state: PyTree, protection: Protection | None, noise) -> Done:
-    return finished(done if protection is None else protection.protect(done, noise), state)
+    return completed(done if protection is None else protection.protect(done, noise), state)
 
 
 @partial(jax.jit, static_argnames=("names",))
-def _measure(problem, weights, x, *, names) -> dict[str, PyTree]:
-    oracle = _oracle(problem, weights)
-    found = _measured(JaxClient(0, None, None, oracle), names, x)
+def _measure_compiled(problem, weights, x, *, names) -> dict[str, PyTree]:
+    values = _values(JaxClient(0, None, None, _oracle(problem, weights)), names, x)
     if "accuracy" in names:
         rows = take(problem.rows, jnp.arange(weights.size))
-        found["accuracy"] = sum_in_chunks(problem, rows, weights, lambda rows, weights: correct_sum(problem, x, rows, weights))
-    return found
+        values["accuracy"] = sum_in_chunks(problem, rows, weights, lambda rows, weights: correct_sum(problem, x, rows, weights))
+    return values
 
 
 def _oracle(problem, weights, mixed: bool = False) -> JaxOracle:
@@ -117,7 +121,7 @@ def _oracle(problem, weights, mixed: bool = False) -> JaxOracle:
     return JaxOracle(MixedPrecision(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 
-def _measured(client: Client, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
+def _values(client: Client, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
     if "gradient" in names:
         value, gradient = client.value_and_grad(x)
         return {"value": value, "gradient": gradient}

@@ -1,4 +1,4 @@
-"""Replies that get lost, and what is done about it."""
+"""Simulated loss of replies."""
 
 from typing import Annotated, Literal
 
@@ -12,10 +12,19 @@ from turnout.core.records import record, static
 
 @record
 class Faults:
-    """Each reply is lost with probability `loss`; `missing` says what then happens.
+    """Replies that are lost independently of each other.
 
-    "raise" stops the run with an error; "skip" leaves the client out of this exchange, its state unchanged; "repeat" asks it
-    again until it answers, and charges each time.
+    Args:
+        loss: Probability that a reply is lost, in [0, 1).
+        missing: What follows. "raise" stops the run with an error; "skip" leaves the client out of this exchange, its state
+            unchanged; "repeat" asks it again until it answers, and charges each time.
+
+    Examples:
+        >>> import turnout as t
+        >>> algorithm, faults = t.MbGd(t.Full(), lr=0.1), t.Faults(0.5, "skip")
+        >>> totals = t.run(algorithm, t.Quadratic.random(12, 5), rounds=10, faults=faults).ledger.totals()
+        >>> totals["contacts"], 40 < totals["arrivals"] < 80
+        (120, True)
     """
 
     example = "t.Faults(loss=0.1)"
@@ -25,10 +34,11 @@ class Faults:
 
     @property
     def repeats(self) -> bool:
+        """Whether a client whose reply is lost is asked again."""
         return self.missing == "repeat"
 
     def losses(self, key, ids: Int[Array, " m"]) -> Int[Array, " m"]:
-        """How many times in a row each client's reply is lost before one arrives: geometric, P(at least one) = loss."""
+        """Return how often in a row each client's reply is lost before one arrives: geometric, P(at least one) = loss."""
         uniform = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(key, i), minval=1e-30))(ids)
         loss = jnp.asarray(self.loss, uniform.dtype)
         ratio = jnp.log(uniform) / jnp.log(jnp.where(loss > 0, loss, 0.5))

@@ -1,4 +1,4 @@
-"""The client of a loss that is a program of its own, in NumPy or PyTorch: local methods run step by step."""
+"""The client of a loss in NumPy or PyTorch, whose local methods run step by step."""
 
 from functools import partial
 from typing import Any
@@ -16,10 +16,10 @@ from turnout.core.permutation import shuffled
 from turnout.problems.oracles.base import ALL, NotParallel, Oracle
 
 
-class OwnClient(Client):
+class HostClient(Client):
     """A client whose loss is an `Oracle`; loops and branches are those of Python.
 
-    Only inside a loop of JAX, which some solvers of local problems have, is the oracle called back from a compiled program.
+    Some local solvers loop in JAX: there the compiled program calls the oracle back.
     """
 
     def __init__(self, id, key, state, oracle: Oracle, rows: Any = ALL):
@@ -40,7 +40,7 @@ class OwnClient(Client):
         return jnp.stack([ravel_pytree(self.hvp(x, unravel(v)))[0] for v in jnp.eye(flat.size, dtype=flat.dtype)])
 
     def batch(self, key, size):
-        return self._of(jax.random.randint(key, (size,), 0, self._oracle.size, "int32"))
+        return self._on(jax.random.randint(key, (size,), 0, self._oracle.size, "int32"))
 
     def passes(self, key, count, size, body, carry):
         rows = self._oracle.size
@@ -50,9 +50,9 @@ class OwnClient(Client):
             number, carry = packed
             order = _order(key, number, rows)
             if not isinstance(order, Tracer):
-                order = np.asarray(order)  # Which is cut into batches at no cost.
+                order = np.asarray(order)  # NumPy slices are views.
             for k in range(batches):
-                carry = body(self._of(order[k * size : (k + 1) * size]), carry)
+                carry = body(self._on(order[k * size : (k + 1) * size]), carry)
             return number + 1, carry
 
         _, carry = self.loop(count, one_pass, (np.zeros((), "int32"), carry))
@@ -73,47 +73,45 @@ class OwnClient(Client):
             return lax.cond(predicate, then, otherwise, carry)
         return then(carry) if predicate else otherwise(carry)
 
-    def _of(self, rows) -> "OwnClient":
-        """This client with the mean over the rows numbered `rows` in the place of f_i."""
-        return OwnClient(self.id, self.key, self.state, self._oracle, rows)
+    def _on(self, rows) -> "HostClient":
+        """Return this client with the mean over `rows` in the place of f_i."""
+        return HostClient(self.id, self.key, self.state, self._oracle, rows)
 
     def _call(self, order: str, x, *v):
-        given = (x, *v, () if self._rows is ALL else self._rows)
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given)):
+        arguments = (x, *v, () if self._rows is ALL else self._rows)
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
             if self._oracle.in_parallel:
                 raise NotParallel
             like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
-            return jax.pure_callback(partial(self._answer, order), _answered(order, like), *given)
-        answer = self._answer(order, *given)
+            return jax.pure_callback(partial(self._ask_oracle, order), _result_shape(order, like), *arguments)
+        answer = self._ask_oracle(order, *arguments)
         return answer if self._oracle.returns_new_arrays else jax.tree.map(jnp.asarray, answer)
 
-    def _answer(self, order: str, *given):
-        """Return what the oracle answers at x, and v, about rows, as NumPy arrays."""
-        x, *v, rows = jax.tree.map(np.asarray, given)
+    def _ask_oracle(self, order: str, *arguments):
+        """Return what the oracle's method `order` answers at x, and v, about rows, as NumPy arrays."""
+        x, *v, rows = jax.tree.map(np.asarray, arguments)
         answer = getattr(self._oracle, order)(x, *v, ALL if isinstance(rows, tuple) else rows)
-        return fitted(answer, _answered(order, x), self.id)
+        return fitted(answer, _result_shape(order, x), self.id)
 
 
-def _answered(order: str, x):
-    """Return how what an oracle answers at x is shaped."""
+def _result_shape(order: str, x):
+    """Return the shapes of what an oracle's method `order` answers at x."""
     value = jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(float))
     return {"value": value, "value_and_grad": (value, x), "hvp": x}[order]
 
 
 @partial(jax.jit, static_argnums=2)
 def _order(key, number, rows: int):
-    """The order in which the pass `number` goes through all rows."""
+    """Return the order in which the pass `number` goes through all rows."""
     return shuffled(jax.random.fold_in(key, number), jnp.asarray(rows, "int32"))(jnp.arange(rows, dtype="int32"))
 
 
 def fitted(answer, wanted, client):
-    """Return what a client's oracle answered as arrays of the shapes and types `wanted`; `UserError` where it does not fit."""
+    """Return a client's answer as arrays of the shapes and types `wanted`; `UserError` where it does not fit."""
     if jax.tree.structure(answer) != jax.tree.structure(wanted):
         structures = f"{jax.tree.structure(answer)}, not {jax.tree.structure(wanted)}"
         raise UserError(f"the oracle of client {client} answers with the structure {structures}")
-    for found, want in zip(jax.tree.leaves(answer), jax.tree.leaves(wanted), strict=True):
-        if np.shape(found) != want.shape:
-            raise UserError(
-                f"the oracle of client {client} answers with shape {np.shape(found)} where {want.shape} was asked for"
-            )
-    return jax.tree.map(lambda found, want: np.asarray(found, want.dtype), answer, wanted)
+    for leaf, like in zip(jax.tree.leaves(answer), jax.tree.leaves(wanted), strict=True):
+        if np.shape(leaf) != like.shape:
+            raise UserError(f"the oracle of client {client} answers with shape {np.shape(leaf)} where {like.shape} was asked for")
+    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), answer, wanted)

@@ -1,4 +1,4 @@
-"""What an engine needs to play rounds."""
+"""Inputs of an engine."""
 
 from typing import Literal
 
@@ -13,16 +13,26 @@ from turnout.problems.optimum import Optimum
 from turnout.problems.storage.layout import Padded, Ragged
 
 Aggregation = Literal["plain", "sum"]
-"""What the server gets of the replies to an exchange: each of them, or only their weighted sum."""
+"""What the server receives of the replies to an exchange: each of them, or their weighted sum only."""
 
 
 @record
 class Job:
-    """One problem, its first parameters, seeds, faults, optimum, the rows to test with and clients that are held out.
+    """Inputs of one run, placed where the engine computes.
 
-    A cohort is computed `chunk` clients at a time.
-
-    `judged` tells whether all clients' replies are computed too, to judge the draws by; at the target `stop` the run ends.
+    Args:
+        storage: The problem and its rows.
+        start: Initial parameters.
+        seeds: Seed of each purpose.
+        faults: Simulated losses of replies.
+        optimum: Minimiser and minimum of f, for the metrics that need them.
+        test: Rows of the test set.
+        held_out: Clients that are only evaluated.
+        chunk: Number of clients that are computed at a time.
+        judged: Whether every exchange also computes all clients' replies, for the metrics of the sampler.
+        stop: Target at which the run ends.
+        aggregation: What the server receives of the replies.
+        protection: Noise for differential privacy.
     """
 
     storage: Padded | Ragged

@@ -1,20 +1,21 @@
-"""What a server makes of the replies to each call: one weighted sum of them, or more than that."""
+"""Which reductions the server applies to the replies of each call: one weighted sum, or more than that."""
 
-from collections.abc import Iterable
-
-from turnout.accounting.ledger import Site
 from turnout.core.errors import UserError
 from turnout.core.replies import Replies, Weight
+from turnout.engines.compiled import CompiledAsk, traced_ask
+from turnout.engines.inputs import Job
+from turnout.samplers.base import Sampler
 
 SUMS: tuple[Weight, ...] = ("share", "weight")
 
 ALONE, EACH, WHO, MEAN = "alone", "each", "who", "mean"
-"""Uses of replies beside the weights that sums of them were taken with: one client alone was asked, they were looked at one by
-one, the server took notice of who had answered, and a sum was divided by the sum of its weights."""
+"""Uses of replies beside sums with the weights in `SUMS`.
+
+A single client was asked; replies were used one by one; the server used who had answered; a sum was divided by its weights."""
 
 
-class Watched(Replies):
-    """Replies that note in `uses` what is made of them."""
+class RecordedReplies(Replies):
+    """Replies that record in `uses` which reductions are applied to them."""
 
     held: Replies
     uses: set[str]
@@ -65,9 +66,56 @@ class Watched(Replies):
         return self.held.summed(by)
 
 
-def obstacle(uses: Iterable[str]) -> str | None:
-    """Return why a server that makes these `uses` of replies wants more than one weighted sum; None if it does not."""
-    uses = {*uses}
+class RecordingAsk(CompiledAsk):
+    """Answers `ask` while a round is traced, and records how the server uses the replies.
+
+    Attributes:
+        uses: Uses of the replies, by the path of the call.
+        drawn_by: For each call, the sampler that drew its cohort, and the path of this draw if it was made for this call alone.
+    """
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.uses: dict[str, set[str]] = {}
+        self.drawn_by: dict[str, tuple[Sampler | None, str | None]] = {}
+
+    def draw(self, sampler, method=None, message=None):
+        self._draw_path = self.calls.upcoming
+        return super().draw(sampler, method, message)
+
+    def __call__(self, who, method, message):
+        replies = super().__call__(who, method, message)
+        path = self._exchanged.path
+        recorded = RecordedReplies(replies, self.uses.setdefault(path, set()))
+        if getattr(replies, "losses", None) is not None:
+            recorded.uses.add(EACH)
+        self.drawn_by[path] = self.draws.sampler(replies.cohort), self._draw_path if isinstance(who, Sampler) else None
+        return recorded
+
+    def observe(self, replies, feedback=None):
+        super().observe(self._observed(replies, feedback), feedback)
+
+    def _observed(self, replies, feedback):
+        """Return the replies without the record; a sampler that learns from them uses each."""
+        if not isinstance(replies, RecordedReplies):
+            return replies
+        sampler = self.draws.sampler(replies.held.cohort)
+        if feedback is None and sampler is not None and sampler.learns_from_feedback:
+            replies.uses.add(EACH)
+        return replies.held
+
+    def _consult(self, number, path, method, message):
+        super()._consult(number, path, method, message)
+        self.uses[f"{path}.preview" if self.draws.samplers[number].is_charged else path] = {EACH}
+
+
+def survey(job: Job, algorithm) -> RecordingAsk:
+    """Trace the start and one round without running them, and return the `ask` that recorded them."""
+    return traced_ask(RecordingAsk, job, algorithm)
+
+
+def why_not_one_sum(uses: set[str]) -> str | None:
+    """Return why one weighted sum does not suffice for these `uses` of replies; None if it does."""
     if ALONE in uses:
         return "it asks one client alone"
     if EACH in uses:
@@ -77,17 +125,22 @@ def obstacle(uses: Iterable[str]) -> str | None:
     return None
 
 
-def weights_of(sites: Iterable[Site], uses: dict[str, set[str]], algorithm: str, instead: str) -> dict[str, Weight]:
-    """Return what the one sum at each call weighs replies by; `UserError` names the first call that wants more than a sum, and
-    says what to do `instead`."""
-    found: dict[str, Weight] = {}
-    for site in sites:
-        mine = uses.get(site.path, ())
-        why = obstacle(mine)
+def sums_needed(traced: RecordingAsk, instead: str) -> dict[str, Weight]:
+    """Return the weights of the one sum that each call needs; `UserError` where a call needs more.
+
+    Args:
+        traced: The `ask` of a `survey`.
+        instead: Setting that the error recommends.
+    """
+    weights: dict[str, Weight] = {}
+    for site in traced.calls.reached.values():
+        uses = traced.uses.get(site.path, set())
+        why = why_not_one_sum(uses)
         if why is not None:
             raise UserError(
-                f"{algorithm} needs more than sums of replies: of its call {site.method!r} ({site.selection}) {why}; "
-                f"take another algorithm or sampler (turnout describe tells which qualify), or {instead}"
+                f"{type(traced.algorithm).__name__} needs more than sums of replies: of its call {site.method!r} "
+                f"({site.selection}) {why}; take another algorithm or sampler (turnout describe tells which qualify), or "
+                f"{instead}"
             )
-        found[site.path] = "weight" if "weight" in mine else "share"
-    return found
+        weights[site.path] = "weight" if "weight" in uses else "share"
+    return weights

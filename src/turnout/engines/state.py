@@ -1,4 +1,4 @@
-"""Where a run stands, and the steps that every engine takes from there."""
+"""State of a run between rounds, and the steps that every engine takes from there."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, PyTree
 
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
-from turnout.engines.ask import EngineAsk, State, strongly_typed
+from turnout.engines.ask import EngineAsk, State
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import derive, evaluate, healthy
 from turnout.samplers.base import samplers_in
@@ -17,9 +18,18 @@ from turnout.samplers.diagnostics import Quality, shown, since_row, unjudged
 
 
 class Progress(NamedTuple):
-    """Server, sampler and client states, counters, how good the draws were, rounds played, last good parameters.
+    """State of a run after a round.
 
-    `failed` is the round of divergence, `met` that in which the target was met that ends the run, or -1.
+    Args:
+        server: The algorithm's state.
+        samplers: State of each sampler.
+        clients: Private states of the clients.
+        counts: Counters of each call site.
+        quality: How good the draws were, if metrics ask for it.
+        round: Number of rounds played.
+        good: The last parameters at which all metrics were finite.
+        failed: Round of divergence, or -1.
+        met: Round in which the target was met that ends the run, or -1.
     """
 
     server: PyTree
@@ -41,11 +51,11 @@ class Progress(NamedTuple):
 def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     """Return an ask's state before the first round, the clients' stacked [n, ...]."""
     n, zero = job.population.count, jnp.zeros((), "int32")
-    one = algorithm.client_state(job.start)
-    clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), one)
+    client = algorithm.client_state(job.start)
+    clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), client)
     samplers = [sampler.start(job.population) for sampler in samplers_in(algorithm)]
     quality = unjudged(job.population) if job.judged else None
-    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero, (), ())
+    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero)
 
 
 def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
@@ -63,14 +73,14 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
         failed=jnp.full((), -1, "int32"),
         met=jnp.full((), -1, "int32"),
     )
-    # The compiled engine is given its progress for good, so that no two parts of it may share memory.
+    # The compiled engine donates its progress, so no two parts of it may share memory.
     return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
 
 
 def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
     """Play one round."""
     zero = jnp.zeros((), "int32")
-    state = State(progress.samplers, progress.clients, progress.counts, progress.quality, zero, zero, (), ())
+    state = State(progress.samplers, progress.clients, progress.counts, progress.quality, zero, zero)
     ask = asks(job, algorithm, progress.round + 1, state, sites)
     ask.refresh(algorithm.output(progress.server))
     server = strongly_typed(algorithm.round(ask, progress.server))
@@ -78,8 +88,8 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
     return progress._replace(server=server, round=progress.round + 1, **states)
 
 
-def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
-    """Evaluate where the run stands: a trace row, and the progress with its last good parameters brought up to date."""
+def trace_row(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
+    """Return the progress, with the end of the run and the last good parameters up to date, and a trace row."""
     good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality)
     x = algorithm.output(progress.server)
     progress = progress._replace(
@@ -87,11 +97,11 @@ def look(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> t
         good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
         failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
     )
-    return ended(job, progress, values), row(progress, values)
+    return with_target(job, progress, values), as_row(progress, values)
 
 
-def ended(job: Job, progress: Progress, values: dict) -> Progress:
-    """Return the progress with `met` brought up to date."""
+def with_target(job: Job, progress: Progress, values: dict) -> Progress:
+    """Return the progress with `met` up to date."""
     if job.stop is None:
         return progress
     met = job.stop.met(values[job.stop.metric]) & ~progress.over
@@ -101,9 +111,9 @@ def ended(job: Job, progress: Progress, values: dict) -> Progress:
 def judge(
     job: Job, algorithm, metrics: tuple[str, ...], server: PyTree, quality: Quality | None, measured: dict | None = None
 ) -> tuple[Bool[Array, ""], Quality | None, dict]:
-    """Return whether the parameters are good, what is known of the draws from now on, and the metrics' values.
+    """Return whether all metrics are finite, the quality of the draws from now on, and the metrics' values.
 
-    What was `measured` of f by others is not computed from the rows at hand.
+    What clients `measured` of f is not computed from the rows in `job`.
     """
     x = algorithm.output(server)
     if measured is None:
@@ -111,11 +121,11 @@ def judge(
     else:
         values = derive(metrics, measured, job.optimum, x, job.test, job.held_out)
     if quality is not None:
-        judged = shown(quality, samplers_in(algorithm)[0])
-        values |= {name: judged[name] for name in metrics if name in judged}
+        sampling = shown(quality, samplers_in(algorithm)[0])
+        values |= {name: sampling[name] for name in metrics if name in sampling}
     return healthy(values, x), quality if quality is None else since_row(quality), values
 
 
-def row(progress: Progress, values: dict) -> dict:
+def as_row(progress: Progress, values: dict) -> dict:
     """Return a trace row."""
     return {"round": progress.round, "counts": progress.counts, **values}

@@ -1,4 +1,4 @@
-"""A whole sweep as one compiled program: every cell is a run of the compiled engine with its own leaves and seed."""
+"""A sweep as one compiled program: each cell is a run of the compiled engine with its own hyper-parameters and seed."""
 
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -9,28 +9,35 @@ import numpy as np
 from jax import lax
 
 from turnout.core.errors import UserError, unknown
-from turnout.engines.ask import strongly_typed
 from turnout.engines.compiled import CompiledAsk, advance, discover
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress, begin
 
 BATCH = 64
-"""Cells computed side by side; on a CPU one after another is as fast, since cells with fewer steps wait for the others."""
+"""Cells that an accelerator computes at once. On a CPU it is one: in a batch, cells with fewer steps wait for the others."""
 
 
-class Swept:
+class SweepEngine:
     """Plays all cells of a sweep; its progress and tables have the cells as leading axis.
 
-    The first parameters of each are `drawn` by its own seed, or those of the job.
+    Args:
+        job: Inputs of the runs.
+        algorithm: The algorithm, bound to the problem.
+        metrics: Names of the metrics in a trace row.
+        every: Rounds between two trace rows.
+        cells: Settings and seed of each run.
+        places: Trace rows that one call of the compiled program can write.
+        drawn: Whether the seed of each cell draws its initial parameters; else they are those of `job`.
     """
 
-    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int, cells: list, rows: int, drawn: bool):
-        self.metrics, self.every, self.places = metrics, every, rows
+    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int, cells: list, places: int, drawn: bool):
+        self.metrics, self.every, self.places = metrics, every, places
         algorithms = [set_leaves(algorithm, cell.settings) for cell in cells]
-        kinds = {jax.tree.structure(one) for one in algorithms}
-        if len(kinds) > 1:
+        structures = {jax.tree.structure(one) for one in algorithms}
+        if len(structures) > 1:
             raise UserError("a sweep changes numbers, not what an algorithm is made of")
-        self.job, self.structure = job, kinds.pop()
+        self.job, self.structure = job, structures.pop()
         columns = list(zip(*(jax.tree.leaves(one) for one in algorithms), strict=True))
         self.swept = tuple(k for k, column in enumerate(columns) if any(leaf is not column[0] for leaf in column))
         self.leaves = [jnp.stack([jnp.asarray(a) for a in c]) if k in self.swept else c[0] for k, c in enumerate(columns)]
@@ -46,7 +53,7 @@ class Swept:
         return _begin(self.job, self._cells(), self.leaves, sites=self.sites, **self._static())
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
-        """Play on until `rows` more trace rows of every cell are written or the round `limit` is reached."""
+        """Play until `rows` more trace rows of every cell are written or the round `limit` is reached."""
         cells = (*self._cells(), progress)
         options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
         progress, table = _advance(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
@@ -61,8 +68,8 @@ class Swept:
 
 def _cell(job: Job, leaves, swept, structure, values, seeds, start):
     """Return the job and the algorithm of one cell."""
-    mine = dict(zip(swept, values, strict=True))
-    algorithm = jax.tree.unflatten(structure, [mine.get(k, leaf) for k, leaf in enumerate(leaves)])
+    changed = dict(zip(swept, values, strict=True))
+    algorithm = jax.tree.unflatten(structure, [changed.get(k, leaf) for k, leaf in enumerate(leaves)])
     return replace(job, seeds=seeds, start=start), algorithm
 
 
@@ -92,8 +99,9 @@ def set_leaves(node, settings: dict[str, float]):
 
 def _set(node, path: list[str], value, name: str):
     known = {f.name: f for f in fields(node)} if is_dataclass(node) else {}
-    if path[0] not in known and hasattr(node, "wraps"):
-        path = [node.wraps, *path]
+    wrapped = getattr(node, "wraps", None)
+    if path[0] not in known and wrapped is not None:
+        path = [wrapped, *path]
     if path[0] not in known:
         raise UserError(f"cannot sweep {name!r}: {unknown('field', path[0], known)}")
     field = known[path[0]]

@@ -1,6 +1,6 @@
 """From a configuration to its problem and its session."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from turnout.experiment.privacy_accounting import import_dp_accounting
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.problems.base import Problem
-from turnout.runs.api import cells_of
 from turnout.runs.session import Session
+from turnout.runs.sweep import cells_of
 
 
 @dataclass(frozen=True)
@@ -68,29 +68,19 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
     """Return the session of `experiment`, with `engine` in the place of the configured one if it is given."""
-    spec = experiment.run
     if experiment.privacy is not None:
         import_dp_accounting()
-    return Session(
-        experiment.algorithm,
-        built.problem,
-        seeds=spec.seeds(),
-        rounds=spec.rounds,
-        every=spec.every,
+    options = replace(
+        experiment.run,
         target=experiment.target,
-        metrics=None if spec.metrics is None else tuple(spec.metrics),
-        engine=engine or spec.engine,
-        precision=spec.precision,
-        aggregation=spec.aggregation,
         faults=experiment.faults,
         privacy=experiment.privacy,
-        optimum=optimum,
         test=built.test,
         held_out=built.held_out,
-        memory=spec.memory,
-        start=spec.start,
-        label=experiment.name,
-        cells=cells_of(*grid_of(experiment)) if experiment.sweep else None,
+    )
+    cells = cells_of(*grid_of(experiment)) if experiment.sweep else None
+    return Session(
+        experiment.algorithm, built.problem, options, deployed=engine, optimum=optimum, label=experiment.name, cells=cells
     )
 
 

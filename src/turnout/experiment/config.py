@@ -6,62 +6,40 @@ import re
 import tomllib
 import typing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import pydantic
 import tomli_w
 
 from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
 from turnout.accounting.target import Target
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
-from turnout.core.records import Count, Index, config
+from turnout.core.records import Index, config, field_checks
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
-from turnout.engines.inputs import Aggregation
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
-from turnout.runs.session import MEMORY, Precision
+from turnout.problems.base import Precision
+from turnout.runs.options import RunOptions
 from turnout.samplers import Full
 from turnout.solvers import AsCohortSolver
 
 
 @config
-class RunSpec:
-    """The options of a run.
-
-    Args:
-        rounds: Number of rounds.
-        seed: The default of the other seeds.
-        sampling_seed: Seed of cohorts.
-        local_seed: Seed of the clients' randomness.
-        model_seed: Seed of the initial parameters.
-        faults_seed: Seed of lost replies.
-        every: Rounds between two rows of the trace.
-        precision: Floating-point types of the run.
-        engine: The engine that answers `ask`.
-        aggregation: "sum" gives the server weighted sums of replies only.
-        memory: Bytes of client data that an exchange works on at a time.
-        start: The file of a saved model with the initial parameters.
-        metrics: The metrics to evaluate; None for those of the problem and the target.
-    """
+class RunSpec(RunOptions):
+    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose; default: `seed`."""
 
     rounds: Index = 100
-    seed: Index = 0
+    precision: Precision = "double"
+    start: str | None = None
+    metrics: list[str] | None = None
     sampling_seed: Index | None = None
     local_seed: Index | None = None
     model_seed: Index | None = None
     faults_seed: Index | None = None
-    every: Count = 1
-    precision: Precision = "double"
-    engine: Literal["compiled", "nodes"] = "compiled"
-    aggregation: Aggregation = "plain"
-    memory: Count = MEMORY
-    start: str | None = None
-    metrics: list[str] | None = None
 
-    def seeds(self) -> Seeds:
+    def purpose_seeds(self) -> Seeds:
         """Return the seed of each purpose."""
         given = (self.sampling_seed, self.local_seed, self.faults_seed, self.model_seed)
         return Seeds(*(self.seed if seed is None else seed for seed in given))
@@ -228,23 +206,20 @@ class Reader:
         """Build `cls` from the table `content` at `path` and the `parts` that are built already."""
         if not isinstance(content, dict):
             raise self.error(path, f"[{path[0]}] is a table: write its keys below it")
-        model = _model(cls, tuple(sorted(parts)))
+        given = [field for field in dataclasses.fields(cls) if field.repr and field.name not in (*parts, "kind")]
+        names = [field.name for field in given]
         for key in content:
-            if key not in model.model_fields:
-                raise self.error((*path, key), str(unknown("key", key, model.model_fields)))
+            if key not in names:
+                raise self.error((*path, key), str(unknown("key", key, names)))
+        for field in given:
+            if field.name not in content and field.default is field.default_factory is dataclasses.MISSING:
+                raise self.error((*path, field.name), f"{field.name} is missing: give it a value")
+        values = {key: field_checks(cls)[key].convert(value) for key, value in content.items()}
+        for key, value in values.items():
+            if not field_checks(cls)[key].accepts(value):
+                raise self.error((*path, key), field_checks(cls)[key].sentence(value))
         try:
-            values = {key: getattr(model(**content), key) for key in model.model_fields}
             return cls(**values, **parts)
-        except pydantic.ValidationError as error:
-            first, *others = error.errors()
-            where = (*path, *(part for part in first["loc"] if isinstance(part, str) and part in model.model_fields))
-            # A field with several types has an error for each of them; a file cannot hold arrays.
-            same = [
-                other
-                for other in others
-                if other["loc"][:1] == first["loc"][:1] and other["input"] == first["input"] and other["type"] != "is_instance_of"
-            ]
-            raise self.error(where, _sentence(first, *same)) from None
         except UserError as error:
             raise self.error(path, str(error)) from None
 
@@ -316,27 +291,6 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
                 forms = (dict,) if str in choices else (str, dict)
                 records[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
     return records
-
-
-@functools.cache
-def _model(cls, parts: tuple[str, ...]) -> type[pydantic.BaseModel]:
-    """Return a pydantic model of the fields of `cls` that a configuration may give."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    options: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.repr and field.name not in (*parts, "kind"):
-            default = ... if field.default is dataclasses.MISSING else field.default
-            options[field.name] = (hints[field.name], default)
-    strict = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-    return pydantic.create_model(cls.__name__, __config__=strict, **options)
-
-
-def _sentence(error, *others) -> str:
-    """Return pydantic's errors about one value as one sentence."""
-    if error["type"] == "missing":
-        return f"{error['loc'][-1]} is missing: give it a value"
-    words = [each["msg"].removeprefix("Input should be ").removeprefix("Value error, ") for each in (error, *others)]
-    return f"must be {' or '.join(dict.fromkeys(words))}, but it is {error['input']!r}"
 
 
 def _flatten(table, prefix: str = "") -> dict[str, Any]:

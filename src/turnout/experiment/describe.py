@@ -5,22 +5,22 @@ from typing import Any
 from turnout.accounting.prices import Price
 from turnout.core.algorithm import Algorithm
 from turnout.core.seeds import Seeds
-from turnout.engines.cost_estimate.estimate import Plan, plan
+from turnout.engines.cost_estimate.estimate import CostEstimate, estimate
 from turnout.engines.faults import Faults
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.problems.base import Precision, Problem
 from turnout.report.plan import NamedPlan
-from turnout.runs.session import Session, bind, prepare, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import bind, prepare, scope
 
 
 def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     """Estimate what `experiment` will send on its `problem`, and list the prices to report."""
     run = experiment.run
-    estimate = plan_for(
-        experiment.algorithm, problem, seeds=run.seeds(), rounds=run.rounds, faults=experiment.faults, precision=run.precision
-    )
-    return NamedPlan(experiment.name, estimate, every_price(experiment))
+    seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
+    costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, faults=experiment.faults, precision=precision)
+    return NamedPlan(experiment.name, costs, every_price(experiment))
 
 
 def plan_for(
@@ -31,17 +31,17 @@ def plan_for(
     rounds: int,
     faults: Faults | None = None,
     precision: Precision | None = None,
-) -> Plan:
+) -> CostEstimate:
     """Estimate what `rounds` rounds of `algorithm` on `problem` will send."""
     with scope(precision or problem.precision):
-        return plan(prepare(problem, seeds, faults, None), bind(algorithm, problem, rounds), rounds)
+        return estimate(prepare(problem, seeds, faults, None), bind(algorithm, problem, rounds), rounds)
 
 
-def plan_of(session: Session) -> Plan:
+def plan_of(session: Session) -> CostEstimate:
     """Estimate what the run of `session` sends."""
     engine: Any = session.engine
     with scope(session.precision):
-        return plan(engine.job, engine.algorithm, session.rounds)
+        return estimate(engine.job, engine.algorithm, session.rounds)
 
 
 def every_price(experiment: Experiment) -> tuple[Price, ...]:

@@ -6,11 +6,11 @@ import numpy as np
 
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
-from turnout.engines.compiled import CompiledAsk, survey
-from turnout.engines.reply_usage import MEAN, WHO
+from turnout.engines.reply_usage import MEAN, WHO, RecordingAsk, survey
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Population
-from turnout.runs.session import Session, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import scope
 from turnout.samplers import Independent, Nice
 from turnout.samplers.base import Sampler
 
@@ -40,9 +40,9 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
         traced = survey(engine.job, engine.algorithm)
     population, ledger = engine.job.population, to_ledger(engine.sites, np.asarray(session.progress.counts))
     rows = {row["path"]: row for row in ledger.rows()}
-    calls = [path for path in traced.found if rows[path]["method"] != "draw"]
+    calls = [path for path in traced.calls.reached if rows[path]["method"] != "draw"]
     sampled = {}
-    if privacy.model == "central" and session.faults is None:
+    if privacy.model == "central" and session.options.faults is None:
         sampled = {path: amplifying_design(traced, path, population) for path in calls}
     replaced = privacy.model == "local" or Nice in sampled.values()
     # Two clipped replies differ by at most twice the clipping norm.
@@ -69,7 +69,7 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     }
 
 
-def amplifying_design(traced: CompiledAsk, path: str, population: Population) -> type[Sampler] | None:
+def amplifying_design(traced: RecordingAsk, path: str, population: Population) -> type[Sampler] | None:
     """Return the class of the sampler that drew the cohort of a call, if its sampling amplifies privacy, and otherwise None.
 
     The cohort must be drawn for this call alone and from all clients, and only the sum may depend on its members. With

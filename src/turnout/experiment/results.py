@@ -18,8 +18,8 @@ from turnout.io.atomic import write
 from turnout.problems.base import Problem
 from turnout.report.loaded_run import Result
 from turnout.report.plan import PLAN
-from turnout.runs.api import Sweep
 from turnout.runs.session import Session
+from turnout.runs.sweep import Sweep
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"

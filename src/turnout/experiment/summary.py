@@ -31,7 +31,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "diverged": trace.diverged,
         "seeds": {
             "run": experiment.run.seed,
-            **vars(experiment.run.seeds()),
+            **vars(experiment.run.purpose_seeds()),
             "split": getattr(experiment.split, "seed", None),
         },
         "problem": {**shown(experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},

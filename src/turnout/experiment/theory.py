@@ -15,7 +15,8 @@ from turnout.experiment.summary import to_json
 from turnout.io.atomic import make_folder, write
 from turnout.problems import Chain
 from turnout.problems.base import Problem
-from turnout.runs.session import Session, bind, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import bind, scope
 from turnout.samplers.base import samplers_in
 from turnout.theory.applicability import Theory, has_theory, theory_of
 from turnout.theory.bounds import Bound, complexity, theorem_1, tolerance
@@ -75,7 +76,7 @@ def promise(experiment: Experiment, problem: Problem) -> Promise:
     """Return what theory promises for `experiment`, none of its rounds played."""
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
-    theory = theory_of(algorithm, problem, experiment.faults, experiment.run.seeds().model)
+    theory = theory_of(algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model)
     known, target = theory.constants, experiment.target
     epsilon = target.below if target is not None and target.metric == "distance" else None
     gamma, recommended, allowed = getattr(algorithm, "gamma", None), None, None
@@ -99,7 +100,7 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
         raise UserError('the costs of client selection are those to a small gradient: set a [target] on "gradient"')
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
-        start = problem.start(jax.random.key(experiment.run.seeds().model))
+        start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
     prices = [price for price in experiment.prices if isinstance(price, Selection)] or [Selection()]
     return selection_costs(algorithm, problem, start, math.sqrt(experiment.target.below), prices)
 
@@ -133,7 +134,7 @@ def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict
         return {}
     engine: Any = session.engine
     try:
-        theory = theory_of(engine.algorithm, problem, experiment.faults, experiment.run.seeds().model, engine.job.optimum)
+        theory = theory_of(engine.algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model, engine.job.optimum)
         return {"theory": theory.facts()}
     except UserError as error:
         return {"theory": {"no_bound": str(error)}}

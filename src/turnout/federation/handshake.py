@@ -3,20 +3,19 @@
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.engines.compiled import survey
 from turnout.engines.flower.client_app import Handshake
-from turnout.engines.messaging import only_sums
+from turnout.engines.reply_usage import sums_needed, survey
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
-from turnout.runs.session import bind, prepare, refuse_mixed, scope
+from turnout.runs.setup import bind, prepare, refuse_mixed, scope
 
 
 def handshake_of(experiment: Experiment, built: Built) -> Handshake:
     """Return the fields on which the server and the nodes of `experiment` must agree."""
     with scope(experiment.run.precision):
         file = experiment.run.start
-        start = prepare(built.problem, experiment.run.seeds(), None, None, start=file).start
+        start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file).start
     exact = built.problem.remote or file is not None
     return Handshake.of(experiment.to_toml(), experiment.run.precision, start, exact)
 
@@ -33,7 +32,7 @@ def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
     refuse_mixed(built.problem, experiment.run.precision)
     if experiment.run.aggregation == "sum":
         with scope(experiment.run.precision):
-            job = prepare(built.problem, experiment.run.seeds(), None, None)
+            job = prepare(built.problem, experiment.run.purpose_seeds(), None, None)
             algorithm = bind(experiment.algorithm, built.problem, experiment.run.rounds)
-            only_sums(survey(job, algorithm), algorithm)
+            sums_needed(survey(job, algorithm), "aggregation = 'plain'")
     return built

@@ -9,11 +9,11 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import client_app
 from turnout.engines.flower.node_connection import serve
 from turnout.engines.flower.state_store import DiskStates
-from turnout.engines.messaging import Node
+from turnout.engines.node import Node
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import build_for_federation, handshake_of
-from turnout.runs.session import bind, prepare, scope
+from turnout.runs.setup import bind, prepare, scope
 
 
 def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
@@ -24,7 +24,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         raise UserError(f"{experiment.name} has clients 0 to {last}, so that no node can be client {client}")
     with scope(spec.precision):
         mixed = spec.precision == "mixed"
-        job = prepare(built.problem, spec.seeds(), None, None, start=spec.start, mixed=mixed)
+        job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=mixed)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, mixed=mixed)
         node.states = DiskStates(folder / f"{digest}-{client}", node.first)

@@ -1,4 +1,4 @@
-"""Optimisers: how a gradient and what was kept of those before it become a step, of a server, a client or a cohort."""
+"""Optimisers of servers, clients and cohort solvers. `turnout.optimisers.base` describes the protocol."""
 
 from turnout.optimisers.adaptive import FedAdagrad as FedAdagrad
 from turnout.optimisers.adaptive import FedAdam as FedAdam

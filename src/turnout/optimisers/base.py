@@ -1,4 +1,35 @@
-"""What every optimiser is: a record of hyper-parameters that turns gradients into steps."""
+"""The optimiser protocol: how gradients become steps. Read this file to write an optimiser of your own.
+
+An optimiser is a record with the fields `lr` and `clip` and its own hyper-parameters. It writes `update(x, gradient, state,
+curvature)`, which returns the next parameters and state, and `start(x)`, the first state, a pytree of arrays. Parameters x are
+any pytree. The same record serves at servers, at clients and in cohort solvers. Every field for an optimiser also accepts an
+`optax.GradientTransformation`.
+
+Examples:
+    Heavy-ball momentum with steps along the sign:
+
+    >>> import jax, jax.numpy as jnp, turnout as t
+    >>> @t.record
+    ... class SignMomentum(t.optimisers.Optimiser):
+    ...     beta: float = 0.9
+    ...
+    ...     def start(self, x):
+    ...         return jax.tree.map(jnp.zeros_like, x)
+    ...
+    ...     def update(self, x, gradient, state, curvature):
+    ...         state = jax.tree.map(lambda m, g: self.beta * m + (1 - self.beta) * g, state, gradient)
+    ...         return jax.tree.map(lambda x, m: x - self.lr * jnp.sign(m), x, state), state
+    >>> problem = t.Quadratic.random(clients=6, dimension=3, seed=0)
+    >>> trace = t.run(t.FedOpt(t.Nice(3), SignMomentum(0.01), t.optimisers.Sgd(1.0), steps=2), problem, rounds=5)
+    >>> trace.ledger.totals()["exchanges"]
+    5
+
+    An optimiser of optax in the same place:
+
+    >>> import optax
+    >>> t.FedOpt(t.Nice(3), optax.adam(0.01), t.optimisers.Sgd(1.0), steps=2).optimiser.lr  # a factor of optax's steps
+    1.0
+"""
 
 from collections.abc import Callable
 from copy import copy
@@ -15,14 +46,16 @@ from turnout.core.records import Positive, record
 from turnout.core.tree import positive
 
 Curvature = Callable[[Int[Array, ""]], PyTree]
-"""Of the number of a step, 0 for the first: z * (H z) for the Hessian H at x and signs z that are random in each step."""
+"""A function of the step number, from 0, to z * (H z) with the Hessian H at x and new random signs z in each step."""
 
 
 @record
 class Optimiser:
-    """x <- x - lr d, the direction d being made of the gradients g so far, with `clip` = c each times min(1, c / |g|).
+    """Base class: x <- x - lr d, the direction d being a function of the gradients g so far, clipped to min(1, clip / |g|) g.
 
-    |g| is over all leaves of the parameters.
+    Args:
+        lr: Step size, > 0.
+        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
     """
 
     example = "t.optimisers.Sgd(0.1)"
@@ -31,11 +64,11 @@ class Optimiser:
     clip: Positive | None = field(default=None, kw_only=True)
 
     needs_hessian: ClassVar[bool] = False
-    """Whether steps need a `Curvature`, for one more query each."""
+    """Whether `update` calls `curvature`, which costs one additional query per step."""
 
     @staticmethod
     def coerce(value: Any) -> Any:
-        """Return an optimiser of optax as an `Optimiser`, and any other `value` as it is."""
+        """Return an `optax.GradientTransformation` as an `Optimiser`, and any other `value` unchanged."""
         if isinstance(value, tuple) and hasattr(value, "init") and hasattr(value, "update"):
             from turnout.optimisers.standard import FromOptax
 
@@ -44,53 +77,63 @@ class Optimiser:
 
     @property
     def queries(self) -> int:
-        """The oracle queries that a step needs."""
+        """The number of oracle queries per step."""
         return 1 + self.needs_hessian
 
     def with_lr_factor(self, factor) -> "Optimiser":
-        """Return this optimiser with `factor` times its lr."""
-        paced = copy(self)
-        # Past the checks, which a factor that is being traced would not pass.
-        object.__setattr__(paced, "lr", factor * self.lr)
-        return paced
+        """Return this optimiser with lr multiplied by `factor`."""
+        scaled = copy(self)
+        # Without the checks, which a traced factor would not pass.
+        object.__setattr__(scaled, "lr", factor * self.lr)
+        return scaled
 
     def check(self, problem) -> None:
-        """Raise `UserError` if this optimiser takes second derivatives and `problem` has none."""
+        """Raise `UserError` if this optimiser needs second derivatives and `problem` has none."""
         if self.needs_hessian and not problem.twice_differentiable:
             name, kind = type(self).__name__, type(problem).__name__
             raise UserError(f"optimiser {name} needs second derivatives: {kind} has none, take a first-order one")
 
     def start(self, x: PyTree) -> Any:
-        """Return what is kept before the first step, a pytree of arrays."""
+        """Return the first state for parameters `x`, a pytree of arrays."""
         return None
 
     def step(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None = None) -> tuple[PyTree, Any]:
-        """Return x after a step with the `gradient` at x, and what is kept."""
+        """Clip the gradient, then `update`.
+
+        Args:
+            x: The parameters, any pytree.
+            gradient: The gradient at x.
+            state: The state before.
+            curvature: The Hessian's diagonal estimates, if `needs_hessian`.
+
+        Returns:
+            The next parameters and the next state.
+        """
         if self.clip is not None:
             share = jnp.minimum(1, self.clip / positive(norm(gradient)))
             gradient = jax.tree.map(lambda g: share.astype(g.dtype) * g, gradient)
         return self.update(x, gradient, state, curvature)
 
     def update(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None) -> tuple[PyTree, Any]:
-        """Return what `step` does, for a gradient that is clipped already."""
+        """Return the next parameters and state, given the clipped gradient."""
         raise UserError(f"{type(self).__name__} has no update(self, x, gradient, state, curvature): write one")
 
 
 def hessian_probe(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> Curvature:
-    """Return z * (H z) as a function of a step's number, for a client with this `key`."""
-    # Folded twice, since batches are drawn by the number alone.
+    """Return z * (H z) as a function of the step number, with the random signs z of a client with this `key`."""
+    # Folded twice, since batches use the key folded with the step number.
     return lambda number: hessian_diagonal(hvp, x, jax.random.fold_in(jax.random.fold_in(key, number), 1))
 
 
 def hessian_diagonal(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> PyTree:
-    """Return z * (H z), whose mean is H's diagonal (Hutchinson), with random signs z [d]; `hvp` gives H z: one query."""
+    """Return Hutchinson's estimate z * (H z) of the diagonal of H, with random signs z; `hvp` returns H z, one query."""
     z = random_signs(x, key)
     return jax.tree.map(jnp.multiply, z, hvp(z))
 
 
 def random_signs(x: PyTree, key) -> PyTree:
-    """Return +1 or -1 with equal chance in each place of the parameters x."""
+    """Return +1 or -1 with equal probability for every entry of the parameters x."""
     leaves, structure = jax.tree.flatten(x)
     keys = jax.random.split(key, len(leaves))
-    drawn = [jax.random.rademacher(key, jnp.shape(leaf), leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
-    return jax.tree.unflatten(structure, drawn)
+    signs = [jax.random.rademacher(key, jnp.shape(leaf), leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, signs)

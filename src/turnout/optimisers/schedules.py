@@ -1,6 +1,7 @@
-"""How a step changes from round to round: factors of it, evaluated at the round's number inside the run.
+"""Schedules: factors of a step size that depend on the round.
 
-The schedules of optax want their numbers known before they are compiled, so that each would be a program of its own.
+Their numbers are traced, so a sweep over them compiles once; schedules of optax would compile for each number. To write a
+schedule of your own, extend `Schedule` and write `factor(t)`, plain JAX code of the round t = 0, 1, ... (a float).
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +16,21 @@ from turnout.core.records import Fraction, Positive, Share, record
 
 
 class Schedule(ABC):
-    """A factor of a step in round t = 0, 1, ...; its numbers are leaves, so that new ones do not recompile."""
+    """Base class: the factor of the step size in round t = 0, 1, ...
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.optimisers.schedules import Schedule
+        >>> @t.record
+        ... class Linear(Schedule):
+        ...     rounds: float
+        ...
+        ...     def factor(self, t):
+        ...         return 1 - t / self.rounds
+        >>> algorithm = t.FedAvg(t.Nice(2), lr=0.1, steps=1, schedule=Linear(10.0))
+        >>> t.run(algorithm, t.Quadratic.random(clients=4, dimension=3, seed=0), rounds=5).ledger.totals()["exchanges"]
+        5
+    """
 
     example = "t.schedules.Exponential(0.9)"
 
@@ -24,13 +39,23 @@ class Schedule(ABC):
         """Return the factor in round t."""
 
     def for_rounds(self, rounds: int) -> Any:
-        """Return this schedule fitted to a run of so many rounds."""
+        """Return this schedule fitted to a run of `rounds` rounds."""
         return self
 
 
 @record
 class Inverse(Schedule):
-    """1 / (1 + t / `rounds`): half after `rounds` rounds."""
+    """1 / (1 + t / T).
+
+    Args:
+        rounds: T, after which the factor is one half.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from turnout.optimisers import schedules
+        >>> float(schedules.Inverse(4.0).factor(jnp.asarray(4.0)))
+        0.5
+    """
 
     rounds: Positive
 
@@ -40,7 +65,18 @@ class Inverse(Schedule):
 
 @record
 class Exponential(Schedule):
-    """`rate`^(t / `rounds`)."""
+    """rate^(t / T).
+
+    Args:
+        rate: The factor after T rounds, in (0, 1].
+        rounds: T.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from turnout.optimisers import schedules
+        >>> float(schedules.Exponential(0.25, rounds=4.0).factor(jnp.asarray(2.0)))
+        0.5
+    """
 
     rate: Fraction
     rounds: Positive = 1.0
@@ -51,7 +87,18 @@ class Exponential(Schedule):
 
 @record
 class Step(Schedule):
-    """`rate`^floor(t / `rounds`)."""
+    """rate^floor(t / T).
+
+    Args:
+        rate: The factor of each drop, in (0, 1].
+        rounds: T, the rounds between drops.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from turnout.optimisers import schedules
+        >>> float(schedules.Step(0.5, rounds=10.0).factor(jnp.asarray(25.0)))
+        0.25
+    """
 
     rate: Fraction
     rounds: Positive
@@ -62,9 +109,17 @@ class Step(Schedule):
 
 @record
 class Cosine(Schedule):
-    """`floor` + (1 - `floor`) (1 + cos(pi min(t / `rounds`, 1))) / 2, by default over all rounds of the run.
+    """floor + (1 - floor) (1 + cos(pi min(t / T, 1))) / 2 (Loshchilov and Hutter, 2017, equation (5), without restarts).
 
-    Loshchilov and Hutter (2017), eq. 5, without restarts.
+    Args:
+        rounds: T; None takes the rounds of the run.
+        floor: The last factor, in [0, 1].
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from turnout.optimisers import schedules
+        >>> float(schedules.Cosine(10.0).factor(jnp.asarray(0.0)))
+        1.0
     """
 
     rounds: Positive | None = None
@@ -75,13 +130,24 @@ class Cosine(Schedule):
 
     def factor(self, t):
         if self.rounds is None:
-            raise UserError("a cosine needs its rounds: give them, or let a run fit it to its own")
+            raise UserError("a cosine schedule needs its rounds: give rounds, or use it in a run")
         return self.floor + (1 - self.floor) * (1 + jnp.cos(jnp.pi * jnp.minimum(t / self.rounds, 1))) / 2
 
 
 @record
 class WarmUp(Schedule):
-    """min((t + 1) / `rounds`, 1) in the first `rounds` rounds; then the factor of `schedule`, counting from there, or 1."""
+    """min((t + 1) / T, 1) in the first T rounds; after that the factor of another schedule that starts there, or 1.
+
+    Args:
+        rounds: T.
+        schedule: The schedule after the warm-up; None keeps the factor 1.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from turnout.optimisers import schedules
+        >>> float(schedules.WarmUp(4.0).factor(jnp.asarray(1.0)))
+        0.5
+    """
 
     rounds: Positive
     schedule: Schedule | None = None
@@ -91,12 +157,12 @@ class WarmUp(Schedule):
 
     def factor(self, t):
         after = jnp.maximum(t - self.rounds, 0)
-        then = jnp.ones_like(t) if self.schedule is None else self.schedule.factor(after)
-        return jnp.where(t < self.rounds, jnp.minimum((t + 1) / self.rounds, 1), then)
+        factor = jnp.ones_like(t) if self.schedule is None else self.schedule.factor(after)
+        return jnp.where(t < self.rounds, jnp.minimum((t + 1) / self.rounds, 1), factor)
 
 
 def scheduled(step, schedule: Schedule | None, round) -> Any:
-    """Return `step` as it is in the round with this number, 1 for the first; `step` itself without a schedule."""
+    """Return `step` times the factor of round `round` = 1, 2, ..., or `step` itself without a schedule."""
     if schedule is None:
         return step
     dtype = jnp.result_type(float)

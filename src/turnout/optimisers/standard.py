@@ -1,4 +1,4 @@
-"""The standard optimisers, from optax."""
+"""Optimisers from optax: the standard ones, and any `optax.GradientTransformation`."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -11,43 +11,49 @@ from turnout.optimisers.base import Optimiser
 
 
 @record
-class Optax(Optimiser):
-    """An optimiser that optax has."""
+class OptaxOptimiser(Optimiser):
+    """Base class of optimisers whose steps optax computes."""
 
     scale: ClassVar[Any] = 1.0
     """Factor of the steps of the transformation."""
 
     @abstractmethod
     def transformation(self, optax) -> Any:
-        """Return the transformation of gradients into steps that the module `optax` makes."""
+        """Return the `GradientTransformation` made by the module `optax`."""
 
     def start(self, x):
-        return self._made().init(x)
+        return self._build().init(x)
 
     def update(self, x, gradient, state, curvature):
-        # Its transformations mix types.
+        # Transformations of optax mix types.
         with jax.numpy_dtype_promotion("standard"):
-            step, state = self._made().update(gradient, state, x)
+            step, state = self._build().update(gradient, state, x)
         return add(x, step, self.scale), state
 
-    def _made(self):
-        # Slow to import.
+    def _build(self):
+        # optax is slow to import.
         import optax
 
         return self.transformation(optax)
 
 
 @record
-class FromOptax(Optax):
-    """x <- x + lr s, s being the step of the optax transformation `optimiser`, whose own step size is part of s.
+class FromOptax(OptaxOptimiser):
+    """Any optimiser of optax: x <- x + lr s, s being the step of the transformation, which has its own step size.
 
-    Every field for an optimiser accepts the transformation itself, `optimiser=optax.adam(0.1)`, and holds it as this
-    record. The transformation is part of the compiled program: another one compiles again.
+    Every field for an optimiser accepts the transformation itself, `optimiser=optax.adam(0.1)`, and stores it as this record.
+    The transformation is part of the compiled program: a different one compiles again.
 
     Args:
+        lr: Factor of the steps, > 0; a schedule changes it.
         optimiser: The transformation, an `optax.GradientTransformation`.
-        lr: Factor of its steps, > 0; a schedule changes it.
-        clip: Bound of the gradient's norm, > 0; None for no bound.
+        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
+
+    Examples:
+        >>> import jax.numpy as jnp, optax, turnout as t
+        >>> optimiser, x = t.optimisers.Optimiser.coerce(optax.sgd(0.25)), jnp.array([1.0, -2.0])
+        >>> optimiser.step(x, 2 * x, optimiser.start(x))[0].tolist()
+        [0.5, -1.0]
     """
 
     lr: Positive = 1.0
@@ -62,8 +68,21 @@ class FromOptax(Optax):
 
 
 @record
-class Sgd(Optax):
-    """x <- x - lr g, or with `momentum` = beta m <- beta m + g and x <- x - lr m."""
+class Sgd(OptaxOptimiser):
+    """Gradient steps, x <- x - lr g; with momentum beta, m <- beta m + g and x <- x - lr m (Polyak, 1964).
+
+    Args:
+        lr: Step size, > 0.
+        momentum: beta in [0, 1); None for no momentum.
+        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> optimiser, x = t.optimisers.Sgd(0.25), jnp.array([1.0, -2.0])
+        >>> x, state = optimiser.step(x, 2 * x, optimiser.start(x))
+        >>> x.round(2).tolist() == [0.5, -1.0]
+        True
+    """
 
     momentum: Proper | None = None
 
@@ -72,10 +91,25 @@ class Sgd(Optax):
 
 
 @record
-class Adam(Optax):
-    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2,
+class Adam(OptaxOptimiser):
+    """Adam: m and v are running means of g and g^2, corrected for their start (Kingma and Ba, 2015, Algorithm 1).
 
-    x <- x - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) for t = 1, 2, ...: Kingma and Ba (2015, Algorithm 1).
+    m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2 and, in step t = 1, 2, ...,
+    x <- x - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
+
+    Args:
+        lr: Step size, > 0.
+        beta1: Weight of the past in m, in [0, 1).
+        beta2: Weight of the past in v, in [0, 1).
+        epsilon: Added to the root, >= 0.
+        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> optimiser, x = t.optimisers.Adam(0.5), jnp.array([1.0, -2.0])
+        >>> x, state = optimiser.step(x, 2 * x, optimiser.start(x))
+        >>> x.round(2).tolist() == [0.5, -1.5]
+        True
     """
 
     beta1: Proper = 0.9
@@ -87,8 +121,22 @@ class Adam(Optax):
 
 
 @record
-class Adagrad(Optax):
-    """v <- v + g^2, x <- x - lr g / sqrt(v + epsilon), v = `initial` at first (Duchi et al., 2011, Figure 1, diagonal)."""
+class Adagrad(OptaxOptimiser):
+    """Adagrad: v <- v + g^2, x <- x - lr g / sqrt(v + epsilon) (Duchi et al., 2011, Figure 1, diagonal).
+
+    Args:
+        lr: Step size, > 0.
+        initial: First v, >= 0.
+        epsilon: Added to v, > 0.
+        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> optimiser, x = t.optimisers.Adagrad(0.5, initial=0.0), jnp.array([1.0, -2.0])
+        >>> x, state = optimiser.step(x, 2 * x, optimiser.start(x))
+        >>> x.round(2).tolist() == [0.5, -1.5]
+        True
+    """
 
     initial: NonNegative = 0.1
     epsilon: Positive = 1e-7

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pydantic
 
 from turnout.accounting.prices import Price
-from turnout.engines.cost_estimate.estimate import Call, Count, Memory, Plan
+from turnout.engines.cost_estimate.estimate import Call, CostEstimate, Count, Memory
 from turnout.engines.reply_usage import ALONE, EACH, SUMS
 from turnout.report.format import amount, human_bytes, number
 
-PLAN = pydantic.TypeAdapter(Plan)
+PLAN = pydantic.TypeAdapter(CostEstimate)
 """Converts a plan from and to JSON."""
 
 
@@ -20,7 +20,7 @@ class NamedPlan:
     """A plan with the name of its configuration and the prices to report."""
 
     name: str
-    plan: Plan
+    plan: CostEstimate
     prices: tuple[Price, ...]
 
 

@@ -19,7 +19,7 @@ from turnout.engines.state import begin, play_round
 from turnout.io.serialization import decode
 from turnout.problems.base import Precision, Problem
 from turnout.runs.api import sweep
-from turnout.runs.session import bind, prepare, scope
+from turnout.runs.setup import bind, prepare, scope
 from turnout.runs.trace import Trace
 from turnout.samplers import Full, Independent, Sampler
 from turnout.samplers.base import samplers_in

@@ -15,7 +15,8 @@ from turnout.core.errors import UserError
 from turnout.core.seeds import Seeds
 from turnout.engines.nodes import Nodes
 from turnout.problems.base import Problem
-from turnout.runs.session import Session, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import scope
 from turnout.runs.trace import Trace
 
 ROUNDS = 3

@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 from turnout.algorithms import FedOpt
 from turnout.optimisers import Optimiser, Sgd
 from turnout.problems.base import Precision, Problem
-from turnout.runs.session import scope
+from turnout.runs.setup import scope
 from turnout.samplers import Nice
 from turnout.testing import algorithms
 from turnout.testing.algorithms import first_change

@@ -22,7 +22,7 @@ from turnout.core.tree import add
 from turnout.engines.compiled import CompiledAsk, discover
 from turnout.engines.state import begin, play_round
 from turnout.problems.base import Problem
-from turnout.runs.session import bind, prepare, scope
+from turnout.runs.setup import bind, prepare, scope
 from turnout.samplers import Sampler
 from turnout.testing import algorithms
 from turnout.testing.case import ROUNDS, Case

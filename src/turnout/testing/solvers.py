@@ -14,7 +14,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.records import record
 from turnout.problems.base import Problem
 from turnout.problems.storage.row_formats import take
-from turnout.runs.session import scope
+from turnout.runs.setup import scope
 from turnout.samplers import Nice, Sampler
 from turnout.solvers import CohortSolver
 from turnout.testing import algorithms

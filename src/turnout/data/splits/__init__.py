@@ -1,4 +1,4 @@
-"""How the rows of a data set become clients."""
+"""Splits: how the rows of a data set are divided into clients."""
 
 from turnout.data.splits.by_label import DirichletSplit as DirichletSplit
 from turnout.data.splits.by_label import TwoClassSplit as TwoClassSplit

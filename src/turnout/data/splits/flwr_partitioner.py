@@ -1,4 +1,4 @@
-"""Splits by the partitioners of flwr-datasets."""
+"""Splits by a partitioner of flwr-datasets."""
 
 import warnings
 from typing import Any, Literal
@@ -14,9 +14,12 @@ from turnout.data.splits.split import Split
 
 @config
 class FlwrSplit:
-    """The partitions of the class `partitioner` of flwr-datasets, which gets `options`, on the columns "label" and "client".
+    """The partitions of a partitioner of flwr-datasets, on a table with the columns "label" and "client".
 
-    For instance partitioner "DirichletPartitioner" with num_partitions = 10, partition_by = "label", alpha = 0.5.
+    Args:
+        partitioner: The name of its class, such as "DirichletPartitioner".
+        options: Its options, such as num_partitions = 10, partition_by = "label", alpha = 0.5.
+        kind: The name of the split in configurations.
     """
 
     partitioner: str
@@ -33,7 +36,7 @@ class FlwrSplit:
         table = datasets.Dataset.from_dict({name: column for name, column in columns.items() if column is not None})
         try:
             with warnings.catch_warnings():
-                # About the libraries that flwr-datasets calls.
+                # Raised by libraries that flwr-datasets calls.
                 warnings.simplefilter("ignore", FutureWarning)
                 partitioner = getattr(partitioners, self.partitioner)(**self.options)
                 partitioner.dataset = table

@@ -1,4 +1,4 @@
-"""Clusters of rows as strata of clients."""
+"""K-means clusters of rows as strata of clients."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,20 @@ from turnout.data.splits.split import Split, enough_rows
 
 @config
 class KMeansSplit:
-    """K-means clusters of the rows are strata, each shuffled and cut into `clients_per_cluster` near-equal clients."""
+    """The strata are k-means clusters of the rows; each is shuffled and divided into clients of nearly equal size.
+
+    Args:
+        clusters: Number of clusters.
+        clients_per_cluster: Number of clients of each cluster.
+        seed: Seed of k-means and of the shuffles.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> from turnout.data import KMeansSplit, load
+        >>> split = KMeansSplit(clusters=3, clients_per_cluster=2).split(load("iris"))
+        >>> split.strata.tolist(), split.sizes.tolist()
+        ([0, 0, 1, 1, 2, 2], [31, 31, 25, 25, 19, 19])
+    """
 
     clusters: Count
     clients_per_cluster: Count
@@ -21,7 +34,7 @@ class KMeansSplit:
     kind: Literal["kmeans"] = "kmeans"
 
     def split(self, dataset: Dataset) -> Split:
-        """Return the split of `dataset`, whose strata are the clusters."""
+        """Return the split of `dataset`, with the clusters as strata."""
         enough_rows(self.kind, dataset, self.clusters * self.clients_per_cluster)
         cluster = _kmeans(dataset, self.clusters, self.seed)
         generator = np.random.default_rng(self.seed)
@@ -46,6 +59,6 @@ def _kmeans(dataset: Dataset, clusters: int, seed: int) -> np.ndarray:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
-        # Fewer distinct rows than clusters leave a cluster empty, which is reported as an error of its own.
+        # With fewer distinct rows than clusters a cluster is empty, which raises an error below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return KMeans(clusters, n_init=10, random_state=seed).fit_predict(dataset.flat().features)

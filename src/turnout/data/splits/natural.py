@@ -1,4 +1,4 @@
-"""Clients that come with the data."""
+"""Splits by the natural client of each row."""
 
 from typing import Literal
 
@@ -12,7 +12,20 @@ from turnout.data.splits.split import Split
 
 @config
 class NaturalSplit:
-    """One client for each distinct id, in increasing order of the ids; with `clients` only so many of them, drawn uniformly."""
+    """One client for each distinct id of the data set, in increasing order of the ids.
+
+    Args:
+        clients: How many of the clients to use, drawn uniformly; None for all.
+        seed: Seed of the draw.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> import numpy as np
+        >>> from turnout.data import Dataset, NaturalSplit
+        >>> data = Dataset("mine", np.ones((5, 1)), np.zeros(5), ids=np.array(["b", "a", "b", "b", "a"]))
+        >>> NaturalSplit().split(data).sizes.tolist()
+        [2, 3]
+    """
 
     clients: Count | None = None
     seed: Index = 0
@@ -31,11 +44,24 @@ class NaturalSplit:
 
 @config
 class ThinnedSplit:
-    """Natural clients made unequal: those with at least `least` rows stay as they are, others may go or keep few rows.
+    """Natural clients of unequal size: large clients are unchanged, each other one is dropped or keeps few rows.
 
-    Each of these others is left out with probability `dropped`, or else keeps `kept` random rows. `least` is the 93.2 % quantile
-    of the sizes unless given; `THINNING` names three levels of imbalance (Chen et al., Optimal Client Sampling for Federated
-    Learning, 2020; the numbers follow from their counts of clients and images).
+    The levels of imbalance of Chen et al. (Optimal client sampling for federated learning, 2020) are in `THINNING`; the numbers
+    follow from their counts of clients and images.
+
+    Args:
+        dropped: The probability that a client that is not large is dropped.
+        least: The number of rows from which a client is large; None takes the 93.2 % quantile of the sizes.
+        kept: How many random rows the other clients keep.
+        seed: Seed of the draws.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> import numpy as np
+        >>> from turnout.data import Dataset, ThinnedSplit
+        >>> data = Dataset("mine", np.ones((12, 1)), np.zeros(12), ids=np.repeat([0, 1, 2], [2, 4, 6]))
+        >>> ThinnedSplit(dropped=0.0, least=6, kept=1).split(data).sizes.tolist()
+        [1, 1, 6]
     """
 
     dropped: Share
@@ -57,10 +83,10 @@ class ThinnedSplit:
 
 
 LARGE = 0.932
-"""The quantile of sizes from which clients are large: about 230 of the 3,383 writers of FEMNIST are so at every level."""
+"""The quantile of the sizes from which clients are large: about 230 of the 3,383 writers of FEMNIST at every level."""
 
 THINNING = {"v1": 0.365, "v2": 0.686, "v3": 0.927}
-"""`dropped` for each level: of FEMNIST's writers 2,231, 1,231 and 462 stay, and 10, 20 and 50 % of these hold 82, 90 and 98 %."""
+"""`dropped` for each level: 2,231, 1,231 and 462 writers of FEMNIST remain; 10, 20 and 50 % of them have 82, 90 and 98 %."""
 
 
 def _by_id(kind: str, dataset: Dataset) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Clients of very different sizes."""
+"""Splits into clients of very different sizes."""
 
 from typing import Literal
 
@@ -11,7 +11,19 @@ from turnout.data.splits.split import Split, enough_rows, offsets_of
 
 @config
 class PowerSplit:
-    """Shuffled rows; client sizes proportional to rank^-exponent, and at least 1: few large, many small."""
+    """Shuffled rows in clients whose sizes are proportional to rank^-exponent, and at least 1.
+
+    Args:
+        clients: Number of clients.
+        exponent: Exponent of the power law, >= 0.
+        seed: Seed of the shuffle.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> from turnout.data import PowerSplit, load
+        >>> PowerSplit(clients=4, exponent=1.0).split(load("iris")).sizes.tolist()
+        [72, 36, 24, 18]
+    """
 
     clients: Count
     exponent: NonNegative
@@ -27,10 +39,21 @@ class PowerSplit:
 
 @config
 class LogNormalSplit:
-    """Shuffled rows; client sizes proportional to exp(sigma z_i) with z_i ~ N(0, 1), and at least 1: a long tail.
+    """Shuffled rows in clients whose sizes are proportional to exp(sigma z_i), z_i ~ N(0, 1), and at least 1.
 
-    `sigma` = 1, 2 and 3 are three levels: the largest tenth of 1,000 clients holds about 40, 70 and 90 % of the rows
-    (Zeng et al., K-Vib, section 6.3, after Charles et al., Towards Federated Foundation Models, 2024).
+    With `sigma` = 1, 2 and 3 the largest tenth of 1,000 clients has about 40, 70 and 90 % of the rows (Zeng et al., K-Vib,
+    section 6.3, after Charles et al., Towards federated foundation models, 2024).
+
+    Args:
+        clients: Number of clients.
+        sigma: Standard deviation of the logarithms of the sizes, >= 0.
+        seed: Seed of the sizes and the shuffle.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> from turnout.data import LogNormalSplit, load
+        >>> LogNormalSplit(clients=4, sigma=1.0).split(load("iris")).sizes.tolist()
+        [57, 34, 33, 26]
     """
 
     clients: Count
@@ -48,7 +71,7 @@ class LogNormalSplit:
 
 
 def _apportioned(rows: int, shares: np.ndarray) -> np.ndarray:
-    """Return sizes [clients] that sum to `rows`: 1 where the falling `shares` give less, else by largest remainder."""
+    """Return sizes [clients] that sum to `rows`: 1 where the decreasing `shares` give less, else by largest remainder."""
     large = shares.size
     while True:
         ideal = shares[:large] / shares[:large].sum() * (rows - (shares.size - large))

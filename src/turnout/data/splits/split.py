@@ -1,4 +1,4 @@
-"""A split: which rows of a data set each client has."""
+"""`Split`: which rows of a data set each client has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,21 @@ from turnout.data.dataset import Dataset
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers `indices` [rows used], client by client: client i has `indices[offsets[i]:offsets[i + 1]]`.
+    """Client i has the rows `indices[offsets[i]:offsets[i + 1]]` of a data set.
 
-    `offsets` has n + 1 entries for n clients; `strata` [n] numbers each client's stratum from 0, or is None.
+    Args:
+        indices: The numbers of the rows used, client by client.
+        offsets: Where each client's rows begin [n + 1].
+        strata: The stratum of each client [n], counted from 0; None if there are none.
+
+    Raises:
+        UserError: A client has no rows, a row has two clients, or lengths do not fit.
+
+    Examples:
+        >>> from turnout.data import Split
+        >>> split = Split.of([[0, 3], [1, 2, 4]], rows=5)
+        >>> split.clients, split.sizes.tolist()
+        (2, [2, 3])
     """
 
     indices: np.ndarray
@@ -42,7 +54,16 @@ class Split:
 
     @classmethod
     def of(cls, parts: Sequence, rows: int, strata=None) -> "Split":
-        """Build a split of a data set with `rows` rows from each client's row numbers."""
+        """Build a split from the rows of each client.
+
+        Args:
+            parts: The row numbers of each client.
+            rows: The number of rows of the data set.
+            strata: The stratum of each client [n], or None.
+
+        Raises:
+            UserError: As for the constructor, or a row number is too large.
+        """
         parts = [np.asarray(part, np.int64) for part in parts]
         indices = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         if indices.size and indices.max() >= rows:
@@ -51,12 +72,12 @@ class Split:
 
     @property
     def clients(self) -> int:
-        """How many clients there are."""
+        """n, the number of clients."""
         return self.offsets.size - 1
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many rows each client has [n]."""
+        """The number of rows of each client [n]."""
         return np.diff(self.offsets)
 
     def rows(self, client: int) -> np.ndarray:
@@ -65,9 +86,11 @@ class Split:
 
 
 def offsets_of(sizes) -> np.ndarray:
+    """Return the offsets [n + 1] of clients with these sizes [n]."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def enough_rows(kind: str, dataset: Dataset, clients: int) -> None:
+    """Raise `UserError` if a data set has fewer rows than clients."""
     if clients > dataset.rows:
         raise UserError(f"split {kind!r}: {clients} clients cannot share the {dataset.rows} rows of {dataset.name}: take fewer")

@@ -1,4 +1,4 @@
-"""Language models of the library transformers, read from folders on disk, as PyTorch clients or as features of texts."""
+"""Language models of the library transformers, read from disk, as PyTorch clients or for sentence embeddings."""
 
 from turnout.core.errors import UserError
 

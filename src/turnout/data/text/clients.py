@@ -1,4 +1,4 @@
-"""Texts dealt out to PyTorch clients."""
+"""Texts as the data of PyTorch clients."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from turnout.data.text.language_models import next_token_loss
 from turnout.problems.oracles.torch_module import TorchOracle
 
 LENGTH = 64
-"""Tokens that a text is cut to."""
+"""The number of tokens that texts are cut to."""
 
 
 class Texts(Dataset):
-    """Texts as lists of token numbers, with their labels or, for language models, without."""
+    """Tokenized texts, with labels or, for language models, without."""
 
     def __init__(self, tokens: list[list[int]], labels: np.ndarray | None):
         self.tokens, self.labels = tokens, labels
@@ -40,10 +40,19 @@ def text_clients(
     length: int = LENGTH,
     batch: int = 32,
 ) -> list[TorchOracle]:
-    """Return a `TorchOracle` for each client of `split`, with its own texts, tokenized once; all share `module`.
+    """Return a `TorchOracle` for each client of a split. The texts are tokenized once; the clients share the module.
 
-    A classifier learns `labels` [rows] of 0, 1, ...; a language model has None there. Texts are cut to `length` tokens and padded
-    to the longest of their batch; where all rows are passed over, it is `batch` at a time.
+    Args:
+        module: A text classifier or a language model.
+        tokenizer: Its tokenizer.
+        texts: The texts.
+        labels: The label of each text [rows], 0, 1, ...; None for a language model.
+        split: Which texts each client has.
+        length: The number of tokens that texts are cut to; a batch is padded to its longest text.
+        batch: The number of texts computed at once in passes over all texts of a client.
+
+    Raises:
+        UserError: There are not as many labels as texts, a row number is too large, or a text has no tokens.
     """
     if labels is not None and len(labels) != len(texts):
         raise UserError(f"there are {len(texts)} texts but {len(labels)} labels: give one label for each text")
@@ -53,26 +62,26 @@ def text_clients(
     empty = [int(k) for k in split.indices if not tokens[k]]
     if empty:
         raise UserError(f"text {empty[0]} has no tokens: leave it out")
-    loss, right = (next_token_loss, None) if labels is None else (cross_entropy, count_right)
+    loss, correct = (next_token_loss, None) if labels is None else (cross_entropy, count_correct)
 
     def client(rows: np.ndarray) -> TorchOracle:
-        mine = Texts([tokens[k] for k in rows], None if labels is None else np.asarray(labels)[rows])
-        return TorchOracle(module, DataLoader(mine, batch, collate_fn=padded), loss, right)
+        own = Texts([tokens[k] for k in rows], None if labels is None else np.asarray(labels)[rows])
+        return TorchOracle(module, DataLoader(own, batch, collate_fn=padded), loss, correct)
 
     return [client(split.rows(i)) for i in range(split.clients)]
 
 
 def tokenized(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
-    """Return the token numbers of each text, cut to `length`."""
+    """Return the token ids of each text, cut to `length` tokens."""
     return tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
 
 
 def padded(rows: list[tuple[list[int], int | None]]) -> Any:
-    """Return tokens [b, T] and their mask, and labels [b] where there are any."""
+    """Return the token ids [b, T] and the mask of a batch, and its labels [b] if there are any."""
     tokens, labels = zip(*rows, strict=True)
     parts = [torch.tensor(part) for part in tokens]
     mask = pad_sequence([torch.ones_like(part) for part in parts], batch_first=True)
-    # Which token fills up is of no matter: it is masked.
+    # Padding is masked, so its token does not matter.
     batch = {"input_ids": pad_sequence(parts, batch_first=True), "attention_mask": mask}
     return batch if labels[0] is None else (batch, torch.tensor(labels))
 
@@ -83,7 +92,7 @@ def cross_entropy(module: nn.Module, batch: tuple[dict[str, Tensor], Tensor]) ->
     return nn.functional.cross_entropy(module(**tokens), labels)
 
 
-def count_right(module: nn.Module, batch: tuple[dict[str, Tensor], Tensor]) -> Tensor:
-    """Return how many texts of a batch are classified rightly."""
+def count_correct(module: nn.Module, batch: tuple[dict[str, Tensor], Tensor]) -> Tensor:
+    """Return how many texts of a batch are classified correctly."""
     tokens, labels = batch
     return (module(**tokens).argmax(1) == labels).sum()

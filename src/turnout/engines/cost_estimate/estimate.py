@@ -1,8 +1,8 @@
-"""The abstract engine: what a run will send, how often and to how many, without asking any client.
+"""Cost estimate: what a run will send, how often and to how many clients, without running any client.
 
-Start and round are traced once, as the compiled engine traces them, and nothing of them is run but what their counts depend on:
-coins and numbers of the server, and draws of cohorts, are played for many rounds and seeds. What follows from the clients' data,
-such as a step that a line search rejects, is bounded by what the algorithm allows.
+Start and round are traced once, as for the compiled engine. What the counts depend on (random numbers of the server, draws of
+cohorts) is simulated for many rounds and seeds. What depends on the clients' data, such as a step that a line search rejects, is
+bounded by what the algorithm allows.
 """
 
 import math
@@ -17,22 +17,25 @@ from jaxtyping import Float, PyTree
 from turnout.accounting.ledger import COUNTERS, Ledger, Site
 from turnout.accounting.prices import Price
 from turnout.core.messages import payload, vectors
-from turnout.engines.cost_estimate.simulate import Rehearsal, play, trace
+from turnout.engines.cost_estimate.simulate import TracedRun, simulate, trace
 from turnout.engines.cost_estimate.tracing import Event
 from turnout.engines.inputs import Job
-from turnout.engines.reply_usage import obstacle
+from turnout.engines.reply_usage import why_not_one_sum
 
 LONGEST, SEEDS, PLAYED = 500, 16, 4000
-"""Rounds that are played at most, seeds that they are played with at least, and rounds played in all at least."""
+"""Most rounds to simulate, fewest seeds, and fewest rounds over all seeds."""
 
 WORK = 2 * 10**8
-"""Rounds times seeds times clients that are played at most: with very many clients fewer rounds are."""
+"""Most rounds times seeds times clients to simulate."""
 
 
 class Count(NamedTuple):
-    """An expected number: from `least` to `most`, None where nothing bounds it; equal where data have no say.
+    """An expected number of events.
 
-    `error` is the standard error of `most`, or more, where chance has its part in it.
+    Args:
+        least: Lower bound.
+        most: Upper bound, equal to `least` where the number does not depend on data; None: unbounded.
+        error: Standard error of `most`, or more.
     """
 
     least: float
@@ -42,7 +45,7 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """A call site, the expected `planning.COUNTED` events there in the whole run, and the `uses` that are made of replies."""
+    """A call site, the expected number of each event of `tracing.COUNTED` there, and how the server uses the replies."""
 
     site: Site
     counts: dict[str, Count]
@@ -51,17 +54,23 @@ class Call:
 
 @dataclass(frozen=True)
 class Memory:
-    """What is kept between rounds: vectors shaped like the parameters, and bytes of all."""
+    """What is stored between rounds: the number of vectors shaped like the parameters, and the bytes of all arrays."""
 
     vectors: int
     bytes: int
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What `rounds` rounds with `clients` clients send at each call, and what a client and the server keep, samplers left out.
+class CostEstimate:
+    """Estimated communication and memory of a run.
 
-    A vector has `vector_bytes` bytes.
+    Args:
+        rounds: Number of rounds.
+        clients: Number of clients.
+        vector_bytes: Bytes of the parameters.
+        calls: Events at each call site.
+        client: Memory of a client between rounds.
+        server: Memory of the server between rounds, without samplers.
     """
 
     rounds: int
@@ -73,8 +82,8 @@ class Plan:
 
     @property
     def sums_only(self) -> bool:
-        """Whether the server wants nothing of the replies but one weighted sum for each exchange."""
-        return all(obstacle(call.uses) is None for call in self.calls)
+        """Whether one weighted sum of the replies suffices for each exchange."""
+        return all(why_not_one_sum({*call.uses}) is None for call in self.calls)
 
     def totals(self) -> dict[str, Count]:
         """Return every event of `ledger.EVENTS`, summed over the calls."""
@@ -92,55 +101,55 @@ class Plan:
         """Return the expected cost of the run under `price`."""
         totals = self.totals()
         least, error = (price.cost({name: getattr(count, part) for name, count in totals.items()}) for part in ("least", "error"))
-        # What is unbounded has no bearing on a price that does not notice it.
-        few, more = (price.cost({name: b if c.most is None else c.most for name, c in totals.items()}) for b in (0.0, 1.0))
-        return Count(least, few if few == more else None, error)
+        # An unbounded count does not matter to a price that ignores it.
+        low, high = (price.cost({name: b if c.most is None else c.most for name, c in totals.items()}) for b in (0.0, 1.0))
+        return Count(least, low if low == high else None, error)
 
 
-def plan(job: Job, algorithm, rounds: int) -> Plan:
-    """Foretell what `rounds` rounds of `algorithm`, bound to the job's problem, will send."""
-    n, like, rehearsal = job.population.count, job.start, trace(job, algorithm)
-    counts = foretell(rehearsal, rounds)
-    server, _, clients = rehearsal.states
-    each = _shaped(clients, lambda shape: shape[1:])
+def estimate(job: Job, algorithm, rounds: int) -> CostEstimate:
+    """Estimate what `rounds` rounds of `algorithm`, bound to the job's problem, will send."""
+    n, like, run = job.population.count, job.start, trace(job, algorithm)
+    counts = expected_counts(run, rounds)
+    server, _, clients = run.states
+    one = _shaped(clients, lambda shape: shape[1:])
     stacked = _shaped(like, lambda shape: (n, *shape))
-    return Plan(
+    return CostEstimate(
         rounds=rounds,
         clients=n,
         vector_bytes=payload(like),
-        calls=[Call(site, counts[path], (*sorted(rehearsal.uses.get(path, ())),)) for path, site in rehearsal.sites.items()],
-        client=Memory(len(vectors(each, like)), payload(each)),
+        calls=[Call(site, counts[path], (*sorted(run.uses.get(path, ())),)) for path, site in run.sites.items()],
+        client=Memory(len(vectors(one, like)), payload(one)),
         server=Memory(len(vectors(server, like)) + n * len(vectors(server, stacked)), payload(server)),
     )
 
 
-def foretell(rehearsal: Rehearsal, rounds: int) -> dict[str, dict[str, Count]]:
+def expected_counts(run: TracedRun, rounds: int) -> dict[str, dict[str, Count]]:
     """Return the expected counts of `rounds` rounds by call site and counter."""
-    affordable = WORK // rehearsal.job.population.count
+    affordable = WORK // run.job.population.count
     played = min(rounds, LONGEST, max(2, affordable // SEEDS))
     seeds = max(SEEDS, min(PLAYED, affordable) // max(played, 1))
-    once, each = play(rehearsal, played, seeds)
+    once, each = simulate(run, played, seeds)
     totals: dict[tuple[str, str], list] = {}
-    for event in rehearsal.events[0]:
+    for event in run.events[0]:
         totals.setdefault((event.path, event.counter), []).append(_bounds(event, once, (seeds,)))
-    for event in rehearsal.events[1]:
+    for event in run.events[1]:
         bounds = _bounds(event, each, (seeds, played))
-        # The first rounds may do what later ones do not.
+        # The first rounds may differ from later ones.
         rest = (rounds - played) * bounds[:, :, played // 2 :].mean(2) if rounds > played else 0.0
         totals.setdefault((event.path, event.counter), []).append(bounds.sum(2) + rest)
-    counts: dict[str, dict[str, Count]] = {path: {} for path in rehearsal.sites}
+    counts: dict[str, dict[str, Count]] = {path: {} for path in run.sites}
     for (path, counter), parts in totals.items():
         counts[path][counter] = _count(*np.sum(parts, axis=0))
     return counts
 
 
 def _shaped(tree: PyTree, change: Callable[[tuple], tuple]) -> PyTree:
-    """Return arrays without values, of shapes changed from those of `tree`."""
+    """Return `tree` without values, its shapes changed."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(change(leaf.shape), leaf.dtype), tree)
 
 
 def _bounds(event: Event, outputs: list, shape: tuple[int, ...]) -> Float[np.ndarray, "2 ..."]:
-    """Return the least and the most of an event, infinity where nothing bounds it."""
+    """Return the lower and the upper bound of an event, infinity where it is unbounded."""
     least, most = np.ones(shape), np.ones(shape)
     for place, limit, certain in event.factors:
         value = outputs[place]

@@ -1,4 +1,4 @@
-"""A rehearsal: start and rounds traced once, and played without the clients as far as these have no say."""
+"""Monte Carlo simulation of the part of a run that does not depend on the clients' data, from one trace of it."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,28 +11,35 @@ from jaxtyping import PyTree
 
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
-from turnout.engines.ask import State, strongly_typed
+from turnout.engines.ask import State
 from turnout.engines.cost_estimate.partial_eval import evaluate, known
-from turnout.engines.cost_estimate.tracing import Event, PlanAsk
+from turnout.engines.cost_estimate.tracing import Event, EventAsk
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.state import first_state
 
-EVERYONE = 2**30
-"""More places than any cohort has: nothing is computed, so that no cohort need be cut into chunks."""
+NO_CHUNKS = 2**30
+"""More places than any cohort has: nothing is computed, so no cohort is cut into chunks."""
 
-CHEAP = {
+QUICK_TO_COMPILE = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_use_fusion_emitters": False,
     "xla_llvm_disable_expensive_passes": True,
 }
-"""For a program that takes longer to compile than to run."""
+"""Options for a program that takes longer to compile than to run."""
 
 
-class Rehearsal(NamedTuple):
-    """The start and one round as programs of (what is not known, seeds, and for a round its number and the states before it).
+class TracedRun(NamedTuple):
+    """The start and one round of a run, as programs.
 
-    They return the states (server, samplers, clients) after it, of the shapes `states`, and what `events` are made of. `uses` are
-    what the server makes of the replies at each of the `sites`.
+    Args:
+        job: Inputs of the run.
+        start: Program of (unknown inputs, seeds).
+        round: Program of (unknown inputs, seeds, number of the round, states before it).
+        states: Shapes of the states (server, samplers, clients) that both programs return first.
+        events: Events of the start and of a round, made of the further outputs.
+        sites: Call sites, by path.
+        uses: How the server uses the replies of each call, by path.
     """
 
     job: Job
@@ -44,27 +51,27 @@ class Rehearsal(NamedTuple):
     uses: dict[str, set[str]]
 
 
-def trace(job: Job, algorithm) -> Rehearsal:
-    """Trace start and round; what the clients' rows and the first parameters decide is not known."""
+def trace(job: Job, algorithm) -> TracedRun:
+    """Trace the start and one round; the clients' rows and the initial parameters are unknown."""
     unknown, with_unknown = _unknown(job)
-    asks: list[PlanAsk] = []
+    asks: list[EventAsk] = []
 
-    def ask_with(unknown, seeds, round, samplers, clients) -> PlanAsk:
+    def new_ask(unknown, seeds, round, samplers, clients) -> EventAsk:
         zero = jnp.zeros((), "int32")
-        state = State(samplers, clients, no_counts(0), None, zero, zero, (), ())
-        own = replace(with_unknown(unknown), seeds=seeds, chunk=EVERYONE, judged=False)
-        asks.append(PlanAsk(own, algorithm, round, state, None))
+        state = State(samplers, clients, no_counts(0), None, zero, zero)
+        inputs = replace(with_unknown(unknown), seeds=seeds, chunk=NO_CHUNKS, judged=False)
+        asks.append(EventAsk(inputs, algorithm, round, state, None))
         return asks[-1]
 
     def start(unknown, seeds):
         first = first_state(with_unknown(unknown), algorithm, ())
-        ask = ask_with(unknown, seeds, jnp.zeros((), "int32"), first.samplers, first.clients)
+        ask = new_ask(unknown, seeds, jnp.zeros((), "int32"), first.samplers, first.clients)
         server = ask.start(ask.job.start)
         return strongly_typed((server, ask.state.samplers, ask.state.clients)), ask.outputs
 
     def play(unknown, seeds, round, states):
         server, samplers, clients = states
-        ask = ask_with(unknown, seeds, round, samplers, clients)
+        ask = new_ask(unknown, seeds, round, samplers, clients)
         ask.refresh(algorithm.output(server))
         server = strongly_typed(algorithm.round(ask, server))
         return (server, ask.state.samplers, ask.state.clients), ask.outputs
@@ -72,53 +79,54 @@ def trace(job: Job, algorithm) -> Rehearsal:
     first, (states, _) = jax.make_jaxpr(start, return_shape=True)(unknown, job.seeds)
     round = jax.make_jaxpr(play)(unknown, job.seeds, jnp.zeros((), "int32"), states)
     before, within = asks
-    events, sites = (before.events, within.events), {**before.found, **within.found}
-    return Rehearsal(job, first, round, states, events, sites, {**before.uses, **within.uses})
+    sites = {**before.calls.reached, **within.calls.reached}
+    return TracedRun(job, first, round, states, (before.events, within.events), sites, {**before.uses, **within.uses})
 
 
-def play(rehearsal: Rehearsal, rounds: int, seeds: int) -> tuple[list, list]:
-    """Play what can be known: the outputs of the start [seeds] and of the rounds [seeds, rounds], None if they are not known."""
-    unknown = [None] * (len(rehearsal.start.jaxpr.invars) - len(jax.tree.leaves(rehearsal.job.seeds)))
-    start_known, round_known = _known(rehearsal, len(unknown))
-    many = len(jax.tree.leaves(rehearsal.states))
+def simulate(run: TracedRun, rounds: int, seeds: int) -> tuple[list, list]:
+    """Return the outputs of the start, [seeds], and of the rounds, [seeds, rounds]; None for those that are unknown."""
+    unknown = [None] * (len(run.start.jaxpr.invars) - len(jax.tree.leaves(run.job.seeds)))
+    start_known, round_known = _known(run, len(unknown))
+    count = len(jax.tree.leaves(run.states))
 
     def one(seeds):
-        given = [*unknown, *jax.tree.leaves(seeds)]
-        outputs = evaluate(rehearsal.start, start_known, given)
+        inputs = [*unknown, *jax.tree.leaves(seeds)]
+        outputs = evaluate(run.start, start_known, inputs)
 
         def step(states, round):
-            new = evaluate(rehearsal.round, round_known, [*given, round, *states])
-            kept = [old if new is None else new for old, new in zip(states, new[:many], strict=True)]
-            return kept, new[many:]
+            new = evaluate(run.round, round_known, [*inputs, round, *states])
+            states = [old if new is None else new for old, new in zip(states, new[:count], strict=True)]
+            return states, new[count:]
 
-        _, table = lax.scan(step, outputs[:many], jnp.arange(1, rounds + 1, dtype="int32"))
-        return outputs[many:], table
+        _, table = lax.scan(step, outputs[:count], jnp.arange(1, rounds + 1, dtype="int32"))
+        return outputs[count:], table
 
-    own = jax.tree.map(lambda seed: jnp.asarray(seed) + jnp.arange(seeds, dtype=jnp.asarray(seed).dtype), rehearsal.job.seeds)
-    program = jax.jit(jax.vmap(one, axis_size=seeds)).lower(own).compile(compiler_options=CHEAP)
-    return jax.device_get(program(own))
+    given = run.job.seeds
+    all_seeds = jax.tree.map(lambda seed: jnp.asarray(seed) + jnp.arange(seeds, dtype=jnp.asarray(seed).dtype), given)
+    program = jax.jit(jax.vmap(one, axis_size=seeds)).lower(all_seeds).compile(compiler_options=QUICK_TO_COMPILE)
+    return jax.device_get(program(all_seeds))
 
 
-def _known(rehearsal: Rehearsal, unknown: int) -> tuple[list[bool], list[bool]]:
-    """Tell which outputs of start and round are known in every round; samplers stay as they were where they are not."""
-    many = len(jax.tree.leaves(rehearsal.states))
-    given = [False] * unknown + [True] * len(jax.tree.leaves(rehearsal.job.seeds))
-    start = known(rehearsal.start, given)
-    server, samplers, clients = rehearsal.states
+def _known(run: TracedRun, unknown: int) -> tuple[list[bool], list[bool]]:
+    """Return which outputs of start and round are known in every round; unknown states of samplers count as unchanged."""
+    count = len(jax.tree.leaves(run.states))
+    inputs = [False] * unknown + [True] * len(jax.tree.leaves(run.job.seeds))
+    start = known(run.start, inputs)
+    server, samplers, clients = run.states
     stays = jax.tree.leaves([jax.tree.map(lambda _, k=k: k == 1, part) for k, part in enumerate((server, samplers, clients))])
-    states, before = start[:many], None
+    states, before = start[:count], None
     while states != before:
         before = states
-        round = known(rehearsal.round, [*given, True, *before])
+        round = known(run.round, [*inputs, True, *before])
         states = [old and (new or stay) for old, new, stay in zip(before, round, stays, strict=False)]
-    return [*states, *start[many:]], [state and new for state, new in zip(states, round, strict=False)] + round[many:]
+    return [*states, *start[count:]], [state and new for state, new in zip(states, round, strict=False)] + round[count:]
 
 
 def _unknown(job: Job):
-    """Return what of the job is not known before it runs, and how to put something else in its place."""
+    """Return the inputs that are unknown before the run, and a function that replaces them in `job`."""
     leaves, structure = jax.tree.flatten(job)
-    secret = {id(leaf) for leaf in jax.tree.leaves((job.start, job.storage.problem.rows))}
-    places = [k for k, leaf in enumerate(leaves) if id(leaf) in secret]
+    data = {id(leaf) for leaf in jax.tree.leaves((job.start, job.storage.problem.rows))}
+    places = [k for k, leaf in enumerate(leaves) if id(leaf) in data]
 
     def with_unknown(unknown) -> Job:
         other = dict(zip(places, unknown, strict=True))

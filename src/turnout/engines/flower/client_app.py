@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from jaxtyping import PyTree
 
 from turnout.engines.flower.payload import pack, pack_body, unpack
-from turnout.engines.messaging import Node
+from turnout.engines.node import Node
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def client_app(handshake: Handshake, make_node: Callable[[dict], Node]) -> Clien
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
         node = node_of(context)
-        fields = {"client": node.number, "rows": node.held.size, **vars(handshake)}
+        fields = {"client": node.number, "rows": node.runner.size, **vars(handshake)}
         return Message(pack(json.dumps(fields).encode()), reply_to=message)
 
     @app.query(f"ask_{handshake.digest}")

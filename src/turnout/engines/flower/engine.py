@@ -23,7 +23,7 @@ from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.flower.server_connection import pull_replies
 from turnout.engines.inputs import Job
-from turnout.engines.messaging import Wired, WiredAsk
+from turnout.engines.messaging import MessageAsk, MessageEngine
 from turnout.engines.state import Progress, begin
 from turnout.io.serialization import Buffer, decode
 
@@ -140,7 +140,7 @@ def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, in
     return client, rows, None
 
 
-class FlowerAsk(WiredAsk):
+class FlowerAsk(MessageAsk):
     """Answers `ask` by messages to nodes."""
 
     def __init__(self, mailbox: Mailbox, nodes: dict[int, NodeInfo], *arguments):
@@ -151,11 +151,11 @@ class FlowerAsk(WiredAsk):
         connected = set(self.mailbox.grid.get_node_ids())
         return jnp.asarray([self.nodes[i].node in connected for i in range(len(self.nodes))])
 
-    def _exchange(self, letters, expected, losses):
-        retries, waiting, arrived = np.zeros_like(losses), letters, {}
+    def _exchange(self, requests, expected, losses):
+        retries, waiting, arrived = np.zeros_like(losses), requests, {}
         while waiting:
-            requests = {self.nodes[request.number].node: request[2:] for request in waiting}
-            received = self.mailbox.send(requests, f"ask_{self.mailbox.digest}")
+            contents = {self.nodes[request.number].node: request[2:] for request in waiting}
+            received = self.mailbox.send(contents, f"ask_{self.mailbox.digest}")
             for request in waiting:
                 reply = received.get(self.nodes[request.number].node)
                 if reply is not None and self._is_valid(reply, expected):
@@ -194,7 +194,7 @@ def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple
     return None if finite else "not finite"
 
 
-class Flower(Wired):
+class Flower(MessageEngine):
     """Runs one algorithm with the nodes of a federation: the same run as with `Compiled`, as long as no reply is lost."""
 
     def __init__(

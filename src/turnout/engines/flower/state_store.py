@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 from jaxtyping import PyTree
 
-from turnout.engines.messaging import Version
+from turnout.engines.node import Version
 from turnout.io.atomic import make_folder, write
 from turnout.io.serialization import decode, encode
 

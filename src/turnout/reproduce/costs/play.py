@@ -21,8 +21,8 @@ from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
 from turnout.reproduce.costs.paper import Family
 from turnout.reproduce.store import Frames
-from turnout.runs.api import cells_of
-from turnout.runs.session import Cell, Session
+from turnout.runs.session import Session
+from turnout.runs.sweep import Cell, cells_of
 from turnout.runs.trace import Trace
 
 INNER = "inner"

@@ -11,7 +11,7 @@ from turnout.reproduce.costs.timing import one_by_one
 from turnout.reproduce.outcome import Outcome, provenance, told
 from turnout.reproduce.papers import chosen, resolve
 from turnout.reproduce.store import Watch
-from turnout.runs.session import bind
+from turnout.runs.setup import bind
 from turnout.samplers.base import samplers_in
 from turnout.theory.sampling_error import sampling_floor
 

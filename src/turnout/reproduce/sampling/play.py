@@ -14,8 +14,8 @@ from turnout.core.seeds import Seeds
 from turnout.experiment.build import Built
 from turnout.reproduce.sampling.paper import Contender
 from turnout.reproduce.store import Frames
-from turnout.runs.api import cells_of
-from turnout.runs.session import Cell, Session
+from turnout.runs.session import Session
+from turnout.runs.sweep import Cell, cells_of
 from turnout.samplers import Independent
 from turnout.samplers.weighted import Weighted
 

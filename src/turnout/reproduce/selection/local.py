@@ -8,7 +8,8 @@ from turnout.core.seeds import Seeds
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import Built
 from turnout.reproduce.selection.play import Task, scaled, told
-from turnout.runs.session import Session, scope
+from turnout.runs.session import Session
+from turnout.runs.setup import scope
 from turnout.theory.dissimilarity import along
 
 

@@ -14,8 +14,8 @@ from turnout.problems.base import Problem
 from turnout.report.format import number
 from turnout.reproduce.selection.paper import Contender
 from turnout.reproduce.store import Frames
-from turnout.runs.api import cells_of
-from turnout.runs.session import Cell, Session
+from turnout.runs.session import Session
+from turnout.runs.sweep import Cell, cells_of
 from turnout.runs.trace import Trace
 
 EVENTS = ("draws_arbitrary", "draws_random", "draws_delegate", "reasks", "exchanges", "queries_slowest", "bytes_down", "bytes_up")

@@ -1,0 +1,1 @@
+"""Steps of an exchange that all engines share: drawing, counting, consulting, protecting and judging."""

@@ -1,0 +1,35 @@
+"""Checks of the arguments of a run that are not fields of a record."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
+from turnout.core.field_checks import checked
+from turnout.core.seeds import Seeds
+from turnout.problems.base import Precision, Problem
+
+
+def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
+    """Raise `UserError` unless `algorithm` and `problem` are such, and the problems `evaluated` have rows at the server."""
+    checked("algorithm", algorithm, Algorithm)
+    checked("problem", problem, Problem)
+    for name, part in evaluated.items():
+        if checked(name, part, Problem | None) is not None and part.remote:
+            kind = type(part).__name__
+            raise UserError(f"{name} must have rows that the server evaluates, but a {kind} has none: give a problem with rows")
+
+
+def check_seeds(seeds: Seeds, precision: Precision) -> None:
+    """Raise `UserError` for a seed that the `precision` of the run cannot hold."""
+    for name, seed in vars(seeds).items():
+        if precision != "double" and seed >= 2**31:
+            raise UserError(f"Seeds.{name} must be below 2^31 in {precision} precision, but it is {seed}: take a smaller seed")
+
+
+def check_grid(grid: Any) -> None:
+    """Raise `UserError` unless `grid` maps names to lists of values."""
+    checked("grid", grid, Mapping)
+    for name, values in grid.items():
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise UserError(f"grid[{name!r}] must be a list of numbers, but it is {values!r}: write [{values}]")

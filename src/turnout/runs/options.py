@@ -1,0 +1,106 @@
+"""Options of a run: one record for `run`, `sweep`, `Session` and the table [run] of a configuration."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from jaxtyping import PyTree
+
+from turnout.accounting.target import Target
+from turnout.core.errors import UserError, unknown
+from turnout.core.records import Count, Index, config
+from turnout.core.seeds import Seeds
+from turnout.engines.faults import Faults
+from turnout.engines.inputs import Aggregation
+from turnout.privacy.mechanism import Privacy
+from turnout.problems.base import Precision, Problem
+
+MEMORY = 256 * 2**20
+
+
+@config
+class RunOptions:
+    """Options of a run: length, seeds, engine, precision, evaluation and faults.
+
+    A field with `repr=False` holds an object, which the table [run] of a configuration cannot name.
+
+    Args:
+        rounds: Number of rounds to run.
+        seed: Seed of all random draws: cohorts, batches, faults and initial parameters.
+        every: Rounds between two rows of the trace.
+        precision: "double" (64 bits), "single" (32 bits) or "mixed" (32 bits, clients in bfloat16); default: the problem's.
+        engine: "compiled" (one program for the whole run) or "nodes" (separate clients, which exchange bytes).
+        aggregation: "plain" (the server receives each reply) or "sum" (their weighted sum only; not in a compiled run).
+        memory: Bytes of client data that one exchange processes at a time.
+        start: Initial parameters, or the file of a saved model; default: the problem's.
+        metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.
+        seeds: A seed for each purpose, in the place of `seed`.
+        target: Metric to reach; costs are counted up to there. With `target.stop` the run ends there.
+        faults: Probability that a reply is lost, and what follows.
+        privacy: Differential privacy of the replies.
+        test: Problem that holds the test rows.
+        held_out: Problem whose clients are evaluated but never drawn.
+    """
+
+    rounds: Index
+    seed: Index = 0
+    every: Count = 1
+    precision: Precision | None = None
+    engine: Literal["compiled", "nodes"] = "compiled"
+    aggregation: Aggregation = "plain"
+    memory: Count = MEMORY
+    start: PyTree | Path | str | None = None
+    metrics: tuple[str, ...] | list[str] | None = None
+    seeds: Seeds | None = field(default=None, repr=False)
+    target: Target | None = field(default=None, repr=False)
+    faults: Faults | None = field(default=None, repr=False)
+    privacy: Privacy | None = field(default=None, repr=False)
+    test: Problem | None = field(default=None, repr=False)
+    held_out: Problem | None = field(default=None, repr=False)
+
+    def purpose_seeds(self) -> Seeds:
+        """Return the seed of each purpose."""
+        return self.seeds or Seeds.of(self.seed)
+
+
+def with_settings(options: RunOptions | None, settings: Mapping[str, Any], without: tuple[str, ...] = ()) -> RunOptions:
+    """Return `options` with the fields named in `settings` replaced; `UserError` for a name that is none, or in `without`."""
+    if not isinstance(options, RunOptions | None):
+        raise UserError(f"options of a run are a RunOptions or keywords, not {options!r}: write rounds=..., for instance")
+    names = [f.name for f in fields(RunOptions) if f.name not in without]
+    for name in settings:
+        if name not in names:
+            raise unknown("option", name, names)
+    if options is not None:
+        return replace(options, **settings)
+    if "rounds" not in settings:
+        raise UserError("rounds is missing: give the number of rounds, rounds=100 for instance")
+    return RunOptions(**settings)
+
+
+def takes_options(*without: str) -> Callable[[Callable], Callable]:
+    """Show the options in the place of `**settings` in a function's signature and in its docstring, some left `without`."""
+
+    def decorate(function: Callable) -> Callable:
+        shown = [f for f in fields(RunOptions) if f.name not in without]
+        signature = inspect.signature(function)
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                f.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if f.default is MISSING else f.default,
+                annotation=f.type,
+            )
+            for f in shown
+        ]
+        function.__signature__ = signature.replace(parameters=parameters)
+        texts = dict(re.findall(r"^ +(\w+): (.*)$", RunOptions.__doc__ or "", re.MULTILINE))
+        lines = "\n".join(f"        {f.name}: {texts[f.name]}" for f in shown)
+        function.__doc__ = re.sub(r"^ +\*\*settings: .*$", lambda _: lines, function.__doc__ or "", flags=re.MULTILINE)
+        return function
+
+    return decorate

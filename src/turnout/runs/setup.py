@@ -1,0 +1,186 @@
+"""Setup of a run: the algorithm bound to the problem, the data placed for the engine, the metrics, and what is refused."""
+
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from turnout.accounting.target import Target
+from turnout.client_solvers import LocalSolver
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
+from turnout.core.seeds import Seeds
+from turnout.engines.inputs import Aggregation, Job
+from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
+from turnout.engines.reply_usage import sums_needed, survey
+from turnout.io.models import initial_parameters
+from turnout.optimisers.schedules import Schedule
+from turnout.privacy.mechanism import Privacy
+from turnout.problems.base import Precision, Problem
+from turnout.problems.optimum import Optimum
+from turnout.problems.storage.jax_client import on_cpu
+from turnout.problems.storage.layout import store
+from turnout.runs.options import MEMORY, RunOptions
+from turnout.samplers.base import Sampler, samplers_in
+from turnout.solvers import CohortSolver
+
+
+@contextmanager
+def scope(precision: Precision):
+    """Compute in 64 bits inside if `precision` is "double", else in 32."""
+    with jax.enable_x64(precision == "double"):
+        yield
+
+
+def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
+    """Fit the samplers, schedules and solvers in the record `node` to `problem` and to a run of `rounds` rounds."""
+    if isinstance(node, Sampler):
+        return node.fit(problem).for_rounds(rounds)
+    if isinstance(node, Schedule):
+        return node.for_rounds(rounds)
+    if isinstance(node, (CohortSolver, LocalSolver)):
+        return node.bind(problem)
+    if not is_dataclass(node):
+        return node
+    node = replace(node, **{f.name: bind(getattr(node, f.name), problem, rounds) for f in fields(node) if f.init})
+    return node.bind(problem) if isinstance(node, Algorithm) else node
+
+
+def prepare(
+    problem: Problem, seeds: Seeds, faults=None, optimum=None, memory: int = MEMORY, test=None, judged: bool = False, start=None,
+    held_out=None, mixed: bool = False,
+) -> Job:  # fmt: skip
+    """Place `problem` and all other inputs of an engine on the device, in the precision in force.
+
+    Args:
+        problem: Objective and clients.
+        seeds: Seed of each purpose.
+        faults: Simulated losses of replies.
+        optimum: Minimiser and minimum of f, for the metrics that need them.
+        memory: Bytes of client data that one exchange processes at a time.
+        test: Problem that holds the test rows.
+        judged: Whether every exchange also computes all clients' replies, for the metrics of the sampler.
+        start: Initial parameters, or the file of a saved model; default: the problem's.
+        held_out: Problem whose clients are only evaluated.
+        mixed: Whether clients compute in bfloat16.
+    """
+    kind = jnp.result_type(float)
+    storage = store(problem, mixed)
+    per_client = storage.bytes_per_client()
+    if not on_cpu():
+        per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
+    default = problem.start(jax.random.key(seeds.model))
+    job = Job(
+        storage=storage,
+        start=finite(default) if start is None else initial_parameters(start, default),
+        seeds=seeds,
+        faults=faults,
+        optimum=optimum,
+        test=None if test is None else store(test),
+        held_out=None if held_out is None else store(pooled(held_out)),
+        chunk=max(1, memory // per_client) if per_client else problem.clients,
+        judged=judged,
+    )
+    return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
+
+
+def job_of(
+    algorithm: Algorithm,
+    problem: Problem,
+    options: RunOptions,
+    precision: Precision,
+    metrics: tuple[str, ...],
+    optimum: Optimum | None,
+    *,
+    swept: bool,
+) -> Job:
+    """Return the inputs of the engine that runs `algorithm`, already bound; `UserError` where an option does not fit."""
+    judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
+    job = prepare(
+        problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
+        options.held_out, mixed,
+    )  # fmt: skip
+    if options.target is not None and options.target.stop:
+        job = replace(job, stop=options.target)
+    job = replace(job, aggregation=options.aggregation)
+    if options.aggregation != "plain":
+        refuse_metrics_of_replies(metrics)
+    if options.privacy is not None:
+        refuse_revealing(job, algorithm, options.privacy, metrics, swept)
+        job = replace(job, protection=options.privacy.protection())
+    return job
+
+
+def finite(start: PyTree) -> PyTree:
+    """Return initial parameters as they are; `UserError` where one is NaN or infinite."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(start):
+        if not np.all(np.isfinite(leaf)):
+            raise UserError(f"the first parameters{jax.tree_util.keystr(path)} hold NaN or infinity: start from finite numbers")
+    return start
+
+
+def pooled(problem: Problem) -> Problem:
+    """Return `problem` with clients weighted by their numbers of rows, so that f is the mean over all rows."""
+    return replace(problem, population=replace(problem.population, weights=problem.sizes / problem.sizes.sum()))
+
+
+def wanted_metrics(
+    problem: Problem, target: Target | None, metrics: tuple[str, ...] | list[str] | None, test=None, held_out=None
+) -> tuple[str, ...]:
+    """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`; `UserError` for one that has no meaning."""
+    if metrics is None:
+        usual = ("value", "accuracy") if problem.classifies else ("value",)
+        further = {"test": test, "held_out": held_out}
+        metrics = (*usual, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in usual))
+    wanted = {*metrics, *([target.metric] if target else [])}
+    if not wanted:
+        raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
+    unknown = wanted - set(NAMES)
+    if unknown:
+        raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")
+    if wanted & {*TEST} and test is None:
+        raise UserError(f"metric {min(wanted & {*TEST})!r} needs rows to test with: give a test problem, or [problem] test")
+    if wanted & {*HELD_OUT} and held_out is None:
+        raise UserError(f"metric {min(wanted & {*HELD_OUT})!r} needs clients that are held out: give [problem] held_out")
+    if any("accuracy" in name for name in wanted) and not problem.classifies:
+        raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
+    return tuple(name for name in NAMES if name in wanted)
+
+
+def refuse_engine(problem: Problem, aggregation: Aggregation, *, compiled: bool) -> None:
+    """Raise `UserError` where the compiled engine cannot run the problem as asked."""
+    if compiled and problem.remote:
+        raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
+    if compiled and aggregation != "plain":
+        raise UserError(
+            "aggregation 'sum' is about what clients send, but the compiled engine sends nothing: set engine = 'nodes', or "
+            "use turnout deploy"
+        )
+
+
+def refuse_mixed(problem: Problem, precision: Precision) -> None:
+    """Raise `UserError` where clients choose their own types."""
+    if precision == "mixed" and problem.remote:
+        raise UserError("precision 'mixed' is about losses written in JAX, but these clients compute their own: take 'single'")
+
+
+def refuse_metrics_of_replies(metrics: tuple[str, ...]) -> None:
+    """Raise `UserError` where a metric needs each client's reply, which the server does not see."""
+    judging = [name for name in metrics if name in SAMPLING]
+    if judging:
+        raise UserError(f"metric {judging[0]!r} looks at each client's reply: leave it out, or do without what hides these")
+
+
+def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: tuple[str, ...], swept: bool) -> None:
+    """Raise `UserError` where the guarantee of `privacy` would not hold: free previews, or replies used one by one."""
+    if swept:
+        raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
+    refuse_metrics_of_replies(metrics)
+    if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
+        raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged")
+    if privacy.model == "central":
+        sums_needed(survey(job, algorithm), "[privacy] model = 'local'")

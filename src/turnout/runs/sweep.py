@@ -1,0 +1,89 @@
+"""The cells of a sweep, and their traces."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import polars as pl
+
+from turnout.accounting.prices import Price
+from turnout.runs.arguments import check_grid
+from turnout.runs.trace import Trace
+
+
+class Cell(NamedTuple):
+    """One run of a sweep.
+
+    Args:
+        settings: Hyper-parameters to set, by dotted name.
+        seed: Seed of all random draws.
+    """
+
+    settings: dict[str, float]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Settings and seed, such as "gamma=10 inner=3 seed=0"."""
+        return " ".join([*(f"{name}={value:g}" for name, value in self.settings.items()), f"seed={self.seed}"])
+
+
+def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
+    """Return the cells of `grid` times `seeds`; the seed changes fastest."""
+    check_grid(grid)
+    return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The traces of a sweep.
+
+    Args:
+        cells: Settings and seed of each run.
+        traces: Trace of each run.
+    """
+
+    cells: list[Cell]
+    traces: list[Trace]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows of all traces, with settings and seed as further columns."""
+        frames = [
+            trace.frame.select(*(pl.lit(v).alias(k) for k, v in cell.settings.items()), pl.lit(cell.seed).alias("seed"), "*")
+            for cell, trace in zip(self.cells, self.traces, strict=True)
+        ]
+        return pl.concat(frames, how="vertical_relaxed")
+
+    def costs(self, price: Price | None = None) -> pl.DataFrame:
+        """Return the median cost of the target over the seeds of each setting, cheapest first.
+
+        Seeds that miss the target have infinite cost; the column "reached" counts the others.
+
+        Args:
+            price: Price of the events; default: one for each exchange.
+        """
+        rows = [{**cell.settings, "cost": cost} for cell, cost in zip(self.cells, self._costs(price), strict=True)]
+        settings = list(self.cells[0].settings)
+        frame = pl.DataFrame(rows).with_columns(reached=pl.col("cost").is_finite())
+        grouped = frame.group_by(settings or pl.lit("all").alias("settings"), maintain_order=True)
+        return grouped.agg(pl.col("cost").median(), pl.col("reached").sum()).sort("cost")
+
+    def typical(self, setting: Mapping[str, float], price: Price | None = None) -> Trace:
+        """Return the trace with the median cost among the seeds of `setting`.
+
+        Args:
+            setting: A value for each name in the grid.
+            price: Price of the events; default: one for each exchange.
+        """
+        ranked = sorted(
+            (cost, k)
+            for k, (cell, cost) in enumerate(zip(self.cells, self._costs(price), strict=True))
+            if all(setting[name] == value for name, value in cell.settings.items())
+        )
+        return self.traces[ranked[(len(ranked) - 1) // 2][1]]
+
+    def _costs(self, price: Price | None) -> list[float]:
+        costs = [trace.cost(price) for trace in self.traces]
+        return [float("inf") if cost is None else cost for cost in costs]
