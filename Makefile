@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One more than there are processors, since tests of real federations wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo test lint bench bench-flower clean
+.PHONY: demo test test-all lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -16,8 +16,13 @@ demo: $(BIN)/turnout
 	rm -rf demo
 	$(BIN)/turnout compare examples/demo/*.toml --out demo
 
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 test: $(BIN)/turnout
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow and not everything"
+
+test-all: test
+	$(PYTEST) -m slow
 
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .
@@ -32,4 +37,4 @@ bench-flower: $(BIN)/turnout
 	$(BIN)/python -m benchmarks flower flower-memory --out bench/flower.json
 
 clean:
-	rm -rf .venv demo bench
+	rm -rf .venv .pytest_cache demo bench

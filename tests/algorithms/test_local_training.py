@@ -15,6 +15,7 @@ from tests.helpers.gradients import client_gradient
 from turnout import client_solvers
 from turnout import optimisers as o
 from turnout.core.seeds import Seeds
+from turnout.engines.sweep import set_leaves
 from turnout.experiment.config import read
 
 ROUNDS, SEED, SIZE, STEPS, LR, SERVER_LR = 4, 3, 4, 3, 0.1, 0.05
@@ -351,6 +352,11 @@ def test_a_configuration_nests_optimisers(tmp_path):
     assert experiment.algorithm.solver == solver("FedOpt", steps=3, **optimisers)
     (tmp_path / "again.toml").write_text(experiment.to_toml())
     assert read(tmp_path / "again.toml").algorithm == experiment.algorithm
+    optimisers["optimiser"] = o.Adagrad(0.2)
+    assert set_leaves(experiment.algorithm, {"solver.optimiser.lr": 0.2}).solver == solver("FedOpt", steps=3, **optimisers)
+    file.write_text(file.read_text().replace("steps = 3", "schedule = 3"))
+    with pytest.raises(t.UserError, match="unknown key 'schedule'"):
+        read(file)
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,7 @@ def test_divergence_names_the_round_and_keeps_the_last_good_model(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     """The process may write files of 2,048 bytes at most, so that the configuration fits and nothing else does."""
     limited = ["bash", "-c", 'ulimit -f 2; exec "$@"', "bash", sys.executable, "-m", "turnout"]
@@ -207,6 +208,7 @@ def test_help_names_every_command():
     assert turnout("data", "fetch", "nothing", "--data", "/nowhere")[0] == 2
 
 
+@pytest.mark.slow
 def test_progress_shows_on_a_terminal_and_nowhere_else(tmp_path, finished):
     assert turnout("run", config(tmp_path), "--out", tmp_path / "quiet")[2] == ""
     master, slave = pty.openpty()

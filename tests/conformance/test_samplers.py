@@ -11,7 +11,9 @@ from turnout.testing import check
 from turnout.testing.samplers import CHECKS, case
 
 DESIGNS = {**SAMPLERS, **{f"independent-{name}": t.Independent(size=3.0, probability=p) for name, p in PROBABILITIES.items()}}
-DESIGNS |= {f"replacement-{name}": t.WithReplacement(PROBABILITIES[name], size=3) for name in ("k-vib", "mabs", "osmd")}
+DESIGNS |= {
+    f"replacement-{name}": t.WithReplacement(size=3, probability=PROBABILITIES[name]) for name in ("k-vib", "mabs", "osmd")
+}
 
 
 @cache

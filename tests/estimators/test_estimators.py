@@ -70,7 +70,7 @@ def coins() -> np.ndarray:
 
 
 @dataclass
-class StepResult:
+class Asked:
     """Whom a textbook asks in round k, and how often it did; the first draw of every round from k = 1 on is the delegate's."""
 
     passes: int = 0
@@ -229,7 +229,7 @@ def play(estimator, rounds=ROUNDS, loss=0.0, **options) -> Session:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_its_textbook_and_converges_for_the_messages_it_counts(name):
-    case, asked = CASES[name], StepResult()
+    case, asked = CASES[name], Asked()
     session, x = play(case.estimator), FIRST
     program = case.textbook(asked, x)
     (g, b), path = next(program), [x]
@@ -264,7 +264,7 @@ def test_a_run_is_its_textbook_and_converges_for_the_messages_it_counts(name):
 
 
 @dataclass
-class Once(StepResult):
+class Once(Asked):
     """Draws the cohort `ids` and tosses no coin."""
 
     ids: tuple = ()

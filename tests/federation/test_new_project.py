@@ -16,6 +16,8 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from tests.helpers.commands import turnout, wait_for
 from turnout.federation.local import environment, free_port
 
+pytestmark = pytest.mark.slow
+
 BIN = Path(sys.executable).parent
 TURNOUT = [sys.executable, "-m", "turnout"]
 SHORT = (("rounds = 10", "rounds = 2"), ('precision = "single"', 'precision = "double"'))

@@ -78,6 +78,12 @@ class Example:
     make: Callable[[t.Sampler], t.Algorithm]
     round: tuple[Exchange, ...] | None
     start: tuple[Exchange, ...] = ()
+    any_size: bool = True
+    """Whether cohorts may be of random size."""
+
+    def on(self, size: float) -> t.Algorithm:
+        """Return the algorithm with cohorts of random size where it takes these; their empty places hold anything."""
+        return self.make(t.Independent(size=size) if self.any_size else t.Nice(int(size)))
 
 
 LOCAL = t.client_solvers.Gradient(lr=0.02, steps=3, tolerance=0.0)
@@ -105,6 +111,7 @@ def _examples() -> list[Example]:
             "accfeddcd",
             lambda s: t.AccFedDcd(s, LOCAL, convexity=0.1, smoothness=10.0),
             2 * one(queries=None, bytes_down=4),
+            any_size=False,
         ),
         Example(
             "ce-lgd",
@@ -197,21 +204,21 @@ SAMPLERS = {
     "full": samplers.Full(),
     "nice": samplers.Nice(3),
     "shuffled-nice": samplers.ShuffledNice(2),
-    "nonuniform": samplers.NonUniform([0.1, 0.1, 0.2, 0.2, 0.2, 0.2]),
+    "nonuniform": samplers.NonUniform(probability=[0.1, 0.1, 0.2, 0.2, 0.2, 0.2]),
     "importance": samplers.Importance(),
     "independent": samplers.Independent(size=3.0),
     "replacement": samplers.WithReplacement(size=3),
-    "des-raj": samplers.DesRaj(t.BySize(), size=3),
-    "systematic": samplers.Systematic(t.BySize(), size=3),
-    "pivotal": samplers.Pivotal(t.BySize(), size=3),
-    "cube": samplers.Cube(t.BySize(), size=3, balance=[[1.0], [2], [1], [3], [1], [2]]),
-    "block": samplers.Block(BLOCKS, [0.2, 0.3, 0.5]),
-    "stratified": samplers.Stratified(HALVES),
+    "des-raj": samplers.DesRaj(size=3, probability=t.BySize()),
+    "systematic": samplers.Systematic(size=3, probability=t.BySize()),
+    "pivotal": samplers.Pivotal(size=3, probability=t.BySize()),
+    "cube": samplers.Cube(size=3, probability=t.BySize(), balance=[[1.0], [2], [1], [3], [1], [2]]),
+    "block": samplers.Block(blocks=BLOCKS, probability=[0.2, 0.3, 0.5]),
+    "stratified": samplers.Stratified(strata=HALVES),
     "gradient-stratified": samplers.Stratified(by="gradients", clusters=2),
-    "shuffled-stratified": samplers.ShuffledStratified(HALVES),
-    "subsets": samplers.Subsets([[0, 1], [2, 3, 4], [5, 0], [1]], [0.3, 0.4, 0.2, 0.1]),
+    "shuffled-stratified": samplers.ShuffledStratified(strata=HALVES),
+    "subsets": samplers.Subsets(subsets=[[0, 1], [2, 3, 4], [5, 0], [1]], probability=[0.3, 0.4, 0.2, 0.1]),
     "delegate": samplers.Delegate(1),
-    "power-of-choice": samplers.PowerOfChoice(2, 4),
+    "power-of-choice": samplers.PowerOfChoice(size=2, candidates=4),
     "afl": samplers.Afl(2),
     "available": samplers.Available(samplers.Nice(2), probability=[0.9, 0.5, 0.6, 0.7, 0.8, 1.0], memory=0.5),
 }
@@ -286,7 +293,7 @@ CLIENT_SOLVERS = {
     "gradient": t.client_solvers.Gradient(lr=0.05, steps=50, tolerance=0.0),
     "lbfgs": t.client_solvers.Lbfgs(tolerance=1e-6),
     "newton-cg": t.client_solvers.NewtonCg(),
-    "per-class": t.client_solvers.PerClass([LOCAL, t.client_solvers.Bfgs(tolerance=1e-6)], [0, 1, 0, 1, 0, 1]),
+    "per-class": t.client_solvers.PerClass(solvers=[LOCAL, t.client_solvers.Bfgs(tolerance=1e-6)], classes=[0, 1, 0, 1, 0, 1]),
     "sgd": t.client_solvers.Sgd(lr=0.05, batch=4, epochs=2),
     "stochastic": t.client_solvers.Stochastic(t.optimisers.Adagrad(0.05), batch=4, epochs=2),
     "svrg": t.client_solvers.Svrg(lr=0.05, batch=4, epochs=2),

@@ -11,9 +11,9 @@ from turnout.core.errors import UserError
 HESSIAN = ("newton", "aicn", "localnewton", "sketch")
 """Cohort solvers that ask for second derivatives."""
 
-CASES = {name: example.make for name, example in ALGORITHMS.items()}
-CASES |= {f"sppm-{name}": lambda s, solver=solver: sppm(solver, s) for name, solver in SOLVERS.items() if name not in HESSIAN}
-CASES |= {"fedavg-epochs": lambda s: t.FedAvg(s, lr=0.05, batch=3, epochs=2)}
+CASES = {name: example.on(3.0) for name, example in ALGORITHMS.items()}
+CASES |= {f"sppm-{name}": sppm(solver, t.Independent(size=3.0)) for name, solver in SOLVERS.items() if name not in HESSIAN}
+CASES |= {"fedavg-epochs": t.FedAvg(t.Independent(size=3.0), lr=0.05, batch=3, epochs=2)}
 
 
 def numpy_client(problem: t.Problem, i: int) -> t.NumpyOracle:
@@ -66,7 +66,7 @@ def test_numpy_functions_have_no_second_derivatives(name):
 @pytest.mark.parametrize("name", CASES)
 def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()
-    algorithm = CASES[name](t.Independent(size=3.0))
+    algorithm = CASES[name]
     other = owned(numpy_client, problem, problem.start(jax.random.key(0)))
     one, two = (
         t.run(algorithm, p, rounds=2, seed=4, engine=engine, metrics=("value", "gradient"))
@@ -81,7 +81,7 @@ def test_numpy_functions_give_the_compiled_run(name):
 
 TORCH = {
     **{name: CASES[name] for name in ("fedavg-epochs", "scaffold", "fedprox-sppm", "feddcd")},
-    "sppm-newton": lambda s: t.Sppm(s, t.solvers.Newton(20.0, 0.5, hessian="products", products=2), gamma=0.5, inner=1),
+    "sppm-newton": t.Sppm(t.Nice(4), t.solvers.Newton(20.0, 0.5, hessian="products", products=2), gamma=0.5, inner=1),
 }
 
 
@@ -89,7 +89,7 @@ TORCH = {
 def test_pytorch_modules_give_the_compiled_run(name):
     problem = logistic()
     start = {"weight": np.zeros((1, 5))}
-    algorithm = TORCH[name](t.Nice(4))
+    algorithm = TORCH[name]
     clients = [torch_client(problem, i) for i in range(problem.clients)]
     other = t.Remote.of(start, clients, weights=problem.population.weights)
     one = t.run(algorithm, problem, rounds=2, seed=4)

@@ -10,6 +10,8 @@ from tests.report.test_report import result
 from turnout.report.page import write_report
 from turnout.report.theme import LIGHT
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 OPTIONS = (
     "--headless",

@@ -35,6 +35,7 @@ def whole(tmp_path_factory):
     return {name: (folder / "out" / name).read_bytes() for name in RESULTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kill", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 def test_a_stopped_run_ends_as_an_uninterrupted_one(tmp_path, whole, kill, code):
     out = tmp_path / "out"
@@ -47,6 +48,7 @@ def test_a_stopped_run_ends_as_an_uninterrupted_one(tmp_path, whole, kill, code)
     assert (code, err) == (0, "") and "nothing to resume" in said
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_goes_on(tmp_path):
     path = config(
         tmp_path, **{**LONG, "run": {"rounds": 6000, "every": 20}}, sweep={"algorithm.lr": [0.1, 0.2, 0.3], "seed": [0, 1]}
@@ -58,6 +60,7 @@ def test_a_stopped_sweep_goes_on(tmp_path):
     assert (out / "trace.parquet").read_bytes() == (tmp_path / "whole" / "trace.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_stopped_comparison_goes_on(tmp_path, whole):
     first, second = (
         config(tmp_path, "made", **LONG),
@@ -70,6 +73,7 @@ def test_a_stopped_comparison_goes_on(tmp_path, whole):
     assert (out / "report.html").exists() and (out / "other" / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     out = tmp_path / "out"
     interrupt(start("run", config(tmp_path, **LONG), "--out", out), out, signal.SIGKILL)
@@ -89,6 +93,7 @@ def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     assert code == 2 and "holds no run" in err
 
 
+@pytest.mark.slow
 def test_the_length_of_chunks_changes_nothing(tmp_path, monkeypatch):
     """Chunks that grow freely and chunks of one row give the same bits."""
     experiment = read(config(tmp_path, **{**LONG, "run": {"rounds": 300, "every": 7}}))

@@ -299,7 +299,7 @@ def test_after_the_promised_rounds_gradients_are_as_small_as_wished(method):
     case = Case(exact(problem), 12, 3, gap, float(0.3 * largest**0.5), price)
     promise = PROMISES[method](case)
     chosen = promise.parameters
-    method = t.Icgm(t.Nice(3), ESTIMATORS[method](chosen), chosen.lam, chosen.probability)
+    method = t.Icgm(t.Nice(3), ESTIMATORS[method](chosen), chosen.lam, probability=chosen.probability)
     traces = t.sweep(method, problem, {}, rounds=promise.rounds, seeds=range(4), metrics=("gradient",)).traces
     measured = np.mean([trace.frame["gradient"].to_numpy()[1:] for trace in traces])
     assert promise.rounds > 100 and measured <= case.epsilon**2 < largest

@@ -1,6 +1,6 @@
 """Accelerated federated dual coordinate descent."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
 import jax
@@ -70,16 +70,17 @@ class AccFedDcd(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.AccFedDcd(t.Nice(4), t.client_solvers.NewtonCg()), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     sampler: Sampler
     solver: LocalSolver
     lr: Positive = 1.0
-    convexity: Positive | list[Positive] | None = None
-    smoothness: Positive | None = None
-    fraction: Fraction | None = None
-    delivery: Delivery = static(default="lazy")
-    warm_start: Literal["client", "server"] = static(default="client")
+    convexity: Positive | list[Positive] | None = field(default=None, kw_only=True)
+    smoothness: Positive | None = field(default=None, kw_only=True)
+    fraction: Fraction | None = field(default=None, kw_only=True)
+    delivery: Delivery = static(default="lazy", kw_only=True)
+    warm_start: Literal["client", "server"] = static(default="client", kw_only=True)
     clients: Count | None = static(default=None, repr=False, kw_only=True)
 
     is_dual = True

@@ -1,6 +1,6 @@
 """Federated dual coordinate descent."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, Literal, NamedTuple
 
 import annotated_types as at
@@ -64,16 +64,17 @@ class FedDcd(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.FedDcd(t.Nice(4), t.client_solvers.NewtonCg()), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        10
     """
 
     sampler: Sampler
     solver: LocalSolver
     lr: Positive = 1.0
-    convexity: Positive | list[Positive] | Float[np.ndarray, "..."] | None = None
-    delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = None
-    delivery: Delivery = static(default="lazy")
-    answer: Literal["mean", "client"] = static(default="mean")
-    warm_start: Literal["client", "server"] = static(default="client")
+    convexity: Positive | list[Positive] | Float[np.ndarray, "..."] | None = field(default=None, kw_only=True)
+    delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = field(default=None, kw_only=True)
+    delivery: Delivery = static(default="lazy", kw_only=True)
+    answer: Literal["mean", "client"] = static(default="mean", kw_only=True)
+    warm_start: Literal["client", "server"] = static(default="client", kw_only=True)
     clients: Count | None = static(default=None, repr=False, kw_only=True)
 
     is_dual = True

@@ -1,6 +1,6 @@
 """FedRed: full gradients, each followed by a random number of steps of a delegate."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 
 import jax
 
@@ -35,13 +35,14 @@ class FedRed(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.FedRed(t.Nice(2), lam=2.0, smoothness=10.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_arbitrary"], trace.ledger.totals()["draws_delegate"]
+        (40, 10)
     """
 
     sampler: Sampler
     lam: Positive
     smoothness: Positive
-    probability: Fraction | None = None
-    delegate: Sampler = Delegate()
+    probability: Fraction | None = field(default=None, kw_only=True)
+    delegate: Sampler = field(default=Delegate(), kw_only=True)
 
     def bind(self, problem):
         return replace(self, sampler=full_pass(self.sampler, problem.population))

@@ -75,17 +75,18 @@ class Icgm(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.RgSvrg(), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_delegate"]
+        10
     """
 
     sampler: Sampler
     estimator: Estimator
     lam: Positive | None = None
-    probability: Fraction | None = None
-    steps: Count | None = None
-    smoothness: Positive | Float[np.ndarray, " n"] | None = None
-    damping: Fraction = 1.0
-    batch: Count | None = static(default=None)
-    delegate: Sampler = Delegate()
+    probability: Fraction | None = field(default=None, kw_only=True)
+    steps: Count | None = field(default=None, kw_only=True)
+    smoothness: Positive | Float[np.ndarray, " n"] | None = field(default=None, kw_only=True)
+    damping: Fraction = field(default=1.0, kw_only=True)
+    batch: Count | None = static(default=None, kw_only=True)
+    delegate: Sampler = field(default=Delegate(), kw_only=True)
     scale: float | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self):
@@ -159,8 +160,7 @@ class Icgm(Algorithm):
         model = Model(x, drift, lam, eta)
         y = model.step(x, first)
         if self.steps is None:
-            probability = jnp.maximum(lam / (lam + eta), MIN_PROBABILITY) if self.probability is None else self.probability
-            queries = jax.random.geometric(key, probability, dtype="int32")
+            queries = jax.random.geometric(key, self._stop_probability(lam, eta), dtype="int32")
             y = last_iterate(client, model, slope, y, queries - 1)
         else:
             queries = jnp.asarray(self.steps, "int32") + 1
@@ -169,6 +169,10 @@ class Icgm(Algorithm):
         if seed is None:
             return Done((y, None), state, queries)
         return Done((y, sketch(seed, add(slope(0, y), first, -1.0))), state, queries + 1)
+
+    def _stop_probability(self, lam, eta):
+        """Return the probability that a step is the last."""
+        return jnp.maximum(lam / (lam + eta), MIN_PROBABILITY) if self.probability is None else self.probability
 
 
 class Model(NamedTuple):

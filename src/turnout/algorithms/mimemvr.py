@@ -53,6 +53,7 @@ class MimeMvr(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.MimeMvr(t.Nice(2), lr=0.02, steps=3, momentum=0.5), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     sampler: Sampler

@@ -58,6 +58,7 @@ class PointSaga(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.PointSaga(t.Nice(2), t.client_solvers.NewtonCg(), gamma=0.2), problem, rounds=10)
         >>> trace.ledger.totals()["vectors_up"]
+        20
     """
 
     sampler: Sampler

@@ -40,6 +40,7 @@ class SaberFull(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.SaberFull(t.Nice(2), t.client_solvers.NewtonCg(), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_random"]
+        16
     """
 
     sampler: Sampler
@@ -94,6 +95,7 @@ class SaberPartial(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.SaberPartial(t.Nice(2), t.client_solvers.NewtonCg(), lam=5.0, cohorts=2), problem, rounds=10)
         >>> trace.ledger.totals()["draws_random"]
+        40
     """
 
     sampler: Sampler

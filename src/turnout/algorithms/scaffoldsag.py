@@ -51,6 +51,7 @@ class ScaffoldSag(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.ScaffoldSag(t.Nice(2), lr=0.02, steps=3), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        21
     """
 
     sampler: Sampler

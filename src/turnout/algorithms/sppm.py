@@ -1,6 +1,6 @@
 """The stochastic proximal point method with arbitrary sampling."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -55,16 +55,17 @@ class Sppm(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(2), t.solvers.Bfgs(), gamma=1.0, inner=5), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"]
+        50
     """
 
     sampler: Sampler
     solver: CohortSolver
     gamma: Positive
     inner: Count | Literal["auto"] = 10
-    first: Count | None = None
-    accuracy: Positive | None = None
-    schedule: Schedule | None = None
-    averaging: NonNegative | None = None
+    first: Count | None = field(default=None, kw_only=True)
+    accuracy: Positive | None = field(default=None, kw_only=True)
+    schedule: Schedule | None = field(default=None, kw_only=True)
+    averaging: NonNegative | None = field(default=None, kw_only=True)
 
     cohorts_per_round = None
 
@@ -120,10 +121,10 @@ class Sppm(Algorithm):
             return self.solver.solution(state), state
         convexity, _ = self.solver.bounds(phi)
         small = tolerance(self.accuracy, 1 / phi.convexity, convexity - phi.convexity) * convexity**2
-        asked = ask.loop(
+        result = ask.loop(
             count,
-            lambda asked: self.solver.step(ask, phi, asked.state),
+            lambda result: self.solver.step(ask, phi, result.state),
             StepResult(state, phi.centre, jnp.full_like(phi.centre, jnp.inf)),
-            until=lambda asked: jnp.vdot(asked.gradient, asked.gradient) <= small,
+            until=lambda result: jnp.vdot(result.gradient, result.gradient) <= small,
         )
-        return asked.y, asked.state
+        return result.y, result.state

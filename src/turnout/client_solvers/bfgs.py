@@ -70,6 +70,7 @@ class Bfgs(QuasiNewton):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> solver = t.client_solvers.Bfgs()
         >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
+        40
     """
 
     def method(self, rounding):
@@ -92,6 +93,7 @@ class Lbfgs(QuasiNewton):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> solver = t.client_solvers.Lbfgs()
         >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
+        40
     """
 
     def method(self, rounding):

@@ -46,6 +46,7 @@ class NewtonCg(LocalSolver):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> solver = t.client_solvers.NewtonCg()
         >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
+        40
     """
 
     steps: Count = 50

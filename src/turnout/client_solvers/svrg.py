@@ -25,6 +25,7 @@ class Svrg(LocalSolver):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> solver = t.client_solvers.Svrg(lr=0.05, epochs=20)
         >>> t.run(t.PointSaga(t.Nice(4), solver, gamma=0.2), problem, rounds=10).ledger.totals()["arrivals"]
+        40
     """
 
     lr: Positive

@@ -12,7 +12,7 @@ therefore runs compiled, on separate nodes, on real machines and as a cost estim
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -60,6 +60,12 @@ class Algorithm:
 
     example = "t.FedAvg(t.Nice(10), lr=0.1)"
 
+    is_dual: ClassVar[bool] = False
+    """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
+
+    cohorts_per_round: ClassVar[int | None] = 1
+    """How many cohorts a round draws, each asked once, as lower bounds count; None where a cohort is asked again."""
+
     def bind(self, problem) -> "Algorithm":
         """Return this algorithm fitted to `problem`; its samplers, schedules and solvers are fitted already.
 
@@ -76,6 +82,18 @@ class Algorithm:
             x: Initial parameters.
         """
         return x
+
+    def bounds(self, problem, constants) -> Any:
+        """Return the `turnout.theory.bounds.Bound` on E|x_t - x*|^2 of a theorem about this algorithm.
+
+        Args:
+            problem: Problem that the algorithm is fitted to.
+            constants: `DesignConstants` of the problem under the algorithm's sampler.
+
+        Raises:
+            UserError: Where no theorem holds; the sentence says why.
+        """
+        raise UserError(f"no theorem here bounds |x - x*| for {type(self).__name__}")
 
     def round(self, ask: "Ask", server: PyTree) -> PyTree:
         """Return the server's state after one round.

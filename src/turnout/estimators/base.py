@@ -13,7 +13,7 @@ from turnout.core.records import Count, record, static
 from turnout.core.tree import add
 from turnout.problems.base import Problem
 from turnout.samplers import Full, Sampler
-from turnout.samplers.full_pass import full_pass
+from turnout.samplers.full_pass import cohort_size
 
 
 class Estimate(NamedTuple):
@@ -54,10 +54,10 @@ class Estimator:
 
     def bind(self, sampler: Sampler, problem: Problem, batch: int | None = None) -> "Estimator":
         """Return this estimator for cohorts of `sampler`, the clients of `problem` and oracle calls on `batch` rows."""
-        everyone = full_pass(sampler, problem.population)
-        share = everyone.size / problem.clients
+        size = cohort_size(sampler, problem.population)
+        share = size / problem.clients
         missing = {name: factor * share for name, factor in self.cohort_defaults.items() if getattr(self, name) is None}
-        return replace(self, batch=batch, everyone=everyone, **missing)
+        return replace(self, batch=batch, everyone=Full(size), **missing)
 
     def client_state(self, x: PyTree) -> PyTree:
         """Return a client's initial memory; None where clients keep nothing."""

@@ -20,6 +20,7 @@ class Exact(Estimator):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.Exact(), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_arbitrary"]
+        44
     """
 
     def start(self, ask, sampler, x):

@@ -31,6 +31,7 @@ class RgSaga(Saga):
         >>> trace = t.run(t.Icgm(t.Nice(2), t.RgSaga(), lam=5.0), problem, rounds=10)
         >>> totals = trace.ledger.totals()
         >>> totals["draws_arbitrary"], totals["draws_random"], totals["draws_delegate"]
+        (8, 10, 10)
     """
 
     beta: Share | None = None
@@ -76,6 +77,7 @@ class ZeroSarah(RgSaga):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.ZeroSarah(), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_arbitrary"]
+        0
     """
 
     passes: Passes = static(default=0)
@@ -102,6 +104,7 @@ class RgSvrg(Svrg):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.RgSvrg(probability=0.1), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_random"]
+        10
     """
 
     beta: Share | None = None

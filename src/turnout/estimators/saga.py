@@ -32,6 +32,7 @@ class Saga(Estimator):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.Saga(passes=1), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_random"]
+        10
     """
 
     passes: Passes = static(default=2)
@@ -78,6 +79,7 @@ class Sag(Saga):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.Sag(), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_random"]
+        9
     """
 
     def refreshed(self, ask, sampler, x, b):

@@ -28,6 +28,7 @@ class Sarah(Exact):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.Sarah(probability=0.0), lam=5.0), problem, rounds=10)
         >>> trace.ledger.totals()["draws_random"]
+        10
     """
 
     probability: Share | None = None
@@ -64,6 +65,7 @@ class Storm(Estimator):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.CeLgd(t.Nice(2), lr=0.02, steps=3, estimator=t.Storm(beta=0.5)), problem, rounds=10)
         >>> trace.ledger.totals()["vectors_down"]
+        62
     """
 
     beta: Fraction | None = None

@@ -33,7 +33,8 @@ class Svrg(Estimator):
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Icgm(t.Nice(2), t.Svrg(probability=0.1), lam=5.0), problem, rounds=10)
-        >>> trace.ledger.totals()["draws_random"]
+        >>> trace.ledger.totals()["draws_delegate"]
+        10
     """
 
     probability: Fraction | None = None

@@ -28,7 +28,14 @@ from turnout.solvers import AsCohortSolver
 
 @config
 class RunSpec(RunOptions):
-    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose; default: `seed`."""
+    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose.
+
+    Args:
+        sampling_seed: Seed of cohorts; default: `seed`, as of the other three.
+        local_seed: Seed of the clients' randomness.
+        model_seed: Seed of the initial parameters.
+        faults_seed: Seed of lost replies.
+    """
 
     rounds: Index = 100
     precision: Precision = "double"

@@ -57,7 +57,7 @@ class Promise:
         return curves
 
     def facts(self) -> dict:
-        """Return all of it for a file."""
+        """Return the entries of a file."""
         recommended = self.recommended and dict(zip(("gamma", "rounds"), self.recommended, strict=True))
         aims = {"epsilon": self.epsilon, "recommended": recommended, "tolerance": self.tolerance}
         curves = {"rounds": milestones(self.rounds), **self.curves(milestones(self.rounds))}
@@ -73,7 +73,7 @@ def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advi
 
 
 def promise(experiment: Experiment, problem: Problem) -> Promise:
-    """Return what theory promises for `experiment`, none of its rounds played."""
+    """Return what theory promises for `experiment`, before a round is played."""
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
     theory = theory_of(algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model)

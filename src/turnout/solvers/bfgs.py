@@ -33,6 +33,7 @@ class Bfgs(LineSearch):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Bfgs(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     def initial_memory(self, phi):
@@ -78,6 +79,7 @@ class Lbfgs(LineSearch):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Lbfgs(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     pairs: Count = static(default=10)

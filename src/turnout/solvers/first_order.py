@@ -31,6 +31,7 @@ class FirstOrder(CohortSolver):
         >>> solver = t.solvers.FirstOrder(optimiser=t.optimisers.Adam(0.1))
         >>> trace = t.run(t.Sppm(t.Nice(4), solver, gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     optimiser: Optimiser = field(kw_only=True)

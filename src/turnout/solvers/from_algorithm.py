@@ -11,12 +11,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.core.algorithm import Algorithm, Ask, on_client
-from turnout.core.client import Client
 from turnout.core.records import NonNegative, Positive, record
 from turnout.core.replies import Replies
 from turnout.core.tree import positive
 from turnout.samplers import Sampler
 from turnout.solvers.base import CohortSolver, Proximal, StepResult
+from turnout.solvers.part_of_phi import PartOfPhi
 
 
 class RoundAndState(NamedTuple):
@@ -48,9 +48,9 @@ class AsCohortSolver(CohortSolver):
         120
     """
 
-    algorithm: Algorithm
     smoothness: Positive | None = field(default=None, kw_only=True)
     convexity: NonNegative | None = field(default=None, kw_only=True)
+    algorithm: Algorithm
 
     certifies = False
     needs_smoothness = False
@@ -60,7 +60,7 @@ class AsCohortSolver(CohortSolver):
     def __getattr__(self, name: str) -> Callable:
         """Return the local method `name` of the algorithm, for clients that minimise phi_i."""
         method = getattr(self.__dict__.get("algorithm"), name, None)
-        if not getattr(method, "on_client", False):
+        if method is None or not getattr(method, "on_client", False):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
         @on_client
@@ -115,7 +115,7 @@ class CohortAsk(Ask):
         message = message, phi.unravel(phi.centre), phi.convexity / positive(phi.weight), self.round
         return CohortReplies(self._ask(cohort, method, message), phi.weight)
 
-    def observe(self, replies, feedback=None):
+    def observe(self, replies: Any, feedback=None):
         self._ask.observe(replies.replies, feedback)
 
     def reject(self, rejected):
@@ -168,52 +168,3 @@ class CohortReplies(Replies):
     def _over(self, weight: Float[Array, ""]) -> PyTree:
         """Return sum w_i r_i over the clients who answered, divided by `weight`."""
         return jax.tree.map(lambda sum: sum / positive(weight).astype(sum.dtype), self.replies.average())
-
-
-class PartOfPhi(Client):
-    """A client with phi_i = f_i + (pull / 2) |. - centre|^2 in the place of f_i."""
-
-    def __init__(self, client: Client, state: PyTree, centre: PyTree, pull: Any):
-        self._client, self._centre, self._pull = client, centre, pull
-        self.id, self.key, self.state = client.id, client.key, state
-
-    def _on(self, rows: Client) -> "PartOfPhi":
-        return PartOfPhi(rows, self.state, self._centre, self._pull)
-
-    def _pulled(self, gradient: PyTree, y: PyTree) -> PyTree:
-        return jax.tree.map(lambda g, y, x: g + self._pull * (y - x), gradient, y, self._centre)
-
-    def value(self, x):
-        offset = ravel_pytree(x)[0] - ravel_pytree(self._centre)[0]
-        return self._client.value(x) + self._pull / 2 * jnp.vdot(offset, offset)
-
-    def grad(self, x):
-        return self._pulled(self._client.grad(x), x)
-
-    def value_and_grad(self, x):
-        return self.value(x), self.grad(x)
-
-    def hvp(self, x, v):
-        return jax.tree.map(lambda h, v: h + self._pull * v, self._client.hvp(x, v), v)
-
-    def hessian(self, x):
-        hessian = self._client.hessian(x)
-        return hessian + self._pull * jnp.eye(len(hessian))
-
-    def batch(self, key, size):
-        return self._on(self._client.batch(key, size))
-
-    def passes(self, key, count, size, body, carry):
-        return self._client.passes(key, count, size, lambda rows, carry: body(self._on(rows), carry), carry)
-
-    def alone(self, f):
-        return self._client.alone(f)
-
-    def choose(self, number, branches):
-        return self._client.choose(number, branches)
-
-    def loop(self, count, body, carry):
-        return self._client.loop(count, body, carry)
-
-    def cond(self, predicate, then, otherwise, carry):
-        return self._client.cond(predicate, then, otherwise, carry)

@@ -22,6 +22,7 @@ class GradientDescent(CohortSolver):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.GradientDescent(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     def start(self, phi, memory):
@@ -58,6 +59,7 @@ class AcceleratedGradient(CohortSolver):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.AcceleratedGradient(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     def start(self, phi, memory):

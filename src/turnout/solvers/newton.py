@@ -32,6 +32,7 @@ class Newton(LineSearch):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Newton(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     hessian: Literal["matrix", "products"] = static(default="matrix")
@@ -104,6 +105,7 @@ class Aicn(Newton):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Aicn(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     concordance: Positive = 1.0

@@ -28,6 +28,7 @@ class ConjugateGradient(LineSearch):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.ConjugateGradient(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     def initial_memory(self, phi):

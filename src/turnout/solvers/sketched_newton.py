@@ -43,6 +43,7 @@ class SketchedNewton(CohortSolver):
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
         >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.SketchedNewton(), gamma=1.0, inner=4), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
+        20
     """
 
     floor: Positive = 0.01

@@ -10,6 +10,7 @@ from jax import monitoring
 from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
 from turnout.core.local_methods import LOSS, NORM
 from turnout.core.messages import payload, vectors
 from turnout.core.seeds import Seeds
@@ -171,10 +172,13 @@ def nobody(algorithm: Algorithm) -> Algorithm:
 def empty_cohort_changes_nothing(case: Case) -> None:
     """Rounds in which nobody is drawn cost nothing and leave the parameters as they are.
 
-    An algorithm that asks all clients, whatever its sampler draws, is not concerned.
+    Algorithms that refuse cohorts of random size, or ask clients whom their sampler does not draw, are not concerned.
     """
-    engine = {"engine": "nodes"}
-    before, after = (case.run(nobody(case.algorithm), rounds=rounds, **engine) for rounds in (0, ROUNDS))
+    try:
+        sessions = [case.session(nobody(case.algorithm), rounds=rounds, engine="nodes") for rounds in (0, ROUNDS)]
+    except UserError:
+        return
+    before, after = (session.run().trace for session in sessions)
     contacts = [trace.ledger.totals()["contacts"] for trace in (before, after)]
     if contacts[0] != contacts[1]:
         return
@@ -234,5 +238,10 @@ CHECKS: dict[str, Callable[[Case], None]] = {
 
 
 def case(algorithm: Algorithm, problem: Problem) -> Case:
-    """Return what the checks of an algorithm are given."""
+    """Return what the checks of an algorithm are given.
+
+    Args:
+        algorithm: The algorithm, with its hyper-parameters.
+        problem: A problem with a few clients and unknowns.
+    """
     return Case(algorithm, problem)

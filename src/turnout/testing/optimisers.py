@@ -106,5 +106,10 @@ CHECKS: dict[str, Callable[[OptimiserCase], None]] = {
 
 
 def case(optimiser: Optimiser, problem: Problem) -> OptimiserCase:
-    """Return what the checks of an optimiser are given."""
+    """Return what the checks of an optimiser are given.
+
+    Args:
+        optimiser: The optimiser, with its hyper-parameters.
+        problem: A problem with a few clients and unknowns.
+    """
     return OptimiserCase(optimiser, problem)

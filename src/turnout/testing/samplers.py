@@ -230,5 +230,10 @@ CHECKS: dict[str, Callable[[SamplerCase], None]] = {
 
 
 def case(sampler: Sampler, problem: Problem) -> SamplerCase:
-    """Return what the checks of a sampler are given."""
+    """Return what the checks of a sampler are given.
+
+    Args:
+        sampler: The sampler, with its hyper-parameters.
+        problem: A problem with a few clients and unknowns.
+    """
     return SamplerCase(sampler, problem)

@@ -125,5 +125,10 @@ CHECKS: dict[str, Callable[[SolverCase], None]] = {
 
 
 def case(solver: CohortSolver, problem: Problem) -> SolverCase:
-    """Return what the checks of a cohort solver are given."""
+    """Return what the checks of a cohort solver are given.
+
+    Args:
+        solver: The cohort solver, with its hyper-parameters.
+        problem: A problem with a few clients and unknowns.
+    """
     return SolverCase(solver, problem)

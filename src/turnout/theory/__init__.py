@@ -1,1 +1,1 @@
-"""Constants of a problem and of a design, and the bounds that theorems give for them."""
+"""Constants of problems and sampling designs, and the bounds that theorems give for them."""

@@ -1,4 +1,4 @@
-"""What the theorems need to know of a problem and a design, computed at the minimiser in double precision."""
+"""The constants of theorems for a problem and a design, computed at the minimiser in double precision."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,16 @@ from turnout.theory.designs import convexity, variance
 
 
 class DesignConstants(NamedTuple):
-    """mu_i and L_i [n], mu_AS, sigma^2_AS, |x_0 - x*|^2 and |grad f_i(x*)|^2 [n] (Cohort Squeeze, Theorem 1)."""
+    """The constants of Cohort Squeeze, Theorem 1.
+
+    Args:
+        convexity: mu_i [n].
+        smoothness: L_i [n].
+        mu: mu_AS of the design.
+        sigma2: sigma^2_AS of the design.
+        distance2: |x_0 - x*|^2.
+        gradient_norms2: |grad f_i(x*)|^2 [n].
+    """
 
     convexity: Float[np.ndarray, " n"]
     smoothness: Float[np.ndarray, " n"]
@@ -26,13 +35,28 @@ class DesignConstants(NamedTuple):
 
     @property
     def clients(self) -> int:
+        """The number of clients n."""
         return len(self.convexity)
 
 
 def constants_of(problem: Problem, sampler: Sampler, at: AtOptimum | None = None, seed: int = 0) -> DesignConstants:
-    """Return the constants of Theorem 1 for `problem` under the bound `sampler`; x_0 is the start that `seed` makes.
+    """Return the constants of Theorem 1 for `problem` under `sampler`.
 
-    `at` saves the work of finding the minimiser. Raises `UserError` where f is not strongly convex.
+    Args:
+        problem: The problem.
+        sampler: Sampler that is bound to it.
+        at: What is known at the minimiser; None finds it.
+        seed: Seed of the first parameters x_0.
+
+    Raises:
+        UserError: If the f_i are not strongly convex.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.theory.constants import constants_of
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> constants_of(problem, t.Nice(2)).clients
+        8
     """
     known = problem.constants() if problem.strongly_convex else None
     if known is None or not np.all(known.convexity > 0):

@@ -1,8 +1,8 @@
 """The constants mu_AS and sigma^2_AS of a sampling design, in closed form (Cohort Squeeze, equation (5) and table 4).
 
 Throughout w_i = lambda_i / p_i, so that f_S = sum_{i in S} w_i f_i is unbiased for f = sum_i lambda_i f_i; with lambda_i = 1 / n
-these are the constants of the paper. Samplers are bound ones. A shuffled sampler has the constants of its kin that is not: they
-are those of one draw, and say nothing of how draws depend on each other.
+these are the constants of the paper. Samplers are bound. A shuffled sampler has the constants of one draw, which say nothing of
+the dependence between draws.
 """
 
 from functools import singledispatch
@@ -30,40 +30,62 @@ from turnout.samplers import (
 
 
 def inclusion(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
-    """p_i = P(i in S)."""
+    """Return p_i = P(i in S) [n].
+
+    Args:
+        sampler: Bound sampler.
+        population: The clients.
+    """
     return design(sampler, population).inclusion()
 
 
 def convexity(sampler: Sampler, population: Population, mu: Float[np.ndarray, " n"]) -> float:
-    """mu_AS = min {sum_{i in C} w_i mu_i: P(S = C) > 0}, with mu_i = `mu` >= 0 of each f_i; 0 where S may be empty."""
-    law = design(sampler, population)
-    return float(law.least(client_weights(population) * mu))
+    """Return mu_AS = min {sum_{i in C} w_i mu_i: P(S = C) > 0}, which is 0 where S may be empty.
+
+    Args:
+        sampler: Bound sampler.
+        population: The clients.
+        mu: mu_i >= 0 of each f_i [n].
+    """
+    drawn = design(sampler, population)
+    return float(drawn.least(client_weights(population) * mu))
 
 
 def variance(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
-    """sigma^2_AS = E|sum_{i in S} w_i g_i|^2, g_i = `gradients` [n, d] being those at x*, where sum_i lambda_i g_i = 0.
+    """Return sigma^2_AS = E|sum_{i in S} w_i g_i|^2.
 
-    Elsewhere it is the second moment: the variance and |sum_i lambda_i g_i|^2.
+    Away from x* it is the second moment: the variance plus |sum_i lambda_i g_i|^2.
+
+    Args:
+        sampler: Bound sampler.
+        population: The clients.
+        gradients: g_i = grad f_i(x*) [n, d], for which sum_i lambda_i g_i = 0.
     """
-    law = design(sampler, population)
-    return float(law.second_moment(client_weights(population)[:, None] * gradients))
+    drawn = design(sampler, population)
+    return float(drawn.second_moment(client_weights(population)[:, None] * gradients))
 
 
 def stratified_bound(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
-    """b sum_j |C_j|^2 max_{i in C_j} |v_i - mean of C_j|^2 with v_i = lambda_i grad f_i(x*) (Cohort Squeeze, Lemma 1).
+    """Return b sum_j |C_j|^2 max_{i in C_j} |v_i - mean of C_j|^2 >= `variance`, v_i = lambda_i g_i (Cohort Squeeze, Lemma 1).
 
-    At x* it is at least the `variance`. Raises `UserError` for two-stage sampling, which the lemma is not about.
+    Args:
+        sampler: Bound sampler.
+        population: The clients.
+        gradients: g_i = grad f_i(x*) [n, d].
+
+    Raises:
+        UserError: If the sampler does not draw from every stratum.
     """
-    law = design(sampler, population)
-    if not isinstance(law, Staged) or law.drawn < law.sizes.size:
+    drawn = design(sampler, population)
+    if not isinstance(drawn, Staged) or drawn.drawn < drawn.sizes.size:
         raise UserError("Lemma 1 is about samplers that draw from every stratum: leave size out")
-    largest = np.zeros(law.sizes.size)
-    np.maximum.at(largest, law.stratum, law.deviations(client_weights(population)[:, None] * gradients))
-    return float(law.sizes.size * (law.sizes**2 @ largest))
+    largest = np.zeros(drawn.sizes.size)
+    np.maximum.at(largest, drawn.stratum, drawn.deviations(client_weights(population)[:, None] * gradients))
+    return float(drawn.sizes.size * (drawn.sizes**2 @ largest))
 
 
 class Listed(NamedTuple):
-    """S = row k of `members` [subsets, n], of ones and zeros, with `probability` [k]."""
+    """A design with S = row k of `members` [subsets, n], of ones and zeros, with `probability` [k]."""
 
     members: sparse.csr_array
     probability: Float[np.ndarray, " subsets"]
@@ -72,16 +94,16 @@ class Listed(NamedTuple):
         return self.probability @ self.members
 
     def least(self, parts: Float[np.ndarray, " n"]) -> float:
-        """The least sum_{i in S} parts_i / p_i."""
+        """Return the least sum_{i in S} parts_i / p_i."""
         return np.min(self.members @ (parts / self.inclusion()))
 
     def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
-        """E|sum_{i in S} vectors_i / p_i|^2."""
+        """Return E|sum_{i in S} vectors_i / p_i|^2."""
         return self.probability @ np.sum((self.members @ (vectors / self.inclusion()[:, None])) ** 2, axis=1)
 
 
 class Staged(NamedTuple):
-    """One uniform client of each of `drawn` strata, which are a uniform subset of all; client i is in `stratum` [n]."""
+    """A design with one uniform client of each of `drawn` uniform strata; client i is in `stratum` [n]."""
 
     stratum: Int[np.ndarray, " n"]
     drawn: int
@@ -99,13 +121,13 @@ class Staged(NamedTuple):
         return 1 / (self.rarity * self.sizes[self.stratum])
 
     def least(self, parts: Float[np.ndarray, " n"]) -> float:
-        """The least sum_{i in S} parts_i / p_i: the least client of each stratum, then the least strata."""
+        """Return the least sum_{i in S} parts_i / p_i, from the least client of each stratum and the least strata."""
         least = np.full(self.sizes.size, np.inf)
         np.minimum.at(least, self.stratum, parts)
         return self.rarity * np.sort(self.sizes * least)[: self.drawn].sum()
 
     def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
-        """E|sum_{i in S} vectors_i / p_i|^2: (b/s) times what varies within strata, and what varies between their sums z_j,
+        """Return E|sum_{i in S} vectors_i / p_i|^2: (b/s) times the variation within strata, plus that between their sums z_j.
 
         (b/s)^2 E|sum_{j of s} z_j|^2 = (b/s) ((1 - q) sum_j |z_j|^2 + q |sum_j z_j|^2), q = (s - 1) / (b - 1).
         """
@@ -116,7 +138,7 @@ class Staged(NamedTuple):
         return self.rarity * (within + between)
 
     def deviations(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """|vectors_i - mean of its stratum|^2."""
+        """Return |vectors_i - mean of its stratum|^2 [n]."""
         means = self._sums(vectors) / self.sizes[:, None]
         return np.sum((vectors - means[self.stratum]) ** 2, axis=1)
 
@@ -127,7 +149,7 @@ class Staged(NamedTuple):
 
 
 class Coins(NamedTuple):
-    """Client i is in S with `probability` p_i, independently of all others."""
+    """A design with client i in S with `probability` p_i, independently of all others."""
 
     probability: Float[np.ndarray, " n"]
 
@@ -135,38 +157,38 @@ class Coins(NamedTuple):
         return self.probability
 
     def least(self, parts: Float[np.ndarray, " n"]) -> float:
-        """The least sum_{i in S} parts_i / p_i, that of the clients who always come: often nobody."""
+        """Return the least sum_{i in S} parts_i / p_i, over the clients with p_i = 1."""
         return parts[self.probability == 1].sum()
 
     def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
-        """E|sum_{i in S} vectors_i / p_i|^2 = |sum_i vectors_i|^2 + sum_i (1 - p_i) / p_i |vectors_i|^2."""
+        """Return E|sum_{i in S} vectors_i / p_i|^2 = |sum_i vectors_i|^2 + sum_i (1 - p_i) / p_i |vectors_i|^2."""
         p = self.probability
         return np.sum(vectors.sum(axis=0) ** 2) + ((1 - p) / p) @ np.sum(vectors**2, axis=1)
 
 
 class Repeated(NamedTuple):
-    """`draws` = K independent clients, i with `chance` q_i; one drawn k times counts k / (K q_i), and not 1 / p_i."""
+    """A design of `draws` = K independent clients, i with `chance` q_i; one drawn k times has the weight k / (K q_i)."""
 
     chance: Float[np.ndarray, " n"]
     draws: int
 
     def inclusion(self) -> Float[np.ndarray, " n"]:
-        """P(i in S) = 1 - (1 - q_i)^K."""
+        """Return P(i in S) = 1 - (1 - q_i)^K."""
         return 1 - (1 - self.chance) ** self.draws
 
     def least(self, parts: Float[np.ndarray, " n"]) -> float:
-        """The least mean of K parts_i / q_i: that of the least client, drawn K times."""
+        """Return the least mean of K parts_i / q_i, that of the least client drawn K times."""
         return np.min(parts / self.chance)
 
     def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
-        """E|mean of K vectors_i / q_i|^2 = |sum_i vectors_i|^2 + (sum_i |vectors_i|^2 / q_i - |sum_i vectors_i|^2) / K."""
+        """Return E|mean of K vectors_i / q_i|^2 = |s|^2 + (sum_i |vectors_i|^2 / q_i - |s|^2) / K, s = sum_i vectors_i."""
         mean = np.sum(vectors.sum(axis=0) ** 2)
         return mean + (np.sum(vectors**2, axis=1) @ (1 / self.chance) - mean) / self.draws
 
 
 @singledispatch
 def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins | Repeated:
-    """Return the law of one draw of `sampler`; register a sampler here to give it all the constants."""
+    """Return the distribution of one draw of `sampler`; a sampler that is registered here has all the constants."""
     raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: its law is not unbiased, or not fixed")
 
 
@@ -213,16 +235,16 @@ def _(sampler: Subsets, population):
 
 @design.register
 def _(sampler: Independent, population):
-    return Coins(np.asarray(sampler.expected_draws(known(sampler, population), population), float))
+    return Coins(np.asarray(sampler.expected_draws(fixed_state(sampler, population), population), float))
 
 
 @design.register
 def _(sampler: WithReplacement, population):
-    return Repeated(np.asarray(sampler.draw_probabilities(known(sampler, population), population), float), sampler.size)
+    return Repeated(np.asarray(sampler.draw_probabilities(fixed_state(sampler, population), population), float), sampler.size)
 
 
-def known(sampler: Sampler, population: Population):
-    """Return the one state of a sampler that learns nothing; raise `UserError` for others."""
+def fixed_state(sampler: Sampler, population: Population):
+    """Return the only state of a sampler that does not learn; raise `UserError` for others."""
     if sampler.learns_from_feedback or sampler.consults_before_draw:
         raise UserError("no theory here is about cohorts whose law changes from round to round: take fixed probabilities")
     return sampler.start(population)

@@ -1,4 +1,4 @@
-"""How much the clients' functions differ, and how smooth they are, measured: exactly, at a point, or along a run."""
+"""Measures how much the clients' functions differ and how smooth they are: exactly, at a point, or along a run."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,17 +19,22 @@ from turnout.problems.storage.layout import store
 from turnout.theory.designs import client_weights
 
 MATRICES = 256 * 2**20
-"""Bytes up to which all clients' Hessians are kept, as matrices."""
+"""Bytes up to which all clients' Hessians are kept as matrices."""
 
 TOLERANCE = 1e-9
 """Relative accuracy of a norm found by Lanczos steps."""
 
 
 class Dissimilarity(NamedTuple):
-    """delta, Delta_1, Delta_max, L_1, L_max and L_f, client 1 being the delegate (Cost-aware client selection, section 2.2).
+    """The constants of Cost-aware client selection, section 2.2, with h_i = f - f_i and client 1 the delegate.
 
-    With h_i = f - f_i, for all x and y: sum_i lambda_i |grad h_i(x) - grad h_i(y)|^2 <= delta^2 |x - y|^2, grad h_i has the
-    Lipschitz constant Delta_i <= Delta_max, grad f_i has L_i <= L_max, and grad f has L_f.
+    Args:
+        delta: sum_i lambda_i |grad h_i(x) - grad h_i(y)|^2 <= delta^2 |x - y|^2 for all x and y.
+        delta_one: Delta_1, the Lipschitz constant of grad h_1.
+        delta_max: Delta_max, the largest Lipschitz constant of a grad h_i.
+        smooth_one: L_1, the Lipschitz constant of grad f_1.
+        smooth_max: L_max, the largest Lipschitz constant of a grad f_i.
+        smooth_f: L_f, the Lipschitz constant of grad f.
     """
 
     delta: float
@@ -41,7 +46,13 @@ class Dissimilarity(NamedTuple):
 
 
 def measured(problem: Problem, x: PyTree = None, delegate: int = 0) -> Dissimilarity:
-    """Return the constants of `problem`: `exact` ones of quadratics, else those `at` x, by default the start of seed 0."""
+    """Return the constants of `problem`: `exact` ones of quadratics, else those `at` x.
+
+    Args:
+        problem: The problem.
+        x: Parameters; None means the start of seed 0.
+        delegate: Id of the delegate.
+    """
     if isinstance(problem, Quadratic):
         return exact(problem, delegate)
     with jax.enable_x64(True):
@@ -49,10 +60,24 @@ def measured(problem: Problem, x: PyTree = None, delegate: int = 0) -> Dissimila
 
 
 def exact(problem: Quadratic, delegate: int = 0) -> Dissimilarity:
-    """Return the constants of quadratics: with A = sum_i lambda_i A_i, Delta_i = |A_i - A|, L_i = |A_i|, L_f = |A|, and
-    delta^2 = lambda_max(sum_i lambda_i (A_i - A)^2).
+    """Return the constants of quadratics.
 
+    With A = sum_i lambda_i A_i: Delta_i = |A_i - A|, L_i = |A_i|, L_f = |A|, delta^2 = lambda_max(sum_i lambda_i (A_i - A)^2).
     A penalty that all f_i share is in L only, as in `problem.constants()`.
+
+    Args:
+        problem: The problem.
+        delegate: Id of the delegate.
+
+    Raises:
+        UserError: If there is no such client.
+
+    Examples:
+        >>> import numpy as np
+        >>> import turnout as t
+        >>> from turnout.theory.dissimilarity import exact
+        >>> exact(t.Quadratic.of(np.array([[1.0], [3.0]]), np.zeros((2, 1)))).delta
+        1.0
     """
     check_delegate(problem, delegate)
     matrices, weights = np.asarray(problem.rows[0]), client_weights(problem.population)
@@ -74,10 +99,18 @@ def exact(problem: Quadratic, delegate: int = 0) -> Dissimilarity:
 
 
 def at(problem: Problem, x: PyTree, delegate: int = 0) -> Dissimilarity:
-    """Return the constants of the quadratics that have the clients' Hessians H_i at x: those near x.
+    """Return the constants near x: those of the quadratics with the clients' Hessians H_i at x.
 
-    Hessians that take more than MATRICES bytes are not kept. Then the norms are found by Lanczos steps on products H_i v, some
-    50 n evaluations of f for n clients, and a delta below some 1e-8 L_max is lost in rounding.
+    Hessians of more than MATRICES bytes are not kept. Norms then come from Lanczos steps on products H_i v, about 50 n
+    evaluations of f for n clients, and a delta below about 1e-8 L_max is lost in rounding.
+
+    Args:
+        problem: The problem.
+        x: Parameters.
+        delegate: Id of the delegate.
+
+    Raises:
+        UserError: If there is no such client.
     """
     check_delegate(problem, delegate)
     with jax.enable_x64(True):
@@ -90,10 +123,18 @@ def at(problem: Problem, x: PyTree, delegate: int = 0) -> Dissimilarity:
 
 
 def along(problem: Problem, points: Sequence[PyTree], delegate: int = 0) -> list[Dissimilarity]:
-    """Return the constants that each step from one of T + 1 `points` to the next shows: ratios of differences, NaN where x stays.
+    """Return the constants of each step along a run: ratios of differences, NaN where x does not move.
 
-    delta^2 = sum_i lambda_i |grad h_i(x^t) - grad h_i(x^{t+1})|^2 / |x^t - x^{t+1}|^2, and so on; none is above that of the whole
+    delta^2 = sum_i lambda_i |grad h_i(x^t) - grad h_i(x^{t+1})|^2 / |x^t - x^{t+1}|^2, and so on. None exceeds that of the whole
     space (Cost-aware client selection, figure 3).
+
+    Args:
+        problem: The problem.
+        points: Parameters x^0, ..., x^T.
+        delegate: Id of the delegate.
+
+    Raises:
+        UserError: If there are fewer than two points, or there is no such client.
     """
     check_delegate(problem, delegate)
     if len(points) < 2:
@@ -109,26 +150,26 @@ def check_delegate(problem: Problem, delegate: int) -> None:
         raise UserError(f"delegate must be from 0 to {problem.clients - 1}, the clients there are, but it is {delegate}")
 
 
-class Known(NamedTuple):
+class GradientsAt(NamedTuple):
     """x and grad f_i(x) of every client."""
 
     x: Float[np.ndarray, " d"]
     gradients: Float[np.ndarray, "n d"]
 
 
-def _step(a: Known, b: Known, weights: Float[np.ndarray, " n"], delegate: int) -> Dissimilarity:
-    """The ratios of differences between two points."""
+def _step(a: GradientsAt, b: GradientsAt, weights: Float[np.ndarray, " n"], delegate: int) -> Dissimilarity:
+    """Return the ratios of differences between two points."""
     moved = float(np.linalg.norm(b.x - a.x)) or np.nan
     changes = (b.gradients - a.gradients) / moved
     mean = weights @ changes
     smooth, gaps = np.linalg.norm(changes, axis=1), np.linalg.norm(changes - mean, axis=1)
     delta = np.sqrt(weights @ np.square(gaps))
-    found = delta, gaps[delegate], gaps.max(), smooth[delegate], smooth.max(), np.linalg.norm(mean)
-    return Dissimilarity(*map(float, found))
+    constants = delta, gaps[delegate], gaps.max(), smooth[delegate], smooth.max(), np.linalg.norm(mean)
+    return Dissimilarity(*map(float, constants))
 
 
-def gradients_at(problem: Problem, points: Iterable[PyTree]) -> Iterator[Known]:
-    """Yield every client's gradient at one of `points` after the other, in double precision."""
+def gradients_at(problem: Problem, points: Iterable[PyTree]) -> Iterator[GradientsAt]:
+    """Yield every client's gradient at each of `points`, in double precision."""
     storage, unravel = _stored(problem)
 
     @jax.jit
@@ -137,7 +178,7 @@ def gradients_at(problem: Problem, points: Iterable[PyTree]) -> Iterator[Known]:
 
     for point in points:
         x = _vector(problem, point)
-        yield Known(np.asarray(x), np.asarray(gradients(storage, x)))
+        yield GradientsAt(np.asarray(x), np.asarray(gradients(storage, x)))
 
 
 def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
@@ -153,7 +194,7 @@ def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
 
 
 def _stored(problem: Problem):
-    """The rows where they are computed with, and how a vector becomes parameters."""
+    """Return the rows on the device, and the function from vectors to parameters."""
     return jax.tree.map(jnp.asarray, store(problem)), ravel_pytree(problem.start(jax.random.key(0)))[1]
 
 
@@ -166,7 +207,7 @@ def _vector(problem: Problem, point: PyTree) -> Float[Array, " d"]:
 
 
 def _by_products(products: Callable, width: int, weights: Float[np.ndarray, " n"], delegate: int) -> Dissimilarity:
-    """The constants, given v -> H_i v_i of every client i."""
+    """Return the constants, given v -> H_i v_i of every client i."""
 
     def norm(coefficients):
         """|sum_i c_i H_i|."""

@@ -1,8 +1,8 @@
-"""Rounds to E[f - f*] <= epsilon up to constant factors, which are 1 here, as table 1 of FedDCD compares methods.
+"""Orders of the rounds to E[f - f*] <= epsilon, as table 1 of FedDCD compares methods; constant factors are 1.
 
 alpha = `convexity` and beta = `smoothness` of the f_i, zeta = `heterogeneity` with |grad f_i(x*)| <= zeta, sigma^2 = `noise2` the
-variance of a stochastic gradient, K = `steps` local steps, tau = `size` of n = `clients`. O(.) hides constants: these show how
-rounds grow with each quantity, and not how many there are.
+variance of a stochastic gradient, K = `steps` local steps, tau = `size` of n = `clients`. The orders show how rounds grow with
+each quantity, not how many there are.
 """
 
 import math
@@ -11,13 +11,14 @@ from turnout.theory.feddcd import nice_spectral_gap
 
 
 def mbsgd(epsilon, size, clients, convexity, smoothness, heterogeneity, noise2) -> float:
-    """sigma^2 / (tau alpha epsilon) + (1 - tau/n) zeta^2 / (tau alpha epsilon) + (beta/alpha) log(1/epsilon)."""
+    """Return sigma^2 / (tau alpha epsilon) + (1 - tau/n) zeta^2 / (tau alpha epsilon) + (beta/alpha) log(1/epsilon)."""
     drawn = (noise2 + (1 - size / clients) * heterogeneity**2) / (size * convexity * epsilon)
     return drawn + smoothness / convexity * math.log(1 / epsilon)
 
 
 def fedavg(epsilon, size, convexity, smoothness, heterogeneity, noise2, steps) -> float:
-    """sigma^2 / (tau K alpha epsilon) + sqrt(beta) (zeta + sigma / sqrt K) / (alpha sqrt epsilon) + (beta/alpha) log(1/epsilon).
+    """Return sigma^2 / (tau K alpha epsilon) + sqrt(beta) (zeta + sigma / sqrt K) / (alpha sqrt epsilon) + (beta/alpha)
+    log(1/epsilon).
 
     The paper prints K times the second term, which is how it counts in local steps and not in rounds.
     """
@@ -26,15 +27,15 @@ def fedavg(epsilon, size, convexity, smoothness, heterogeneity, noise2, steps) -
 
 
 def scaffold(epsilon, size, clients, convexity, smoothness, noise2, steps) -> float:
-    """sigma^2 / (tau K alpha epsilon) + (beta/alpha + n/tau) log(1/epsilon)."""
+    """Return sigma^2 / (tau K alpha epsilon) + (beta/alpha + n/tau) log(1/epsilon)."""
     return noise2 / (size * steps * convexity * epsilon) + (smoothness / convexity + clients / size) * math.log(1 / epsilon)
 
 
 def feddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> float:
-    """(n - 1) beta / ((tau - 1) alpha) log(zeta / epsilon)."""
+    """Return (n - 1) beta / ((tau - 1) alpha) log(zeta / epsilon)."""
     return smoothness / convexity / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)
 
 
 def accfeddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> float:
-    """(n - 1) / (tau - 1) sqrt(beta/alpha) log(zeta / epsilon), a round being two cohorts."""
+    """Return (n - 1) / (tau - 1) sqrt(beta/alpha) log(zeta / epsilon), a round being two cohorts."""
     return math.sqrt(smoothness / convexity) / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)

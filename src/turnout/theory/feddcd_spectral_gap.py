@@ -1,13 +1,13 @@
-"""How well a sampling design mixes clients whose sum is kept: the r of FedDCD's rate for any design.
+"""The spectral gap r of a sampling design, on which FedDCD's rate depends.
 
-The steps alpha_i (w_i - mean) of FedDCD are, in the coordinates y_i / sqrt(alpha_i), a unit step along the projection
+In the coordinates y_i / sqrt(alpha_i) the steps alpha_i (w_i - mean) of FedDCD are a unit step along the projection
 
     P_S = D_S - a_S a_S^T / |a_S|^2,   a_i = sqrt(alpha_i),   D_S = diag(1{i in S}),
 
-onto the directions that move S only and keep sum_{i in S} y_i. In them the dual G is 1-smooth, so that the step lowers it by at
-least g^T P_S g / 2, g being its gradient there. It is also min_i(alpha_i / beta_i)-strongly convex, so that, g' being the part
-of g orthogonal to a, G - G* <= max_i(beta_i / alpha_i) |g'|^2 / 2. With r = `pairing`, the least eigenvalue of E[P_S]
-orthogonal to a, E[G - G*] so shrinks by the factor 1 - r min_i(alpha_i / beta_i) a round: Theorem 4.1 for any design.
+onto the directions that move S only and keep sum_{i in S} y_i. In these coordinates the dual G is 1-smooth, so that the step
+lowers it by at least g^T P_S g / 2, g being its gradient. G is also min_i(alpha_i / beta_i)-strongly convex, so that
+G - G* <= max_i(beta_i / alpha_i) |g'|^2 / 2 for the part g' of g orthogonal to a. With r = `spectral_gap`, the least eigenvalue
+of E[P_S] orthogonal to a, E[G - G*] thus shrinks by the factor 1 - r min_i(alpha_i / beta_i) a round: Theorem 4.1 for any design.
 """
 
 from functools import singledispatch
@@ -20,14 +20,27 @@ from jaxtyping import Float
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Sampler
-from turnout.theory.designs import Listed, Repeated, Staged, design, known
+from turnout.theory.designs import Listed, Repeated, Staged, design, fixed_state
 
 DRAWS = 20_000
-"""Cohorts that are drawn where E[P_S] has no closed form."""
+"""Number of cohorts drawn where E[P_S] has no closed form."""
 
 
 def spectral_gap(projection: Float[np.ndarray, "n n"], convexity: Float[np.ndarray, " n"]) -> float:
-    """r, the least eigenvalue of E[P_S] = `projection` on the complement of a; 0 where cohorts do not connect all clients."""
+    """Return r, the least eigenvalue of E[P_S] on the complement of a; 0 where cohorts do not connect all clients.
+
+    Args:
+        projection: E[P_S] [n, n].
+        convexity: alpha_i > 0 [n].
+
+    Examples:
+        >>> import numpy as np
+        >>> import turnout as t
+        >>> from turnout.theory.feddcd_spectral_gap import expected_projection, spectral_gap
+        >>> alpha = np.ones(9)
+        >>> round(spectral_gap(expected_projection(t.Nice(5), t.Population(count=9), alpha), alpha), 6)
+        0.5
+    """
     along = np.sqrt(convexity)
     lifted = projection + np.outer(along, along) / convexity.sum()
     return float(np.clip(np.linalg.eigvalsh(lifted)[0], 0, 1))
@@ -36,55 +49,64 @@ def spectral_gap(projection: Float[np.ndarray, "n n"], convexity: Float[np.ndarr
 def expected_projection(
     sampler: Sampler, population: Population, convexity: Float[np.ndarray, " n"], seed: int = 0
 ) -> Float[np.ndarray, "n n"]:
-    """E[P_S] of the bound `sampler`, alpha_i = `convexity` > 0.
+    """Return E[P_S] [n, n].
 
-    Exact for designs that list their cohorts, and for uniform and stratified ones if the alpha_i are equal; else the mean over
-    `DRAWS` cohorts drawn from `seed`, off by about 1 / sqrt(DRAWS).
+    It is exact for designs that list their cohorts, and for uniform and stratified ones if the alpha_i are equal; else it is the
+    mean over `DRAWS` cohorts, with errors of about 1 / sqrt(DRAWS).
+
+    Args:
+        sampler: Bound sampler.
+        population: The clients.
+        convexity: alpha_i > 0 [n].
+        seed: Seed of the draws.
+
+    Raises:
+        UserError: If clients may be drawn more than once.
     """
-    law = design(sampler, population)
-    if isinstance(law, Repeated):
+    drawn = design(sampler, population)
+    if isinstance(drawn, Repeated):
         raise UserError("the theorems of FedDCD are about clients drawn at most once: take a sampler without replacement")
-    found = exact(law, convexity)
-    return simulated(sampler, population, convexity, seed) if found is None else found
+    projection = exact(drawn, convexity)
+    return simulated(sampler, population, convexity, seed) if projection is None else projection
 
 
 @singledispatch
-def exact(law, convexity: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"] | None:
-    """E[P_S] of a law; None where there is no closed form."""
+def exact(drawn, convexity: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"] | None:
+    """Return E[P_S] of a design; None where there is no closed form."""
     return None
 
 
 @exact.register
-def _(law: Listed, convexity):
+def _(listed: Listed, convexity):
     """sum_S P(S) P_S."""
-    mass = law.members @ convexity
-    scaled = law.members.multiply(np.sqrt(convexity)[None]).tocsr()
-    shares = np.divide(law.probability, mass, out=np.zeros_like(mass), where=mass > 0)
-    return np.diag(law.inclusion()) - (scaled.T @ scaled.multiply(shares[:, None])).toarray()
+    mass = listed.members @ convexity
+    scaled = listed.members.multiply(np.sqrt(convexity)[None]).tocsr()
+    shares = np.divide(listed.probability, mass, out=np.zeros_like(mass), where=mass > 0)
+    return np.diag(listed.inclusion()) - (scaled.T @ scaled.multiply(shares[:, None])).toarray()
 
 
 @exact.register
-def _(law: Staged, convexity):
+def _(staged: Staged, convexity):
     """diag(p) - P_2 / tau with pair probabilities P_2: two strata of b, s of them drawn, meet with s (s - 1) / (b (b - 1))."""
     if not all_equal(convexity):
         return None
-    strata, one = law.sizes.size, law.inclusion()
-    meet = law.drawn * (law.drawn - 1) / max(1, strata * (strata - 1))
-    share = 1 / law.sizes[law.stratum]
-    pairs = meet * np.outer(share, share) * (law.stratum[:, None] != law.stratum[None])
-    return np.diag(one) - (pairs + np.diag(one)) / law.drawn
+    strata, one = staged.sizes.size, staged.inclusion()
+    meet = staged.drawn * (staged.drawn - 1) / max(1, strata * (strata - 1))
+    share = 1 / staged.sizes[staged.stratum]
+    joint = meet * np.outer(share, share) * (staged.stratum[:, None] != staged.stratum[None])
+    return np.diag(one) - (joint + np.diag(one)) / staged.drawn
 
 
 def all_equal(values: Float[np.ndarray, " n"]) -> bool:
-    """Whether all are equal but for rounding."""
+    """Return whether all values are equal up to rounding."""
     return bool(np.ptp(values) <= 1e-9 * np.max(np.abs(values)))
 
 
 def simulated(
     sampler: Sampler, population: Population, convexity: Float[np.ndarray, " n"], seed: int
 ) -> Float[np.ndarray, "n n"]:
-    """The mean of P_S over `DRAWS` cohorts."""
-    state, alpha = known(sampler, population), jnp.asarray(convexity)
+    """Return the mean of P_S over `DRAWS` cohorts."""
+    state, alpha = fixed_state(sampler, population), jnp.asarray(convexity)
 
     def step(total, key):
         cohort = sampler.draw(state, key, population)

@@ -1,4 +1,4 @@
-"""Which sampler suits a federation: by the clients' weights, the cohorts' size, the rounds, and the memory allowed."""
+"""Recommends a sampler, by the clients' weights, the cohort size, the rounds, and the memory allowed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,24 +11,27 @@ from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Sampler
 from turnout.samplers.probabilities.waterfilling import capped
-from turnout.theory.designs import design
+from turnout.theory.designs import client_weights, design
 
 Memory = Literal["none", "scalars", "vectors"]
-"""What may be kept of each client between rounds: nothing, one number at the server, or a vector there or at the client."""
+"""Memory of each client between rounds: none, one number at the server, or a vector there or at the client."""
 
 RETURNS = 2
-"""Expected visits of the median client from which what is kept of each client pays: before, most are seen once at most."""
+"""Expected participations of the median client from which a memory of clients pays; below, most take part once at most."""
 
 UNEVEN = 1.05
-"""From this ratio of variances on, unequal probabilities are worth having."""
+"""Ratio of variances from which unequal probabilities are worth their effort."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The sampler that is recommended, why, and the numbers that the choice rests on.
+    """A recommended sampler.
 
-    `gain` is the variance of uniform independent draws over that of draws with p_i ~ lambda_i, if all |r_i| are equal; `visits`
-    is how often the median client is expected to take part with the latter.
+    Args:
+        sampler: Its name.
+        reason: Why.
+        gain: The variance of uniform independent draws over that of draws with p_i ~ lambda_i, if all |r_i| are equal.
+        visits: Expected participations of the median client with the latter.
     """
 
     sampler: str
@@ -38,14 +41,24 @@ class Advice:
 
 
 def advise(population: Population, size: float, rounds: int, memory: Memory = "vectors") -> Advice:
-    """Return the advice for cohorts of `size` = K expected clients and `rounds` = T rounds.
+    """Return the recommended sampler for a federation.
 
-    With equal |r_i| = 1 the variance of independent draws is sum_i (1 - p_i) / p_i lambda_i^2, least for
-    p_i = min(1, lambda_i / nu) (K-Vib, equation (10)); what more a learning sampler gains depends on norms that nobody knows
-    beforehand.
+    With equal |r_i| = 1 the variance of independent draws is sum_i (1 - p_i) / p_i lambda_i^2, which is least for
+    p_i = min(1, lambda_i / nu) (K-Vib, equation (10)). What a learning sampler gains beyond that depends on unknown norms.
+
+    Args:
+        population: The clients.
+        size: Expected number of clients in a cohort.
+        rounds: Number of rounds.
+        memory: What may be kept of each client between rounds.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.theory.recommend import advise
+        >>> advise(t.Population(count=100), size=10, rounds=5).sampler
+        'uniform'
     """
-    n = population.count
-    weights = np.full(n, 1 / n) if population.weights is None else np.asarray(population.weights, float)
+    n, weights = population.count, client_weights(population)
     p = np.asarray(capped(jnp.asarray(weights), jnp.asarray(min(size, n), float)), float)
     uniform, unequal = variance(np.full(n, min(1.0, size / n)), weights), variance(p, weights)
     gain = uniform / unequal if unequal > 0 else 1.0 if uniform == 0 else np.inf
@@ -62,9 +75,9 @@ def expected_size(sampler: Sampler, population: Population) -> float:
 
 
 def variance(p: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
-    """sum_i (1 - p_i) / p_i lambda_i^2: the variance of sum_{i in S} lambda_i r_i / p_i with |r_i| = 1 and independent coins."""
-    held = weights > 0
-    return float(np.sum((1 - p[held]) / p[held] * weights[held] ** 2))
+    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i for |r_i| = 1."""
+    p, weights = p[weights > 0], weights[weights > 0]
+    return float(np.sum((1 - p) / p * weights**2))
 
 
 def _choice(gain: float, visits: float, memory: Memory, everybody: bool) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What cost-aware client selection promises of I-CGM with RG-SAGA and RG-SVRG, as functions of constants.
+"""The bounds of Cost-aware client selection on I-CGM with RG-SAGA and RG-SVRG, as functions of constants.
 
 n clients of equal weight, m in a cohort, client 1 the delegate; h_i = f - f_i. `Dissimilarity` defines delta, Delta_1 and L_1;
 n_m = n / m, q_m = (n - m) / (n - 1) and delta_m^2 = q_m delta^2 / m = `deviation`^2. In the bounds on estimators, the entries
@@ -18,15 +18,31 @@ from turnout.core.records import Count, Positive, config
 from turnout.theory.dissimilarity import Dissimilarity
 
 LARGEST = 1e30
-"""No constant may be as large, nor its inverse, so that no formula overflows."""
+"""Limit on constants and their inverses, so that no formula overflows."""
 
 
 @config
 class Case:
-    """A problem and a wish: its constants, n = `clients`, m = `size`, F^0 = f(x^0) - f* = `gap`, and E|grad f|^2 <= `epsilon`^2.
+    """A problem, a price and the accuracy to reach. Upper bounds on the constants serve as well.
 
-    `price` has C_A and C_R. `heterogeneity` is zeta, (1/n) sum_i |grad h_i(x)|^2 <= zeta^2 for all x; None where it is not known.
-    Any upper bounds on the constants serve.
+    Args:
+        known: The constants of the problem.
+        clients: n.
+        size: Cohort size m.
+        gap: F^0 = f(x^0) - f*.
+        epsilon: Accuracy E|grad f|^2 <= epsilon^2.
+        price: C_A and C_R.
+        heterogeneity: zeta, (1/n) sum_i |grad h_i(x)|^2 <= zeta^2 for all x; None where it is not known.
+
+    Raises:
+        UserError: If a constant is out of range.
+
+    Examples:
+        >>> from turnout.theory.dissimilarity import Dissimilarity
+        >>> from turnout.theory.selection import Case, practical
+        >>> case = Case(Dissimilarity(1.0, 1.0, 1.0, 4.0, 4.0, 4.0), clients=100, size=10, gap=1.0, epsilon=0.1)
+        >>> practical(case).lam, case.selections
+        (2.0, 10)
     """
 
     known: Dissimilarity
@@ -65,7 +81,7 @@ class Case:
 
     @property
     def zeta(self) -> float:
-        """zeta, where it is known."""
+        """zeta; a `UserError` where it is not known."""
         if self.heterogeneity is None:
             raise UserError("this is about clients whose gradients differ by at most zeta: give heterogeneity")
         return self.heterogeneity
@@ -77,8 +93,15 @@ class Case:
 
 
 class Parameters(NamedTuple):
-    """lambda of the subproblems, beta of the recursion, p of the delegate's K = 1 + Geom(p) steps, RG-SVRG's p_B, and how many
-    of x^0, x^1 RG-SAGA asks everyone for."""
+    """The parameters of I-CGM.
+
+    Args:
+        lam: lambda of the subproblems.
+        beta: beta of the recursion.
+        probability: p of the delegate's K = 1 + Geom(p) steps.
+        refresh: p_B of RG-SVRG.
+        passes: Full passes of RG-SAGA at x^0, x^1.
+    """
 
     lam: float
     beta: float
@@ -88,9 +111,13 @@ class Parameters(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """E|grad f|^2 <= epsilon^2 for an iterate drawn from x^1, ..., x^T, T = `rounds`, with these `parameters`.
+    """A bound E|grad f|^2 <= epsilon^2 for an iterate drawn from x^1, ..., x^T.
 
-    The expected price is at most `cost`, and the expected queries of the slowest clients sum to at most `queries`.
+    Args:
+        parameters: The parameters to take.
+        rounds: T.
+        cost: Upper bound on the expected price.
+        queries: Upper bound on the expected queries of the slowest clients, summed over exchanges.
     """
 
     parameters: Parameters
@@ -100,9 +127,10 @@ class Promise(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """lambda = 3 Delta_1 + prox s, beta = r / memory and T = 256 (Delta_1 + rounds s) F^0 / epsilon^2, s = delta_m / sqrt(r).
+    """The constants of a theorem: lambda = 3 Delta_1 + prox s, beta = r / memory, T = 256 (Delta_1 + rounds s) F^0 / epsilon^2.
 
-    An estimator renews the share r of what it remembers in a round: 1 / n_m for RG-SAGA, p_B for RG-SVRG.
+    s = delta_m / sqrt(r), r being the share of its memory that an estimator renews in a round: 1 / n_m for RG-SAGA, p_B for
+    RG-SVRG.
     """
 
     prox: int
@@ -111,27 +139,34 @@ class Choice(NamedTuple):
 
 
 SAGA = Choice(prox=113, memory=112, rounds=38)
-"""Of Theorem 6.1 (condition (C.1))."""
+"""The constants of Theorem 6.1 (condition (C.1))."""
 
 SVRG = Choice(prox=22, memory=2, rounds=8)
-"""Of Theorem C.7 (condition (C.2))."""
+"""The constants of Theorem C.7 (condition (C.2))."""
 
 
 def rg_saga(case: Case) -> Promise:
-    """lambda = 3 Delta_1 + 113 sqrt(n_m) delta_m, beta = 1 / (112 n_m),
-    T = ceil(256 (Delta_1 + 38 sqrt(n_m) delta_m) F^0 / epsilon^2).
+    """Return the promise of Theorem 6.1 for I-CGM with RG-SAGA.
 
-    N <= 2 C_A ceil(n_m) + (C_R + 1) T and K <= 2 ceil(n_m) + (2 + 1/p) T (cost-aware client selection, Theorem 6.1).
+    lambda = 3 Delta_1 + 113 sqrt(n_m) delta_m, beta = 1 / (112 n_m), T = ceil(256 (Delta_1 + 38 sqrt(n_m) delta_m) F^0 /
+    epsilon^2), price N <= 2 C_A ceil(n_m) + (C_R + 1) T, queries K <= 2 ceil(n_m) + (2 + 1/p) T.
+
+    Args:
+        case: The problem, the price and the accuracy.
     """
     parameters, rounds = _chosen(case, SAGA, 1 / case.ratio)
     return _charged(case, parameters._replace(passes=2), rounds, passes=2, queries=2)
 
 
 def rg_svrg(case: Case) -> Promise:
-    """p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 22 delta_m / sqrt(p_B), beta = p_B / 2,
-    T = ceil(256 (Delta_1 + 8 delta_m / sqrt(p_B)) F^0 / epsilon^2).
+    """Return the promise of Theorem C.7 for I-CGM with RG-SVRG.
 
-    N <= C_A ceil(n_m) + (2 C_R + 1) T and K <= ceil(n_m) + (p_B ceil(n_m) + 3 + 1/p) T (Theorem C.7).
+    p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 22 delta_m / sqrt(p_B), beta = p_B / 2,
+    T = ceil(256 (Delta_1 + 8 delta_m / sqrt(p_B)) F^0 / epsilon^2), price N <= C_A ceil(n_m) + (2 C_R + 1) T,
+    queries K <= ceil(n_m) + (p_B ceil(n_m) + 3 + 1/p) T.
+
+    Args:
+        case: The problem, the price and the accuracy.
     """
     refresh = _refresh(case)
     parameters, rounds = _chosen(case, SVRG, refresh)
@@ -139,46 +174,67 @@ def rg_svrg(case: Case) -> Promise:
 
 
 def practical(case: Case) -> Parameters:
-    """lambda = (sqrt(n) / m) delta + Delta_1, beta = m / n, p = min(1, delta / L_1), p_B as in theory and `initial_passes`: what
-    serves in practice and promises nothing (section 7, which leaves open whose smoothness is meant in p)."""
+    """Return parameters that work in practice, without a bound (section 7, which leaves open whose smoothness p means).
+
+    lambda = (sqrt(n) / m) delta + Delta_1, beta = m / n, p = min(1, delta / L_1), p_B as in theory, and `initial_passes`.
+
+    Args:
+        case: The problem, the price and the accuracy.
+    """
     lam = math.sqrt(case.clients) / case.size * case.known.delta + case.known.delta_one
     chance = min(1.0, case.known.delta / case.known.smooth_one)
     return Parameters(lam, 1 / case.ratio, chance, _refresh(case), initial_passes(case.price))
 
 
 def initial_passes(price: Selection) -> int:
-    """t_0 = 2 passes for RG-SAGA where C_A <= C_R + 1, and none where C_A is more: a rule of thumb, beyond the paper.
+    """Return the number of initial passes for RG-SAGA: 2 where C_A <= C_R + 1, else 0; a rule of thumb, beyond the paper.
 
-    Two passes cost 2 C_A n_m. Without them everyone's gradient is known as well after some 2 n_m rounds, of C_R + 1 each.
+    Two passes cost 2 C_A n_m. Without them every client's gradient is known after about 2 n_m rounds, of C_R + 1 each.
+
+    Args:
+        price: C_A and C_R.
     """
     return 2 if price.arbitrary <= price.random + 1 else 0
 
 
 def probability(lam: float, delta_one: float, smooth_one: float) -> float:
-    """p = (lambda - Delta_1) / (8 (L_1 + lambda)), with which K = 1 + Geom(p) steps solve subproblems well enough (Lemma 3.4)."""
-    found = lam_warning(lam, delta_one)
-    if found is not None:
-        raise UserError(found)
+    """Return p = (lambda - Delta_1) / (8 (L_1 + lambda)), for which K = 1 + Geom(p) steps solve subproblems well enough (Lemma
+    3.4).
+
+    Args:
+        lam: lambda > Delta_1.
+        delta_one: Delta_1.
+        smooth_one: L_1.
+
+    Raises:
+        UserError: If lambda is too small.
+    """
+    warning = lam_warning(lam, delta_one)
+    if warning is not None:
+        raise UserError(warning)
     return (lam - delta_one) / (8 * (smooth_one + lam))
 
 
 def lam_warning(lam: float, delta_one: float) -> str | None:
-    """Return why the theory says nothing of this lambda; None for lambda > Delta_1."""
+    """Return why no theorem holds for this lambda; None for lambda > Delta_1."""
     if lam > delta_one:
         return None
     return f"the theorems of I-CGM need lam > Delta_1, but lam is {lam:.4g} and Delta_1 {delta_one:.4g}: raise lam"
 
 
 def cohort_delta(delta: float, clients: int, size: int) -> float:
-    """delta_m = delta sqrt(q_m / m): of uniform cohorts, E|grad h_S(x) - grad h_S(y)|^2 <= delta_m^2 |x - y|^2 (equation (9))."""
+    """Return delta_m = delta sqrt(q_m / m) of uniform cohorts (equation (9)).
+
+    E|grad h_S(x) - grad h_S(y)|^2 <= delta_m^2 |x - y|^2.
+    """
     return delta * math.sqrt((clients - size) / max(1, clients - 1) / size)
 
 
 def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation, clients: int, size: int) -> float:
-    """sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SAGA <= (2 n_m q_m / m) |grad f(x^1)|^2
-    + (n_m - 1 + sqrt(n_m^2 - n_m)) / (n - 1) sum_{t=2}^{T-1} gradients2_t + 4 n_m^2 delta_m^2 sum_{t=2}^T steps2_t.
+    """Return the bound of Lemma 4.1 on sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SAGA with two full passes.
 
-    For G^0 = grad f(x^0) and G^1 = grad f(x^1), two full passes (Lemma 4.1).
+    (2 n_m q_m / m) |grad f(x^1)|^2 + (n_m - 1 + sqrt(n_m^2 - n_m)) / (n - 1) sum_{t=2}^{T-1} gradients2_t
+    + 4 n_m^2 delta_m^2 sum_{t=2}^T steps2_t.
     """
     ratio, others = clients / size, max(1, clients - 1)
     first = 2 * ratio * (clients - size) / others / size
@@ -187,14 +243,15 @@ def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t
 
 
 def lemma_4_3(steps2: Float[np.ndarray, " t"], deviation: float, refresh: float) -> float:
-    """sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG <= 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t (Lemma 4.3)."""
+    """Return the bound 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t on sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG (Lemma 4.3)."""
     return float((2 * deviation / refresh) ** 2 * steps2[1:].sum())
 
 
 def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float, beta: float) -> float:
-    """sum_{t=0}^T E|g^t - grad f(x^t)|^2 <= (2 beta errors2 + (2 delta_m^2 / beta) sum_{t=1}^T steps2_t) / (2 - beta).
+    """Return the bound of Lemma 5.2 on sum_{t=0}^T E|g^t - grad f(x^t)|^2, for RG on any conditionally unbiased G^t.
 
-    For RG on any conditionally unbiased G^t; `errors2` is sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2, or a bound on it (Lemma 5.2).
+    (2 beta errors2 + (2 delta_m^2 / beta) sum_{t=1}^T steps2_t) / (2 - beta), `errors2` being
+    sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2 or a bound on it.
     """
     return float((2 * beta * errors2 + 2 * deviation**2 / beta * steps2[1:].sum()) / (2 - beta))
 
@@ -202,17 +259,17 @@ def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float,
 def corollary_5_3(
     gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation: float, beta: float, clients: int, size: int
 ) -> float:
-    """The same for RG-SAGA, by `lemma_4_1` (Corollary 5.3)."""
+    """Return the bound of `lemma_5_2` for RG-SAGA, with `lemma_4_1` (Corollary 5.3)."""
     return lemma_5_2(lemma_4_1(gradients2, steps2, deviation, clients, size), steps2, deviation, beta)
 
 
 def corollary_5_4(steps2: Float[np.ndarray, " t"], deviation: float, beta: float, refresh: float) -> float:
-    """The same for RG-SVRG, by `lemma_4_3` (Corollary 5.4)."""
+    """Return the bound of `lemma_5_2` for RG-SVRG, with `lemma_4_3` (Corollary 5.4)."""
     return lemma_5_2(lemma_4_3(steps2, deviation, refresh), steps2, deviation, beta)
 
 
 def _refresh(case: Case) -> float:
-    """p_B = C_R / (C_A ceil(n_m)): a round then pays as much for full passes as for its cohort."""
+    """p_B = C_R / (C_A ceil(n_m)), for which a round pays as much for full passes as for its cohort."""
     return case.price.random / (case.price.arbitrary * case.selections)
 
 

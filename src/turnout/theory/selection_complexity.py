@@ -1,7 +1,7 @@
-"""Price and queries to E|grad f|^2 <= epsilon^2 up to constant factors, which are 1 here: table 1 of cost-aware client selection.
+"""Orders of the price and the queries to E|grad f|^2 <= epsilon^2: table 1 of Cost-aware client selection.
 
-The price is C_A N_A + C_R N_R + N_D, and queries are those of the slowest client of each exchange, summed. O(.) hides constants:
-these show how both grow with each quantity, and not how large they are. F = F^0, eps = epsilon and zeta_m = zeta / sqrt(m).
+The price is C_A N_A + C_R N_R + N_D, and queries are those of the slowest client of each exchange, summed. Constant factors are
+1: the orders show how both grow with each quantity, not how large they are. F = F^0, eps = epsilon and zeta_m = zeta / sqrt(m).
 
 The paper prints zeta_m^2 F / eps^4 + sqrt(L_max) zeta / eps^3 for FedAvg, and zeta_m^2 F / eps^2 for MimeMVR and CE-LGD. These
 change with the units of f and x; here they have the factors that make them numbers. SABER-full is as in the table, not the text.
@@ -22,12 +22,21 @@ ASSUMPTIONS = {
     "L_1": "grad f_1 is L_1-Lipschitz, for the queries",
     "delta": "(1/n) sum_i |grad (f - f_i)(x) - grad (f - f_i)(y)|^2 <= delta^2 |x - y|^2",
 }
-"""What each method is analysed under."""
+"""The assumptions of the analyses."""
 
 
 @dataclass(frozen=True)
 class Complexity:
-    """One method: its price and its queries as functions of a `Case`, with their formulas; no queries where none are known."""
+    """The order of one method's costs.
+
+    Args:
+        method: Its name.
+        assumptions: Keys of `ASSUMPTIONS`.
+        price_formula: The price as text.
+        price: The price of a `Case`.
+        queries_formula: The queries as text; None where they are not known.
+        queries: The queries of a `Case`; None where they are not known.
+    """
 
     method: str
     assumptions: tuple[str, ...]

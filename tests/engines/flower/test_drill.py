@@ -10,6 +10,8 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from benchmarks.drill.cases import Case
 from benchmarks.drill.kills import drill
 
+pytestmark = pytest.mark.slow
+
 
 def test_kills_change_nothing_that_has_to_hold(tmp_path):
     """Two of them in each run."""

@@ -30,6 +30,8 @@ from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation, environment
 
+pytestmark = pytest.mark.slow
+
 CLIENTS = 10
 PROBLEM = f"""
 [problem]

@@ -25,6 +25,8 @@ from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation
 
+pytestmark = pytest.mark.slow
+
 CLIENTS, ROGUE, STRANGER = 3, 2, 3
 HELPERS = Path(__file__).parents[2] / "helpers"
 REFUSED = {

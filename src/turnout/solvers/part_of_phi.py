@@ -1,0 +1,65 @@
+"""A client's part of the proximal function phi, as the function of a client of its own."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from turnout.core.client import Client
+
+
+class PartOfPhi(Client):
+    """A client with phi_i = f_i + (pull / 2) |. - centre|^2 in the place of f_i."""
+
+    def __init__(self, client: Client, state: PyTree, centre: PyTree, pull: Any):
+        self._client, self._centre, self._pull = client, centre, pull
+        self.id, self.key, self.state = client.id, client.key, state
+
+    def _on(self, rows: Client) -> "PartOfPhi":
+        return PartOfPhi(rows, self.state, self._centre, self._pull)
+
+    def _quadratic(self, y: PyTree) -> Float[Array, ""]:
+        """(pull / 2) |y - centre|^2."""
+        offset = ravel_pytree(y)[0] - ravel_pytree(self._centre)[0]
+        return self._pull / 2 * jnp.vdot(offset, offset)
+
+    def _pulled(self, gradient: PyTree, y: PyTree) -> PyTree:
+        """The gradient of phi_i at y, given that of f_i."""
+        return jax.tree.map(lambda g, y, x: g + self._pull * (y - x), gradient, y, self._centre)
+
+    def value(self, x):
+        return self._client.value(x) + self._quadratic(x)
+
+    def grad(self, x):
+        return self._pulled(self._client.grad(x), x)
+
+    def value_and_grad(self, x):
+        value, gradient = self._client.value_and_grad(x)
+        return value + self._quadratic(x), self._pulled(gradient, x)
+
+    def hvp(self, x, v):
+        return jax.tree.map(lambda h, v: h + self._pull * v, self._client.hvp(x, v), v)
+
+    def hessian(self, x):
+        hessian = self._client.hessian(x)
+        return hessian + self._pull * jnp.eye(len(hessian))
+
+    def batch(self, key, size):
+        return self._on(self._client.batch(key, size))
+
+    def passes(self, key, count, size, body, carry):
+        return self._client.passes(key, count, size, lambda rows, carry: body(self._on(rows), carry), carry)
+
+    def alone(self, f):
+        return self._client.alone(f)
+
+    def choose(self, number, branches):
+        return self._client.choose(number, branches)
+
+    def loop(self, count, body, carry):
+        return self._client.loop(count, body, carry)
+
+    def cond(self, predicate, then, otherwise, carry):
+        return self._client.cond(predicate, then, otherwise, carry)
