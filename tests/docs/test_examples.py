@@ -37,9 +37,14 @@ def with_blocks(language: str):
     return pytest.mark.parametrize("page", pages, ids=lambda page: page.name)
 
 
+def text(page: Path) -> str:
+    """The text of a page without its examples."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
 def code_spans(page: Path) -> list[str]:
-    """The code in the text of a page, outside of examples."""
-    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE))
+    """The code in the text of a page."""
+    return re.findall(r"`([^`\n]+)`", text(page))
 
 
 def test_every_example_is_in_a_language_that_is_tested():
@@ -155,7 +160,7 @@ def test_names_of_python_in_the_text_exist():
 
 def test_links_of_a_page_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text(page)):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
