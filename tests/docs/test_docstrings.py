@@ -19,7 +19,7 @@ def parameters(target) -> list[str]:
     """Return the names that the docstring of a public class or function must explain; hidden fields are not the user's."""
     if is_dataclass(target):
         return [field.name for field in fields(target) if field.init and field.repr and field.name != "kind"]
-    if inspect.isclass(target) and target.__init__ is object.__init__:
+    if inspect.isclass(target) and (target.__init__ is object.__init__ or issubclass(target, Exception)):
         return []
     names = [parameter.name for parameter in inspect.signature(target).parameters.values()]
     return [name for name in names if name not in ("self", "args", "kwargs")]
