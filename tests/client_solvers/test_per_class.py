@@ -91,13 +91,17 @@ def test_only_the_chosen_solver_runs(engine):
             local.PerClass([Still(), Still()], [0, 1, 2, 0, 0, 0, 0, 0]),
             "client 2 is of class 2, but PerClass has only 2 solvers",
         ),
-        (local.PerClass([Still()], [0, 0, 0, -1, 0, 0, 0, 0]), "client 3 is of class -1"),
         (local.PerClass([local.Svrg(lr=0.1), local.Gradient()], [0] * 7), "needs classes of 8"),
     ],
 )
 def test_wrong_classes_are_one_sentence(solver, words):
     with pytest.raises(t.UserError, match=words):
         bind(t.FedDcd(t.Nice(SIZE), solver), quadratic())
+
+
+def test_a_negative_class_is_one_sentence():
+    with pytest.raises(t.UserError, match="classes must be at least 0, but entry 3 is -1"):
+        local.PerClass([Still()], [0, 0, 0, -1])
 
 
 ADAM = {"kind": "adam", "lr": 0.1, "batch": 8, "epochs": 2}

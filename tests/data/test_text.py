@@ -99,7 +99,7 @@ def test_a_frozen_encoder_is_multinomial_regression_on_embeddings(bert, tmp_path
     assert nodes.columns["value"][-1] < nodes.columns["value"][0]
 
 
-@t.records.record
+@t.record
 class Headed(t.Multinomial):
     """Multinomial regression that starts where a head does."""
 
