@@ -8,7 +8,7 @@ import pytest
 import turnout as t
 from tests.helpers.examples import SOLVER_EXCHANGES, SOLVERS, small, sppm
 from tests.helpers.hand_count import COHORT, expected_totals
-from turnout.solvers.base import Asked
+from turnout.solvers.base import StepResult
 from turnout.testing import check
 from turnout.testing.solvers import CHECKS, case
 
@@ -47,7 +47,7 @@ class Wrong(t.CohortSolver):
     def step(self, ask, phi, state):
         replies = ask(phi.cohort, self.gradient, phi.unravel(state))
         gradient = phi.gradient(state, getattr(replies, self.sum)())
-        return Asked(state - self.sign * gradient / self.bounds(phi)[1], state, gradient)
+        return StepResult(state - self.sign * gradient / self.bounds(phi)[1], state, gradient)
 
     def solution(self, state):
         return state
