@@ -78,8 +78,6 @@ def test_a_wrong_sampler_is_refused(way):
 class Impure(t.Sampler):
     """Counts its draws where no engine sees it."""
 
-    counter: list = t.static(default=None)
-
     def draw(self, state, key, population):
         COUNTER.append(1)
         ids = (jnp.arange(3) + len(COUNTER)) % population.count

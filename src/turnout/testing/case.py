@@ -12,7 +12,6 @@ from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
-from turnout.core.seeds import Seeds
 from turnout.engines.nodes import Nodes
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
@@ -50,7 +49,7 @@ class Case:
 
     def session(self, algorithm: Algorithm | None = None, seed: int = SEED, rounds: int = ROUNDS, **options) -> Session:
         """Return a run that is not played yet."""
-        return Session(algorithm or self.algorithm, self.problem, seeds=Seeds.of(seed), rounds=rounds, **options)
+        return Session(algorithm or self.algorithm, self.problem, seed=seed, rounds=rounds, **options)
 
     def run(self, algorithm: Algorithm | None = None, **options) -> Trace:
         """Play a run to its end."""
