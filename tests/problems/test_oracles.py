@@ -81,7 +81,9 @@ def test_numpy_functions_give_the_compiled_run(name):
 
 TORCH = {
     **{name: CASES[name] for name in ("fedavg-epochs", "scaffold", "fedprox-sppm", "feddcd")},
-    "sppm-newton": t.Sppm(t.Nice(4), t.solvers.Newton(20.0, 0.5, hessian="products", products=2), gamma=0.5, inner=1),
+    "sppm-newton": t.Sppm(
+        t.Nice(4), t.solvers.Newton(smoothness=20.0, convexity=0.5, hessian="products", products=2), gamma=0.5, inner=1
+    ),
 }
 
 
