@@ -22,7 +22,7 @@ from turnout.runs.setup import bind, prepare
 SUMS = {"fedavg", "fedavg-sppm", "feddyn", "fedprox", "fedprox-sppm", "gd"}
 SUMS |= {"fedlamb", "fedopt", "fedspeed", "mime", "mimelite"}
 SUMS |= {"mbgd", "mimemvr", "point-saga", "saber-partial", "scaffold", "scaffold-sag"}
-SUMS |= {"fedprox-own-steps", "fedvarp-clients", "mbgd-available", "mblocalgd", "sppm", "sppm-scaffnew"}
+SUMS |= {"fedprox-own-steps", "mbgd-available", "mblocalgd", "sppm", "sppm-scaffnew"}
 """Those of `CASES` whose server takes one sum of the replies to each call; in "mblocalgd-k-vib" a sampler learns, and in
 "sppm-sketch" the solver looks at each client's curvature."""
 

@@ -117,14 +117,8 @@ class MessageAsk(EngineAsk):
     def _run_clients(self, cohort, method, message, losses):
         individual, write = split_each(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], individual)) for k in range(cohort.places if individual else 1)]
-        bodies, ids = [encode(one, self.job.start) for one in messages], np.asarray(cohort.ids)
-        weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
-        requests = [
-            Request(int(k), int(ids[k]), self._header(method, int(ids[k]), weights[k]), bodies[k if individual else 0])
-            for k in np.flatnonzero(cohort.active)
-        ]
         expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
-        replies, repeats = self._exchange(requests, expected, np.asarray(losses))
+        replies, repeats = self._exchange(self._requests(cohort, method, messages), expected, np.asarray(losses))
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
@@ -135,6 +129,15 @@ class MessageAsk(EngineAsk):
             used = arrived & (self._repeats | (np.asarray(losses) == 0))
             reply = jax.tree.map(lambda stack: LazyStack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
         return Done(reply, None, queries, missed)
+
+    def _requests(self, cohort: Cohort, method: str, messages: list[PyTree]) -> list[Request]:
+        """Return a request to each client of the cohort; one message is for all of them, and several are one for each place."""
+        bodies, ids = [encode(message, self.job.start) for message in messages], np.asarray(cohort.ids).tolist()
+        weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
+        return [
+            Request(k, ids[k], self._header(method, ids[k], weights[k]), bodies[k if len(bodies) > 1 else 0])
+            for k in np.flatnonzero(cohort.active).tolist()
+        ]
 
     @property
     def _repeats(self) -> bool:
