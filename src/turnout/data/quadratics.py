@@ -76,8 +76,9 @@ def quadratics(
 def calibrated(
     diagonals: Float[np.ndarray, "n d"], similarity: float, middle: Float[np.ndarray, " d"] | None = None
 ) -> Float[np.ndarray, "n d"]:
-    """Move the diagonals a_i of n >= 3 clients such that delta = Delta_1 = `similarity` and all entries are within [1, 100], or
-    such that their mean is `middle`, where that is given.
+    """Move the diagonals a_i of n >= 3 clients such that delta = Delta_1 = `similarity`.
+
+    All entries are within [1, 100], or the mean of the diagonals is `middle`, if that is given.
 
     h_1 = a_1 - mean a is scaled to max_k |h_1k| = Delta_1. For the others h_i = s e_i - h_1 / (n - 1), e_i = a_i less the mean of
     these, so that sum_i h_i = 0; s solves delta^2 = max_k (1/n) sum_i h_ik^2 = max_k (h_1k^2 / (n - 1) + (s^2 / n) sum_i e_ik^2).

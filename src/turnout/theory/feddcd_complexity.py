@@ -17,8 +17,9 @@ def mbsgd(epsilon, size, clients, convexity, smoothness, heterogeneity, noise2) 
 
 
 def fedavg(epsilon, size, convexity, smoothness, heterogeneity, noise2, steps) -> float:
-    """Return sigma^2 / (tau K alpha epsilon) + sqrt(beta) (zeta + sigma / sqrt K) / (alpha sqrt epsilon) + (beta/alpha)
-    log(1/epsilon).
+    """Return the order of the rounds of FedAvg.
+
+    sigma^2 / (tau K alpha epsilon) + sqrt(beta) (zeta + sigma / sqrt K) / (alpha sqrt epsilon) + (beta / alpha) log(1 / epsilon).
 
     The paper prints K times the second term, which is how it counts in local steps and not in rounds.
     """

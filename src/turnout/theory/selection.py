@@ -198,8 +198,7 @@ def initial_passes(price: Selection) -> int:
 
 
 def probability(lam: float, delta_one: float, smooth_one: float) -> float:
-    """Return p = (lambda - Delta_1) / (8 (L_1 + lambda)), for which K = 1 + Geom(p) steps solve subproblems well enough (Lemma
-    3.4).
+    """Return p = (lambda - Delta_1) / (8 (L_1 + lambda)), for which K = 1 + Geom(p) steps suffice (Lemma 3.4).
 
     Args:
         lam: lambda > Delta_1.
