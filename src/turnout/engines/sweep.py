@@ -2,6 +2,7 @@
 
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -97,8 +98,8 @@ def set_leaves(node, settings: dict[str, float]):
     return node
 
 
-def _set(node, path: list[str], value, name: str):
-    known = {f.name: f for f in fields(node)} if is_dataclass(node) else {}
+def _set(node: Any, path: list[str], value, name: str):
+    known: dict[str, Any] = {f.name: f for f in fields(node)} if is_dataclass(node) else {}
     # The fields of a wrapped algorithm are named as those of the record that holds it.
     if path[0] not in known and hasattr(node, "wraps"):
         path = [node.wraps, *path]
