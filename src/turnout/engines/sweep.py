@@ -98,10 +98,10 @@ def set_leaves(node, settings: dict[str, float]):
 
 
 def _set(node, path: list[str], value, name: str):
-    known = {f.name: f for f in fields(node)} if is_dataclass(node) else {}
+    wrapped, known = getattr(node, "wraps", None), {f.name: f for f in fields(node)} if is_dataclass(node) else {}
     # The fields of a wrapped algorithm are named as those of the record that holds it.
-    if path[0] not in known and hasattr(node, "wraps"):
-        path = [node.wraps, *path]
+    if path[0] not in known and wrapped is not None:
+        path = [wrapped, *path]
     if path[0] not in known:
         raise UserError(f"cannot sweep {name!r}: {unknown('field', path[0], known)}")
     field = known[path[0]]
