@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from turnout.accounting.prices import Exchanges
 from turnout.report.format import goal
 from turnout.report.loaded_run import Result
 from turnout.report.table import table
@@ -19,15 +20,18 @@ def show(results: list[Result], folder: Path) -> None:
     costs = table(results)
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
     shown.add_column("run")
-    for heading in ("outcome", "solver iterations", "true exchanges", *(price.label for price in costs.prices)):
+    # The price of exchanges has a column of its own.
+    events = {"iterations": "solver iterations", "exchanges": "exchanges"}
+    if Exchanges() in costs.prices:
+        del events["exchanges"]
+    for heading in ("outcome", *events.values(), *(price.label for price in costs.prices)):
         shown.add_column(heading, justify="right")
     for row in costs.rows:
         amounts = (row.cost(price, k) for k, price in enumerate(costs.prices))
         shown.add_row(
             escape(row.label),
             row.outcome,
-            row.count("iterations"),
-            row.count("exchanges"),
+            *map(row.count, events),
             *(f"[bold]{a}[/]" if best else a for a, best in zip(amounts, row.cheapest, strict=True)),
         )
     console.print(shown)
