@@ -141,10 +141,18 @@ def test_the_servers_variate_is_the_mean_of_its_clients(option, missing):
     assert np.linalg.norm(variates) > 0.1
 
 
-@pytest.mark.parametrize("steps", [[1, 2, 3], [1, 1, 0, 1, 1, 1], np.ones(7, int)], ids=["short", "zero", "long"])
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([1, 2, 3], "one whole number of at least 1, or a list of 6"),
+        ([1, 1, 0, 1, 1, 1], "at least 1, but entry 2 is 0"),
+        (np.ones(7, int), "one whole number of at least 1, or a list of 6"),
+    ],
+    ids=["short", "zero", "long"],
+)
 @pytest.mark.parametrize("make", [t.FedAvg, t.Scaffold, t.FedVarp])
-def test_unusable_numbers_of_steps_are_one_sentence(make, steps):
-    with pytest.raises(t.UserError, match=f"{make.__name__}.steps must be one whole number of at least 1, or a list of 6"):
+def test_unusable_numbers_of_steps_are_one_sentence(make, steps, words):
+    with pytest.raises(t.UserError, match=f"{make.__name__}.steps must be {words}"):
         t.run(make(t.Full(), lr=0.1, steps=steps), quadratic(), rounds=1)
 
 

@@ -316,7 +316,8 @@ def test_without_a_pull_the_recursive_gradient_is_sarah():
 
 def test_what_is_not_given_follows_the_share_of_a_cohort():
     """beta = m / n and the like, where practice has them."""
-    bound = {name: type(case.estimator)().bind(SIZE / CLIENTS, None) for name, case in CASES.items()}
+    problem = t.Quadratic.random(CLIENTS, 2)
+    bound = {name: type(case.estimator)().bind(t.Nice(SIZE), problem) for name, case in CASES.items()}
     share = SIZE / CLIENTS
     assert bound["rg-saga"].beta == bound["rg-svrg"].beta == bound["storm"].beta == 2 * bound["zerosarah"].beta == share
     assert bound["svrg"].probability == bound["rg-svrg"].probability == bound["sarah"].probability == share

@@ -34,6 +34,9 @@ def record(cls):
 
     Each field is checked against its annotation, both type and bounds, whenever an object is made.
 
+    Args:
+        cls: The class, whose annotated names become fields.
+
     Raises:
         UserError: When an object is made with a value that the annotation of its field does not allow.
 

@@ -24,11 +24,8 @@ Examples:
     >>> trace.ledger.totals()["exchanges"]
     5
 
-    An optimiser of optax in the same place:
-
-    >>> import optax
-    >>> t.FedOpt(t.Nice(3), optax.adam(0.01), t.optimisers.Sgd(1.0), steps=2).optimiser.lr  # a factor of optax's steps
-    1.0
+    Any transformation of optax is accepted in the same place, `t.FedOpt(t.Nice(3), optax.adam(0.01), ...)`; `lr` is then a factor
+    of its steps, 1 at first.
 """
 
 from collections.abc import Callable
