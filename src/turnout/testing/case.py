@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.nodes import Nodes
+from turnout.io.serialization import Buffer
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
 from turnout.runs.setup import scope
@@ -109,8 +110,10 @@ def recording(problem: Problem, requests: list[Request], *arguments) -> Nodes:
     return engine
 
 
-def _record(answer: Callable, client: int, requests: list[Request], header: bytes, body: bytes, *rest) -> bytes:
-    reply, marks = answer(header, body, *rest), json.loads(header)
+def _record(
+    answer: Callable, client: int, requests: list[Request], header: bytes, body: Buffer, digest: bytes | None = None
+) -> bytes:
+    reply, marks = answer(header, body, digest), json.loads(header)
     requests.append(Request(tuple(marks["made"]), client, marks["method"], bytes(body), bytes(reply)))
     return reply
 
