@@ -147,14 +147,23 @@ class Cohort:
 INVALID = "have a client that does not exist or is drawn twice, or a probability outside (0, 1]: correct the sampler's draw"
 
 
+PAIRWISE = 128
+"""Places up to which every pair of ids is compared, which is faster than sorting them."""
+
+
 @partial(jax.jit, static_argnames="count")
 def _invalid_places(cohort: Cohort, count: int) -> Int[Array, ""]:
     places = jnp.arange(cohort.places, dtype="int32")
     positive = (cohort.probability > 0) & (cohort.expansion > 0) & jnp.isfinite(cohort.probability + cohort.expansion)
     wrong = (cohort.ids < 0) | (cohort.ids >= count) | ~positive
     # Empty places get ids that no client has, each another one.
-    ids = jnp.sort(jnp.where(cohort.active, cohort.ids, count + places))
-    return jnp.sum(cohort.active & wrong, dtype="int32") + jnp.sum(ids[1:] == ids[:-1], dtype="int32")
+    ids = jnp.where(cohort.active, cohort.ids, count + places)
+    if cohort.places <= PAIRWISE:
+        repeated = jnp.any((ids[:, None] == ids[None, :]) & (places[:, None] < places[None, :]), axis=0)
+    else:
+        ids = jnp.sort(ids)
+        repeated = ids[1:] == ids[:-1]
+    return jnp.sum(cohort.active & wrong, dtype="int32") + jnp.sum(repeated, dtype="int32")
 
 
 def _shaped(name: str, value: Any, shape: tuple[int, ...] | None, kind: Any, one: bool = False) -> Array:
