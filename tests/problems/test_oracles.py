@@ -14,7 +14,11 @@ HESSIAN = ("newton", "aicn", "localnewton", "sketch")
 """Cohort solvers that ask for second derivatives."""
 
 CASES = {name: example.on(3.0) for name, example in ALGORITHMS.items()}
-CASES |= {f"sppm-{name}": sppm(solver, t.Independent(size=3.0)) for name, solver in SOLVERS.items() if name not in HESSIAN}
+CASES |= {
+    f"sppm-{name}": sppm(replace(solver, smoothness=20.0, convexity=0.5), t.Independent(size=3.0))
+    for name, solver in SOLVERS.items()
+    if name not in HESSIAN
+}
 CASES |= {"fedavg-epochs": t.FedAvg(t.Independent(size=3.0), lr=0.05, batch=3, epochs=2)}
 
 
