@@ -18,7 +18,7 @@ from turnout.core.records import Index, config, field_checks
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.experiment.problem_specs import DataSpec
-from turnout.experiment.registry import TABLES, fields_of, kind_of
+from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision
 from turnout.runs.options import RunOptions
@@ -82,6 +82,10 @@ class Experiment:
 
     def to_toml(self) -> str:
         """Return the complete configuration with all defaults; fields that are None are left out."""
+        return tomli_w.dumps(self.tables())
+
+    def tables(self) -> dict[str, Any]:
+        """Return the tables of the complete configuration."""
         algorithm = _table(self.algorithm)
         tables = {
             "name": self.name,
@@ -100,7 +104,7 @@ class Experiment:
             tables["privacy"] = _without_none(vars(self.privacy))
         if self.sweep:
             tables["sweep"] = self.sweep
-        return tomli_w.dumps(tables)
+        return tables
 
 
 KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "privacy", "sweep")
@@ -109,15 +113,20 @@ NEEDED = ("problem", "sampler", "algorithm")
 
 def read(path: Path) -> Experiment:
     """Read the configuration file `path`."""
+    text, tables = read_toml(path)
+    return Reader(str(path), text, tables).experiment(path.stem)
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text and the tables of a TOML file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}): give a TOML file") from None
     try:
-        tables = tomllib.loads(text)
+        return text, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not valid TOML: {str(error)[0].lower()}{str(error)[1:]}") from None
-    return Reader(str(path), text, tables).experiment(path.stem)
 
 
 class Reader:
@@ -125,6 +134,7 @@ class Reader:
 
     def __init__(self, source: str, text: str, tables: dict):
         self.source, self.text, self.tables = source, text, tables
+        self.folder = Path(source).parent
 
     def experiment(self, name: str) -> Experiment:
         """Build the experiment."""
@@ -185,9 +195,10 @@ class Reader:
         kind, rest = content["kind"], {key: value for key, value in content.items() if key != "kind"}
         if table == "price":
             kind = FORMER_KINDS.get(kind, kind)
-        if kind not in TABLES[table]:
-            raise self.error((*path, "kind"), str(unknown(f"{table} kind", kind, TABLES[table])))
-        cls = TABLES[table][kind]
+        try:
+            cls = class_of(table, kind, self.folder)
+        except UserError as error:
+            raise self.error((*path, "kind"), str(error)) from None
         if table == "solver" and issubclass(cls, Algorithm):
             own = {key: rest.pop(key) for key in ("smoothness", "convexity") if key in rest}
             algorithm = self.record(cls, path, rest, sampler=Full(), schedule=None)
@@ -261,23 +272,25 @@ class Reader:
 
 def line_of(text: str, path: tuple) -> int | None:
     """Return the line of the key at `path`, or of its table; a number in `path` is an index in a list of tables [[name]]."""
-    names = [part for part in path if isinstance(part, str)]
-    number = path[1] if len(path) > 1 and isinstance(path[1], int) else 0
-    table, seen, result = [], -1, None
+    names = [word for part in path if isinstance(part, str) for word in part.split(".")]
+    number = path[1] if len(path) > 1 and isinstance(path[1], int) else None
+    table, seen, result, depth = [], -1, None, 0
     for line, content in enumerate(text.splitlines(), start=1):
         header = re.match(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]?\]", content)
         if header:
             table = [part.strip(" \"'") for part in header[1].split(".")]
             seen += bool(names) and table == names[:1]
-            if names and table == names[: len(table)] and seen == number:
-                result = line
+            here = number is None or seen == number
+            if here and names and table == names[: len(table)] and len(table) > depth:
+                result, depth = line, len(table)
             continue
         key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
-        full = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key and seen in (number, -1) else []
+        here = number is None or seen in (number, -1)
+        full = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key and here else []
         if full and full == names:
             return line
-        if full and full == names[: len(full)]:
-            result = line
+        if full and full == names[: len(full)] and len(full) > depth:
+            result, depth = line, len(full)
     return result
 
 

@@ -1,9 +1,13 @@
 """The kinds that configurations name, and their classes."""
 
 import dataclasses
+from pathlib import Path
 
 from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError, unknown
+from turnout.core.named_class import name_of, named_class
 from turnout.data import splits
 from turnout.experiment import problem_specs, remote_spec
 from turnout.optimisers import schedules
@@ -185,6 +189,49 @@ A field is filled from a table if its name is the last word of the table's name 
 """
 
 
+BASES: dict[str, tuple[type, ...]] = {
+    "problem": (problem_specs.DataSpec,),
+    "data": (data.Source,),
+    "test": (data.Source,),
+    "sampler": (samplers.Sampler,),
+    "probability": (probabilities.Probability,),
+    "algorithm": (Algorithm,),
+    "estimator": (estimators.Estimator,),
+    "delegate": (samplers.Sampler,),
+    "solver": (solvers.CohortSolver, Algorithm),
+    "local solver": (client_solvers.LocalSolver,),
+    "optimiser": (optimisers.Optimiser,),
+    "server_optimiser": (optimisers.Optimiser,),
+    "schedule": (schedules.Schedule,),
+}
+"""What a class of the user's own extends, by table."""
+
+METHODS = {"problem": ("build", "split"), "split": ("split",), "price": ("cost", "label", "unit")}
+"""What a class of the user's own has, if it does not extend one of `BASES`."""
+
+
+def class_of(table: str, kind: str, folder: Path) -> type:
+    """Return the class of the `kind` in a `table`; `UserError` where there is none.
+
+    Args:
+        table: The name of the table, one of `TABLES`.
+        kind: A name in it, or "package.module:Class" or "file.py:Class" for a class of the user's own.
+        folder: Where such files are looked up.
+    """
+    if ":" not in kind:
+        if kind not in TABLES[table]:
+            raise unknown(f"{table} kind", kind, TABLES[table])
+        return TABLES[table][kind]
+    cls = named_class(kind, folder)
+    bases, methods = BASES.get(table, ()), METHODS.get(table, ())
+    if not issubclass(cls, bases) and not (methods and all(hasattr(cls, method) for method in methods)):
+        needed = [f"extend {base.__name__}" for base in bases] + ([f"have {', '.join(methods)}"] if methods else [])
+        raise UserError(f"{kind} is no {table}: it must {' or '.join(needed)}")
+    if "__dataclass_fields__" not in vars(cls):
+        raise UserError(f"{kind} is no record: decorate the class with @turnout.record")
+    return cls
+
+
 def fields_of(value) -> tuple[str, dict]:
     """Return the kind of the record `value`, and its fields that configurations show; those of a wrapped record are its own."""
     shown = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr and f.name != "kind"}
@@ -199,5 +246,6 @@ UNUSED = ("sampler", "schedule")
 
 
 def kind_of(value) -> str:
-    """Return the kind of which `value` is."""
-    return next(kind for kinds in TABLES.values() for kind, cls in kinds.items() if type(value) is cls)
+    """Return the kind of which `value` is; of a class of the user's own the name under which it is found."""
+    known = (kind for kinds in TABLES.values() for kind, cls in kinds.items() if type(value) is cls)
+    return next(known, None) or name_of(type(value))

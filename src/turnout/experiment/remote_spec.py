@@ -1,8 +1,5 @@
 """The `[problem]` table of clients that a Python module of the user makes."""
 
-import importlib
-import os
-import sys
 from functools import cache
 from types import ModuleType
 from typing import Any, Literal
@@ -11,6 +8,7 @@ import jax
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.named_class import import_from_here
 from turnout.core.records import Count, config
 from turnout.data.splits import Split
 from turnout.problems.remote import Remote, rows_of
@@ -76,10 +74,7 @@ def _function(module: str, name: str) -> Any:
 @cache
 def _module(name: str) -> ModuleType:
     """Import a module from Python's path or from the current folder."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        return importlib.import_module(name)
+        return import_from_here(name)
     except ModuleNotFoundError as error:
         raise UserError(f"module {name} of the clients cannot be imported ({error}): start turnout in its folder") from None

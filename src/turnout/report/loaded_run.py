@@ -13,9 +13,10 @@ from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import FORMER_KINDS, Price
 from turnout.accounting.target import Target, smaller_better
 from turnout.core.errors import UserError
+from turnout.core.named_class import named_class
 from turnout.theory.feddcd import LowerBound
 
-PRICES = pydantic.TypeAdapter(list[Price])
+PRICE = pydantic.TypeAdapter(Price)
 TARGET = pydantic.TypeAdapter(Target)
 LOWER = pydantic.TypeAdapter(LowerBound)
 
@@ -54,7 +55,7 @@ class Result:
     def prices(self) -> list[Price]:
         """The prices that the run was configured with."""
         stored = self.summary.get("prices") or []
-        return PRICES.validate_python([{**price, "kind": FORMER_KINDS.get(price["kind"], price["kind"])} for price in stored])
+        return [_price(**price) for price in stored]
 
     @property
     def target(self) -> Target | None:
@@ -120,6 +121,13 @@ def distinct(results: list[Result]) -> list[Result]:
             taken.add(label)
         renamed.append(replace(result, label=label))
     return renamed
+
+
+def _price(kind: str, **fields) -> Price:
+    """Return a stored price."""
+    if ":" in kind:
+        return named_class(kind, Path())(**fields)
+    return PRICE.validate_python({"kind": FORMER_KINDS.get(kind, kind), **fields})
 
 
 def _summary(folder: Path) -> dict:
