@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from turnout.core.errors import UserError
 
 COMMANDS = {
-    "Experiments": ("run", "compare", "sweep", "resume"),
+    "Experiments": ("run", "compare", "sweep", "study", "resume"),
     "Before a run": ("describe", "theory", "data"),
     "Papers": ("reproduce",),
     "Federations of real processes": ("new-federation", "deploy", "certify", "superlink", "node", "serve"),
@@ -65,14 +65,12 @@ def command_line() -> TyperGroup:
 
 def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
-    from turnout.cli.progress import Interrupted
-
     command = command_line()
     try:
         command(prog_name="turnout")
     except UserError as error:
         print(f"turnout: {error}", file=sys.stderr)
         sys.exit(2)
-    except (Interrupted, KeyboardInterrupt):
-        print("turnout: stopped; `turnout resume DIR` continues from the last checkpoint", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"turnout: stopped; {stop or '`turnout resume DIR` continues from the last checkpoint'}", file=sys.stderr)
         sys.exit(130)

@@ -12,13 +12,13 @@ from turnout.runs.session import Session
 console = Console(stderr=True)
 
 
-class Interrupted(Exception):
+class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed; raised between two chunks."""
 
 
 @contextmanager
-def deferred_interrupt() -> Iterator:
-    """Yield a function that raises `Interrupted` if Ctrl-C was pressed before the call.
+def deferred_interrupt(hint: str = "") -> Iterator:
+    """Yield a function that raises `Interrupted` if Ctrl-C was pressed before the call; the `hint` says how to go on.
 
     An interrupt inside a compiled program could crash it. A second Ctrl-C stops the process at once.
     """
@@ -30,7 +30,7 @@ def deferred_interrupt() -> Iterator:
 
     def check():
         if pressed:
-            raise Interrupted
+            raise Interrupted(hint)
 
     previous = signal.signal(signal.SIGINT, record)
     try:
@@ -62,6 +62,32 @@ def watching() -> Iterator:
             task = progress.tasks[tasks[label]]
             pace = f"({task.speed:,.0f}/s)" if task.speed else ""
             progress.update(tasks[label], completed=session.round, pace=pace, state=_state(session))
+
+        yield watch
+
+
+@contextmanager
+def studying() -> Iterator:
+    """Yield a function that shows the progress of a study, and raises `Interrupted` after Ctrl-C."""
+    columns = (
+        TextColumn("{task.fields[runs]} runs"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} rounds"),
+        TextColumn("{task.fields[pace]}"),
+        TimeRemainingColumn(),
+    )
+    shown = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    with deferred_interrupt("the same command goes on with it") as check, shown as progress:
+        tasks = []
+
+        def watch(now) -> None:
+            check()
+            runs = f"{now.runs:,}/{now.all_runs:,}"
+            if not tasks:
+                tasks.append(progress.add_task("", total=now.all_rounds, completed=now.rounds, runs=runs, pace=""))
+            speed = progress.tasks[0].speed
+            pace = f"{speed:,.0f}/s" if speed else ""
+            progress.update(tasks[0], total=now.all_rounds, completed=now.rounds, runs=runs, pace=pace)
 
         yield watch
 

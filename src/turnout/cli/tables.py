@@ -1,8 +1,10 @@
 """Tables of results in the terminal."""
 
 import json
+from itertools import groupby
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -11,6 +13,8 @@ from turnout.accounting.prices import Exchanges
 from turnout.report.format import goal
 from turnout.report.loaded_run import Result
 from turnout.report.table import table
+from turnout.studies.results import Study, told
+from turnout.studies.tables import Row
 
 console = Console()
 
@@ -49,3 +53,33 @@ def show_sweep(folder: Path) -> None:
         shown.add_row(*(f"{value:,.6g}" if isinstance(value, (int, float)) else "not reached" for value in row.values()))
     console.print(shown)
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+
+
+def show_study(study: Study, folder: Path) -> None:
+    """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
+    for run, why in study.broken:
+        console.print(f"[bold red]broken[/]: {escape(told(run))}: {escape(why)}")
+    if study.declaration.goals and not study.runs.is_empty():
+        costs = study.table()
+        console.print(f"[bold]{escape(costs.title)}[/]")
+        for problem, rows in groupby(costs.rows, key=lambda row: row.problem):
+            console.print(_study_table(problem, list(rows)))
+        for note in costs.notes:
+            console.print(escape(note))
+        for verdict in study.claims():
+            console.print(escape(f"{verdict}."))
+        console.print(f"tables: {folder / 'tables'}", soft_wrap=True)
+    console.print(f"runs: {folder / 'runs.parquet'}", soft_wrap=True)
+
+
+def _study_table(problem: str, rows: list[Row]) -> Table:
+    """Return the table of one problem; long names go over several lines."""
+    shown = Table(title=escape(problem), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("method", "setting"):
+        shown.add_column(heading, overflow="fold", ratio=1)
+    for heading in ("cost", "quartiles", "95 % interval", "reached"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        cost = f"[bold]{row.cost}[/]" if row.wins else row.cost
+        shown.add_row(escape(row.method), escape(row.setting), cost, row.quartiles, row.interval, row.reached)
+    return shown

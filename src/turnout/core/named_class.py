@@ -43,6 +43,11 @@ def name_of(cls: type) -> str:
     return _NAMES.get(cls) or f"{cls.__module__}:{cls.__qualname__}"
 
 
+def found_classes() -> list[str]:
+    """Return the names of all classes found so far, with which another process finds them too."""
+    return list(_NAMES.values())
+
+
 def import_from_here(name: str) -> ModuleType:
     """Import a module from Python's path or from the current folder."""
     here = os.getcwd()

@@ -15,7 +15,7 @@ from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
-from turnout.runs.sweep import cells_of
+from turnout.runs.sweep import Cell, cells_of
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,18 @@ class Built:
 
     Args:
         problem: The problem to train on.
-        split: Which client has which rows.
+        split: Which client has which rows; None for a problem made in Python.
         digest: A digest of the data and the configuration.
+        data: A digest of the data alone.
         test: The problem to test with.
         held_out: The problem of the clients that are held out.
         held_out_split: Which of those has which rows.
     """
 
     problem: Problem
-    split: Split
+    split: Split | None
     digest: str
+    data: str = ""
     test: Problem | None = None
     held_out: Problem | None = None
     held_out_split: Split | None = None
@@ -49,25 +51,33 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     if not isinstance(spec, DataSpec):
         mark = sha256((start + experiment.to_toml()).encode()).hexdigest()
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
-        return Built(spec.build(*arguments), spec.split(*arguments), mark)
+        return Built(spec.build(*arguments), spec.split(*arguments), mark, start + getattr(spec, "digest", ""))
     dataset = load(spec.data, data).normalized(spec.normalize)
     split = experiment.split.split(dataset)
     mark, test = digest(dataset), None
     if spec.test is not None:
         test_set = load(spec.test, data)
         mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
-    mark = sha256((mark + start + experiment.to_toml()).encode()).hexdigest()
+    content, mark = mark + start, sha256((mark + start + experiment.to_toml()).encode()).hexdigest()
     held_out = held_out_split = None
     if spec.held_out is not None:
         if spec.normalize == "columns":
             raise UserError("normalize = 'columns' scales by all rows, those of held-out clients too: take 'rows' or 'none'")
         split, held_out_split = hold_out(split, spec.held_out, getattr(experiment.split, "seed", 0))
         held_out = spec.build(dataset, held_out_split)
-    return Built(spec.build(dataset, split), split, mark, test, held_out, held_out_split)
+    return Built(spec.build(dataset, split), split, mark, content, test, held_out, held_out_split)
 
 
-def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
-    """Return the session of `experiment`, with `engine` in the place of the configured one if it is given."""
+def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None) -> Session:
+    """Return the session of `experiment`.
+
+    Args:
+        experiment: The configuration.
+        built: Its problem.
+        optimum: The minimiser and the minimum, where they are known.
+        engine: An engine in the place of the configured one.
+        cells: The cells of a sweep in the place of those of the configured grid.
+    """
     if experiment.privacy is not None:
         import_dp_accounting()
     options = replace(
@@ -78,7 +88,7 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) 
         test=built.test,
         held_out=built.held_out,
     )
-    cells = cells_of(*grid_of(experiment)) if experiment.sweep else None
+    cells = cells_of(*grid_of(experiment)) if experiment.sweep else cells
     return Session(
         experiment.algorithm, built.problem, options, deployed=engine, optimum=optimum, label=experiment.name, cells=cells
     )

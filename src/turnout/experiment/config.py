@@ -243,7 +243,7 @@ class Reader:
 
     def sweep(self) -> dict[str, list]:
         """Return the grid: a list of values for each dotted name."""
-        grid = _flatten(self.tables.get("sweep", {}))
+        grid = flatten(self.tables.get("sweep", {}))
         for name, values in grid.items():
             if not isinstance(values, list) or not values:
                 raise self.error(("sweep", name), f"sweep {name} needs a list of values")
@@ -313,11 +313,11 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
     return records
 
 
-def _flatten(table, prefix: str = "") -> dict[str, Any]:
+def flatten(table, prefix: str = "") -> dict[str, Any]:
     """Return nested tables as one with dotted names."""
     flat = {}
     for key, value in table.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
 

@@ -1,6 +1,8 @@
 """The `[problem]` table of clients that a Python module of the user makes."""
 
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -47,6 +49,12 @@ class RemoteSpec:
     def sizes(self, given: list[int] | None) -> list[int]:
         """Return the number of rows of each client: as given, or of the clients made here."""
         return given or [rows_of(self.client(i)) for i in range(self.clients)]
+
+    @property
+    def digest(self) -> str:
+        """A digest of the module's file."""
+        file = _module(self.module).__file__
+        return "" if file is None else sha256(Path(file).read_bytes()).hexdigest()
 
     def start(self) -> Any:
         """Return the initial parameters."""

@@ -1,0 +1,88 @@
+"""Studies from Python."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
+from turnout.problems.base import Problem
+from turnout.studies.conduct import Progress, conduct
+from turnout.studies.configurations import read_sources
+from turnout.studies.declaration import DeclarationReader
+from turnout.studies.results import Study
+from turnout.studies.sources import Source
+
+
+def study(
+    what: str | Path | list | Mapping[str, Any],
+    out: str | Path | None = None,
+    *,
+    workers: int = 1,
+    data: str | Path | None = None,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    command: str = "turnout.study",
+) -> Study:
+    """Play a study: every method on its problems, in every setting of its grid, with every seed.
+
+    Runs that are in `out` already are not played again.
+
+    Raises:
+        UserError: If anything in the declaration is wrong; nothing has been played then.
+
+    Args:
+        what: A TOML file, the folder of a study, a list of configurations, or tables as in TOML, in which a problem, a method, an
+            algorithm or a part may be a Python object.
+        out: The folder for runs and tables; default: none are kept.
+        workers: Processes that play side by side, each on its share of the cores.
+        data: The folder with data files.
+        watch: Called with the progress as the study goes on.
+        command: What the summary says about how the study was started.
+
+    Examples:
+        >>> import turnout as t
+        >>> played = t.study({
+        ...     "seeds": 5,
+        ...     "run": {"rounds": 30},
+        ...     "problems": {"made": t.Quadratic.random(12, 5)},
+        ...     "methods": {
+        ...         "mbgd": {"algorithm": t.MbGd(t.Nice(4), lr=0.1), "grid": {"algorithm.lr": [0.05, 0.1]}},
+        ...         "gd": t.Gd(t.Full(), lr=0.1),
+        ...     },
+        ...     "goals": {"near": {"metric": "gradient", "share": 0.05}},
+        ... })
+        >>> played.best().select("method", "setting", "reached", "seeds").rows()
+        [('mbgd', 'lr = 0.1', 5, 5), ('gd', '', 5, 5)]
+    """
+    if not isinstance(workers, int) or workers < 1:
+        raise UserError(f"workers is a number of processes of at least 1, but it is {workers!r}: give workers=2, for instance")
+    source = from_tables(what) if isinstance(what, Mapping) else read_sources(_paths(what))
+    declaration = DeclarationReader(source).declaration()
+    folder = None if data is None else Path(data)
+    if out is not None:
+        rows, broken = conduct(declaration, Path(out), folder, workers, watch)
+        played = Study(declaration, rows, tuple(broken.values()))
+        played.write(Path(out), command)
+        return played
+    with TemporaryDirectory(prefix="turnout-") as kept:
+        rows, broken = conduct(declaration, Path(kept), folder, workers, watch)
+    return Study(declaration, rows, tuple(broken.values()))
+
+
+def from_tables(tables: Mapping[str, Any]) -> Source:
+    """Return tables given in Python as the source of a study: an algorithm alone is a method, a problem alone a problem."""
+    methods, problems = tables.get("methods", {}), tables.get("problems", {})
+    if isinstance(methods, Mapping):
+        methods = {name: {"algorithm": one} if isinstance(one, Algorithm) else one for name, one in methods.items()}
+    if isinstance(problems, Mapping):
+        problems = {name: {"problem": one} if isinstance(one, Problem) else one for name, one in problems.items()}
+    return Source({**tables, "methods": methods, "problems": problems})
+
+
+def _paths(what: str | Path | list) -> list[Path]:
+    """Return the paths of a study; `UserError` if there are none."""
+    paths = [Path(path) for path in (what if isinstance(what, list | tuple) else [what])]
+    if not paths:
+        raise UserError("a study needs something to play: give a TOML file, a folder, or tables")
+    return paths

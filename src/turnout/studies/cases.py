@@ -1,0 +1,70 @@
+"""Problems that are built once for all settings that share them."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from turnout.experiment.build import Built, build
+from turnout.experiment.config import Experiment
+from turnout.problems.base import Problem
+from turnout.problems.optimum import Optimum, solve
+from turnout.studies.fingerprint import fingerprint
+from turnout.studies.grid import GivenProblem
+
+KEPT = 3
+"""Built problems that are kept, since programs of one problem follow one another."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A built problem."""
+
+    built: Built
+
+    @property
+    def problem(self) -> Problem:
+        """The problem."""
+        return self.built.problem
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """Its minimiser and minimum."""
+        return solve(self.problem)
+
+    @cached_property
+    def units(self) -> dict[str, float]:
+        """The constants that numbers of a configuration may be multiples of; none where they are not known."""
+        known = self.problem.constants()
+        if known is None:
+            return {}
+        largest = float(known.smoothness.max())
+        return {"L": largest, "1/L": 1 / largest}
+
+
+class Cases:
+    """Builds problems, and keeps the last ones.
+
+    Args:
+        data: The folder with data files.
+    """
+
+    def __init__(self, data: Path | None):
+        self.data = data
+        self._kept: OrderedDict[str, Case] = OrderedDict()
+
+    def of(self, experiment: Experiment) -> Case:
+        """Return the problem of `experiment`."""
+        mark = fingerprint(experiment.problem, experiment.split, experiment.run.start)
+        if mark not in self._kept:
+            self._kept[mark] = Case(self._build(experiment))
+        self._kept.move_to_end(mark)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[mark]
+
+    def _build(self, experiment: Experiment) -> Built:
+        spec = experiment.problem
+        if isinstance(spec, GivenProblem):
+            return Built(spec.problem, None, "", fingerprint(spec.problem))
+        return build(experiment, self.data)

@@ -1,0 +1,51 @@
+"""Claims, and what the runs say about them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from turnout.report.format import number
+from turnout.studies.statistics import FEWEST, Ratio
+
+Answer = Literal["holds", "does not hold", "is not decided"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the runs on one problem say about a claim.
+
+    Args:
+        claim: The claim in words.
+        problem: The problem.
+        answer: Whether it holds.
+        ratio: The ratio of the median costs, with its interval.
+        reason: Why it is not decided, if it is not.
+    """
+
+    claim: str
+    problem: str
+    answer: Answer
+    ratio: Ratio
+    reason: str = ""
+
+    def __str__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.claim}, on {self.problem}: {self.answer}{reason} (ratio {ratio_words(self.ratio)})"
+
+
+def judged(claim: str, problem: str, ratio: Ratio, at_most: float) -> Verdict:
+    """Return the verdict on a `ratio` of costs that is claimed to be `at_most` a number."""
+    low, high = ratio.interval
+    if not ratio.decided:
+        return Verdict(claim, problem, "is not decided", ratio, f"{ratio.seeds} seeds are fewer than {FEWEST}")
+    if ratio.value != ratio.value:
+        return Verdict(claim, problem, "is not decided", ratio, "neither of them reaches the goal")
+    answer: Answer = "holds" if high <= at_most else "does not hold" if low > at_most else "is not decided"
+    return Verdict(claim, problem, answer, ratio, "the interval includes the bound" if answer == "is not decided" else "")
+
+
+def ratio_words(ratio: Ratio) -> str:
+    """Write a ratio with its interval, such as "0.42 [0.31, 0.58]"."""
+    if ratio.value != ratio.value:
+        return "not known"
+    low, high = ratio.interval
+    return f"{number(ratio.value)} [{number(low)}, {number(high)}]" if ratio.decided else number(ratio.value)

@@ -1,0 +1,127 @@
+"""Conducting a study: plan it, play what is not there yet, choose settings, and put all runs into one table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from turnout.accounting.ledger import EVENTS
+from turnout.engines.metrics import NAMES
+from turnout.io.atomic import write
+from turnout.studies.cases import Cases
+from turnout.studies.costs import best_settings, costs
+from turnout.studies.declaration import Declaration
+from turnout.studies.plan import Program, Run, plan_of
+from turnout.studies.play import Played
+from turnout.studies.store import ALL, Store, parquet
+from turnout.studies.workers import play_all
+
+
+@dataclass
+class Progress:
+    """How far a study is: runs and rounds that are done, and all of them; runs from before count as done."""
+
+    runs: int = 0
+    all_runs: int = 0
+    rounds: int = 0
+    all_rounds: int = 0
+
+
+Watch = Callable[[Progress], None]
+"""Called as a study goes on; may raise to interrupt it."""
+
+
+def conduct(declaration: Declaration, folder: Path, data: Path | None, workers: int, watch: Watch) -> tuple[pl.DataFrame, dict]:
+    """Play a study in `folder`, as far as it is not there yet.
+
+    Returns:
+        The rows of all runs, and the sentence about each run that broke.
+    """
+    store, cases, progress = Store(folder), Cases(data), Progress()
+    player = Player(store, cases, workers, watch, progress)
+    # All mistakes are told before the first run.
+    tuned = plan_of(declaration, cases, "tune", declaration.tuned_on) if declaration.tuned_on else []
+    reported = plan_of(declaration, cases, "report", declaration.seeds)
+    if tuned:
+        player.play(tuned)
+        rows = assembled(tuned, store)
+        chosen = {} if rows.is_empty() else _chosen(declaration, rows)
+        reported = plan_of(declaration, cases, "report", declaration.seeds, chosen)
+    player.play(reported)
+    rows = assembled([*tuned, *reported], store)
+    write(folder / ALL, parquet(rows))
+    return rows, player.broken
+
+
+class Player:
+    """Plays programs and keeps what they leave.
+
+    Args:
+        store: Where runs are kept.
+        cases: The problems.
+        workers: Number of processes.
+        watch: Told the progress.
+        progress: The progress so far.
+    """
+
+    def __init__(self, store: Store, cases: Cases, workers: int, watch: Watch, progress: Progress):
+        self.store, self.cases, self.workers, self.watch, self.progress = store, cases, workers, watch, progress
+        self.broken: dict[str, tuple[Run, str]] = {}
+
+    def play(self, programs: list[Program]) -> None:
+        """Play the runs of `programs` that are not kept yet."""
+        missing = [rest for program in programs if (rest := self._missing(program)).runs]
+        self.progress.all_runs += sum(len(program.runs) for program in programs)
+        self.progress.all_rounds += sum(program.rounds for program in programs)
+        self.progress.runs = self.progress.all_runs - sum(len(program.runs) for program in missing)
+        self.progress.rounds = self.progress.all_rounds - sum(program.rounds for program in missing)
+        self.watch(self.progress)
+        play_all(missing, self.cases, self.workers, self._report, self._keep)
+
+    def _missing(self, program: Program) -> Program:
+        """Return `program` without the runs that are kept."""
+        return replace(program, runs=tuple(run for run in program.runs if run.key not in self.store))
+
+    def _report(self, rounds: int) -> None:
+        self.progress.rounds += rounds
+        self.watch(self.progress)
+
+    def _keep(self, program: Program, played: Played) -> None:
+        if not played.rows.is_empty():
+            self.store.add(played.rows)
+        self.broken |= {run.key: (run, played.broken[run.key]) for run in program.runs if run.key in played.broken}
+        self.progress.runs += len(program.runs)
+        self.watch(self.progress)
+
+
+def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
+    """Return the rows of all runs that are kept, in the order of the study."""
+    runs = sorted((run for program in programs for run in program.runs), key=lambda run: run.place)
+    kept = store.read([run.key for run in runs])
+    keys = list(dict.fromkeys(key for run in runs for key in run.values))
+    texts = {key for key in keys if any(not isinstance(run.values.get(key, 0), int | float) for run in runs)}
+    frames = [_labelled(run, kept[run.key], keys, texts) for run in runs if run.key in kept]
+    if not frames:
+        return pl.DataFrame()
+    rows = pl.concat(frames, how="diagonal_relaxed")
+    first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
+    return rows.select(*first, *(name for name in NAMES if name in rows.columns), *EVENTS, "diverged")
+
+
+def _labelled(run: Run, rows: pl.DataFrame, keys: list[str], texts: set[str]) -> pl.DataFrame:
+    """Return the rows of a run with the columns that tell which run it is; keys with `texts` among their values are text."""
+    own = {"problem": run.problem, "method": run.method, "setting": run.setting}
+    for key in keys:
+        value = run.values.get(key)
+        own[key] = value if value is None or key not in texts else str(value)
+    types = {"seed": pl.Int64, **{key: pl.String if key in texts else pl.Float64 for key in keys}}
+    own |= {"seed": run.seed, "purpose": run.purpose}
+    return rows.select(*(pl.lit(value, dtype=types.get(name)).alias(name) for name, value in own.items()), "*")
+
+
+def _chosen(declaration: Declaration, rows: pl.DataFrame) -> dict[tuple[str, str], str]:
+    """Return the setting of each problem and method that costs least on the seeds of tuning."""
+    goal, price = declaration.tuning
+    best = best_settings(costs(rows, declaration.goals[goal], declaration.prices[price]))
+    return {(row["problem"], row["method"]): row["setting"] for row in best.iter_rows(named=True)}

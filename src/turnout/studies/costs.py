@@ -1,0 +1,79 @@
+"""What reaching a goal costs: for every run, and in the median over the seeds of every setting."""
+
+import numpy as np
+import polars as pl
+
+from turnout.accounting.ledger import EVENTS
+from turnout.accounting.prices import Price
+from turnout.accounting.target import smaller_better
+from turnout.engines.metrics import NAMES
+from turnout.studies.goals import Goal
+from turnout.studies.statistics import interval, median, quartiles
+
+SETTING = ["problem", "method", "setting", "purpose"]
+FURTHER = {"round", "diverged", *NAMES, *EVENTS}
+"""The columns of runs that change along a run, or belong to its end."""
+
+
+def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
+    """Return the cost of each run: the price at the first row at which `goal` is reached, infinite where it never is.
+
+    The column "queries" holds the oracle calls of the slowest clients at that row, and "best" the smallest value of the metric
+    in the run, of an accuracy that of the error rate.
+    """
+    if goal.metric not in rows.columns:
+        return pl.DataFrame()
+    run = [name for name in rows.columns if name not in FURTHER]
+    about = pl.lit(True) if goal.problems is None else pl.col("problem").is_in(goal.problems)
+    rows = rows.filter(about & pl.col(goal.metric).is_not_null())
+    rows = rows.with_columns(spent=_floats(price.cost(rows)), level=smaller_better(goal.metric, pl.col(goal.metric)))
+    hit = _reached(goal, run)
+    spent, queries = (
+        pl.col(name).filter(hit).first().cast(pl.Float64).fill_null(np.inf) for name in ("spent", "queries_slowest")
+    )
+    best = pl.col("level").filter(pl.col("level").is_not_nan()).min()
+    return rows.group_by(run, maintain_order=True).agg(cost=spent, queries=queries, best=best)
+
+
+def costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
+    """Return the median cost of each setting over its seeds, with quartiles and a bootstrap interval.
+
+    "reached" counts the seeds of which the goal was reached; "queries" and "best" are medians of those of `run_costs`.
+    """
+    runs = run_costs(rows, goal, price)
+    if runs.is_empty():
+        return pl.DataFrame()
+    keys = [name for name in runs.columns if name not in {*SETTING, "seed", "cost", "queries", "best"}]
+    summaries = []
+    for group in runs.partition_by(SETTING, maintain_order=True):
+        spent = group["cost"].to_numpy()
+        low, high = quartiles(spent)
+        least, most = interval(spent)
+        middle = {name: float(median(group[name].to_numpy())) for name in ("queries", "best")}
+        facts = {"cost": float(median(spent)), "low": low, "high": high, "interval_low": least, "interval_high": most, **middle}
+        counts = {"reached": int(np.isfinite(spent).sum()), "seeds": spent.size}
+        summaries.append({**group.select(*SETTING, *keys).row(0, named=True), **facts, **counts})
+    return pl.DataFrame(summaries, infer_schema_length=None)
+
+
+def best_settings(summary: pl.DataFrame) -> pl.DataFrame:
+    """Return the cheapest setting of each problem and method, of several the one with the fewest queries of the slowest clients.
+
+    Where no setting reaches the goal in the median, it is the one that comes nearest.
+    """
+    ranked = summary.sort("cost", "queries", "best", maintain_order=True, nulls_last=True)
+    best = ranked.group_by("problem", "method", maintain_order=True).first()
+    order = summary.select("problem", "method").unique(maintain_order=True)
+    return order.join(best, on=["problem", "method"], how="left", maintain_order="left")
+
+
+def _reached(goal: Goal, run: list[str]) -> pl.Expr:
+    """Return the expression, within a run, of the rows at which `goal` counts as reached."""
+    level = pl.col("level")
+    met = (level < goal.below) if goal.share is None else (level <= goal.share * level.first())
+    met = met & level.is_not_nan()
+    return met if goal.hold == "first" else met.cast(pl.UInt8).cum_min(reverse=True).cast(pl.Boolean) & ~pl.col("diverged")
+
+
+def _floats(cost) -> pl.Series:
+    return pl.Series("spent", np.asarray(cost, float))

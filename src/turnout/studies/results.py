@@ -1,0 +1,236 @@
+"""The results of a study: its runs, and the goals, prices, tables and claims that are applied to them."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from turnout.accounting.prices import Price
+from turnout.core.errors import UserError, unknown
+from turnout.io.atomic import make_folder, write
+from turnout.studies.claims import Verdict, judged, ratio_words
+from turnout.studies.costs import best_settings, costs, run_costs
+from turnout.studies.declaration import Claim, Declaration
+from turnout.studies.goals import Goal
+from turnout.studies.plan import Run
+from turnout.studies.statistics import FEWEST, Ratio, ratio
+from turnout.studies.tables import Table, row_of
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was played.
+
+    Args:
+        declaration: What was declared.
+        runs: One row for each evaluated round of each run: problem, method, setting, a column for each swept key, seed, purpose,
+            round, metrics and the cumulative events of the ledger.
+        broken: Each run that could not be played, and why.
+    """
+
+    declaration: Declaration = field(repr=False)
+    runs: pl.DataFrame = field(repr=False)
+    broken: tuple[tuple[Run, str], ...] = ()
+
+    def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
+        """Return the median cost of every setting over its seeds, with quartiles, an interval and how many seeds reached the goal.
+
+        Args:
+            goal: A goal, or the name of one; default: the first one.
+            price: A price, or the name of one; default: the first one.
+        """
+        return costs(self.runs, self.goal(goal), self.price(price))
+
+    def best(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
+        """Return the cost of each method on each problem: at the tuned setting on fresh seeds, or without tuning at its cheapest.
+
+        Args:
+            goal: A goal, or the name of one; default: the first one.
+            price: A price, or the name of one; default: the first one.
+        """
+        summary = self.costs(goal, price)
+        return summary if summary.is_empty() else best_settings(summary.filter(pl.col("purpose") == "report"))
+
+    def ratio(
+        self, problem: str, method: str, rival: str, goal: str | Goal | None = None, price: str | Price | None = None
+    ) -> Ratio:
+        """Return the ratio of the median costs of two methods at their best, over the seeds that both have.
+
+        Args:
+            problem: The problem.
+            method: The method above the line.
+            rival: The method below it.
+            goal: A goal, or the name of one; default: the first one.
+            price: A price, or the name of one; default: the first one.
+        """
+        runs, best = run_costs(self.runs, self.goal(goal), self.price(price)), self.best(goal, price)
+        if best.is_empty():
+            return ratio(np.full(0, np.nan), np.full(0, np.nan))
+        mine = runs.join(best.select("problem", "method", "setting", "purpose"), on=["problem", "method", "setting", "purpose"])
+        mine = mine.filter(pl.col("problem") == problem)
+        one, other = (mine.filter(pl.col("method") == name).select("seed", "cost") for name in (method, rival))
+        both = one.join(other, on="seed", suffix="_rival", maintain_order="left")
+        return ratio(both["cost"].to_numpy(), both["cost_rival"].to_numpy())
+
+    def winner(self, problem: str, goal: str | Goal | None = None, price: str | Price | None = None) -> str | None:
+        """Return the method whose cost is below that of every other one with the whole interval of the ratio; None without one.
+
+        Args:
+            problem: The problem.
+            goal: A goal, or the name of one; default: the first one.
+            price: A price, or the name of one; default: the first one.
+        """
+        best = self.best(goal, price)
+        names = (
+            []
+            if best.is_empty()
+            else best.filter(pl.col("problem") == problem).sort("cost", maintain_order=True)["method"].to_list()
+        )
+        if len(names) < 2:
+            return None
+        ratios = [self.ratio(problem, names[0], rival, goal, price) for rival in names[1:]]
+        return names[0] if all(one.decided and one.interval.high < 1 for one in ratios) else None
+
+    def claims(self) -> list[Verdict]:
+        """Return the verdict on each claim and problem."""
+        return [self.judge(claim, problem) for claim in self.declaration.claims for problem in self._claimed(claim)]
+
+    def judge(self, claim: Claim, problem: str) -> Verdict:
+        """Return the verdict on a claim on one problem."""
+        goal, price = self._asked(claim)
+        names = [self.declaration.methods[name].title for name in (claim.method, claim.rival)]
+        limit = "no more than" if claim.at_most == 1 else f"at most {claim.at_most:g} times as much as"
+        words = f"{names[0]} costs {limit} {names[1]} to {goal} in {self.price(price).label}"
+        return judged(
+            words,
+            self.declaration.problems[problem],
+            self.ratio(problem, claim.method, claim.rival, goal, price),
+            claim.at_most,
+        )
+
+    def table(self, goal: str | Goal | None = None, price: str | Price | None = None) -> Table:
+        """Return the cost of each method on each problem as a table for Markdown, CSV and LaTeX.
+
+        Args:
+            goal: A goal, or the name of one; default: the first one.
+            price: A price, or the name of one; default: the first one.
+        """
+        aim, paid, best = self.goal(goal), self.price(price), self.best(goal, price)
+        winners = {problem: self.winner(problem, goal, price) for problem in self.declaration.problems}
+        rows = []
+        for facts in best.iter_rows(named=True):
+            titles = self.declaration.problems[facts["problem"]], self.declaration.methods[facts["method"]].title
+            rows.append(row_of(facts, paid, titles, winners[facts["problem"]] == facts["method"]))
+        notes = [*(self._outcome(problem, best, winners[problem], goal, price) for problem in self._met(best)), self._choice()]
+        return Table(f"Cost to {aim.words}, {paid.label}: median over the seeds", tuple(rows), tuple(notes), best)
+
+    def tables(self) -> dict[tuple[str, str], Table]:
+        """Return the tables of all goals and prices, by their names."""
+        return {(goal, price): self.table(goal, price) for goal in self.declaration.goals for price in self.declaration.prices}
+
+    def goal(self, goal: str | Goal | None = None) -> Goal:
+        """Return a goal by its name, the first one without a name, or the given one."""
+        if isinstance(goal, Goal):
+            return goal
+        return _named("goal", goal, self.declaration.goals, "a study without goals has no costs: add [goals.NAME]")
+
+    def price(self, price: str | Price | None = None) -> Price:
+        """Return a price by its name, the first one without a name, or the given one."""
+        if price is not None and not isinstance(price, str):
+            return price
+        return _named("price", price, self.declaration.prices, "there is no price: add [prices.NAME]")
+
+    def write(self, folder: Path, command: str) -> None:
+        """Write the tables of all goals and prices, and a summary, to `folder`."""
+        tables = self.tables()
+        for (goal, price), table in tables.items():
+            stem = make_folder(folder / "tables") / _file_name(f"{goal}, {price}")
+            for ending, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
+                write(stem.with_name(stem.name + ending), text)
+        facts = {
+            "title": self.declaration.title,
+            "command": command,
+            "runs": 0
+            if self.runs.is_empty()
+            else self.runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
+            "broken": [f"{told(run)}: {why}" for run, why in self.broken],
+            "claims": [str(verdict) for verdict in self.claims()],
+            "notes": {table.title: list(table.notes) for table in tables.values()},
+        }
+        write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+
+    def _outcome(self, problem: str, best: pl.DataFrame, winner: str | None, goal, price) -> str:
+        """Say who is cheapest on a problem, if that is beyond doubt."""
+        where, mine = (
+            self.declaration.problems[problem],
+            best.filter(pl.col("problem") == problem).sort("cost", maintain_order=True),
+        )
+        titles = [self.declaration.methods[name].title for name in mine["method"]]
+        if not mine["reached"].sum():
+            return f"On {where}, no method reached the goal."
+        if mine.height < 2:
+            return f"On {where}, {titles[0]} has no rival."
+        first, second = mine["method"][0], mine["method"][1]
+        between = self.ratio(problem, first, second, goal, price)
+        compared = f"{titles[0]} to {titles[1]}: {ratio_words(between)}"
+        if winner is not None:
+            return f"On {where}, {titles[0]} is cheapest ({compared})."
+        reason = "" if between.decided else f", since {between.seeds} seeds are fewer than {FEWEST}"
+        return f"On {where}, no winner is certain{reason} ({compared})."
+
+    def _choice(self) -> str:
+        """Say on which seeds settings were chosen and reported."""
+        declared = self.declaration
+        if declared.tuned_on:
+            return f"Settings were chosen on {_seeds(declared.tuned_on)} and are reported on {_seeds(declared.seeds)}."
+        several = (
+            not self.runs.is_empty()
+            and self.runs.group_by("problem", "method").agg(pl.col("setting").n_unique())["setting"].max() > 1
+        )
+        return "Settings were chosen and are reported on the same seeds." if several else "Every method has one setting."
+
+    def _claimed(self, claim: Claim) -> list[str]:
+        """Return the problems that a claim is about: by default those on which both methods play, of those of its goal."""
+        goal, methods = self.goal(claim.goal), self.declaration.methods
+        played = [
+            name
+            for name in self.declaration.problems
+            if name in methods[claim.method].problems and name in methods[claim.rival].problems
+        ]
+        return claim.problems or [name for name in played if goal.about(name)]
+
+    def _asked(self, claim: Claim) -> tuple[str, str]:
+        """Return the names of the goal and the price of a claim."""
+        declared = self.declaration
+        return claim.goal or next(iter(declared.goals)), claim.price or next(iter(declared.prices))
+
+    def _met(self, best: pl.DataFrame) -> list[str]:
+        """Return the problems in a table."""
+        return [] if best.is_empty() else best["problem"].unique(maintain_order=True).to_list()
+
+
+def told(run: Run) -> str:
+    """Name a run."""
+    return f"{run.method} on {run.problem}{f' with {run.setting}' if run.setting else ''}, seed {run.seed}"
+
+
+def _named(what: str, name: str | None, known: dict, none: str):
+    if not known:
+        raise UserError(none)
+    if name is not None and name not in known:
+        raise unknown(what, name, known)
+    return known[name if name is not None else next(iter(known))]
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    if len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
+
+
+def _file_name(text: str) -> str:
+    """Return `text` as the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-")

@@ -1,0 +1,63 @@
+"""The runs of a study that are kept in its folder, each under the digest of what determines it."""
+
+import io
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import polars as pl
+
+from turnout.core.errors import UserError
+from turnout.io.atomic import make_folder, write
+
+RUNS, ALL = "runs", "runs.parquet"
+
+
+class Store:
+    """Keeps the rows of runs in files of a folder, one for each time that a program was played.
+
+    Args:
+        folder: The folder of the study.
+    """
+
+    def __init__(self, folder: Path):
+        other = next((name for name in ("config.toml", "runs.json", "summary.json") if (folder / name).exists()), None)
+        if other is not None and not (folder / RUNS).is_dir():
+            raise UserError(f"{folder} holds another run ({other}): choose another --out")
+        self.folder = make_folder(folder)
+        self._files: dict[str, Path] = {}
+        for file in sorted(make_folder(folder / RUNS).glob("*.parquet")):
+            with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+                self._know(pl.read_parquet(file, columns=["run"])["run"].unique().to_list(), file)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._files
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Keep the rows of runs, which the column "run" names."""
+        keys = rows["run"].unique(maintain_order=True).to_list()
+        file = self.folder / RUNS / f"{sha256(''.join(keys).encode()).hexdigest()[:32]}.parquet"
+        write(file, parquet(rows))
+        self._know(keys, file)
+
+    def read(self, keys: list[str]) -> dict[str, pl.DataFrame]:
+        """Return the rows of those of the runs `keys` that are kept."""
+        wanted = {*keys}
+        files = dict.fromkeys(self._files[key] for key in keys if key in self._files)
+        found = {}
+        for file in files:
+            for (key,), rows in pl.read_parquet(file).partition_by("run", as_dict=True, maintain_order=True).items():
+                if key in wanted:
+                    found.setdefault(key, rows.drop("run"))
+        return found
+
+    def _know(self, keys: list[str], file: Path) -> None:
+        for key in keys:
+            self._files.setdefault(key, file)
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    """Return `frame` as the content of a Parquet file."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()

@@ -1,0 +1,134 @@
+"""Playing programs: one after another in this process, or side by side in several."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import jax
+import polars as pl
+
+from turnout.core.errors import UserError
+from turnout.core.named_class import found_classes, named_class
+from turnout.studies.cases import Cases
+from turnout.studies.plan import Program
+from turnout.studies.play import Played, play, sentence
+
+Keep = Callable[[Program, Played], None]
+"""Called with each program and what it left."""
+
+Report = Callable[[int], None]
+"""Told the number of rounds that were played since it was last told; may raise to interrupt."""
+
+
+def play_all(programs: list[Program], cases: Cases, workers: int, report: Report, keep: Keep) -> None:
+    """Play all programs, in `workers` processes if these are more than one."""
+    if workers == 1 or len(programs) < 2:
+        for program in programs:
+            keep(program, _played(program, cases, report))
+        return
+    if jax.default_backend() != "cpu":
+        raise UserError("workers share the cores of a CPU, but this machine has an accelerator: leave workers at 1")
+    side_by_side(programs, cases.data, min(workers, len(programs)), report, keep)
+
+
+def side_by_side(programs: list[Program], data: Path | None, workers: int, report: Report, keep: Keep) -> None:
+    """Play programs in worker processes; a process that dies leaves its runs broken, and another takes its place."""
+    waiting = list(reversed(programs))
+    team = [Worker.start(data, number, workers) for number in range(workers)]
+    try:
+        for worker in team:
+            worker.give(waiting.pop())
+        while busy := {worker.pipe: worker for worker in team if worker.program is not None}:
+            for pipe in wait(list(busy)):
+                worker = busy[pipe]
+                answer = worker.answer()
+                if isinstance(answer, int):
+                    report(answer)
+                    continue
+                keep(worker.program, answer)
+                worker.program = None
+                if waiting:
+                    if worker.died:
+                        team.remove(worker)
+                        worker = Worker.start(data, worker.number, workers)
+                        team.append(worker)
+                    worker.give(waiting.pop())
+    finally:
+        for worker in team:
+            worker.process.terminate()
+            worker.process.join()
+            worker.pipe.close()
+
+
+@dataclass
+class Worker:
+    """A worker process, the pipe to it, and the program that it plays."""
+
+    number: int
+    process: Any
+    pipe: Connection
+    program: Program | None = None
+    died: bool = False
+
+    @classmethod
+    def start(cls, data: Path | None, number: int, workers: int) -> "Worker":
+        """Start a process on its share of the cores."""
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(target=serve, args=(there, data, found_classes()), daemon=True)
+        with share_of_cores(number, workers):
+            process.start()
+        there.close()
+        return cls(number, process, here)
+
+    def give(self, program: Program) -> None:
+        """Have the process play `program`."""
+        self.program = program
+        self.pipe.send(program)
+
+    def answer(self) -> int | Played:
+        """Return the rounds played since the last answer, or what the program left."""
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            self.died = True
+            code = self.process.exitcode
+            return Played(pl.DataFrame(), {run.key: f"its process died (exit code {code})" for run in self.program.runs})
+
+
+def serve(pipe: Connection, data: Path | None, classes: list[str]) -> None:
+    """Play the programs that come through `pipe`: what a worker process does."""
+    # The parent is interrupted and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in classes:
+        named_class(name, Path())
+    cases = Cases(data)
+    while True:
+        pipe.send(_played(pipe.recv(), cases, pipe.send))
+
+
+def _played(program: Program, cases: Cases, report: Report) -> Played:
+    """Return what `program` leaves."""
+    try:
+        case = cases.of(program.experiment)
+    except UserError as error:
+        return Played(pl.DataFrame(), {run.key: sentence(error) for run in program.runs})
+    return play(program, case, report)
+
+
+@contextmanager
+def share_of_cores(number: int, workers: int) -> Iterator[None]:
+    """Let processes that start inside have every `workers`-th core, from `number` on."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[number % len(cores) :: workers])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
