@@ -1,6 +1,6 @@
 """turnout: federated optimization that counts what communication costs.
 
-`run` and `sweep` run an algorithm on a problem and return its `Trace`; `__all__` lists the public names. `client_solvers`,
+`run` and `sweep` run an algorithm on a problem, `study` compares methods; `__all__` lists the public names. `client_solvers`,
 `optimisers`, `schedules` and `solvers` are modules of interchangeable parts. `TorchOracle`, `parameters_of` and
 `set_parameters` import PyTorch when they are first used.
 """
@@ -95,6 +95,9 @@ from turnout.samplers.probabilities import (
     Vrb,
 )
 from turnout.solvers import CohortSolver
+from turnout.studies.api import study
+from turnout.studies.goals import Goal
+from turnout.studies.results import Study
 
 if TYPE_CHECKING:
     from turnout.problems.oracles.torch_module import TorchOracle as TorchOracle
@@ -142,6 +145,7 @@ __all__ = [
     "FedVarp",
     "Full",
     "Gd",
+    "Goal",
     "Hierarchical",
     "Icgm",
     "Importance",
@@ -193,6 +197,7 @@ __all__ = [
     "ShuffledStratified",
     "Sppm",
     "Storm",
+    "Study",
     "Stratified",
     "Subsets",
     "Svrg",
@@ -214,6 +219,7 @@ __all__ = [
     "schedules",
     "solvers",
     "static",
+    "study",
     "sweep",
 ]
 

@@ -8,13 +8,14 @@ import typer
 from turnout.cli import app
 from turnout.cli.options import Data, command
 
+Files = Annotated[list[Path], typer.Argument(help="A study (TOML file or folder), or configurations.", metavar="FILE-or-DIR...")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for runs and tables; runs that are there are not played again.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that play side by side.")]
 
 
 @app.command()
 def study(
-    files: Annotated[list[Path], typer.Argument(help="A study (TOML file or folder), or configurations.", metavar="FILE-or-DIR...")],
+    files: Files,
     out: Folder,
     workers: Workers = 1,
     data: Data = None,

@@ -30,7 +30,7 @@ def named_class(name: str, folder: Path) -> type:
         module = import_from_here(place) if file is None else _of_file(file)
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise UserError(f"{place} cannot be imported ({reason}): give a module on Python's path, or a file beside this one") from None
+        raise UserError(f"{place} cannot be imported ({reason}): give a module on Python's path, or a file here") from None
     cls = getattr(module, attribute, None)
     if not isinstance(cls, type):
         raise UserError(f"{place} has no class {attribute!r}: write the name of one of its classes after the colon")

@@ -50,7 +50,8 @@ def complete(folder: Path, data: Path | None, watch: Watch, command: str) -> lis
     facts = {
         "command": command,
         "runs": {
-            name: {key: summary[key] for key in ("status", "rounds", "metrics", "target")} for name, summary in summaries.items()
+            name: {key: summary[key] for key in ("status", "rounds", "metrics", "target", "sweep") if key in summary}
+            for name, summary in summaries.items()
         },
     }
     report([Result.read(run) for run in runs], folder, folder.name)

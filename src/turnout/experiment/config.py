@@ -283,6 +283,8 @@ def line_of(text: str, path: tuple) -> int | None:
             here = number is None or seen == number
             if here and names and table == names[: len(table)] and len(table) > depth:
                 result, depth = line, len(table)
+            elif here and names == table[: len(names)] and result is None:
+                result = line
             continue
         key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
         here = number is None or seen in (number, -1)

@@ -61,7 +61,7 @@ def write_sweep(experiment, problem: Problem, session: Session, folder: Path, co
     for row in (row for rows in costs.values() for row in rows):
         row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
     facts = {"cells": len(session.cells), "grid": experiment.sweep, "costs": costs}
-    write(folder / SUMMARY, to_json({**summaries[0], "sweep": facts}))
+    write(folder / SUMMARY, to_json({**summaries[0], "name": experiment.name, "sweep": facts}))
     results = [Result(trace.label, facts, trace.frame) for trace, facts in zip(best, summaries, strict=True)]
     report(results, folder, experiment.name)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.accounting.prices import Exchanges, Price, cost_to_target
+from turnout.accounting.prices import Exchanges, Price
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.report.format import METRICS, amount, human_bytes, number
@@ -83,7 +83,7 @@ def table(results: list[Result]) -> Table:
     prices = prices_of(results)
     targets = {result.target for result in results}
     shared = targets.pop() if len(targets) == 1 else None
-    paid = [[cost_to_target(price, result.trace, _row(result)) for price in prices] for result in results]
+    paid = [[result.cost(price) for price in prices] for result in results]
     reached = [result.hit is not None for result in results]
     marks = _cheapest(paid, reached) if shared and len(results) > 1 else np.zeros((len(results), len(prices)), bool)
     rows = [_paid(*parts) for parts in zip(results, paid, marks.tolist(), strict=True)]

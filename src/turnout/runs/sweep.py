@@ -59,7 +59,8 @@ class Sweep:
     def costs(self, price: Price | None = None) -> pl.DataFrame:
         """Return the median cost of the target over the seeds of each setting, cheapest first.
 
-        Seeds that miss the target have infinite cost; the column "reached" counts the others.
+        Seeds that miss the target have infinite cost; the column "reached" counts the others. Of an even number of seeds the
+        median is the larger of the two costs in the middle.
 
         Args:
             price: Price of the events; default: one for each exchange.
@@ -68,7 +69,7 @@ class Sweep:
         settings = list(self.cells[0].settings)
         frame = pl.DataFrame(rows).with_columns(reached=pl.col("cost").is_finite())
         grouped = frame.group_by(settings or pl.lit("all").alias("settings"), maintain_order=True)
-        return grouped.agg(pl.col("cost").median(), pl.col("reached").sum()).sort("cost")
+        return grouped.agg(pl.col("cost").quantile(0.5, interpolation="higher"), pl.col("reached").sum()).sort("cost")
 
     def typical(self, setting: Mapping[str, float], price: Price | None = None) -> Trace:
         """Return the trace with the median cost among the seeds of `setting`.
@@ -82,7 +83,7 @@ class Sweep:
             for k, (cell, cost) in enumerate(zip(self.cells, self._costs(price), strict=True))
             if all(setting[name] == value for name, value in cell.settings.items())
         )
-        return self.traces[ranked[(len(ranked) - 1) // 2][1]]
+        return self.traces[ranked[len(ranked) // 2][1]]
 
     def _costs(self, price: Price | None) -> list[float]:
         costs = [trace.cost(price) for trace in self.traces]

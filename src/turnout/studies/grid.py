@@ -13,6 +13,9 @@ from turnout.problems.base import Problem
 from turnout.studies.declaration import Declaration
 from turnout.studies.sources import Place, Source
 
+Places = list[tuple[dict, Place]]
+"""The tables of a study that a configuration is made of, and where they are, the most special first."""
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -42,9 +45,7 @@ class Setting:
     def label(self) -> str:
         """The setting in words, such as "lr = 0.1, steps = 5"; where last words are shared, the whole keys are shown."""
         short = [key.rpartition(".")[2] for key in self.values]
-        names = [
-            name if short.count(name) == 1 and name != "kind" else key for name, key in zip(short, self.values, strict=True)
-        ]
+        names = [name if short.count(name) == 1 and name != "kind" else key for name, key in zip(short, self.values, strict=True)]
         return ", ".join(f"{name} = {_words(value)}" for name, value in zip(names, self.values.values(), strict=True))
 
     def experiment(self) -> Experiment:
@@ -73,7 +74,7 @@ def settings_of(declaration: Declaration, problem: str, method: str) -> list[Set
 
 
 def with_value(tables: Any, path: list[str], value: Any) -> Any:
-    """Return `tables` with another `value` at `path`; a table without a kind, or with the same one, is merged into the old one."""
+    """Return `tables` with another `value` at `path`; a table is merged into an old one of the same kind."""
     name, *rest = path
     if dataclasses.is_dataclass(tables):
         if not hasattr(tables, name):
@@ -108,9 +109,7 @@ class SettingReader(Reader):
         scale: The constant of the problem by which the number at a key is multiplied.
     """
 
-    def __init__(
-        self, source: Source, tables: dict, places: "list[tuple[dict, Place]]", grid: tuple[str, ...], scale: dict[str, str]
-    ):
+    def __init__(self, source: Source, tables: dict, places: Places, grid: tuple[str, ...], scale: dict[str, str]):
         super().__init__(source.label, "", tables)
         self.origin, self.places, self.grid, self.scale = source, places, grid, scale
 
@@ -120,8 +119,11 @@ class SettingReader(Reader):
             swept = tuple(key.split("."))
             if swept == names[: len(swept)]:
                 return self.origin.error(_grid(self.places)[key][1], f"{'.'.join(names)}: {sentence}")
-        candidates = [(*place, *names) for _, place in self.places]
-        return self.origin.error(max(candidates, key=self.origin.depth), sentence)
+        return self.origin.error(self.place(names), sentence)
+
+    def place(self, path: Place) -> Place:
+        """Return the place in the study of the key at `path`: the most special one that has most of it."""
+        return max(((*place, *path) for _, place in self.places), key=lambda whole: self.origin.depth(whole) - len(whole))
 
     def experiment(self, name: str) -> Experiment:
         if self.at(("run", "seed")) is not None:
@@ -137,8 +139,7 @@ class SettingReader(Reader):
     def kind(self, table: str, path: Place, **parts) -> Any:
         content = self.at(path)
         if isinstance(content, dict | str | None):
-            places = [(*place, *path) for _, place in self.places]
-            self.folder = self.origin.folder(max(places, key=self.origin.depth))
+            self.folder = self.origin.folder(self.place(path))
             return super().kind(table, path, **parts)
         if table == "algorithm" and isinstance(content, Algorithm):
             return dataclasses.replace(content, **parts) if hasattr(content, "sampler") else content
@@ -175,7 +176,7 @@ class GivenProblem:
         return self.problem.precision
 
 
-def _places(source: Source, problem: str, method: str) -> list[tuple[dict, Place]]:
+def _places(source: Source, problem: str, method: str) -> Places:
     """Return the tables that a configuration is made of and where they are, the most special first."""
     places: list[Place] = [("methods", method, "on", problem), ("methods", method), ("problems", problem), ()]
     found = []
@@ -187,7 +188,7 @@ def _places(source: Source, problem: str, method: str) -> list[tuple[dict, Place
     return found
 
 
-def _tables(study: dict, places: list[tuple[dict, Place]]) -> dict:
+def _tables(study: dict, places: Places) -> dict:
     """Return the tables of a configuration, without its grid."""
     tables: dict = {"run": study["run"]} if "run" in study else {}
     for part, _ in reversed(places[:-1]):
@@ -196,7 +197,7 @@ def _tables(study: dict, places: list[tuple[dict, Place]]) -> dict:
     return tables
 
 
-def _grid(places: list[tuple[dict, Place]]) -> dict[str, tuple[Any, Place]]:
+def _grid(places: Places) -> dict[str, tuple[Any, Place]]:
     """Return the values of each swept key, and where they are; a more special place has the last word."""
     grid: dict[str, tuple[Any, Place]] = {}
     for part, place in reversed(places):

@@ -28,7 +28,7 @@ class Played:
 
 
 def play(program: Program, case: Case, report: Report) -> Played:
-    """Play a program; where it breaks, its halves, so that a broken run does not take others with it."""
+    """Play a program; where it breaks, each run alone, so that a broken one does not take others with it."""
     try:
         traces = together(program, case, report) if goes_together(program) else one_by_one(program, case, report)
         frames = [rows_of(program, run, trace) for run, trace in zip(program.runs, traces, strict=True)]
@@ -36,11 +36,10 @@ def play(program: Program, case: Case, report: Report) -> Played:
     except Exception as error:
         if len(program.runs) == 1:
             return Played(pl.DataFrame(), {program.runs[0].key: sentence(error)})
-    middle = len(program.runs) // 2
-    parts = [play(replace(program, runs=runs), case, report) for runs in (program.runs[:middle], program.runs[middle:])]
+    parts = [play(replace(program, runs=(run,)), case, report) for run in program.runs]
     kept = [part.rows for part in parts if not part.rows.is_empty()]
     rows = pl.concat(kept, how="vertical_relaxed") if kept else pl.DataFrame()
-    return Played(rows, parts[0].broken | parts[1].broken)
+    return Played(rows, {key: why for part in parts for key, why in part.broken.items()})
 
 
 def goes_together(program: Program) -> bool:

@@ -36,7 +36,7 @@ class Study:
     broken: tuple[tuple[Run, str], ...] = ()
 
     def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
-        """Return the median cost of every setting over its seeds, with quartiles, an interval and how many seeds reached the goal.
+        """Return the median cost of every setting over its seeds, with quartiles, an interval and the seeds that reached it.
 
         Args:
             goal: A goal, or the name of one; default: the first one.
@@ -153,9 +153,7 @@ class Study:
         facts = {
             "title": self.declaration.title,
             "command": command,
-            "runs": 0
-            if self.runs.is_empty()
-            else self.runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
+            "runs": 0 if self.runs.is_empty() else self.runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
             "broken": [f"{told(run)}: {why}" for run, why in self.broken],
             "claims": [str(verdict) for verdict in self.claims()],
             "notes": {table.title: list(table.notes) for table in tables.values()},

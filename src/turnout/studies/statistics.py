@@ -52,7 +52,7 @@ def interval(values: Float[np.ndarray, " m"]) -> Interval:
 
 
 def ratio(values: Float[np.ndarray, " m"], others: Float[np.ndarray, " m"]) -> Ratio:
-    """Return the ratio of the medians of `values` and `others`, whose entries are of the same seeds and are resampled together."""
+    """Return the ratio of the medians of `values` and `others`; their entries are of the same seeds, which are resampled."""
     chosen = resamples(values.size)
     with np.errstate(invalid="ignore", divide="ignore"):
         value, drawn = median(values) / median(others), median(values[chosen]) / median(others[chosen])

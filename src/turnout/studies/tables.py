@@ -1,12 +1,14 @@
 """Tables of a study as Markdown, CSV and LaTeX."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import polars as pl
 
 from turnout.accounting.prices import Price
 from turnout.report.format import amount
+from turnout.studies.statistics import FEWEST
 
 HEADINGS = ("problem", "method", "setting", "cost", "quartiles", "95 % interval", "reached")
 
@@ -24,10 +26,12 @@ class Row:
     reached: str
     wins: bool = False
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The cells in the order of `HEADINGS`."""
-        return self.problem, self.method, self.setting, self.cost, self.quartiles, self.interval, self.reached
+    def cells(self, bold: Callable[[str], str], write: Callable[[str], str] = str) -> list[str]:
+        """Return the cells in the order of `HEADINGS`, each in the form of `write`, and the cost of a winner `bold`."""
+        names = self.problem, self.method, self.setting, self.cost, self.quartiles, self.interval, self.reached
+        cells = [write(cell) for cell in names]
+        cells[3] = bold(cells[3]) if self.wins else cells[3]
+        return cells
 
 
 @dataclass(frozen=True)
@@ -48,23 +52,19 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
-        lines = [f"**{self.title}**", "", _markdown_row(HEADINGS), _markdown_row(("---",) * len(HEADINGS))]
-        for row in self.rows:
-            lines.append(_markdown_row([f"**{cell}**" if row.wins and name == "cost" else cell for name, cell in _named(row)]))
+        lines = [f"**{self.title}**", "", _markdown_row(HEADINGS), _markdown_row(["---"] * len(HEADINGS))]
+        lines += [_markdown_row(row.cells(lambda cost: f"**{cost}**")) for row in self.rows]
         return "\n".join([*lines, "", *(f"* {note}" for note in self.notes), ""])
 
     def latex(self) -> str:
         """Return the table in LaTeX, for the package booktabs."""
-        lines = [r"\begin{tabular}{lllrrrr}", r"\toprule", _latex_row(HEADINGS), r"\midrule"]
+        lines = [f"% {note}" for note in (self.title, *self.notes)]
+        lines += [r"\begin{tabular}{lllrrrr}", r"\toprule", _latex_row(map(_latex, HEADINGS)), r"\midrule"]
         for k, row in enumerate(self.rows):
             if k and row.problem != self.rows[k - 1].problem:
                 lines.append(r"\addlinespace")
-            cells = [(name, _latex(cell)) for name, cell in _named(row)]
-            lines.append(
-                " & ".join(rf"\textbf{{{cell}}}" if row.wins and name == "cost" else cell for name, cell in cells) + r" \\"
-            )
-        notes = [f"% {note}" for note in (self.title, *self.notes)]
-        return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
+            lines.append(_latex_row(row.cells(lambda cost: rf"\textbf{{{cost}}}", _latex)))
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
     def csv(self) -> str:
         """Return the numbers as CSV."""
@@ -80,11 +80,9 @@ def row_of(facts: dict, price: Price, titles: tuple[str, str], wins: bool) -> Ro
         titles: What its problem and its method are called.
         wins: Whether it is cheapest beyond doubt.
     """
-    low, high, least, most = (shown(price, facts[name]) for name in ("low", "high", "interval_low", "interval_high"))
-    cost = shown(price, facts["cost"])
-    return Row(
-        *titles, facts["setting"], cost, f"{low} – {high}", f"{least} – {most}", f"{facts['reached']}/{facts['seeds']}", wins
-    )
+    cost, low, high, *bounds = (shown(price, facts[name]) for name in ("cost", "low", "high", "interval_low", "interval_high"))
+    interval = " – ".join(bounds) if facts["seeds"] >= FEWEST else "–"
+    return Row(*titles, facts["setting"], cost, f"{low} – {high}", interval, f"{facts['reached']}/{facts['seeds']}", wins)
 
 
 def shown(price: Price, cost: float) -> str:
@@ -92,16 +90,12 @@ def shown(price: Price, cost: float) -> str:
     return amount(price, cost) if math.isfinite(cost) else "never"
 
 
-def _named(row: Row):
-    return zip(HEADINGS, row.cells, strict=True)
-
-
 def _markdown_row(cells) -> str:
-    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _latex_row(cells) -> str:
-    return " & ".join(map(_latex, cells)) + r" \\"
+    return " & ".join(cells) + r" \\"
 
 
 SPECIAL = {

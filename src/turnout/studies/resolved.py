@@ -1,0 +1,121 @@
+"""Settings with what they play, and which of them share a compiled program."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
+from turnout.engines.sweep import set_leaves
+from turnout.experiment.config import Experiment
+from turnout.runs.arguments import check_parts
+from turnout.runs.setup import bind, refuse_engine, refuse_mixed, scope, wanted_metrics
+from turnout.studies.cases import Case, Cases
+from turnout.studies.declaration import Declaration
+from turnout.studies.grid import Setting
+
+SWEPT = ("algorithm.", "sampler.")
+"""Where the keys are that may be leaves of a compiled program."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A setting with its number in the study, its configuration and its problem."""
+
+    place: tuple[int, int]
+    setting: Setting
+    experiment: Experiment
+    case: Case
+
+
+def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, cases: Cases) -> Resolved:
+    """Return a setting with what it plays: metrics are those of the configuration and of the goals."""
+    experiment = setting.experiment()
+    case = explained(declaration, setting, partial(cases.of, experiment))
+    if setting.reader.scale:
+        experiment = replace(setting, reader=setting.reader.scaled(case.units)).experiment()
+    goals = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem)]
+    given = experiment.run.metrics
+    if goals or given is not None:
+        experiment = replace(experiment, run=replace(experiment.run, metrics=list(dict.fromkeys([*(given or ()), *goals]))))
+    return Resolved(place, setting, experiment, case)
+
+
+def grouped(resolved: list[Resolved], settings: list[Setting]) -> Iterable[tuple[list[Resolved], list[str]]]:
+    """Yield the settings that share a program, and the swept keys that are leaves of it."""
+    alternatives = {key: [s.values[key] for s in settings] for key in settings[0].values}
+    leaves: dict[tuple, list[str]] = {}
+    groups: dict[tuple, list[Resolved]] = {}
+    for one in resolved:
+        values = one.setting.values
+        maybe = [key for key in values if key.startswith(SWEPT) and all(_is_number(value) for value in alternatives[key])]
+        fixed = tuple((key, repr(value)) for key, value in values.items() if key not in maybe)
+        if fixed not in leaves:
+            leaves[fixed] = [key for key in maybe if is_leaf(one, key, alternatives[key])]
+        others = tuple(repr(values[key]) for key in maybe if key not in leaves[fixed])
+        groups.setdefault((fixed, others), []).append(one)
+    return ((group, leaves[fixed]) for (fixed, _), group in groups.items())
+
+
+def is_leaf(one: Resolved, key: str, alternatives: list[Any]) -> bool:
+    """Return whether `key` may be set after the algorithm is fitted to the problem as well as before."""
+    now, name = leaf_values(one, [key]), key.removeprefix("algorithm.")
+    other = next((value for value in alternatives if value != one.setting.values[key]), None)
+    if other is None or now is None:
+        return False
+    if key in one.setting.reader.scale:
+        other *= one.case.units[one.setting.reader.scale[key]]
+    try:
+        with scope(one.experiment.run.precision):
+            before = bind(set_leaves(one.experiment.algorithm, {name: other}), one.case.problem, one.experiment.run.rounds)
+            after = set_leaves(bind(one.experiment.algorithm, one.case.problem, one.experiment.run.rounds), {name: other})
+        return _same(before, after)
+    except UserError:
+        return False
+
+
+def leaf_values(one: Resolved, keys: list[str]) -> dict[str, float] | None:
+    """Return the numbers at `keys` in the algorithm of a setting; None where one is something else."""
+    values: dict[str, float] = {}
+    for key in keys:
+        scale = one.setting.reader.scale.get(key)
+        value = one.setting.values[key]
+        values[key.removeprefix("algorithm.")] = value if scale is None else value * one.case.units[scale]
+    return values if all(map(_is_number, values.values())) else None
+
+
+def fitted(one: Resolved) -> Algorithm:
+    """Return the algorithm fitted to its problem; `UserError` where options, algorithm and problem do not go together."""
+    experiment, built = one.experiment, one.case.built
+    run = experiment.run
+    check_parts(experiment.algorithm, built.problem, test=built.test, held_out=built.held_out)
+    refuse_engine(built.problem, run.aggregation, compiled=run.engine == "compiled")
+    refuse_mixed(built.problem, run.precision)
+    wanted_metrics(built.problem, experiment.target, run.metrics, built.test, built.held_out)
+    with scope(run.precision):
+        return bind(experiment.algorithm, built.problem, run.rounds)
+
+
+def explained(declaration: Declaration, setting: Setting, make: Any) -> Any:
+    """Return make(); a mistake is told with the method, the problem and the setting."""
+    try:
+        return make()
+    except UserError as error:
+        where = f"{setting.method} on {setting.problem}{f' with {setting.label}' if setting.values else ''}"
+        raise declaration.source.error(("methods", setting.method), f"{where}: {error}") from None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two records are equal, arrays entry by entry."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
