@@ -22,6 +22,19 @@ class Columns(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
 
+@runtime_checkable
+class Price(Protocol):
+    """What is charged for events, in its `unit`; tables and axes show its `label`."""
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def label(self) -> str: ...
+
+    def cost(self, events: Columns, /) -> Any: ...
+
+
 AtLeastOne = Annotated[float, Ge(1)]
 
 
@@ -177,7 +190,7 @@ class Seconds:
 FORMER_KINDS = {"rounds": "exchanges"}
 """Former kinds that configurations and results may still contain, and their present names."""
 
-Price = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds]
+KnownPrice = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds]
 
 
 def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:

@@ -10,14 +10,14 @@ import polars as pl
 import pydantic
 
 from turnout.accounting.ledger import EVENTS
-from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
+from turnout.accounting.prices import FORMER_KINDS, Exchanges, KnownPrice, Price
 from turnout.accounting.target import Target, smaller_better
 from turnout.core.errors import UserError
 from turnout.core.named_class import named_class
 from turnout.report.swept import cheapest
 from turnout.theory.feddcd import LowerBound
 
-PRICE = pydantic.TypeAdapter(Price)
+PRICE = pydantic.TypeAdapter(KnownPrice)
 TARGET = pydantic.TypeAdapter(Target)
 LOWER = pydantic.TypeAdapter(LowerBound)
 

@@ -1,0 +1,293 @@
+"""Studies that are played: the numbers are those of `run` and `sweep`, runs are kept, and what breaks stops nothing else."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import tomli_w
+
+import turnout as t
+from tests.helpers.studies import STUDY, tables
+from turnout.studies import conduct
+from turnout.studies.play import play
+from turnout.studies.results import Study
+
+
+@pytest.fixture(scope="module")
+def problem() -> t.Problem:
+    return t.Quadratic.random(12, 5, seed=1)
+
+
+def both(problem: t.Problem, **changes) -> dict:
+    """A study of two algorithms on one problem."""
+    return {
+        "seeds": 5,
+        "run": {"rounds": 25},
+        "problems": {"made": problem},
+        "methods": {
+            "mbgd": {"algorithm": t.MbGd(t.Nice(4), lr=0.1), "grid": {"algorithm.lr": [0.02, 0.05]}},
+            "gd": t.Gd(t.Full(), lr=0.1),
+        },
+        "goals": {"near": {"metric": "gradient", "share": 0.2}, "below": {"metric": "gradient", "below": 1.0}},
+        "prices": {"exchanges": {"kind": "exchanges"}, "bytes": {"kind": "bytes"}},
+        "claims": [{"method": "gd", "rival": "mbgd", "at_most": 0.9}],
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def played(problem, tmp_path_factory) -> tuple[Study, Path]:
+    folder = tmp_path_factory.mktemp("played")
+    return t.study(both(problem), folder), folder
+
+
+def test_costs_are_those_of_a_sweep(problem, played):
+    study, _ = played
+    target = t.Target("gradient", below=1.0)
+    for algorithm, name, grid in (
+        (t.MbGd(t.Nice(4), lr=0.1), "mbgd", {"lr": [0.02, 0.05]}),
+        (t.Gd(t.Full(), lr=0.1), "gd", {"lr": [0.1]}),
+    ):
+        swept = t.sweep(algorithm, problem, grid, seeds=range(5), rounds=25, target=target)
+        for price in (t.Exchanges(), t.Bytes(), t.Hierarchical(0.5, 2.0)):
+            mine = study.costs("below", price).filter(pl.col("method") == name).sort("cost")
+            assert mine.select("cost", "reached").rows() == swept.costs(price).select("cost", "reached").rows()
+
+
+def test_a_row_is_that_of_the_run_alone(problem, played):
+    study, _ = played
+    alone = t.run(t.MbGd(t.Nice(4), lr=0.05), problem, rounds=25, seed=3, metrics=("gradient",)).frame
+    mine = study.runs.filter(pl.col("setting") == "lr = 0.05", pl.col("seed") == 3)
+    np.testing.assert_allclose(mine["gradient"], alone["gradient"], rtol=1e-12)
+    assert mine.select("round", "exchanges", "bytes_up").rows() == alone.select("round", "exchanges", "bytes_up").rows()
+
+
+def test_runs_are_one_table_in_the_order_of_the_study(played):
+    study, folder = played
+    runs = study.runs
+    keys = ["problem", "method", "setting", "algorithm.lr", "seed", "purpose", "round"]
+    assert runs.columns[: len(keys) + 1] == [*keys, "gradient"]
+    assert runs["method"].unique(maintain_order=True).to_list() == ["mbgd", "gd"]
+    assert runs.select("seed", "round").rows() == 3 * [(seed, k) for seed in range(5) for k in range(26)]
+    assert pl.read_parquet(folder / "runs.parquet").equals(runs)
+
+
+def test_runs_that_are_there_are_not_played_again(problem, played, monkeypatch):
+    study, folder = played
+    before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    again = t.study(both(problem, goals={"far": {"metric": "gradient", "below": 1e-3, "hold": "stays"}}), folder)
+    assert again.runs.equals(study.runs)
+    seen: list = []
+    more = t.study(both(problem, seeds=6), folder, watch=lambda now: seen.append((now.runs, now.all_runs)))
+    assert (seen[0], seen[-1]) == ((15, 18), (18, 18))
+    assert more.runs.filter(pl.col("seed") < 5).equals(study.runs)
+    after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert before.items() < after.items() and len(after) == len(before) + 2
+
+
+def test_workers_and_files_give_the_same_runs(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    one, two = t.study(path, tmp_path / "one"), t.study(tables(), tmp_path / "two", workers=2)
+    assert not one.broken and one.runs.equals(two.runs)
+    assert (tmp_path / "one" / "runs.parquet").read_bytes() == (tmp_path / "two" / "runs.parquet").read_bytes()
+
+
+def test_a_broken_run_stops_nothing_else(problem, tmp_path):
+    lossy = {"algorithm": t.MbGd(t.Nice(4), lr=0.1), "faults": {"loss": 0.02}, "run": {"rounds": 10}}
+    study = both(problem)
+    study["methods"] = {"lossy": lossy, "gd": study["methods"]["gd"]}
+    study["claims"] = []
+    done = t.study(study, tmp_path)
+    lost = {run.seed for run, _ in done.broken}
+    kept = set(done.runs.filter(pl.col("method") == "lossy")["seed"])
+    assert lost and kept and lost | kept == set(range(5)) and not lost & kept
+    assert all("replies were lost" in why for _, why in done.broken)
+    assert done.best()["seeds"].to_list() == [len(kept), 5]
+    assert len(json.loads((tmp_path / "summary.json").read_text())["broken"]) == len(lost)
+
+
+def test_tuned_settings_are_reported_on_fresh_seeds(problem):
+    done = t.study(both(problem, tuning={"seeds": 3, "goal": "below"}))
+    seeds = done.runs.group_by("method", "purpose", maintain_order=True).agg(
+        pl.col("seed").unique().sort(), pl.col("setting").n_unique()
+    )
+    assert seeds.rows() == [
+        ("mbgd", "tune", [0, 1, 2], 2),
+        ("mbgd", "report", [3, 4, 5, 6, 7], 1),
+        ("gd", "report", [3, 4, 5, 6, 7], 1),
+    ]
+    tuned = done.costs("below").filter(pl.col("purpose") == "tune").sort("cost", "queries")
+    assert done.best("below")["setting"].to_list() == [tuned["setting"][0], ""]
+    assert "chosen on seeds 0 to 2 and are reported on seeds 3 to 7" in done.table().notes[-1]
+
+
+def test_a_run_ends_where_it_has_reached_the_goals_that_stop(problem, played):
+    whole, _ = played
+    goal = {"metric": "gradient", "share": 0.2, "stop": True}
+    short = t.study(both(problem, goals={"near": goal, "below": {"metric": "gradient", "below": 1.0}}))
+    assert short.costs("near").drop("best").equals(whole.costs("near").drop("best"))
+    last = short.runs.filter(pl.col("method") == "gd", pl.col("seed") == 0)
+    assert last.height < 26 and (last["gradient"] <= 0.2 * last["gradient"][0]).to_list() == [False] * (last.height - 1) + [True]
+
+
+def test_winners_are_named_beyond_doubt_only(problem, played):
+    study, _ = played
+    assert study.winner("made", "near") == "gd" and "gd is cheapest" in study.table().notes[0]
+    holds = study.claims()
+    assert [verdict.answer for verdict in holds] == ["holds"] and holds[0].ratio.interval.high <= 0.9
+    twins = both(problem, methods={"one": t.MbGd(t.Nice(4), lr=0.05), "two": t.MbGd(t.Nice(5), lr=0.05)}, claims=[])
+    tied = t.study(twins)
+    assert tied.winner("made") is None and "no winner is certain" in tied.table().notes[0]
+    few = t.study(both(problem, seeds=2))
+    assert few.winner("made") is None and "2 seeds are fewer than 5" in few.table().notes[0]
+    assert [verdict.answer for verdict in few.claims()] == ["is not decided"]
+
+
+def test_a_level_that_nobody_reaches_is_told(problem):
+    done = t.study(both(problem, goals={"never": {"metric": "gradient", "below": 1e-30}}, claims=[]))
+    assert done.best()["cost"].to_list() == [np.inf, np.inf]
+    assert done.winner("made") is None and done.table().notes[0] == "On made, no method reached the goal."
+    assert "never" in done.table().markdown()
+
+
+def test_engines_and_seeds_that_one_program_cannot_share_are_played_one_by_one(problem, played):
+    study, _ = played
+    for further in ({"engine": "nodes"}, {"model_seed": 0}):
+        alone = t.study(both(problem, seeds=2, run={"rounds": 25, **further}))
+        mine = study.runs.filter(pl.col("seed") < 2)
+        np.testing.assert_allclose(alone.runs["gradient"], mine["gradient"], rtol=1e-9)
+        assert alone.runs["bytes_up"].to_list() == mine["bytes_up"].to_list()
+
+
+def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
+    monkeypatch.setattr("turnout.studies.plan.TOGETHER", 3)
+    sizes: list[int] = []
+
+    def watched(program, case, report):
+        sizes.append(len(program.runs))
+        return play(program, case, report)
+
+    monkeypatch.setattr("turnout.studies.workers.play", watched)
+    assert t.study(both(problem)).runs["seed"].n_unique() == 5 and sizes == [3, 3, 3, 1, 3, 2]
+
+
+def test_a_folder_with_another_run_is_refused(problem, tmp_path):
+    (tmp_path / "config.toml").write_text("")
+    with pytest.raises(t.UserError, match="holds another run"):
+        t.study(both(problem), tmp_path)
+    with pytest.raises(t.UserError, match="workers is a number of processes"):
+        t.study(both(problem), workers=0)
+
+
+def test_an_interruption_keeps_what_was_played(problem, tmp_path):
+    class Stop(KeyboardInterrupt):
+        pass
+
+    def watch(now: conduct.Progress) -> None:
+        if now.runs:
+            raise Stop
+
+    with pytest.raises(Stop):
+        t.study(both(problem), tmp_path, watch=watch)
+    assert len(list((tmp_path / "runs").iterdir())) == 1 and not (tmp_path / "runs.parquet").exists()
+    seen: list[int] = []
+    t.study(both(problem), tmp_path, watch=lambda now: seen.append(now.runs))
+    assert seen[0] == 10
+
+
+OWN = """\
+import turnout as t
+
+
+@t.record
+class Steps(t.Algorithm):
+    sampler: t.Sampler
+    lr: float
+    steps: int = 1
+
+    def round(self, ask, x):
+        return x + ask(self.sampler, self.train, x).mean()
+
+    @t.on_client
+    def train(self, client, x):
+        y = client.loop(self.steps, lambda y: y - self.lr * client.grad(y), x)
+        return t.Done(y - x, queries=self.steps)
+
+
+@t.record
+class PerContact:
+    each: float = 1.0
+    unit = "contacts"
+
+    @property
+    def label(self):
+        return f"contacts({self.each:g})"
+
+    def cost(self, events):
+        return self.each * events["contacts"]
+
+
+class Plain(t.Algorithm):
+    pass
+"""
+
+
+def own_study(folder: Path, kind: str = "mine.py:Steps") -> Path:
+    """Write a study with an algorithm and a price of its own beside it."""
+    (folder / "mine.py").write_text(OWN)
+    made = {"problem": {"kind": "log-sum", "clients": 6, "dimension": 5}, "sampler": {"kind": "nice", "size": 2}}
+    content = {
+        "seeds": 2,
+        "run": {"rounds": 5},
+        "problems": {"made": made},
+        "methods": {
+            "mine": {"algorithm": {"kind": kind, "lr": 0.001}, "grid": {"algorithm.steps": [1, 3]}},
+            "ours": {"algorithm": {"kind": "fedavg", "lr": 0.001}, "grid": {"algorithm.steps": [1, 3]}},
+        },
+        "goals": {"near": {"metric": "gradient", "share": 0.9}},
+        "prices": {"contacts": {"kind": "mine.py:PerContact", "each": 2.0}},
+    }
+    path = folder / "study.toml"
+    path.write_text(tomli_w.dumps(content))
+    return path
+
+
+def test_a_class_beside_the_file_is_played_like_ours(tmp_path):
+    done = t.study(own_study(tmp_path), tmp_path / "out", workers=2)
+    assert not done.broken
+    mine, ours = (done.runs.filter(pl.col("method") == name) for name in ("mine", "ours"))
+    assert mine.drop("method").equals(ours.drop("method"))
+    assert done.costs()["cost"].to_list() == (4 * done.costs(price=t.Exchanges())["cost"]).to_list()
+
+
+def test_other_code_of_a_class_is_played_anew(tmp_path):
+    path = own_study(tmp_path)
+    t.study(path, tmp_path / "out")
+    mine = tmp_path / "mine.py"
+    mine.write_text(mine.read_text() + "\n# Another version.\n")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    mine.rename(copy / "mine.py")
+    (copy / "study.toml").write_text(path.read_text())
+    seen: list[int] = []
+    t.study(copy / "study.toml", tmp_path / "out", watch=lambda now: seen.append(now.runs))
+    assert seen[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("mine.py:Stepps", "mine.py has no class 'Stepps'"),
+        ("other.py:Steps", "other.py cannot be imported .there is no such file"),
+        ("no_such_module:Steps", "no_such_module cannot be imported .No module named"),
+        ("mine.py:PerContact", "mine.py:PerContact is no algorithm: it must extend Algorithm"),
+        ("mine.py:Plain", "mine.py:Plain is no record: decorate the class with @turnout.record"),
+        ("turnout:Nice", "turnout:Nice is no algorithm"),
+    ],
+)
+def test_a_class_that_is_no_part_is_one_sentence(tmp_path, kind, words):
+    with pytest.raises(t.UserError, match=f"study.toml, line .*: methods.mine.algorithm.kind: {words}"):
+        t.study(own_study(tmp_path, kind))
