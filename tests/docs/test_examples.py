@@ -16,6 +16,10 @@ import pytest
 import turnout
 from turnout.cli import command_line
 from turnout.experiment.config import Reader
+from turnout.studies.cases import Cases
+from turnout.studies.configurations import read_sources
+from turnout.studies.declaration import DeclarationReader
+from turnout.studies.plan import plan_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,8 +66,14 @@ def test_the_python_of_a_page_runs(page, tmp_path):
 
 
 @with_blocks("toml")
-def test_the_configurations_of_a_page_are_valid(page):
+def test_the_configurations_of_a_page_are_valid(page, tmp_path):
     for block in blocks(page, "toml"):
+        if "[methods." in block:
+            study = tmp_path / "study.toml"
+            study.write_text(block)
+            declaration = DeclarationReader(read_sources([study])).declaration()
+            assert plan_of(declaration, Cases(None), "report", declaration.seeds)
+            continue
         tables = REST | tomllib.loads(block)
         if tables["problem"]["kind"] in ("log-sum", "chain", "remote"):
             del tables["split"]

@@ -66,4 +66,5 @@ def test_ratios_of_costs_that_are_infinite(mine, other, value, low, high):
 
 
 def test_few_seeds_decide_nothing():
+    assert not ratio(np.ones(0), np.ones(0)).decided
     assert not ratio(np.ones(FEWEST - 1), 2 * np.ones(FEWEST - 1)).decided and ratio(np.ones(FEWEST), np.ones(FEWEST)).decided

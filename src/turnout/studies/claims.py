@@ -36,11 +36,16 @@ def judged(claim: str, problem: str, ratio: Ratio, at_most: float) -> Verdict:
     """Return the verdict on a `ratio` of costs that is claimed to be `at_most` a number."""
     low, high = ratio.interval
     if not ratio.decided:
-        return Verdict(claim, problem, "is not decided", ratio, f"{ratio.seeds} seeds are fewer than {FEWEST}")
+        return Verdict(claim, problem, "is not decided", ratio, too_few(ratio))
     if ratio.value != ratio.value:
         return Verdict(claim, problem, "is not decided", ratio, "neither of them reaches the goal")
     answer: Answer = "holds" if high <= at_most else "does not hold" if low > at_most else "is not decided"
     return Verdict(claim, problem, answer, ratio, "the interval includes the bound" if answer == "is not decided" else "")
+
+
+def too_few(ratio: Ratio) -> str:
+    """Say that there are too few seeds to decide anything."""
+    return f"{ratio.seeds} {'seed is' if ratio.seeds == 1 else 'seeds are'} fewer than {FEWEST}"
 
 
 def ratio_words(ratio: Ratio) -> str:

@@ -11,12 +11,12 @@ import polars as pl
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError, unknown
 from turnout.io.atomic import make_folder, write
-from turnout.studies.claims import Verdict, judged, ratio_words
+from turnout.studies.claims import Verdict, judged, ratio_words, too_few
 from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Claim, Declaration
 from turnout.studies.goals import Goal
 from turnout.studies.plan import Run
-from turnout.studies.statistics import FEWEST, Ratio, ratio
+from turnout.studies.statistics import Ratio, ratio
 from turnout.studies.tables import Table, row_of
 
 
@@ -68,7 +68,7 @@ class Study:
         """
         runs, best = run_costs(self.runs, self.goal(goal), self.price(price)), self.best(goal, price)
         if best.is_empty():
-            return ratio(np.full(0, np.nan), np.full(0, np.nan))
+            return ratio(np.zeros(0), np.zeros(0))
         mine = runs.join(best.select("problem", "method", "setting", "purpose"), on=["problem", "method", "setting", "purpose"])
         mine = mine.filter(pl.col("problem") == problem)
         one, other = (mine.filter(pl.col("method") == name).select("seed", "cost") for name in (method, rival))
@@ -176,7 +176,7 @@ class Study:
         compared = f"{titles[0]} to {titles[1]}: {ratio_words(between)}"
         if winner is not None:
             return f"On {where}, {titles[0]} is cheapest ({compared})."
-        reason = "" if between.decided else f", since {between.seeds} seeds are fewer than {FEWEST}"
+        reason = "" if between.decided else f", since {too_few(between)}"
         return f"On {where}, no winner is certain{reason} ({compared})."
 
     def _choice(self) -> str:

@@ -53,6 +53,8 @@ def interval(values: Float[np.ndarray, " m"]) -> Interval:
 
 def ratio(values: Float[np.ndarray, " m"], others: Float[np.ndarray, " m"]) -> Ratio:
     """Return the ratio of the medians of `values` and `others`; their entries are of the same seeds, which are resampled."""
+    if not values.size:
+        return Ratio(np.nan, Interval(0.0, np.inf), 0)
     chosen = resamples(values.size)
     with np.errstate(invalid="ignore", divide="ignore"):
         value, drawn = median(values) / median(others), median(values[chosen]) / median(others[chosen])

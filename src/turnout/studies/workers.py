@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -110,8 +110,9 @@ def serve(pipe: Connection, data: Path | None, classes: list[str]) -> None:
     for name in classes:
         named_class(name, Path())
     cases = Cases(data)
-    while True:
-        pipe.send(_played(pipe.recv(), cases, pipe.send))
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            pipe.send(_played(pipe.recv(), cases, pipe.send))
 
 
 def _played(program: Program, cases: Cases, report: Report) -> Played:

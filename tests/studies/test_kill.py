@@ -1,0 +1,85 @@
+"""A study that is killed at any moment goes on with the same command and gives the same runs."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from tests.helpers.commands import KEPT, start, turnout
+
+METHODS = {
+    "fedavg": {"algorithm": {"kind": "fedavg", "lr": 0.001}, "grid": {"algorithm.lr": [0.001, 0.002], "sampler.size": [1, 2, 3]}},
+    "mbgd": {"algorithm": {"kind": "mbgd", "lr": 0.1}, "grid": {"algorithm.lr": [0.001, 0.002]}},
+}
+
+
+def study_of(folder: Path, tuning: bool) -> Path:
+    """Write a study of 40 runs, or with tuning of 30."""
+    made = {"problem": {"kind": "log-sum", "clients": 6, "dimension": 5}, "sampler": {"kind": "nice", "size": 2}}
+    content = {
+        "seeds": 5,
+        "run": {"rounds": 20},
+        "problems": {"made": made},
+        "methods": METHODS,
+        "goals": {"near": {"metric": "gradient", "share": 0.9}},
+        **({"tuning": {"seeds": 3}} if tuning else {}),
+    }
+    path = folder / "study.toml"
+    path.write_text(tomli_w.dumps(content))
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_study_that_is_killed_again_and_again_gives_the_same_runs(tmp_path, workers):
+    path, out = study_of(tmp_path, tuning=True), tmp_path / "out"
+    began = time.monotonic()
+    assert turnout("study", path, "--out", tmp_path / "whole")[0] == 0
+    seconds, moments, kills = time.monotonic() - began, random.Random(workers), 0
+    while not (out / "runs.parquet").exists():
+        command = start("study", path, "--out", out, "--workers", workers, kept=KEPT)
+        end = time.monotonic() + moments.uniform(0.2, 1.2) * (seconds if kills < 8 else 3600)
+        while command.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        if command.poll() is None:
+            command.kill()
+            kills += 1
+        _, wrong = command.communicate()
+        assert command.returncode in (0, -9), wrong
+    assert kills
+    assert (out / "runs.parquet").read_bytes() == (tmp_path / "whole" / "runs.parquet").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_breaks_its_own_runs_only(tmp_path):
+    """Its program is played when the command is started again."""
+    path, out = study_of(tmp_path, tuning=False), tmp_path / "out"
+    command = start("study", path, "--out", out, "--workers", 2, kept=KEPT)
+    victim = None
+    while victim is None and command.poll() is None:
+        victim = next(iter(workers_of(command.pid)), None)
+        time.sleep(0.02)
+    os.kill(victim, signal.SIGKILL)
+    said, _ = command.communicate(timeout=300)
+    assert command.returncode == 1 and "its process died (exit code -9)" in said
+    code, said, wrong = turnout("study", path, "--out", out)
+    assert (code, wrong) == (0, "") and "broken" not in said
+    assert turnout("study", path, "--out", tmp_path / "whole")[0] == 0
+    assert (out / "runs.parquet").read_bytes() == (tmp_path / "whole" / "runs.parquet").read_bytes()
+
+
+def workers_of(parent: int) -> list[int]:
+    """The processes that play programs for `parent`."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    found = []
+    for child in children.read_text().split() if children.exists() else []:
+        try:
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+        except OSError:
+            continue
+    return found
