@@ -21,7 +21,9 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no
 test: $(BIN)/turnout
 	$(PYTEST) -m "not slow and not everything"
 
-# Two at a time: these start federations of many processes, whose deadlines pass on a machine that is too busy.
+# With types and shapes checked at run time. Two at a time: these start federations of many processes, whose deadlines pass on a
+# machine that is too busy.
+test-all: PYTEST += --jaxtyping-packages=turnout,tests.helpers.typecheck.check
 test-all: test
 	$(PYTEST) --numprocesses 2 -m slow
 

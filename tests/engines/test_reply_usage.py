@@ -29,9 +29,9 @@ SUMS |= {"fedprox-own-steps", "mbgd-available", "mblocalgd", "sppm", "sppm-scaff
 OTHERS = {f"sppm-{name}": lambda solver=SOLVERS[name]: sppm(solver, PAIR) for name in ("bfgs", "newton", "localgd")}
 
 
-def uses_of(algorithm) -> dict[str, set[str]]:
+def uses_of(algorithm) -> dict[str, frozenset[str]]:
     job = prepare(quadratic(), t.Seeds.of(0), None, None)
-    return survey(job, bind(algorithm, quadratic())).uses
+    return dict(survey(job, bind(algorithm, quadratic())).used)
 
 
 def suffices(algorithm) -> bool:

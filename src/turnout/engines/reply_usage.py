@@ -1,5 +1,6 @@
 """A survey of an algorithm's calls: where it asks, and which reductions the server applies to the replies of each call."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -172,7 +173,7 @@ def survey(job: Job, algorithm) -> Survey:
     return _survey.eval_shape(job, algorithm)
 
 
-def why_not_one_sum(uses: frozenset[str]) -> str | None:
+def why_not_one_sum(uses: Set[str]) -> str | None:
     """Return why one weighted sum does not suffice for these `uses` of replies; None if it does."""
     if ALONE in uses:
         return "it asks one client alone"
