@@ -89,6 +89,8 @@ class Icgm(Algorithm):
     delegate: Sampler = field(default=Delegate(), kw_only=True)
     scale: float | None = field(default=None, repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def __post_init__(self):
         if self.probability is not None and self.steps is not None:
             raise UserError(

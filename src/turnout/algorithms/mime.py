@@ -61,6 +61,8 @@ class Mime(Algorithm):
     epochs: Count | None = None
     schedule: Schedule | None = None
 
+    cohorts_per_round = None
+
     def __post_init__(self):
         check_local_work(self)
 

@@ -49,6 +49,8 @@ class SaberFull(Algorithm):
     estimator: Estimator = field(default=Sarah(), kw_only=True)
     one: Sampler = field(default=Nice(1), repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def bind(self, problem):
         return replace(self, estimator=self.estimator.bind(self.sampler, problem))
 
@@ -103,6 +105,8 @@ class SaberPartial(Algorithm):
     lam: Positive
     cohorts: Count = 1
     everyone: Full = field(default=Full(), repr=False, kw_only=True)
+
+    cohorts_per_round = None
 
     def bind(self, problem):
         return replace(self, everyone=full_pass(self.sampler, problem.population))

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from turnout.accounting.prices import Exchanges
 from turnout.report.format import goal
 from turnout.report.loaded_run import Result
 from turnout.report.table import table
@@ -20,10 +19,7 @@ def show(results: list[Result], folder: Path) -> None:
     costs = table(results)
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
     shown.add_column("run")
-    # The price of exchanges has a column of its own.
-    events = {"iterations": "solver iterations", "exchanges": "exchanges"}
-    if Exchanges() in costs.prices:
-        del events["exchanges"]
+    events = {name: heading for name, heading in costs.events.items() if name in ("exchanges", "iterations")}
     for heading in ("outcome", *events.values(), *(price.label for price in costs.prices)):
         shown.add_column(heading, justify="right")
     for row in costs.rows:
