@@ -17,7 +17,7 @@ from turnout.theory.dissimilarity import Dissimilarity, exact
 from turnout.theory.selection import Case, rg_saga, rg_svrg
 from turnout.theory.selection_complexity import ASSUMPTIONS, TABLE
 
-PROMISES = {"saga": rg_saga, "svrg": rg_svrg}
+GUARANTEES = {"saga": rg_saga, "svrg": rg_svrg}
 CONSTANT = st.floats(1e-3, 1e3)
 
 
@@ -45,12 +45,12 @@ def test_the_constants_of_the_proofs_satisfy_their_conditions():
     assert 32 * (1 + a) ** 2 / (1 - a) / a == pytest.approx(256)
 
 
-@pytest.mark.parametrize("method", PROMISES)
+@pytest.mark.parametrize("method", GUARANTEES)
 @settings(max_examples=40)
 @given(case=cases())
 def test_the_parameters_meet_what_corollary_3_2_asks(method, case):
     """The estimator's error is within condition (7), term by term, and T rounds are then enough for epsilon."""
-    (lam, beta, probability, refresh, _), rounds, *_ = PROMISES[method](case)
+    (lam, beta, probability, refresh, _), rounds, *_ = GUARANTEES[method](case)
     one, deviation = case.known.delta_one, case.deviation
     error = 12 * (lam + one) ** 2 / (lam - one) ** 2 + 8
     nothing = np.zeros(6)
@@ -78,7 +78,7 @@ def test_two_passes_are_advised_where_they_are_not_dearer_than_the_rounds_they_s
 @given(cases())
 def test_promised_costs_are_those_of_the_theorems(case):
     """As printed in Theorems 6.1 and C.7; what they say of queries is rounded up."""
-    (saga, svrg), passes = (promise(case) for promise in PROMISES.values()), math.ceil(case.clients / case.size)
+    (saga, svrg), passes = (promise(case) for promise in GUARANTEES.values()), math.ceil(case.clients / case.size)
     arbitrary, random, known = case.price.arbitrary, case.price.random, case.known
     assert saga.cost == pytest.approx(2 * arbitrary * passes + (random + 1) * saga.rounds)
     assert svrg.cost == pytest.approx(arbitrary * passes + (2 * random + 1) * svrg.rounds)
@@ -100,7 +100,7 @@ def test_practical_parameters_are_those_of_section_7():
 
 def amounts(case):
     """Every price and every number of queries that the theory gives for a case."""
-    prices = [row.price(case) for row in TABLE] + [promise(case).cost for promise in PROMISES.values()]
+    prices = [row.price(case) for row in TABLE] + [promise(case).cost for promise in GUARANTEES.values()]
     return np.array(prices), np.array([row.queries(case) for row in TABLE if row.queries is not None])
 
 
@@ -287,7 +287,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("method", PROMISES)
+@pytest.mark.parametrize("method", GUARANTEES)
 def test_after_the_promised_rounds_gradients_are_as_small_as_wished(method):
     """From where they are larger, with 3 of 12 clients, at no more than the promised price and queries, on average over seeds."""
     generator, price = np.random.default_rng(5), Selection(3.0, 2.0)
@@ -297,7 +297,7 @@ def test_after_the_promised_rounds_gradients_are_as_small_as_wished(method):
     largest = np.sum(problem.rows[1].mean(0) ** 2)
     gap = -optimum.solve(problem).value
     case = Case(exact(problem), 12, 3, gap, float(0.3 * largest**0.5), price)
-    promise = PROMISES[method](case)
+    promise = GUARANTEES[method](case)
     chosen = promise.parameters
     method = t.Icgm(t.Nice(3), ESTIMATORS[method](chosen), chosen.lam, probability=chosen.probability)
     traces = t.sweep(method, problem, {}, rounds=promise.rounds, seeds=range(4), metrics=("gradient",)).traces

@@ -110,7 +110,7 @@ class Parameters(NamedTuple):
     passes: int | None = None
 
 
-class Promise(NamedTuple):
+class Guarantee(NamedTuple):
     """A bound E|grad f|^2 <= epsilon^2 for an iterate drawn from x^1, ..., x^T.
 
     Args:
@@ -145,8 +145,8 @@ SVRG = Choice(prox=22, memory=2, rounds=8)
 """The constants of Theorem C.7 (condition (C.2))."""
 
 
-def rg_saga(case: Case) -> Promise:
-    """Return the promise of Theorem 6.1 for I-CGM with RG-SAGA.
+def rg_saga(case: Case) -> Guarantee:
+    """Return the guarantee of Theorem 6.1 for I-CGM with RG-SAGA.
 
     lambda = 3 Delta_1 + 113 sqrt(n_m) delta_m, beta = 1 / (112 n_m), T = ceil(256 (Delta_1 + 38 sqrt(n_m) delta_m) F^0 /
     epsilon^2), price N <= 2 C_A ceil(n_m) + (C_R + 1) T, queries K <= 2 ceil(n_m) + (2 + 1/p) T.
@@ -158,8 +158,8 @@ def rg_saga(case: Case) -> Promise:
     return _charged(case, parameters._replace(passes=2), rounds, passes=2, queries=2)
 
 
-def rg_svrg(case: Case) -> Promise:
-    """Return the promise of Theorem C.7 for I-CGM with RG-SVRG.
+def rg_svrg(case: Case) -> Guarantee:
+    """Return the guarantee of Theorem C.7 for I-CGM with RG-SVRG.
 
     p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 22 delta_m / sqrt(p_B), beta = p_B / 2,
     T = ceil(256 (Delta_1 + 8 delta_m / sqrt(p_B)) F^0 / epsilon^2), price N <= C_A ceil(n_m) + (2 C_R + 1) T,
@@ -280,8 +280,8 @@ def _chosen(case: Case, choice: Choice, share: float) -> tuple[Parameters, int]:
     return Parameters(lam, share / choice.memory, probability(lam, known.delta_one, known.smooth_one)), rounds
 
 
-def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Promise:
+def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Guarantee:
     """Charge `passes` over all clients, and a cohort's exchange, with its `queries`, and the delegate's in each round."""
     selections, price = case.selections * passes, case.price
     cost = price.arbitrary * selections + (price.random + 1) * rounds
-    return Promise(parameters, rounds, cost, selections + (queries + 1 / parameters.probability) * rounds)
+    return Guarantee(parameters, rounds, cost, selections + (queries + 1 / parameters.probability) * rounds)
