@@ -30,16 +30,16 @@ def theory(
     from turnout.experiment.build import build
     from turnout.experiment.run import new_folder
     from turnout.experiment.theory import advice_for, costs_of, guarantees, write_guarantees
+    from turnout.theory.recommend import UNEVEN
 
     experiment = config.read(file)
     problem = build(experiment, data).problem
     advice = advice_for(experiment, problem, memory)
     typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
-    if advice.gain > 1:
+    if advice.gain >= UNEVEN:
         typer.echo(f"variance of uniform draws over that of draws by weight, for replies of equal norm: {advice.gain:.4g}")
-    (bounds, no_bounds), (costs, no_costs) = (
-        _result_or_error(compute, experiment, problem) for compute in (guarantees, costs_of)
-    )
+    bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
+    costs, no_costs = _result_or_error(costs_of, experiment, problem)
     if no_bounds is not None and no_costs is not None:
         raise no_bounds
     if out is not None:
@@ -122,9 +122,8 @@ def _parameters(price: dict):
         {**values["parameters"], **{name: values[name] for name in ("rounds", "cost", "queries")}}
         for values in price["guarantees"].values()
     ]
-    shown = Table(
-        "I-CGM with", *price["guarantees"], "in practice", title="Parameters, with guaranteed costs", title_justify="left"
-    )
+    headings = ("I-CGM with", *price["guarantees"], "in practice")
+    shown = Table(*headings, title="Parameters, and guaranteed costs", title_justify="left")
     for name in columns[0]:
         label = "price" if name == "cost" else name
         shown.add_row(label, *(_amount(column[name]) for column in columns), _amount(price["practical"].get(name)))

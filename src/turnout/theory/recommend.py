@@ -44,7 +44,8 @@ def advise(population: Population, size: float, rounds: int, memory: Memory = "v
     """Return the recommended sampler for a federation.
 
     With equal |r_i| = 1 the variance of independent draws is sum_i (1 - p_i) / p_i lambda_i^2, which is least for
-    p_i = min(1, lambda_i / nu) (K-Vib, equation (10)). The further gain of an adaptive sampler depends on norms that are not known in advance.
+    p_i = min(1, lambda_i / nu) (K-Vib, equation (10)). The further gain of an adaptive sampler depends on norms that are not
+    known in advance.
 
     Args:
         population: The clients.
@@ -86,7 +87,7 @@ def _choice(gain: float, visits: float, memory: Memory, everybody: bool) -> tupl
     if memory == "vectors" and visits >= RETURNS:
         return (
             "drift",
-            f"the median client takes part {visits:.3g} times, so that the algorithm fedvarp with drift samples only changes of replies",
+            f"the median client takes part {visits:.3g} times, and fedvarp with drift samples only the changes of its replies",
         )
     if memory == "scalars" and visits >= RETURNS:
         return "last-norm", f"the median client takes part {visits:.3g} times, often enough to learn the norms of its replies"
