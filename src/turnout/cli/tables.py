@@ -18,10 +18,10 @@ def show(results: list[Result], folder: Path) -> None:
     """Print the cost to the target of each run, and the path of the report."""
     costs = table(results)
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
-    shown.add_column("run")
+    shown.add_column("run", overflow="fold")
     events = {name: heading for name, heading in costs.events.items() if name in ("exchanges", "iterations")}
     for heading in ("outcome", *events.values(), *(price.label for price in costs.prices)):
-        shown.add_column(heading, justify="right")
+        shown.add_column(heading, justify="right", overflow="fold")
     for row in costs.rows:
         amounts = (row.cost(price, k) for k, price in enumerate(costs.prices))
         shown.add_row(

@@ -35,7 +35,7 @@ class Grid(NamedTuple):
 def calls(estimate: NamedPlan) -> Grid:
     """Return a row for each call site: selections, exchanges, messages and replies."""
     asked = ["call", "exchanges", "clients each", "selections"]
-    headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest"]
+    headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest client"]
     rows = [_call(call, estimate.plan.rounds) for call in estimate.plan.calls]
     return Grid(f"{estimate.name}: calls", headings, rows)
 
@@ -48,8 +48,8 @@ def side_by_side(estimates: list[NamedPlan]) -> Grid:
     rows = [
         ["clients", *(number(plan.clients) for plan in plans)],
         ["bytes of a vector", *(human_bytes(plan.vector_bytes) for plan in plans)],
-        ["a client keeps", *(_stored(plan.client) for plan in plans)],
-        ["the server keeps", *(_stored(plan.server) for plan in plans)],
+        ["memory of a client", *(_stored(plan.client) for plan in plans)],
+        ["memory of the server", *(_stored(plan.server) for plan in plans)],
         ["sums of replies suffice", *("yes" if plan.sums_only else "no" for plan in plans)],
         ["rounds", *(number(plan.rounds) for plan in plans)],
     ]
@@ -61,7 +61,7 @@ def side_by_side(estimates: list[NamedPlan]) -> Grid:
         rows.append(
             [f"cost, {price.label}", *(format_count(plan.cost(price), lambda cost, p=price: amount(p, cost)) for plan in plans)]
         )
-    return Grid("Expected before anything runs", ["", *(estimate.name for estimate in estimates)], rows)
+    return Grid("Cost estimates", ["", *(estimate.name for estimate in estimates)], rows)
 
 
 EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
