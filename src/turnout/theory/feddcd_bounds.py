@@ -43,7 +43,7 @@ def feddcd_bound(
     _check_convexity(convexity, constants)
     population = problem.population
     if isinstance(design(sampler, population), Coins):
-        raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler without coins")
+        raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler such as nice, which always draws clients")
     alpha = np.broadcast_to(np.asarray(convexity, float), problem.clients)
     weights = problem.clients * client_weights(population)
     if not takes_mean and not all_equal(weights * alpha):
