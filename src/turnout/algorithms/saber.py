@@ -145,6 +145,14 @@ class SaberPartial(Algorithm):
 
 
 def proximal_step(solver: LocalSolver, client: Client, x: PyTree, v: PyTree, lam) -> Done:
-    """Reply with x_i - x, x_i = argmin_w f_i(w) + <v - grad f_i(x), w> + (lam / 2) |w - x|^2."""
+    """Reply with x_i - x, x_i = argmin_w f_i(w) + <v - grad f_i(x), w> + (lam / 2) |w - x|^2.
+
+    Args:
+        solver: Solves the subproblem.
+        client: The client.
+        x: Parameters.
+        v: Estimate of grad f(x).
+        lam: Weight of the proximal term.
+    """
     solved = solver.minimise(client, Tilt(add(client.grad(x), v, -1.0), lam, x), x)
     return Done(add(solved.point, x, -1.0), queries=solved.queries + 1)

@@ -8,7 +8,13 @@ class UserError(ValueError):
 
 
 def unknown(what: str, name: str, known) -> UserError:
-    """Return the error of a name that is not among the `known` ones; it suggests the nearest one."""
+    """Return the error of a name that is not among the `known` ones; it suggests the nearest one.
+
+    Args:
+        what: Kind of thing, as in the sentence.
+        name: The name that was given.
+        known: The names that exist.
+    """
     known = sorted(known)
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(known)

@@ -56,7 +56,12 @@ class State(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Places of a cohort [m] whose reply arrived, and how often each was asked again."""
+    """Places of a cohort [m] whose reply arrived, and how often each was asked again.
+
+    Args:
+        arrived: Whether the reply of each place arrived [m].
+        repeats: How often each place was asked again [m].
+    """
 
     arrived: Bool[Array, " m"]
     repeats: Int[Array, " m"]

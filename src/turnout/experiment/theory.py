@@ -71,7 +71,13 @@ class Guarantees:
 
 
 def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advice:
-    """Return the recommended sampler for the rounds and the cohort size of `experiment`."""
+    """Return the recommended sampler for the rounds and the cohort size of `experiment`.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        memory: What the server may store of each client.
+    """
     with scope("double"):
         (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
         size = expected_size(sampler, problem.population)
@@ -79,7 +85,12 @@ def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advi
 
 
 def guarantees(experiment: Experiment, problem: Problem) -> Guarantees:
-    """Return what theory guarantees for `experiment`, without a run."""
+    """Return what theory guarantees for `experiment`, without a run.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+    """
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
     theory = theory_of(algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model)
@@ -99,6 +110,10 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
 
     C_A = C_R = 1 without a price "selection".
 
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+
     Raises:
         UserError: If the target is on something else, or clients differ in weight.
     """
@@ -112,7 +127,14 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
 
 
 def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder: Path, command: str) -> None:
-    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`."""
+    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`.
+
+    Args:
+        guarantees: Bounds; None where no theorem applies.
+        costs: Costs of client selection; None where there are none.
+        folder: Folder of the results.
+        command: The command line, for the summary.
+    """
     # Drawing is slow to import.
     from turnout.report.bounds import bound_chart
     from turnout.report.page import drawings
@@ -134,7 +156,13 @@ def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder:
 
 
 def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:
-    """Return the entry "theory" of a summary; empty where no theorem applies to the algorithm or the metrics."""
+    """Return the entry "theory" of a summary; empty where no theorem applies to the algorithm or the metrics.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        session: The session of the run.
+    """
     about = has_theory(experiment.algorithm) and "distance" in session.metrics
     if not about and not (isinstance(problem, Chain) and {"distance", "gap"} & {*session.metrics}):
         return {}

@@ -17,7 +17,13 @@ PLAN = pydantic.TypeAdapter(CostEstimate)
 
 @dataclass(frozen=True)
 class NamedPlan:
-    """A plan with the name of its configuration and the prices to report."""
+    """A plan with the name of its configuration and the prices to report.
+
+    Args:
+        name: Name of the configuration.
+        plan: Its cost estimate.
+        prices: Prices to report.
+    """
 
     name: str
     plan: CostEstimate
@@ -25,7 +31,13 @@ class NamedPlan:
 
 
 class Grid(NamedTuple):
-    """A table of strings; the first column names the rows."""
+    """A table of strings; the first column names the rows.
+
+    Args:
+        title: Title of the table.
+        headings: Heading of each column.
+        rows: Cells of each row.
+    """
 
     title: str
     headings: list[str]
@@ -81,7 +93,12 @@ EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 
 def format_count(count: Count, write: Callable[[float], str] = number) -> str:
-    """Format a count: "≈" marks the mean of a random count, "at most" a bound on a count that depends on the data."""
+    """Format a count: "≈" marks the mean of a random count, "at most" a bound on a count that depends on the data.
+
+    Args:
+        count: The count.
+        write: Formats a number.
+    """
     if count.most is None:
         return "depends on data" if count.least == 0 else f"depends on data, at least {write(count.least)}"
     near = "≈ " if count.error else ""
@@ -97,7 +114,12 @@ def markdown(grid: Grid) -> str:
 
 
 def message(vectors: float, size: float) -> str:
-    """Format the size of one message; a draw has no message."""
+    """Format the size of one message; a draw has no message.
+
+    Args:
+        vectors: Number of vectors shaped like the parameters.
+        size: Bytes.
+    """
     return f"{number(vectors)} vector{'' if vectors == 1 else 's'}, {human_bytes(size)}" if vectors or size else "–"
 
 

@@ -60,7 +60,12 @@ class Row:
         return f"{'diverged' if self.diverged else 'not reached'}{best}"
 
     def cost(self, price: Price, k: int) -> str:
-        """Format the cost under `price`, the k-th of the table; "> 70" if 70 was spent without reaching the target."""
+        """Format the cost under `price`, the k-th of the table; "> 70" if 70 was spent without reaching the target.
+
+        Args:
+            price: The price.
+            k: Place of the price in the table.
+        """
         return self._bound(amount(price, self.costs[k]))
 
     def count(self, event: str) -> str:

@@ -154,11 +154,22 @@ class Afl(Sampler):
 
 
 def rank(values: Float[Array, " n"], ties: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return the rank of each client in increasing order, from 0; `ties` decides between equal values."""
+    """Return the rank of each client in increasing order, from 0; `ties` decides between equal values.
+
+    Args:
+        values: One number for each client [n].
+        ties: Different numbers for all clients [n].
+    """
     return jnp.argsort(jnp.lexsort((ties, values))).astype(values.dtype)
 
 
 def largest(scores: Float[Array, " n"], size: int, population: Population) -> Cohort:
-    """Return the biased cohort of the `size` clients with the largest scores above -inf."""
+    """Return the biased cohort of the `size` clients with the largest scores above -inf.
+
+    Args:
+        scores: One number for each client [n]; -inf for clients that cannot be drawn.
+        size: K, the number of clients in a cohort.
+        population: The clients, their weights, and who is available.
+    """
     top, ids = lax.top_k(scores, size)
     return Cohort.of(ids, 1.0, population, selection="arbitrary", active=top > -jnp.inf, biased=True)

@@ -43,7 +43,7 @@ def feddcd_bound(
     _check_convexity(convexity, constants)
     population = problem.population
     if isinstance(design(sampler, population), Coins):
-        raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler such as nice, which always draws clients")
+        raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler such as nice")
     alpha = np.broadcast_to(np.asarray(convexity, float), problem.clients)
     weights = problem.clients * client_weights(population)
     if not takes_mean and not all_equal(weights * alpha):
@@ -105,6 +105,10 @@ def lower_bound_of(algorithm, problem: Problem) -> feddcd.LowerBound | None:
     """Return the lower bound of Theorem 7.1 for a bound algorithm on a chain; None for other problems and draws.
 
     Algorithms that ask a cohort again have none, as they find more than one coordinate an exchange.
+
+    Args:
+        algorithm: The algorithm, bound to the problem.
+        problem: The problem.
     """
     sampler, n = algorithm.sampler, problem.clients
     if not isinstance(problem, Chain) or not isinstance(sampler, (Nice, Full)) or algorithm.cohorts_per_round is None:

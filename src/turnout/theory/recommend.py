@@ -68,7 +68,12 @@ def advise(population: Population, size: float, rounds: int, memory: Memory = "v
 
 
 def expected_size(sampler: Sampler, population: Population) -> float:
-    """Return the expected number of clients in a cohort of the bound `sampler`."""
+    """Return the expected number of clients in a cohort of the bound `sampler`.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+    """
     try:
         return float(np.sum(sampler.expected_draws(sampler.start(population), population)))
     except UserError:
@@ -76,7 +81,12 @@ def expected_size(sampler: Sampler, population: Population) -> float:
 
 
 def variance(p: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
-    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i for |r_i| = 1."""
+    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i for |r_i| = 1.
+
+    Args:
+        p: Inclusion probabilities p_i [n].
+        weights: Client weights lambda_i [n].
+    """
     p, weights = p[weights > 0], weights[weights > 0]
     return float(np.sum((1 - p) / p * weights**2))
 

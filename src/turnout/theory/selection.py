@@ -131,6 +131,11 @@ class Choice(NamedTuple):
 
     s = delta_m / sqrt(r), r being the share of its memory that an estimator renews in a round: 1 / n_m for RG-SAGA, p_B for
     RG-SVRG.
+
+    Args:
+        prox: Factor of s in lambda.
+        memory: Divisor of r in beta.
+        rounds: Factor of s in T.
     """
 
     prox: int
@@ -215,7 +220,12 @@ def probability(lam: float, delta_one: float, smooth_one: float) -> float:
 
 
 def lam_warning(lam: float, delta_one: float) -> str | None:
-    """Return why no theorem holds for this lambda; None for lambda > Delta_1."""
+    """Return why no theorem holds for this lambda; None for lambda > Delta_1.
+
+    Args:
+        lam: lambda.
+        delta_one: Delta_1.
+    """
     if lam > delta_one:
         return None
     return f"the theorems of I-CGM need lam > Delta_1, but lam is {lam:.4g} and Delta_1 {delta_one:.4g}: raise lam"
@@ -225,6 +235,11 @@ def cohort_delta(delta: float, clients: int, size: int) -> float:
     """Return delta_m = delta sqrt(q_m / m) of uniform cohorts (equation (9)).
 
     E|grad h_S(x) - grad h_S(y)|^2 <= delta_m^2 |x - y|^2.
+
+    Args:
+        delta: delta.
+        clients: n.
+        size: m.
     """
     return delta * math.sqrt((clients - size) / max(1, clients - 1) / size)
 
@@ -234,6 +249,13 @@ def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t
 
     (2 n_m q_m / m) |grad f(x^1)|^2 + (n_m - 1 + sqrt(n_m^2 - n_m)) / (n - 1) sum_{t=2}^{T-1} gradients2_t
     + 4 n_m^2 delta_m^2 sum_{t=2}^T steps2_t.
+
+    Args:
+        gradients2: E|grad f(x^t)|^2, t = 0, ..., T.
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        clients: n.
+        size: m.
     """
     ratio, others = clients / size, max(1, clients - 1)
     first = 2 * ratio * (clients - size) / others / size
@@ -242,7 +264,13 @@ def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t
 
 
 def lemma_4_3(steps2: Float[np.ndarray, " t"], deviation: float, refresh: float) -> float:
-    """Return the bound 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t on sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG (Lemma 4.3)."""
+    """Return the bound 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t on sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG (Lemma 4.3).
+
+    Args:
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        refresh: p_B.
+    """
     return float((2 * deviation / refresh) ** 2 * steps2[1:].sum())
 
 
@@ -251,6 +279,12 @@ def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float,
 
     (2 beta errors2 + (2 delta_m^2 / beta) sum_{t=1}^T steps2_t) / (2 - beta), `errors2` being
     sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2 or a bound on it.
+
+    Args:
+        errors2: sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2, or a bound on it.
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        beta: beta.
     """
     return float((2 * beta * errors2 + 2 * deviation**2 / beta * steps2[1:].sum()) / (2 - beta))
 
@@ -258,12 +292,28 @@ def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float,
 def corollary_5_3(
     gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation: float, beta: float, clients: int, size: int
 ) -> float:
-    """Return the bound of `lemma_5_2` for RG-SAGA, with `lemma_4_1` (Corollary 5.3)."""
+    """Return the bound of `lemma_5_2` for RG-SAGA, with `lemma_4_1` (Corollary 5.3).
+
+    Args:
+        gradients2: E|grad f(x^t)|^2, t = 0, ..., T.
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        beta: beta.
+        clients: n.
+        size: m.
+    """
     return lemma_5_2(lemma_4_1(gradients2, steps2, deviation, clients, size), steps2, deviation, beta)
 
 
 def corollary_5_4(steps2: Float[np.ndarray, " t"], deviation: float, beta: float, refresh: float) -> float:
-    """Return the bound of `lemma_5_2` for RG-SVRG, with `lemma_4_3` (Corollary 5.4)."""
+    """Return the bound of `lemma_5_2` for RG-SVRG, with `lemma_4_3` (Corollary 5.4).
+
+    Args:
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        beta: beta.
+        refresh: p_B.
+    """
     return lemma_5_2(lemma_4_3(steps2, deviation, refresh), steps2, deviation, beta)
 
 

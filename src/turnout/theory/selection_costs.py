@@ -84,6 +84,10 @@ def at_start(problem: Problem, start: PyTree) -> tuple[float, float]:
     """Return F^0 = f(x^0) - f* and zeta, zeta^2 = (1/n) sum_i |grad h_i(x^0)|^2, for x^0 = `start`.
 
     f* is the lowest value that L-BFGS reaches from x^0.
+
+    Args:
+        problem: The problem.
+        start: x^0.
     """
     # Slow to import, and not needed by all commands.
     from scipy.optimize import minimize
