@@ -72,9 +72,9 @@ def test_constants_are_those_of_the_problem_where_it_starts(made):
 
 def test_table_1_and_the_parameters_are_shown_and_written_at_each_selection_price(made):
     said, _, facts, *_ = made
-    known, target = facts["constants"], facts["target"]
-    case = Case(Dissimilarity(*(known[name] for name in NAMES)), target["n"], target["m"], target["F^0"], target["epsilon"])
-    case = replace(case, heterogeneity=known["zeta"])
+    constants, target = facts["constants"], facts["target"]
+    case = Case(Dissimilarity(*(constants[name] for name in NAMES)), target["n"], target["m"], target["F^0"], target["epsilon"])
+    case = replace(case, heterogeneity=constants["zeta"])
     assert len(facts["prices"]) == 2
     for price, found in zip((Selection(), Selection(10.0, 2.0)), facts["prices"], strict=True):
         here = replace(case, price=price)

@@ -139,15 +139,15 @@ def _numbers(result) -> list[tuple[str, str]]:
     from turnout.theory.applicability import COHORTS
     from turnout.theory.bounds import Bound
 
-    theory, known = result.theory, result.theory.constants
+    theory, constants = result.theory, result.theory.constants
     rows = [
-        ("clients n", f"{known.clients:,}"),
-        ("mu_i, smallest and largest", _range(known.convexity)),
-        ("L_i, smallest and largest", _range(known.smoothness)),
-        ("mu_AS", f"{known.mu:.4g}"),
-        ("sigma^2_AS", f"{known.sigma2:.4g}"),
-        ("|x_0 - x*|^2", f"{known.distance2:.4g}"),
-        ("|grad f_i(x*)|^2, smallest and largest", _range(known.gradient_norms2)),
+        ("clients n", f"{constants.clients:,}"),
+        ("mu_i, smallest and largest", _range(constants.convexity)),
+        ("L_i, smallest and largest", _range(constants.smoothness)),
+        ("mu_AS", f"{constants.mu:.4g}"),
+        ("sigma^2_AS", f"{constants.sigma2:.4g}"),
+        ("|x_0 - x*|^2", f"{constants.distance2:.4g}"),
+        ("|grad f_i(x*)|^2, smallest and largest", _range(constants.gradient_norms2)),
     ]
     if isinstance(theory.bound, Bound) and result.gamma is None:
         rows.append((f"rate of a round (Theorem {theory.bound.theorem})", f"{theory.bound.rate:.6g}"))

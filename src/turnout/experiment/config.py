@@ -210,6 +210,7 @@ class Reader:
         """Build `cls` and the records in it from the table `content` at `path`, and from the `parts` built already.
 
         Args:
+            cls: Class of the record.
             path: Names of the tables and the key.
             content: Content of the table.
             **parts: Fields that are built already.
@@ -231,6 +232,7 @@ class Reader:
         """Build `cls` from the table `content` at `path` and the `parts` that are built already.
 
         Args:
+            cls: Class of the record.
             path: Names of the tables and the key.
             content: The value at `path`.
             **parts: Fields that are built already.

@@ -51,13 +51,13 @@ class Guarantees:
 
     def curves(self, t: np.ndarray) -> dict[str, np.ndarray]:
         """Return the bounds after `t` rounds by label: at the configured gamma, at the recommended one, and the lower bound."""
-        known, curves = self.theory.constants, {}
+        constants, curves = self.theory.constants, {}
         if isinstance(self.theory.bound, Bound):
             label = f"Theorem {self.theory.bound.theorem}" if self.gamma is None else f"gamma = {self.gamma:g}"
             curves[label] = self.theory.bound.at(t)
         if self.recommended is not None:
             gamma = self.recommended[0]
-            curves[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, known.mu, known.sigma2, known.distance2)
+            curves[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, constants.mu, constants.sigma2, constants.distance2)
         if self.theory.lower is not None:
             curves["lower bound, Theorem 7.1 of FedDCD"] = self.theory.lower.at(t)
         return curves
@@ -94,13 +94,13 @@ def guarantees(experiment: Experiment, problem: Problem) -> Guarantees:
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
     theory = theory_of(algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model)
-    known, target = theory.constants, experiment.target
+    constants, target = theory.constants, experiment.target
     epsilon = target.below if target is not None and target.metric == "distance" else None
     gamma, recommended, allowed = getattr(algorithm, "gamma", None), None, None
     # Only Theorem 1 has a formula for gamma.
     if isinstance(theory.bound, Bound) and theory.bound.theorem == 1 and epsilon is not None:
-        recommended = complexity(epsilon, known.mu, known.sigma2, known.distance2)
-        allowed = tolerance(algorithm.accuracy or epsilon, gamma, known.mu)
+        recommended = complexity(epsilon, constants.mu, constants.sigma2, constants.distance2)
+        allowed = tolerance(algorithm.accuracy or epsilon, gamma, constants.mu)
     last = max(experiment.run.rounds, 1 if recommended is None else recommended[1])
     return Guarantees(experiment.name, theory, last, gamma, epsilon, recommended, allowed)
 

@@ -109,8 +109,8 @@ class CohortSolver:
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None and self.needs_smoothness:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
-        known = None if constants is None else float(constants.smoothness.max())
-        smoothness = known if self.smoothness is None else self.smoothness
+        largest = None if constants is None else float(constants.smoothness.max())
+        smoothness = largest if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
         return replace(self, smoothness=smoothness, convexity=float(constants.convexity.min()) if constants else 0.0)

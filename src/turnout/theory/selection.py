@@ -26,7 +26,7 @@ class Case:
     """A problem, a price and the accuracy to reach. Upper bounds on the constants serve as well.
 
     Args:
-        known: The constants of the problem.
+        constants: The constants of the problem.
         clients: n.
         size: Cohort size m.
         gap: F^0 = f(x^0) - f*.
@@ -45,7 +45,7 @@ class Case:
         (2.0, 10)
     """
 
-    known: Dissimilarity
+    constants: Dissimilarity
     clients: Count
     size: Count
     gap: Positive
@@ -56,7 +56,7 @@ class Case:
     def __post_init__(self):
         if self.size > self.clients:
             raise UserError(f"a cohort has 1 to {self.clients} clients, but size is {self.size}")
-        given = {**self.known._asdict(), "gap": self.gap, "epsilon": self.epsilon, "arbitrary": self.price.arbitrary}
+        given = {**self.constants._asdict(), "gap": self.gap, "epsilon": self.epsilon, "arbitrary": self.price.arbitrary}
         for name, value in {**given, "heterogeneity": self.heterogeneity}.items():
             if value is not None and not 1 / LARGEST < value < LARGEST:
                 bounds = f"from {1 / LARGEST:g} to {LARGEST:g}"
@@ -77,7 +77,7 @@ class Case:
     @property
     def deviation(self) -> float:
         """delta_m."""
-        return cohort_delta(self.known.delta, self.clients, self.size)
+        return cohort_delta(self.constants.delta, self.clients, self.size)
 
     @property
     def zeta(self) -> float:
@@ -186,8 +186,8 @@ def practical(case: Case) -> Parameters:
     Args:
         case: The problem, the price and the accuracy.
     """
-    lam = math.sqrt(case.clients) / case.size * case.known.delta + case.known.delta_one
-    chance = min(1.0, case.known.delta / case.known.smooth_one)
+    lam = math.sqrt(case.clients) / case.size * case.constants.delta + case.constants.delta_one
+    chance = min(1.0, case.constants.delta / case.constants.smooth_one)
     return Parameters(lam, 1 / case.ratio, chance, _refresh(case), initial_passes(case.price))
 
 
@@ -324,10 +324,10 @@ def _refresh(case: Case) -> float:
 
 def _chosen(case: Case, choice: Choice, share: float) -> tuple[Parameters, int]:
     """Return the parameters and T for an estimator that renews `share` of its memory a round."""
-    known, spread = case.known, case.deviation / math.sqrt(share)
-    lam = 3 * known.delta_one + choice.prox * spread
-    rounds = math.ceil(256 * (known.delta_one + choice.rounds * spread) * case.stretch)
-    return Parameters(lam, share / choice.memory, probability(lam, known.delta_one, known.smooth_one)), rounds
+    constants, spread = case.constants, case.deviation / math.sqrt(share)
+    lam = 3 * constants.delta_one + choice.prox * spread
+    rounds = math.ceil(256 * (constants.delta_one + choice.rounds * spread) * case.stretch)
+    return Parameters(lam, share / choice.memory, probability(lam, constants.delta_one, constants.smooth_one)), rounds
 
 
 def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Guarantee:

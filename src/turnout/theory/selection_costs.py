@@ -42,7 +42,7 @@ class Costs:
     def facts(self) -> dict:
         """Return the entries of a file."""
         case = self.cases[0]
-        constants = {**dict(zip(NAMES, case.known, strict=True)), "delta_m": case.deviation, "zeta": case.heterogeneity}
+        constants = {**dict(zip(NAMES, case.constants, strict=True)), "delta_m": case.deviation, "zeta": case.heterogeneity}
         target = {"n": case.clients, "m": case.size, "F^0": case.gap, "epsilon": case.epsilon}
         prices = [_facts(case) for case in self.cases]
         return {"constants": constants, "target": target, "warning": self.warning, "prices": prices}

@@ -39,8 +39,8 @@ class Draws:
 
     def number(self, sampler: Sampler) -> int:
         """Return the place of `sampler` among those of the algorithm."""
-        for number, known in enumerate(self.samplers):
-            if known is sampler:
+        for number, candidate in enumerate(self.samplers):
+            if candidate is sampler:
                 return number
         raise UserError(f"sampler {type(sampler).__name__} is not a field of {type(self.algorithm).__name__}: make it one")
 

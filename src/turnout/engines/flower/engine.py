@@ -116,31 +116,31 @@ def handshake(mailbox: Mailbox, expected: Handshake, clients: int, timeout: floa
         clients: Number of clients.
         timeout: Seconds to wait for all clients.
     """
-    known: dict[int, NodeInfo] = {}
+    nodes: dict[int, NodeInfo] = {}
     refused: dict[int, str] = {}
     end = time.monotonic() + timeout
-    while len(known) < clients:
-        new = set(mailbox.grid.get_node_ids()) - {info.node for info in known.values()}
+    while len(nodes) < clients:
+        new = set(mailbox.grid.get_node_ids()) - {info.node for info in nodes.values()}
         for node, hello in mailbox.send(dict.fromkeys(new, (b"", b"")), "hello").items():
             client, rows, reason = parse_hello(hello[:], expected, clients)
-            if reason is None and client in known:
+            if reason is None and client in nodes:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
             if reason is None:
-                known[client] = NodeInfo(node, rows)
+                nodes[client] = NodeInfo(node, rows)
             elif refused.get(node) != reason:
                 refused[node] = reason
                 mailbox.counts[f"refused: {reason}"] += 1
                 log(WARNING, "refused node %d: %s", node, reason)
-        if len(known) < clients and time.monotonic() > end:
-            missing = min({*range(clients)} - {*known})
+        if len(nodes) < clients and time.monotonic() > end:
+            missing = min({*range(clients)} - {*nodes})
             reasons = "".join(f"; refused: {reason}" for reason in refused.values())
             raise UserError(
-                f"{clients - len(known)} clients did not answer within {timeout:g} s, the first is client {missing}{reasons}"
+                f"{clients - len(nodes)} clients did not answer within {timeout:g} s, the first is client {missing}{reasons}"
             )
-        if len(known) < clients:
+        if len(nodes) < clients:
             time.sleep(RETRY_PAUSE)
     mailbox.digest = expected.digest
-    return known
+    return nodes
 
 
 def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, int, str | None]:
