@@ -94,7 +94,7 @@ class Icgm(Algorithm):
     def __post_init__(self):
         if self.probability is not None and self.steps is not None:
             raise UserError(
-                "Icgm takes either steps, the delegate's number of them, or probability, with which one is the last: give one"
+                "Icgm has either a number of steps of the delegate or the probability that a step is the last: give one of them"
             )
 
     def bind(self, problem):

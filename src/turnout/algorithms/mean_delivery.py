@@ -141,8 +141,8 @@ def check_cohorts(method: str, sampler: Sampler, population: Population) -> None
             raise too_few
     if sampler.consults_before_draw or (sampler.learns_from_feedback and sampler.feedback_kind == "loss"):
         raise UserError(
-            f"{method} has a message of its own for each client, by which none can be consulted before a draw or for its loss: "
-            "take another sampler"
+            f"{method} sends each client another message, so that its sampler cannot ask clients before the draw or for "
+            "their loss: take another sampler"
         )
     cohort = jax.eval_shape(lambda key: sampler.draw(sampler.start(population), key, population), jax.random.key(0))
     if cohort.places < 2 <= population.count:

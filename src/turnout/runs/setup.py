@@ -184,11 +184,11 @@ def refuse_engine(problem: Problem, aggregation: Aggregation, *, compiled: bool)
         compiled: Whether the engine is the compiled one.
     """
     if compiled and problem.remote:
-        raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
+        raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
     if compiled and aggregation != "plain":
         raise UserError(
-            "aggregation 'sum' is about what clients send, but the compiled engine sends nothing: set engine = 'nodes', or "
-            "use turnout deploy"
+            "aggregation = 'sum' changes what clients send, but the compiled engine sends nothing: use engine = 'nodes', or "
+            "turnout deploy"
         )
 
 
@@ -200,14 +200,16 @@ def refuse_mixed(problem: Problem, precision: Precision) -> None:
         precision: Precision of the run.
     """
     if precision == "mixed" and problem.remote:
-        raise UserError("precision 'mixed' is about losses written in JAX, but these clients compute their own: take 'single'")
+        raise UserError("precision = 'mixed' needs losses written in JAX, but clients compute these: use precision = 'single'")
 
 
 def refuse_metrics_of_replies(metrics: tuple[str, ...]) -> None:
     """Raise `UserError` where a metric needs each client's reply, which the server does not see."""
     judging = [name for name in metrics if name in SAMPLING]
     if judging:
-        raise UserError(f"metric {judging[0]!r} looks at each client's reply: leave it out, or do without what hides these")
+        raise UserError(
+            f"metric {judging[0]!r} needs each client's reply, which aggregation = 'sum' and [privacy] hide: leave it out"
+        )
 
 
 def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: tuple[str, ...], swept: bool) -> None:
@@ -221,9 +223,9 @@ def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: 
         swept: Whether it is a sweep.
     """
     if swept:
-        raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
+        raise UserError("[privacy] does not go with a sweep, because every cell uses the data: use a single run")
     refuse_metrics_of_replies(metrics)
     if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
-        raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged")
+        raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: leave free out")
     if privacy.model == "central":
         sums_needed(survey(job, algorithm), "[privacy] model = 'local'")

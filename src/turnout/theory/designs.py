@@ -209,7 +209,7 @@ def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins 
         sampler: The sampler, bound to the clients.
         population: The clients.
     """
-    raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: its law is not unbiased, or not fixed")
+    raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: they are biased or not fixed")
 
 
 @design.register
@@ -271,7 +271,7 @@ def fixed_state(sampler: Sampler, population: Population):
         population: The clients.
     """
     if sampler.learns_from_feedback or sampler.consults_before_draw:
-        raise UserError("no theory here is about cohorts whose law changes from round to round: take fixed probabilities")
+        raise UserError("no theory here is about samplers with changing probabilities: take fixed ones")
     return sampler.start(population)
 
 

@@ -59,7 +59,7 @@ def feddcd_bound(
     allowed = feddcd.inexactness(r, ratio, 1.0)
     if lr != feddcd.INEXACT_LR or delta > allowed:
         raise UserError(
-            f"Theorem 5.2 of FedDCD is about lr = {feddcd.INEXACT_LR:g} and delta of at most {allowed:.6g}: take these"
+            f"Theorem 5.2 of FedDCD is about lr = {feddcd.INEXACT_LR:g} and delta of at most {allowed:.6g}: use these values"
         )
     return _bound("5.2 of FedDCD", feddcd.inexact_rate(r, ratio, 1.0), feddcd.INEXACT_CONSTANT * start, constants)
 
@@ -95,7 +95,7 @@ def accfeddcd_bound(
     r = spectral_gap(expected_projection(sampler, problem.population, equal), equal)
     if lr != 1 or beta < constants.smoothness.max() * (1 - 1e-12) or not np.isclose(fraction, r):
         raise UserError(
-            f"Theorem 6.1 of FedDCD is about lr = 1, smoothness of at least L_i and fraction = {r:.6g}: leave them out"
+            f"Theorem 6.1 of FedDCD is about lr = 1, smoothness of at least L_i and fraction = {r:.6g}: leave these keys out"
         )
     start = feddcd.accfeddcd_constant(r, alpha, beta) * constants.gradient_norms2.mean() / alpha**2
     return _bound("6.1 of FedDCD", feddcd.accfeddcd_rate(r, alpha, beta), float(start), constants)
