@@ -114,7 +114,7 @@ class Estimator:
             estimate: g^t and the memory.
         """
         raise UserError(
-            f"{type(self).__name__} is not sent how gradients move between two points, from which lam would be measured: give lam"
+            f"{type(self).__name__} receives no change of the gradient between two points, from which lam is estimated: give lam"
         )
 
     def oracle(self, client: Client) -> Client:

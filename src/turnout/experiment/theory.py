@@ -118,7 +118,7 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
         UserError: If the target is on something else, or clients differ in weight.
     """
     if experiment.target is None or experiment.target.metric != "gradient":
-        raise UserError('the costs of client selection are those to a small gradient: set a [target] on "gradient"')
+        raise UserError('the costs of client selection need a target on the gradient: set a [target] on "gradient"')
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
         start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))

@@ -187,7 +187,7 @@ def refuse_engine(problem: Problem, aggregation: Aggregation, *, compiled: bool)
         raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
     if compiled and aggregation != "plain":
         raise UserError(
-            "aggregation = 'sum' changes what clients send, but the compiled engine sends nothing: use engine = 'nodes', or "
+            "aggregation = 'sum' changes what clients send, but the compiled engine sends nothing: set engine = 'nodes', or use "
             "turnout deploy"
         )
 
