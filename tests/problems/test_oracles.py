@@ -8,6 +8,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.examples import ALGORITHMS, SOLVERS, logistic, sppm
+from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 
 HESSIAN = ("newton", "aicn", "localnewton", "sketch")
@@ -70,7 +71,11 @@ def test_numpy_functions_have_no_second_derivatives(name):
         t.run(sppm(solver, t.Nice(3)), other, rounds=2, engine="nodes")
 
 
-@pytest.mark.parametrize("name", CASES)
+FAST = ("fedavg-epochs", "feddcd", "icgm", "scaffold", "sppm-lbfgs")
+"""Batches, a client's own solver, random branches, client states, line searches."""
+
+
+@pytest.mark.parametrize("name", slow_but(FAST, CASES))
 def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()
     algorithm = CASES[name]

@@ -36,7 +36,7 @@ from tests.helpers.baselines import (
 from tests.helpers.examples import LOCAL, network
 from turnout.algorithms import Scaffnew
 from turnout.core.seeds import Seeds
-from turnout.engines.compiled import CompiledAsk
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.state import first_state
 from turnout.experiment.config import Reader

@@ -6,13 +6,13 @@ import numpy as np
 
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
-from turnout.engines.reply_usage import MEAN, WHO, RecordingAsk, survey
+from turnout.engines.reply_usage import MEAN, WHO, Survey, survey
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Population
 from turnout.runs.session import Session
 from turnout.runs.setup import scope
 from turnout.samplers import Independent, Nice
-from turnout.samplers.base import Sampler
+from turnout.samplers.base import Sampler, samplers_in
 
 ZERO = "one client, whose replies are zero in one of the two runs"
 REPLACED = "one client, whose data are others in one of the two runs"
@@ -41,13 +41,14 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     dp = import_dp_accounting()
     engine: Any = session.engine
     with scope(session.precision):
-        traced = survey(engine.job, engine.algorithm)
+        surveyed = survey(engine.job, engine.algorithm)
     population, ledger = engine.job.population, to_ledger(engine.sites, np.asarray(session.progress.counts))
     rows = {row["path"]: row for row in ledger.rows()}
-    calls = [path for path in traced.calls.reached if rows[path]["method"] != "draw"]
+    calls = [site.path for site in surveyed.sites if rows[site.path]["method"] != "draw"]
+    samplers = samplers_in(engine.algorithm)
     sampled = {}
     if privacy.model == "central" and session.options.faults is None:
-        sampled = {path: amplifying_design(traced, path, population) for path in calls}
+        sampled = {path: amplifying_design(surveyed, path, samplers, population) for path in calls}
     replaced = privacy.model == "local" or Nice in sampled.values()
     # Two clipped replies differ by at most twice the clipping norm.
     gaussian = dp.GaussianDpEvent(privacy.noise_multiplier / (2 if replaced else 1))
@@ -57,8 +58,11 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     for path in calls:
         event, times = gaussian, int(rows[path]["exchanges"])
         if sampled.get(path) is (Nice if replaced else Independent):
-            sampler, draw = traced.drawn_by[path]
-            event, times = sampled_event(dp, sampler, population, gaussian), int(rows[draw]["available"]) // population.count
+            sampler, draw = surveyed.drawn_by(path)
+            event, times = (
+                sampled_event(dp, samplers[sampler], population, gaussian),
+                int(rows[draw]["available"]) // population.count,
+            )
             amplified += times
         accountant.compose(event, times)
         without_sampling.compose(gaussian, times)
@@ -73,7 +77,7 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     }
 
 
-def amplifying_design(traced: RecordingAsk, path: str, population: Population) -> type[Sampler] | None:
+def amplifying_design(surveyed: Survey, path: str, samplers: list[Sampler], population: Population) -> type[Sampler] | None:
     """Return the class of the sampler that drew the cohort of a call, if its sampling amplifies privacy, and otherwise None.
 
     The cohort must be drawn for this call alone and from all clients, and only the sum may depend on its members. With
@@ -84,9 +88,10 @@ def amplifying_design(traced: RecordingAsk, path: str, population: Population) -
         path: Path of the call site.
         population: The clients.
     """
-    (sampler, draw), uses = traced.drawn_by.get(path, (None, None)), traced.uses[path]
-    if draw is None or WHO in uses or population.available is not None:
+    (number, draw), uses = surveyed.drawn_by(path), surveyed.uses(path)
+    if number is None or draw is None or WHO in uses or population.available is not None:
         return None
+    sampler = samplers[number]
     if type(sampler) is Nice and population.weights is None and sampler.size < population.count:
         return Nice
     if (

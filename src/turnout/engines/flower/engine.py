@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.lazy_stack import release_pages
-from turnout.engines.compiled import CompiledAsk
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.flower.chunks import INTERRUPTED
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.payload import pack, pack_body, unpack
