@@ -84,8 +84,9 @@ def amplifying_design(surveyed: Survey, path: str, samplers: list[Sampler], popu
     independent draws the weights must not depend on the other clients; with a fixed size all weights must be equal.
 
     Args:
-        traced: The traced start and round.
+        surveyed: How the server uses the replies to each call.
         path: Path of the call site.
+        samplers: Samplers of the algorithm.
         population: The clients.
     """
     (number, draw), uses = surveyed.drawn_by(path), surveyed.uses(path)
