@@ -157,7 +157,7 @@ def test_what_a_client_sends_is_weighed_already(monkeypatch):
 def test_refusals_say_what_to_do(tmp_path):
     with pytest.raises(t.UserError, match="compiled engine sends nothing: set engine = 'nodes'"):
         t.run(t.FedAvg(PAIR, lr=0.1), quadratic(), rounds=1, aggregation="sum")
-    with pytest.raises(t.UserError, match="metric 'variance' looks at each"):
+    with pytest.raises(t.UserError, match="metric 'variance' needs each"):
         t.run(t.FedAvg(PAIR, lr=0.1), quadratic(), rounds=1, engine="nodes", aggregation="sum", metrics=("variance",))
     split = {"kind": "iid", "clients": 12}
     run = {"rounds": 2, "engine": "nodes", "aggregation": "sum"}

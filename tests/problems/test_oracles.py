@@ -63,8 +63,7 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
-# LocalNewton asks inside a loop of lineax, where JAX wraps the error.
-@pytest.mark.parametrize("name", [name for name in HESSIAN if name != "localnewton"])
+@pytest.mark.parametrize("name", HESSIAN)
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
     with pytest.raises(UserError, match="NumpyOracle has no Hessian|needs second derivatives"):

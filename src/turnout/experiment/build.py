@@ -43,6 +43,11 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     """Load and split the data, and build the problem.
 
     `sizes` are the numbers of rows of remote clients, if these run elsewhere.
+
+    Args:
+        experiment: The configuration.
+        data: Folder with data files; None for the default folders.
+        sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
     spec = experiment.problem
     start = "" if experiment.run.start is None else _file_digest(Path(experiment.run.start))
@@ -67,7 +72,14 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 
 
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None) -> Session:
-    """Return the session of `experiment`, with `engine` in the place of the configured one if it is given."""
+    """Return the session of `experiment`, with `engine` in the place of the configured one if it is given.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        optimum: The minimiser, if known.
+        engine: Makes the engine; None for the configured one.
+    """
     if experiment.privacy is not None:
         import_dp_accounting()
     options = replace(

@@ -33,6 +33,10 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
 
     The facts are epsilon for `privacy.delta`, epsilon for an observer who knows the cohorts, the relation between neighbouring
     runs, the number of releases, and the number of these with amplification by sampling.
+
+    Args:
+        privacy: Options of differential privacy.
+        session: The session of the run.
     """
     dp = import_dp_accounting()
     engine: Any = session.engine
@@ -78,6 +82,12 @@ def amplifying_design(surveyed: Survey, path: str, samplers: list[Sampler], popu
 
     The cohort must be drawn for this call alone and from all clients, and only the sum may depend on its members. With
     independent draws the weights must not depend on the other clients; with a fixed size all weights must be equal.
+
+    Args:
+        surveyed: How the server uses the replies to each call.
+        path: Path of the call site.
+        samplers: Samplers of the algorithm.
+        population: The clients.
     """
     (number, draw), uses = surveyed.drawn_by(path), surveyed.uses(path)
     if number is None or draw is None or WHO in uses or population.available is not None:
@@ -96,7 +106,14 @@ def amplifying_design(surveyed: Survey, path: str, samplers: list[Sampler], popu
 
 
 def sampled_event(dp, sampler: Sampler, population: Population, event):
-    """Return `event` on a cohort of `sampler`; for unequal probabilities the largest is used."""
+    """Return `event` on a cohort of `sampler`; for unequal probabilities the largest is used.
+
+    Args:
+        dp: The module dp_accounting.
+        sampler: The sampler.
+        population: The clients.
+        event: Event of dp_accounting on one cohort.
+    """
     if isinstance(sampler, Nice):
         return dp.SampledWithoutReplacementDpEvent(population.count, sampler.size, event)
     return dp.PoissonSampledDpEvent(float(np.max(sampler.expected_draws(sampler.start(population), population))), event)

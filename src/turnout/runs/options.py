@@ -70,7 +70,13 @@ class RunOptions:
 
 
 def with_settings(options: RunOptions | None, settings: Mapping[str, Any], without: tuple[str, ...] = ()) -> RunOptions:
-    """Return `options` with the fields named in `settings` replaced; `UserError` for a name that is none, or in `without`."""
+    """Return `options` with the fields named in `settings` replaced; `UserError` for a name that is none, or in `without`.
+
+    Args:
+        options: The options; None for the defaults.
+        settings: New values by name.
+        without: Names of options that do not apply here.
+    """
     if not isinstance(options, RunOptions | None):
         raise UserError(f"options of a run are a RunOptions or keywords, not {options!r}: write rounds=..., for instance")
     names = [f.name for f in fields(RunOptions) if f.name not in without]

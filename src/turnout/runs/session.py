@@ -216,8 +216,8 @@ class Session:
             raise UserError(f"{invalid} places of cohorts by round {self.round} {INVALID}")
         if totals["unusable"]:
             raise UserError(
-                f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "
-                "it nothing: give ask.observe finite numbers of at least 0"
+                f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and were "
+                "not used: give ask.observe finite numbers of at least 0"
             )
         if totals["missed"]:
             raise UserError(
