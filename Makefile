@@ -21,9 +21,10 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no
 test: $(BIN)/turnout
 	$(PYTEST) -m "not slow and not everything"
 
-# Two at a time: these start federations of many processes, whose deadlines pass on a machine that is too busy.
+# Types and shapes are checked at run time here. Two at a time: some of these start federations of many processes, whose deadlines
+# pass on a machine that is too busy.
 test-all: test
-	$(PYTEST) --numprocesses 2 -m slow
+	$(PYTEST) --numprocesses 2 --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m slow
 
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .

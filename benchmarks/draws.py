@@ -34,12 +34,12 @@ def measure() -> list[Line]:
 
 
 def spread(of: str, counts, each: dict[str, float], taken: dict[str, list[float]]) -> Line:
-    """Compare the dearest draw with the cheapest."""
+    """Compare the slowest draw with the fastest."""
     costs = [each[str(n)] for n in counts]
     note = " / ".join(f"{cost:.2f}" for cost in costs) + " microseconds a draw"
     settings = {"cohort": COHORT, "draws": DRAWS, "seeds": [SEED]}
     timings = {str(n): taken[str(n)] for n in counts}
-    return Line("draws", f"dearest over cheapest draw {of}", max(costs) / min(costs), 2.0, note=note,
+    return Line("draws", f"slowest over fastest draw {of}", max(costs) / min(costs), 2.0, note=note,
                 settings=settings, timings=timings)  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def measure() -> list[Line]:
     costs = [each[str(n)] for n in SIZES]
     gain = ratio(taken, "dense", str(COMPARED)) * ROUNDS / DENSE_ROUNDS
     return [
-        Line("index", "dearest over cheapest round of 10^4 to 10^7 clients", max(costs) / min(costs), 8.0, settings=SETTINGS,
+        Line("index", "slowest over fastest round of 10^4 to 10^7 clients", max(costs) / min(costs), 8.0, settings=SETTINGS,
              note=" / ".join(f"{cost:.0f}" for cost in costs) + " microseconds a round", timings=taken),
         Line("index", "a dense round over an index's, of 10^6 clients", gain, 150.0, at_least=True, settings=SETTINGS,
              note=f"{each['dense'] / 1e3:.1f} milliseconds against {each[str(COMPARED)]:.0f} microseconds", timings=taken),

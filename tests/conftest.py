@@ -1,5 +1,6 @@
 """Strict numerics for every test: 64 bits, no implicit promotion of types or ranks."""
 
+import ctypes
 import gc
 import os
 from pathlib import Path
@@ -10,7 +11,10 @@ from hypothesis import HealthCheck, settings
 
 import tests.helpers.typecheck  # noqa: F401 (jaxtyping's hook looks it up as an attribute)
 
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1"
+)
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
 
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
@@ -37,23 +41,33 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_programs():
-    """Drop compiled programs after each module, since few are shared and each takes memory and memory maps."""
-    yield
-    jax.clear_caches()
+GROWTH = 250 * 2**20 // os.sysconf("SC_PAGE_SIZE")
+"""Pages of memory that compiled programs may take."""
+
+MAPS = 20_000
+"""Memory maps that compiled programs may take: at 65,530 Linux ends the process."""
 
 
-MAPS = Path("/proc/self/maps")
-"""Linux lists a process's memory maps here; every compiled program takes some, and at 65,530 the process dies."""
+@pytest.fixture(scope="session")
+def pages() -> dict[str, int]:
+    """Resident pages when programs were last dropped."""
+    return {}
 
 
 @pytest.fixture(autouse=True)
-def few_memory_maps():
-    """Drop compiled programs before there are too many of them for one process."""
+def few_programs(pages):
+    """Drop compiled programs before they take too much memory; until then modules share those of single operations."""
     yield
-    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > 20_000:
+    process = Path("/proc/self")
+    if not process.exists():
+        return
+    resident = int((process / "statm").read_text().split()[1])
+    if resident > pages.setdefault("before", resident) + GROWTH or (process / "maps").read_bytes().count(b"\n") > MAPS:
         jax.clear_caches()
+        gc.collect()
+        # Without this, glibc keeps what was freed.
+        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
+        pages["before"] = int((process / "statm").read_text().split()[1])
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """turnout: federated optimization that counts what communication costs.
 
-`run` and `sweep` run an algorithm on a problem, `study` compares methods; `__all__` lists the public names. `client_solvers`,
-`optimisers`, `schedules` and `solvers` are modules of interchangeable parts. `TorchOracle`, `parameters_of` and
-`set_parameters` import PyTorch when they are first used.
+`run` and `sweep` run an algorithm on a problem and return its `Trace`, `study` compares methods; `__all__` lists the public names.
+`client_solvers`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts. `TorchOracle`,
+`parameters_of` and `set_parameters` import PyTorch when they are first used.
 """
 
 from typing import TYPE_CHECKING
@@ -55,7 +55,9 @@ from turnout.privacy.mechanism import Privacy
 from turnout.problems import Chain, Logistic, Multinomial, Network, Neural, Quadratic, Remote, Ridge
 from turnout.problems.base import Population, Problem
 from turnout.problems.oracles import NumpyOracle, Oracle
+from turnout.runs import trackers
 from turnout.runs.api import run, sweep
+from turnout.runs.callbacks import BestParameters, Callback, EarlyStopping
 from turnout.runs.sweep import Sweep
 from turnout.runs.trace import Trace
 from turnout.samplers import (
@@ -114,9 +116,11 @@ __all__ = [
     "Ask",
     "Available",
     "Avare",
+    "BestParameters",
     "Block",
     "BySize",
     "Bytes",
+    "Callback",
     "CeLgd",
     "Chain",
     "Client",
@@ -128,6 +132,7 @@ __all__ = [
     "Done",
     "Drift",
     "Each",
+    "EarlyStopping",
     "Estimator",
     "Exact",
     "Exchanges",
@@ -221,6 +226,7 @@ __all__ = [
     "static",
     "study",
     "sweep",
+    "trackers",
 ]
 
 

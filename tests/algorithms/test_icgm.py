@@ -135,10 +135,10 @@ def flat() -> t.Problem:
         (build(steps=None, probability=0.0), four, "probability must be greater than 0"),
         (build(steps=None, probability=1.1), four, "probability must be at most 1"),
         (build(damping=0.0), four, "damping must be greater than 0"),
-        (build(probability=0.5), four, "takes either steps, the delegate's number of them, or probability"),
+        (build(probability=0.5), four, "either a number of steps of the delegate or the probability"),
         (build(delegate=t.Delegate(4)), four, "names client 4, but they are 0 to 3"),
         (build(sampler=t.Nice(5)), four, "wants 5 clients, but there are 4"),
-        (build(sampler=t.Available(t.Nice(2), 0.5)), four, "take a sampler whose clients are always there"),
+        (build(sampler=t.Available(t.Nice(2), 0.5)), four, "take a sampler without availability"),
         (build(), flat, "needs smoothness: Problem does not know"),
     ],
 )

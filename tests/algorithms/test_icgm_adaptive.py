@@ -154,5 +154,5 @@ def test_the_same_difference_again_and_again_makes_lambda_and_without_a_step_not
 
 @pytest.mark.parametrize("estimator", [t.Saga(), t.RgSvrg()], ids=["saga", "rg-svrg"])
 def test_an_estimator_without_differences_is_a_mistake(estimator):
-    with pytest.raises(t.UserError, match="is not sent how gradients move between two points, .* give lam"):
+    with pytest.raises(t.UserError, match="receives no change of the gradient between two points, .* give lam"):
         play(t.Icgm(t.Nice(2), estimator), alike(), 1)

@@ -11,6 +11,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
+from tests.helpers.tiers import slow_but
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.testing.algorithms import CHECKS, case, nobody, states_keep_their_types
@@ -28,9 +29,22 @@ def case_of(name):
     return case(ALGORITHMS[name].on(3.0), small())
 
 
+REPRESENTATIVE = ("fedavg", "feddcd", "icgm", "scaffold", "sppm")
+"""Local training, client states that must add up, random branches, control variates, loops over one cohort."""
+
+SHARED_RUNS = ("parameters_stay_finite", "engines_agree", "ledger_counts_what_nodes_send", "compiles_once", "resumes_to_the_bit")
+"""Checks of two runs, one of each engine; the others play more."""
+
+
 @every_algorithm
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", SHARED_RUNS)
 def test_conformance(name, check):
+    CHECKS[check](case_of(name))
+
+
+@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, ALGORITHMS))
+@pytest.mark.parametrize("check", [check for check in CHECKS if check not in (*SHARED_RUNS, "states_keep_their_types")])
+def test_conformance_in_further_runs(name, check):
     CHECKS[check](case_of(name))
 
 

@@ -43,6 +43,7 @@ def test_a_public_docstring_explains_every_parameter(name):
 WITH_EXAMPLES = sorted(path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text() and "template" not in path.parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_the_examples_of_a_module_run(path):
     module = importlib.import_module(

@@ -56,6 +56,7 @@ def test_every_example_is_in_a_language_that_is_tested():
         assert {*re.findall(r"^```(\w*)\n(?=.)", page.read_text(), flags=re.MULTILINE)} <= {"", "python", "toml", "sh"}, page.name
 
 
+@pytest.mark.slow
 @with_blocks("python")
 def test_the_python_of_a_page_runs(page, tmp_path):
     """The examples of a page are one program."""

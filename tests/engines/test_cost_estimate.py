@@ -5,6 +5,7 @@ import pytest
 import turnout as t
 from tests.helpers.cost_estimates import PAIR, check
 from tests.helpers.examples import ALGORITHMS, LOCAL, icgm, sppm
+from tests.helpers.tiers import slow_but
 
 VARIANTS = {
     "feddcd-eager": lambda: t.FedDcd(PAIR, LOCAL, convexity=0.1, delivery="eager"),
@@ -22,6 +23,10 @@ VARIANTS = {
 CASES = {name: lambda example=example: example.make(PAIR) for name, example in ALGORITHMS.items()} | VARIANTS
 
 
-@pytest.mark.parametrize("name", CASES)
+FAST = ("accfeddcd", "fedavg", "icgm", "mbgd-available", "mblocalgd-k-vib")
+"""Two exchanges a round, one, chance in whom to ask, in who is available, and a sampler that learns."""
+
+
+@pytest.mark.parametrize("name", slow_but(FAST, CASES))
 def test_the_ledger_of_every_algorithm_is_what_was_foretold(name):
     check(CASES[name]())

@@ -11,7 +11,7 @@ import turnout as t
 from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import Ledger
 from turnout.core.seeds import Seeds
-from turnout.engines.compiled import CompiledAsk
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.cost_estimate.estimate import PLAYED, SEEDS, CostEstimate, Count
 from turnout.engines.cost_estimate.simulate import QUICK_TO_COMPILE
 from turnout.engines.state import begin, play_round

@@ -132,7 +132,7 @@ def test_what_would_not_be_private_is_refused():
     with pytest.raises(t.UserError, match="'solve' .random. the server looks at each reply; .* model = 'local'"):
         play(algorithm, equal(), 1, privacy=privacy())
     assert np.all(np.isfinite(play(algorithm, equal(), 2, privacy=privacy(model="local")).trace.x))
-    with pytest.raises(t.UserError, match="metric 'variance' looks at each"):
+    with pytest.raises(t.UserError, match="metric 'variance' needs each"):
         play(t.FedAvg(t.Nice(3), lr=0.1), equal(), 1, privacy=privacy(), metrics=("variance",))
     with pytest.raises(t.UserError, match="does not go with a sweep"):
         play(t.FedAvg(t.Nice(3), lr=0.1), equal(), 1, privacy=privacy(), cells=[Cell({}, 0)])

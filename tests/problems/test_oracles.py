@@ -8,6 +8,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.examples import ALGORITHMS, SOLVERS, logistic, sppm
+from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 
 HESSIAN = ("newton", "aicn", "localnewton", "sketch")
@@ -62,8 +63,7 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
-# LocalNewton asks inside a loop of lineax, where JAX wraps the error.
-@pytest.mark.parametrize("name", [name for name in HESSIAN if name != "localnewton"])
+@pytest.mark.parametrize("name", HESSIAN)
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
     with pytest.raises(UserError, match="NumpyOracle has no Hessian|needs second derivatives"):
@@ -71,7 +71,11 @@ def test_numpy_functions_have_no_second_derivatives(name):
         t.run(sppm(solver, t.Nice(3)), other, rounds=2, engine="nodes")
 
 
-@pytest.mark.parametrize("name", CASES)
+FAST = ("fedavg-epochs", "feddcd", "icgm", "scaffold", "sppm-lbfgs")
+"""Batches, a client's own solver, random branches, client states, line searches."""
+
+
+@pytest.mark.parametrize("name", slow_but(FAST, CASES))
 def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()
     algorithm = CASES[name]

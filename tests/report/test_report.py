@@ -1,6 +1,7 @@
 """The report says what the traces say, whatever labels and numbers they hold."""
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -46,6 +47,13 @@ def test_costs_are_those_of_the_first_row_below_the_target():
     np.testing.assert_allclose([row.costs for row in costs.rows], [[7, 7.7], [10, 3.0]])
     assert [row.cheapest for row in costs.rows] == [(True, False), (False, True)]
     assert headline(costs) == ["Cheapest to distance < 0.1: slow under exchanges (7); fast under hierarchical(c1=0.1, c2=1) (3)."]
+
+
+@pytest.mark.parametrize("prices", [PRICES, [{"kind": "bytes"}]])
+def test_the_table_counts_exchanges_in_one_column(tmp_path, prices):
+    page = write_report(tmp_path, [halving("a", 0.5, prices=prices)], "one run").read_text()
+    headings = re.findall(r'<th scope="col">(.*?)</th>', page[page.index('<table id="costs">') :].split("</thead>")[0])
+    assert headings.count("exchanges") == 1 and len({*headings}) == len(headings)
 
 
 def test_nobody_reaching_the_target_is_said_with_the_nearest():

@@ -139,6 +139,7 @@ def test_costs_are_those_of_the_first_row_that_meets_the_goal():
     np.testing.assert_allclose(costs(runs, Goal("value"))[0], [1, 2])
 
 
+@pytest.mark.slow
 def test_what_reports_was_chosen_by_the_least_mean_cost_in_runs_with_other_seeds(tiny, played):
     folder, plan = played
     tuning, rows = (pl.read_parquet((folder / f"{name}.parquet").read_bytes()) for name in ("tuning", "results"))
@@ -163,6 +164,7 @@ def test_a_common_level_is_what_the_measure_reaches_on_average_up_to_the_ceiling
         assert numbers.common("synthetic", goal) == pytest.approx(min(ceiling, mine["test_accuracy"].max()))
 
 
+@pytest.mark.slow
 def test_a_second_start_plays_nothing_again_and_finds_the_same(played, monkeypatch):
     folder, plan = played
     before = json.loads((folder / "summary.json").read_text())

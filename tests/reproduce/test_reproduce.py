@@ -252,6 +252,7 @@ def test_a_convergence_panel_leaves_out_what_a_log_axis_cannot_show(paper):
     assert [row["median"] for row in drawn["layer"][5]["data"]["values"]] == [0.02]
 
 
+@pytest.mark.slow
 def test_an_interrupted_reproduction_goes_on_with_the_same_results(paper, folder, tmp_path):
     figure = replace(paper.figures["8"], sets=["tiny", "small"])
     plan = Plan(paper, [figure], False, [str(folder / name) for name in ("tiny", "small")], 1)

@@ -84,6 +84,7 @@ def test_every_sampler_of_the_paper_is_known_and_every_figure_shows_samplers_at_
     assert set(replacement) == {"uniform-replacement", "vrb", "mabs", "avare", "osmd", "a-osmd"}
 
 
+@pytest.mark.slow
 def test_a_task_leaves_every_round_of_every_cell_and_is_played_once(tiny, tmp_path):
     plan = Plan(tiny, [], True, 2)
     assert [task.stem for task in plan.tasks()] == ["k-vib-size", "k-vib-uniform", "k-vib-size-plain"]
@@ -101,6 +102,7 @@ def test_a_task_leaves_every_round_of_every_cell_and_is_played_once(tiny, tmp_pa
     assert row[0] == "K-Vib" and float(row[4]) == pytest.approx(contacts / ROUNDS, abs=0.05)
 
 
+@pytest.mark.slow
 def test_what_is_remembered_is_counted_at_either_side_and_a_size_that_fixes_a_shape_has_a_program(paper):
     built = build(paper.own.experiment, None)
     for name, programs, scalars, vectors in (("uniform-fixed", 2, 0, (0, 0)), ("residual", 1, 204, (2, 100))):
@@ -111,6 +113,7 @@ def test_what_is_remembered_is_counted_at_either_side_and_a_size_that_fixes_a_sh
         assert [cell.settings["sampler.size"] for cells, _ in played for cell in cells] == [5, 10]
 
 
+@pytest.mark.slow
 def test_rivals_are_told_how_large_everyones_first_feedback_is(paper):
     built = build(paper.own.experiment, None)
     n, own = built.problem.population.count, small(paper.own)

@@ -15,7 +15,11 @@ from turnout.samplers.large_scale import BySize, KVib, LargeScaleSampler, LastNo
 from turnout.samplers.large_scale.buckets import BUCKET_COUNT, MIN_SCORE, locate
 
 BOUND = 0.7
-STORED = LargeScaleSampler(Uniform(), 1, 3).arrays()
+
+
+def stored(**changes):
+    """The arrays of a sampler of three clients, with some of them changed."""
+    return LargeScaleSampler(Uniform(), 1, 3).arrays() | changes
 
 
 def capped(scores, size):
@@ -278,15 +282,15 @@ def test_feedback_of_zero_teaches_nothing():
         (lambda: LargeScaleSampler.restore(Uniform(), 2, LargeScaleSampler(Uniform(), 1, 10).arrays()), "with size 1, not of"),
         (lambda: LargeScaleSampler.restore(Uniform(), 1, {}), "needs the array 'value'"),
         (
-            lambda: LargeScaleSampler.restore(Uniform(), 1, {**STORED, "order": np.array([0, 0, 1])}),
+            lambda: LargeScaleSampler.restore(Uniform(), 1, stored(order=np.array([0, 0, 1]))),
             "order",
         ),
         (
-            lambda: LargeScaleSampler.restore(Uniform(), 1, {**STORED, "value": np.full(3, np.nan)}),
+            lambda: LargeScaleSampler.restore(Uniform(), 1, stored(value=np.full(3, np.nan))),
             "damaged",
         ),
         (
-            lambda: LargeScaleSampler.restore(Uniform(), 1, {**STORED, "unit": np.array(np.nan)}),
+            lambda: LargeScaleSampler.restore(Uniform(), 1, stored(unit=np.array(np.nan))),
             "damaged",
         ),
     ],

@@ -107,8 +107,8 @@ def test_valuations_are_losses_at_the_parameters_that_were_sent(engine):
     """Each reply carries one more scalar, and who was not drawn has no valuation."""
     session = play(t.FedAvg(t.Afl(2), lr=0.3), with_rows(), 1, engine=engine)
     state, rows = session.progress.samplers[0], counted(session)
-    assert state.known.sum() == 2 and rows["1"]["vectors_up"] == 1 and rows["1"]["bytes_up"] == 5 * 8 + 8
-    expected = np.where(state.known, np.sqrt(with_rows().sizes) * np.log(2), 0)
+    assert state.observed.sum() == 2 and rows["1"]["vectors_up"] == 1 and rows["1"]["bytes_up"] == 5 * 8 + 8
+    expected = np.where(state.observed, np.sqrt(with_rows().sizes) * np.log(2), 0)
     np.testing.assert_allclose(state.values, expected, rtol=1e-12)
 
 

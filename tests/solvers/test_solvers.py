@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 import turnout as t
 from tests.helpers.examples import logistic, network, quadratic
 from tests.helpers.gradients import client_gradient, gradient
+from tests.helpers.tiers import slow_but
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 
@@ -28,7 +29,10 @@ SOLVERS = {
     # With floor >= 1/2 the metric is above half of every Hessian, so that the fixed steps converge.
     "sketch": (t.solvers.SketchedNewton(floor=0.6), 100_000),
 }
-every_solver = pytest.mark.parametrize("name", SOLVERS)
+FAST = ("agd", "cg", "lbfgs", "newton", "aicn")
+"""Solvers that need few steps."""
+
+every_solver = pytest.mark.parametrize("name", slow_but(FAST, SOLVERS))
 
 
 def proximal_point(problem, gamma, x=None) -> np.ndarray:

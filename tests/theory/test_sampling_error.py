@@ -36,7 +36,7 @@ from tests.helpers.baselines import (
 from tests.helpers.examples import LOCAL, network
 from turnout.algorithms import Scaffnew
 from turnout.core.seeds import Seeds
-from turnout.engines.compiled import CompiledAsk
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.state import first_state
 from turnout.experiment.config import Reader
@@ -121,7 +121,7 @@ MISTAKES = {
     "more than all": (lambda: t.Gd(t.Nice(5), LR), "wants 5 clients, but there are 4"),
     "away": (
         lambda: t.Gd(t.Available(NICE, probability=0.5), LR),
-        "take a sampler whose clients are always there",
+        "take a sampler without availability",
     ),
     "lam": (lambda: t.SaberFull(NICE, Exact(), 0.0), "SaberFull.lam must be greater than 0"),
     "lr": (lambda: t.CeLgd(NICE, -1.0, STEPS), "CeLgd.lr must be greater than 0"),

@@ -17,7 +17,7 @@ from turnout.theory.dissimilarity import Dissimilarity, exact
 from turnout.theory.selection import Case, rg_saga, rg_svrg
 from turnout.theory.selection_complexity import ASSUMPTIONS, TABLE
 
-PROMISES = {"saga": rg_saga, "svrg": rg_svrg}
+GUARANTEES = {"saga": rg_saga, "svrg": rg_svrg}
 CONSTANT = st.floats(1e-3, 1e3)
 
 
@@ -25,9 +25,9 @@ CONSTANT = st.floats(1e-3, 1e3)
 def cases(draw):
     clients = draw(st.integers(1, 60))
     random = draw(st.floats(1, 20))
-    known = Dissimilarity(*(draw(CONSTANT) for _ in Dissimilarity._fields))
+    constants = Dissimilarity(*(draw(CONSTANT) for _ in Dissimilarity._fields))
     price = Selection(random * draw(st.floats(1, 20)), random)
-    return Case(known, clients, draw(st.integers(1, clients)), draw(CONSTANT), draw(CONSTANT), price, draw(CONSTANT))
+    return Case(constants, clients, draw(st.integers(1, clients)), draw(CONSTANT), draw(CONSTANT), price, draw(CONSTANT))
 
 
 KNOWN = Dissimilarity(delta=1.0, delta_one=2.0, delta_max=3.0, smooth_one=4.0, smooth_max=6.0, smooth_f=5.0)
@@ -45,13 +45,13 @@ def test_the_constants_of_the_proofs_satisfy_their_conditions():
     assert 32 * (1 + a) ** 2 / (1 - a) / a == pytest.approx(256)
 
 
-@pytest.mark.parametrize("method", PROMISES)
+@pytest.mark.parametrize("method", GUARANTEES)
 @settings(max_examples=40)
 @given(case=cases())
 def test_the_parameters_meet_what_corollary_3_2_asks(method, case):
     """The estimator's error is within condition (7), term by term, and T rounds are then enough for epsilon."""
-    (lam, beta, probability, refresh, _), rounds, *_ = PROMISES[method](case)
-    one, deviation = case.known.delta_one, case.deviation
+    (lam, beta, probability, refresh, _), rounds, *_ = GUARANTEES[method](case)
+    one, deviation = case.constants.delta_one, case.deviation
     error = 12 * (lam + one) ** 2 / (lam - one) ** 2 + 8
     nothing = np.zeros(6)
     for k in range(1, 6):
@@ -66,7 +66,7 @@ def test_the_parameters_meet_what_corollary_3_2_asks(method, case):
             given_steps = selection.corollary_5_4(unit, deviation, beta, refresh)
         assert error * given_steps <= (lam + one) ** 2 * (1 + 1e-9)
     assert 32 * (lam + one) ** 2 / (lam - one) * case.gap / rounds <= case.epsilon**2 * (1 + 1e-9)
-    assert 0 < beta <= 1 and 8 * probability == pytest.approx((lam - one) / (lam + case.known.smooth_one))
+    assert 0 < beta <= 1 and 8 * probability == pytest.approx((lam - one) / (lam + case.constants.smooth_one))
 
 
 @given(cases())
@@ -78,29 +78,29 @@ def test_two_passes_are_advised_where_they_are_not_dearer_than_the_rounds_they_s
 @given(cases())
 def test_promised_costs_are_those_of_the_theorems(case):
     """As printed in Theorems 6.1 and C.7; what they say of queries is rounded up."""
-    (saga, svrg), passes = (promise(case) for promise in PROMISES.values()), math.ceil(case.clients / case.size)
-    arbitrary, random, known = case.price.arbitrary, case.price.random, case.known
+    (saga, svrg), passes = (promise(case) for promise in GUARANTEES.values()), math.ceil(case.clients / case.size)
+    arbitrary, random, constants = case.price.arbitrary, case.price.random, case.constants
     assert saga.cost == pytest.approx(2 * arbitrary * passes + (random + 1) * saga.rounds)
     assert svrg.cost == pytest.approx(arbitrary * passes + (2 * random + 1) * svrg.rounds)
     spread = math.sqrt(case.clients / case.size) * case.deviation
-    most = 512 * (7 * known.delta_one + 283 * spread + 2 * known.smooth_one) * case.gap / case.epsilon**2
-    assert saga.queries <= (14 + 2 * passes + most + 4 * known.smooth_one / (known.delta_one + 28 * spread)) * (1 + 1e-9)
+    most = 512 * (7 * constants.delta_one + 283 * spread + 2 * constants.smooth_one) * case.gap / case.epsilon**2
+    assert saga.queries <= (14 + 2 * passes + most + 4 * constants.smooth_one / (constants.delta_one + 28 * spread)) * (1 + 1e-9)
     spread = math.sqrt(arbitrary * passes / random) * case.deviation
-    most = 1024 * (known.smooth_one + 4 * known.delta_one + 33 * spread) * case.gap / case.epsilon**2
-    assert svrg.queries <= (16 + passes + most + 4 * known.smooth_one / (known.delta_one + 11 * spread)) * (1 + 1e-9)
+    most = 1024 * (constants.smooth_one + 4 * constants.delta_one + 33 * spread) * case.gap / case.epsilon**2
+    assert svrg.queries <= (16 + passes + most + 4 * constants.smooth_one / (constants.delta_one + 11 * spread)) * (1 + 1e-9)
 
 
 def test_practical_parameters_are_those_of_section_7():
     """n = 100, m = 10 and delta = Delta_1 = 5, L = 100: lambda = 10, beta = 1/10, p = 1/20."""
-    known = Dissimilarity(5.0, 5.0, 8.0, 100.0, 100.0, 100.0)
-    found = selection.practical(Case(known, 100, 10, 1.0, 1.0))
+    constants = Dissimilarity(5.0, 5.0, 8.0, 100.0, 100.0, 100.0)
+    found = selection.practical(Case(constants, 100, 10, 1.0, 1.0))
     assert found == pytest.approx((10.0, 0.1, 0.05, 0.1, 2))
-    assert selection.practical(Case(known._replace(smooth_one=2.0), 100, 10, 1.0, 1.0)).probability == 1
+    assert selection.practical(Case(constants._replace(smooth_one=2.0), 100, 10, 1.0, 1.0)).probability == 1
 
 
 def amounts(case):
     """Every price and every number of queries that the theory gives for a case."""
-    prices = [row.price(case) for row in TABLE] + [promise(case).cost for promise in PROMISES.values()]
+    prices = [row.price(case) for row in TABLE] + [promise(case).cost for promise in GUARANTEES.values()]
     return np.array(prices), np.array([row.queries(case) for row in TABLE if row.queries is not None])
 
 
@@ -109,7 +109,10 @@ def amounts(case):
 def test_no_constant_raises_while_a_price_falls(case, factor):
     before, _ = amounts(case)
     price = case.price
-    worse = [replace(case, known=case.known._replace(**{name: factor * value})) for name, value in case.known._asdict().items()]
+    worse = [
+        replace(case, constants=case.constants._replace(**{name: factor * value}))
+        for name, value in case.constants._asdict().items()
+    ]
     worse += [replace(case, gap=case.gap * factor), replace(case, epsilon=case.epsilon / factor)]
     worse += [replace(case, heterogeneity=case.heterogeneity * factor)]
     worse += [replace(case, price=Selection(price.arbitrary * factor, price.random))]
@@ -123,10 +126,10 @@ def test_no_constant_raises_while_a_price_falls(case, factor):
 @given(cases(), st.floats(0.1, 10), st.floats(0.1, 10))
 def test_table_1_does_not_depend_on_the_units(case, height, width):
     """f -> a f(s x) scales curvatures by a s^2, gradients by a s and F^0 by a: no count of selections or queries may change."""
-    known = Dissimilarity(*(height * width**2 * value for value in case.known))
+    constants = Dissimilarity(*(height * width**2 * value for value in case.constants))
     scaled = replace(
         case,
-        known=known,
+        constants=constants,
         gap=height * case.gap,
         epsilon=height * width * case.epsilon,
         heterogeneity=height * width * case.heterogeneity,
@@ -139,7 +142,7 @@ def test_table_1_does_not_depend_on_the_units(case, height, width):
 @given(cases())
 def test_rg_saga_is_cheapest_of_those_that_use_delta(case):
     """For Delta_1 <= Delta_max, as the paper's section A.2 concludes; only its first passes are paid at C_A."""
-    case = replace(case, known=case.known._replace(delta_max=case.known.delta_one + case.known.delta_max))
+    case = replace(case, constants=case.constants._replace(delta_max=case.constants.delta_one + case.constants.delta_max))
     price = {row.method: row.price(case) for row in TABLE}
     assert price["I-CGM-RG-SAGA"] <= price["I-CGM-RG-SVRG"] * (1 + 1e-9) <= price["SABER-full"] * (1 + 1e-8)
     dearer = replace(case, price=Selection(2 * case.price.arbitrary, case.price.random))
@@ -287,7 +290,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("method", PROMISES)
+@pytest.mark.parametrize("method", GUARANTEES)
 def test_after_the_promised_rounds_gradients_are_as_small_as_wished(method):
     """From where they are larger, with 3 of 12 clients, at no more than the promised price and queries, on average over seeds."""
     generator, price = np.random.default_rng(5), Selection(3.0, 2.0)
@@ -297,7 +300,7 @@ def test_after_the_promised_rounds_gradients_are_as_small_as_wished(method):
     largest = np.sum(problem.rows[1].mean(0) ** 2)
     gap = -optimum.solve(problem).value
     case = Case(exact(problem), 12, 3, gap, float(0.3 * largest**0.5), price)
-    promise = PROMISES[method](case)
+    promise = GUARANTEES[method](case)
     chosen = promise.parameters
     method = t.Icgm(t.Nice(3), ESTIMATORS[method](chosen), chosen.lam, probability=chosen.probability)
     traces = t.sweep(method, problem, {}, rounds=promise.rounds, seeds=range(4), metrics=("gradient",)).traces
@@ -320,8 +323,8 @@ def test_after_the_promised_rounds_gradients_are_as_small_as_wished(method):
         ({"epsilon": -1.0}, "epsilon must be greater than 0"),
         ({"gap": float("nan")}, "gap must be a number greater than 0, but it is nan"),
         ({"gap": math.inf}, "gap must be a number greater than 0, but it is inf"),
-        ({"known": KNOWN._replace(delta=0.0)}, "but delta is 0"),
-        ({"known": KNOWN._replace(smooth_one=-1.0)}, "but smooth_one is -1"),
+        ({"constants": KNOWN._replace(delta=0.0)}, "but delta is 0"),
+        ({"constants": KNOWN._replace(smooth_one=-1.0)}, "but smooth_one is -1"),
         ({"heterogeneity": 1e40}, "but heterogeneity is 1e[+]40"),
     ],
 )
@@ -341,9 +344,9 @@ def test_costs_and_lambdas_that_the_theory_excludes_are_one_sentence():
 
 @given(st.lists(st.one_of(st.floats(), st.just(1.0)), min_size=9, max_size=9), st.integers(-1, 9), st.integers(-1, 9))
 def test_any_numbers_are_a_case_or_a_sentence(values, clients, size):
-    *known, gap, epsilon, zeta = values
+    *constants, gap, epsilon, zeta = values
     try:
-        case = Case(Dissimilarity(*known), clients, size, gap, epsilon, Selection(3.0, 2.0), zeta)
+        case = Case(Dissimilarity(*constants), clients, size, gap, epsilon, Selection(3.0, 2.0), zeta)
     except t.UserError as error:
         assert "\n" not in str(error)
     else:

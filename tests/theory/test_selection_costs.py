@@ -67,14 +67,14 @@ def test_constants_are_those_of_the_problem_where_it_starts(made):
     assert found["delta_m"] == pytest.approx(found["delta"] * (8 / 11 / 4) ** 0.5)
     share = np.repeat(1 / np.diff(offsets) / len(clients), np.diff(offsets))
     least = minimize(lambda x: share @ np.logaddexp(0, -rows @ x) + MU / 2 * x @ x, np.zeros(rows.shape[1])).fun
-    assert facts["wish"] == {"n": 12, "m": 4, "F^0": pytest.approx(np.log(2) - least, rel=1e-5), "epsilon": 1e-2}
+    assert facts["target"] == {"n": 12, "m": 4, "F^0": pytest.approx(np.log(2) - least, rel=1e-5), "epsilon": 1e-2}
 
 
 def test_table_1_and_the_parameters_are_shown_and_written_at_each_selection_price(made):
     said, _, facts, *_ = made
-    known, wish = facts["constants"], facts["wish"]
-    case = Case(Dissimilarity(*(known[name] for name in NAMES)), wish["n"], wish["m"], wish["F^0"], wish["epsilon"])
-    case = replace(case, heterogeneity=known["zeta"])
+    constants, target = facts["constants"], facts["target"]
+    case = Case(Dissimilarity(*(constants[name] for name in NAMES)), target["n"], target["m"], target["F^0"], target["epsilon"])
+    case = replace(case, heterogeneity=constants["zeta"])
     assert len(facts["prices"]) == 2
     for price, found in zip((Selection(), Selection(10.0, 2.0)), facts["prices"], strict=True):
         here = replace(case, price=price)
@@ -83,8 +83,8 @@ def test_table_1_and_the_parameters_are_shown_and_written_at_each_selection_pric
             amounts = found["table"][row.method]
             assert (amounts["price"], amounts["queries"]) == row.amounts(here)
             assert row.method in said and f"{amounts['price']:,.4g}" in said
-        for name, promise in (("rg-saga", rg_saga(here)), ("rg-svrg", rg_svrg(here))):
-            assert found["promises"][name]["cost"] == promise.cost and f"{promise.parameters.lam:,.4g}" in said
+        for name, guarantee in (("rg-saga", rg_saga(here)), ("rg-svrg", rg_svrg(here))):
+            assert found["guarantees"][name]["cost"] == guarantee.cost and f"{guarantee.parameters.lam:,.4g}" in said
 
 
 def test_a_lambda_outside_the_theory_is_a_warning(made):

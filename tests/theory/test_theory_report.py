@@ -1,4 +1,4 @@
-"""What the theory promises of a run, in its summary and by command."""
+"""What the theory guarantees for a run, in its summary and by command."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.theory.test_theory import minimum, quadratic
 from turnout.experiment.build import build
 from turnout.experiment.config import read
 from turnout.experiment.run import start
-from turnout.experiment.theory import milestones, promise
+from turnout.experiment.theory import guarantees, milestones
 from turnout.report.downsample import points
 from turnout.report.loaded_run import Result
 from turnout.runs.setup import bind
@@ -100,9 +100,9 @@ def test_each_algorithm_has_its_theorem():
     np.testing.assert_allclose(two.at(rounds), expected)
 
 
-def test_without_a_theorem_the_promise_holds_constants_and_floors(tmp_path):
+def test_without_a_theorem_there_are_constants_and_floors(tmp_path):
     experiment = read(config(tmp_path))
-    found = promise(experiment, build(experiment, None).problem)
+    found = guarantees(experiment, build(experiment, None).problem)
     assert "FedAvg" in found.theory.bound and not found.curves(np.arange(3)) and found.recommended is None
     assert found.facts()["floors"]["2"] == pytest.approx(found.facts()["floors"]["1"] / 2)
 
@@ -113,7 +113,7 @@ def test_milestones_rise_from_the_start_to_the_end(last):
     assert steps[0] == 0 and steps[-1] == last and steps == sorted(set(steps)) and len(steps) < 30
 
 
-def test_the_command_shows_and_writes_what_theory_promises(tmp_path):
+def test_the_command_shows_and_writes_what_theory_guarantees(tmp_path):
     code, said, wrong = turnout("theory", config(tmp_path, **SPPM), "--out", tmp_path / "out")
     assert (code, wrong) == (0, ""), wrong
     assert "gamma recommended" in said and "Lemma 13" in said and "10 cohorts" in said

@@ -19,7 +19,13 @@ def no_counts(sites: int) -> Counts:
 
 @partial(jax.jit, static_argnames="site")
 def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]]) -> Counts:
-    """Return `counts` with the counts of `events`, by counter name, added at the call site number `site`."""
+    """Return `counts` with the counts of `events`, by counter name, added at the call site number `site`.
+
+    Args:
+        counts: Counts so far.
+        site: Number of the call site.
+        events: Count of each event, by counter name.
+    """
     more = jnp.stack([jnp.asarray(events.get(name, 0)).astype("uint32") for name in COUNTERS])
     low = counts[site, :, 0] + more
     high = counts[site, :, 1] + (low < more).astype("uint32")
@@ -27,6 +33,11 @@ def add_events(counts: Counts, site: int, events: dict[str, Integer[Array, ""]])
 
 
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
-    """Return the ledger of `counts` [..., sites, counters, 2]: Python integers, or arrays [...] of them."""
+    """Return the ledger of `counts` [..., sites, counters, 2]: Python integers, or arrays [...] of them.
+
+    Args:
+        sites: The call sites.
+        counts: Their counts [..., sites, counters, 2].
+    """
     whole = counts[..., 0].astype(object) + (counts[..., 1].astype(object) << 32)
     return Ledger(sites, tuple(tuple(whole[..., s, k][()] for k in range(len(COUNTERS))) for s in range(len(sites))))

@@ -46,5 +46,10 @@ class Target:
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return `values` of `metric` such that smaller is better: error rates 1 - values for an accuracy, else the values."""
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for an accuracy, else the values.
+
+    Args:
+        metric: Name of the metric.
+        values: Its values, a number or an array.
+    """
     return 1 - values if "accuracy" in metric else values

@@ -174,13 +174,26 @@ def after_rounds(y: PyTree, z: PyTree, rounds: Int[Array, ""], a, g) -> tuple[Py
     """(y, z) after `rounds` rounds of (y, z) <- ((1 - a) y + a z, g y + (1 - g) z).
 
     g y + a z is invariant, and z - y shrinks by q = 1 - a - g each round, so that y gains a (1 - q^rounds) / (a + g) of it.
+
+    Args:
+        y: Parameters or vectors y.
+        z: Parameters or vectors z.
+        rounds: Number of rounds.
+        a: a.
+        g: g.
     """
     moved = -jnp.expm1(rounds.astype(a.dtype) * jnp.log(1 - a - g)) / (a + g)
     return interpolate(y, z, a * moved), interpolate(z, y, g * moved)
 
 
 def interpolate(y: PyTree, z: PyTree, share) -> PyTree:
-    """(1 - share) y + share z."""
+    """(1 - share) y + share z.
+
+    Args:
+        y: Parameters or vectors y.
+        z: Parameters or vectors z.
+        share: Weight of z.
+    """
     return jax.tree.map(lambda y, z: y + share * (z - y), y, z)
 
 

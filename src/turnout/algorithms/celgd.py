@@ -44,6 +44,8 @@ class CeLgd(Algorithm):
     estimator: Estimator = field(default=Storm(), kw_only=True)
     one: Sampler = field(default=Nice(1), repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def bind(self, problem):
         return replace(self, estimator=self.estimator.bind(self.sampler, problem))
 

@@ -44,6 +44,8 @@ class FedRed(Algorithm):
     probability: Fraction | None = field(default=None, kw_only=True)
     delegate: Sampler = field(default=Delegate(), kw_only=True)
 
+    cohorts_per_round = None
+
     def bind(self, problem):
         return replace(self, sampler=full_pass(self.sampler, problem.population))
 

@@ -89,10 +89,12 @@ class Icgm(Algorithm):
     delegate: Sampler = field(default=Delegate(), kw_only=True)
     scale: float | None = field(default=None, repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def __post_init__(self):
         if self.probability is not None and self.steps is not None:
             raise UserError(
-                "Icgm takes either steps, the delegate's number of them, or probability, with which one is the last: give one"
+                "Icgm has either a number of steps of the delegate or the probability that a step is the last: give one of them"
             )
 
     def bind(self, problem):
@@ -176,7 +178,14 @@ class Icgm(Algorithm):
 
 
 class Model(NamedTuple):
-    """F_t(y) = f_1(y) - <drift, y> + (lam / 2) |y - x|^2, f_1 being eta-smooth."""
+    """F_t(y) = f_1(y) - <drift, y> + (lam / 2) |y - x|^2, f_1 being eta-smooth.
+
+    Args:
+        x: x^t.
+        drift: grad f_1(x^t) - g^t, damped.
+        lam: lambda.
+        eta: Smoothness of f_1.
+    """
 
     x: PyTree
     drift: PyTree
@@ -184,17 +193,35 @@ class Model(NamedTuple):
     eta: Any
 
     def step(self, y: PyTree, slope: PyTree) -> PyTree:
-        """Return the next y, given `slope` = grad f_1(y)."""
+        """Return the next y, given `slope` = grad f_1(y).
+
+        Args:
+            y: The iterate.
+            slope: grad f_1(y).
+        """
         lam, eta = self.lam, self.eta
         return jax.tree.map(lambda y, x, c, slope: (eta * y + lam * x + c - slope) / (lam + eta), y, self.x, self.drift, slope)
 
     def gradient(self, y: PyTree, slope: PyTree) -> PyTree:
-        """grad F_t(y), given `slope` = grad f_1(y)."""
+        """grad F_t(y), given `slope` = grad f_1(y).
+
+        Args:
+            y: The iterate.
+            slope: grad f_1(y).
+        """
         return jax.tree.map(lambda y, x, c, slope: slope - c + self.lam * (y - x), y, self.x, self.drift, slope)
 
 
 def last_iterate(client: Client, model: Model, slope: Callable, y: PyTree, steps) -> PyTree:
-    """Return the iterate `steps` steps after y = y_1."""
+    """Return the iterate `steps` steps after y = y_1.
+
+    Args:
+        client: The client.
+        model: The subproblem F_t.
+        slope: Returns grad f_1 at y, given the number of the step and y.
+        y: y_1.
+        steps: Number of steps.
+    """
 
     def step(state):
         k, y = state
@@ -204,7 +231,15 @@ def last_iterate(client: Client, model: Model, slope: Callable, y: PyTree, steps
 
 
 def flattest_iterate(client: Client, model: Model, slope: Callable, y: PyTree, points) -> PyTree:
-    """Return the iterate with the smallest |grad F_t| of the first `points`, y = y_1 being the first."""
+    """Return the iterate with the smallest |grad F_t| of the first `points`, y = y_1 being the first.
+
+    Args:
+        client: The client.
+        model: The subproblem F_t.
+        slope: Returns grad f_1 at y, given the number of the step and y.
+        y: y_1.
+        points: Number of iterates, y_1 included.
+    """
 
     def step(state):
         k, y, best, least = state

@@ -39,6 +39,10 @@ def prox_scale(clients: int, size: int) -> float:
 
     Times sqrt(Delta_1^2 + delta_m^2) this is (sqrt(n) / m) delta + Delta_1, the paper's lambda in practice, if the delegate is
     like any other client, Delta_1 = delta.
+
+    Args:
+        clients: n.
+        size: m.
     """
     return (math.sqrt(clients) / size + 1) / math.hypot(1, cohort_delta(1.0, clients, size))
 
@@ -47,6 +51,10 @@ def sketch(seed: UInt32[Array, ""], tree: PyTree) -> Float[Array, " k"]:
     """Return `SKETCH_SIZE` sums over all entries of `tree` with random signs, which depend on `seed` only.
 
     It is linear in `tree`, and the mean of the squares is |tree|^2 on average (Alon, Matias and Szegedy, 1999).
+
+    Args:
+        seed: 32 random bits.
+        tree: A pytree of arrays.
     """
     flat = ravel_pytree(tree)[0]
     return jax.random.rademacher(jax.random.key(seed), (SKETCH_SIZE, flat.size), flat.dtype) @ flat

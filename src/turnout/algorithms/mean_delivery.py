@@ -43,7 +43,13 @@ class DualState(NamedTuple):
 
 
 def initial_state(x: PyTree, clients: int, delivery: Delivery) -> DualState:
-    """Return the server's first state for `clients` clients."""
+    """Return the server's first state for `clients` clients.
+
+    Args:
+        x: Initial parameters.
+        clients: n.
+        delivery: "lazy" or "eager".
+    """
     owed = jax.tree.map(lambda x: jnp.broadcast_to(x, (clients, *jnp.shape(x))), x)
     return DualState(x, owed, None if delivery == "lazy" else jnp.zeros(clients, bool))
 
@@ -80,12 +86,24 @@ def exchange_solutions(
 
 
 def dual_step(y: PyTree, rate: Float[Array, ""], w: PyTree, mean: PyTree) -> PyTree:
-    """y - rate (w - mean)."""
+    """y - rate (w - mean).
+
+    Args:
+        y: Dual variable.
+        rate: Step size.
+        w: Solution of the client.
+        mean: Mean of the cohort's solutions.
+    """
     return jax.tree.map(lambda y, w, mean: y - rate * (w - mean), y, w, mean)
 
 
 def strong_convexity(method: str, given: Any, problem: Problem) -> Float[np.ndarray, "..."]:
     """Return alpha as `given`, one number or [n], or the problem's mu_i [n].
+
+    Args:
+        method: Name of the algorithm, for the message.
+        given: alpha, one number or [n]; None takes mu_i of the problem.
+        problem: The problem.
 
     Raises:
         UserError: If alpha is unknown, has another shape, or is not positive.
@@ -108,6 +126,11 @@ def strong_convexity(method: str, given: Any, problem: Problem) -> Float[np.ndar
 def check_cohorts(method: str, sampler: Sampler, population: Population) -> None:
     """Check that `sampler` draws at least two clients, and need not know replies before it draws.
 
+    Args:
+        method: Name of the algorithm, for the message.
+        sampler: The sampler.
+        population: The clients.
+
     Raises:
         UserError: If not.
     """
@@ -118,8 +141,8 @@ def check_cohorts(method: str, sampler: Sampler, population: Population) -> None
             raise too_few
     if sampler.consults_before_draw or (sampler.learns_from_feedback and sampler.feedback_kind == "loss"):
         raise UserError(
-            f"{method} has a message of its own for each client, by which none can be consulted before a draw or for its loss: "
-            "take another sampler"
+            f"{method} sends each client another message, so that its sampler cannot ask clients before the draw or for "
+            "their loss: take another sampler"
         )
     cohort = jax.eval_shape(lambda key: sampler.draw(sampler.start(population), key, population), jax.random.key(0))
     if cohort.places < 2 <= population.count:

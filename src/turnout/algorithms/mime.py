@@ -61,6 +61,8 @@ class Mime(Algorithm):
     epochs: Count | None = None
     schedule: Schedule | None = None
 
+    cohorts_per_round = None
+
     def __post_init__(self):
         check_local_work(self)
 
@@ -181,12 +183,23 @@ def check_first_order(algorithm: Mime | MimeLite) -> None:
 
 
 def pack(state: Any, x: PyTree) -> list[PyTree]:
-    """Return the parts of an optimiser's state as a message: those shaped like the parameters x, and single arrays."""
+    """Return the parts of an optimiser's state as a message: those shaped like the parameters x, and single arrays.
+
+    Args:
+        state: State of an optimiser.
+        x: Parameters.
+    """
     return jax.tree.leaves(state, is_leaf=lambda part: _is_like(part, x))
 
 
 def unpack(parts: list[PyTree], optimiser: Optimiser, x: PyTree) -> Any:
-    """Return the state of `optimiser` that `pack` made the `parts` of."""
+    """Return the state of `optimiser` that `pack` made the `parts` of.
+
+    Args:
+        parts: Parts of the state.
+        optimiser: The optimiser.
+        x: Parameters.
+    """
     structure = jax.tree.structure(jax.eval_shape(optimiser.start, x), is_leaf=lambda part: _is_like(part, x))
     return jax.tree.unflatten(structure, parts)
 

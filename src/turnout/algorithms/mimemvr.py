@@ -61,6 +61,8 @@ class MimeMvr(Algorithm):
     steps: Count
     momentum: Fraction | None = None
 
+    cohorts_per_round = None
+
     def client_state(self, x):
         return ClientGradient(x, zeros(x))
 

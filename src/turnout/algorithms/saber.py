@@ -49,6 +49,8 @@ class SaberFull(Algorithm):
     estimator: Estimator = field(default=Sarah(), kw_only=True)
     one: Sampler = field(default=Nice(1), repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def bind(self, problem):
         return replace(self, estimator=self.estimator.bind(self.sampler, problem))
 
@@ -104,6 +106,8 @@ class SaberPartial(Algorithm):
     cohorts: Count = 1
     everyone: Full = field(default=Full(), repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def bind(self, problem):
         return replace(self, everyone=full_pass(self.sampler, problem.population))
 
@@ -141,6 +145,14 @@ class SaberPartial(Algorithm):
 
 
 def proximal_step(solver: LocalSolver, client: Client, x: PyTree, v: PyTree, lam) -> Done:
-    """Reply with x_i - x, x_i = argmin_w f_i(w) + <v - grad f_i(x), w> + (lam / 2) |w - x|^2."""
+    """Reply with x_i - x, x_i = argmin_w f_i(w) + <v - grad f_i(x), w> + (lam / 2) |w - x|^2.
+
+    Args:
+        solver: Solves the subproblem.
+        client: The client.
+        x: Parameters.
+        v: Estimate of grad f(x).
+        lam: Weight of the proximal term.
+    """
     solved = solver.minimise(client, Tilt(add(client.grad(x), v, -1.0), lam, x), x)
     return Done(add(solved.point, x, -1.0), queries=solved.queries + 1)

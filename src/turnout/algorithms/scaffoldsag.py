@@ -59,6 +59,8 @@ class ScaffoldSag(Algorithm):
     steps: Count
     everyone: Sampler = field(default=Full(), repr=False, kw_only=True)
 
+    cohorts_per_round = None
+
     def bind(self, problem):
         return replace(self, everyone=full_pass(self.sampler, problem.population))
 

@@ -75,7 +75,8 @@ class Sppm(Algorithm):
         if self.accuracy is None:
             raise UserError("inner = 'auto' needs accuracy: give the squared distance |x - x*|^2 to aim at")
         if not self.solver.certifies:
-            raise UserError(f"inner = 'auto' does not go with {type(self.solver).__name__}, which bounds no error: give a number")
+            name = type(self.solver).__name__
+            raise UserError(f"inner = 'auto' does not go with {name}, which has no bound on its error: give a number")
         if not self.solver.convexity:
             raise UserError("inner = 'auto' needs a strongly convex problem, or the solver's convexity: give inner a number")
         return replace(self, inner=MAX_STEPS)

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from turnout.accounting.prices import Exchanges
 from turnout.report.format import goal
 from turnout.report.loaded_run import Result
 from turnout.report.table import table
@@ -23,13 +22,10 @@ def show(results: list[Result], folder: Path) -> None:
     """Print the cost to the target of each run, and the path of the report."""
     costs = table(results)
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
-    shown.add_column("run")
-    # The price of exchanges has a column of its own.
-    events = {"iterations": "solver iterations", "exchanges": "exchanges"}
-    if Exchanges() in costs.prices:
-        del events["exchanges"]
+    shown.add_column("run", overflow="fold")
+    events = {name: heading for name, heading in costs.events.items() if name in ("exchanges", "iterations")}
     for heading in ("outcome", *events.values(), *(price.label for price in costs.prices)):
-        shown.add_column(heading, justify="right")
+        shown.add_column(heading, justify="right", overflow="fold")
     for row in costs.rows:
         amounts = (row.cost(price, k) for k, price in enumerate(costs.prices))
         shown.add_row(

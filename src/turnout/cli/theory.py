@@ -29,19 +29,21 @@ def theory(
     from turnout.experiment import config
     from turnout.experiment.build import build
     from turnout.experiment.run import new_folder
-    from turnout.experiment.theory import advice_for, costs_of, promise, write_promise
+    from turnout.experiment.theory import advice_for, costs_of, guarantees, write_guarantees
+    from turnout.theory.recommend import UNEVEN
 
     experiment = config.read(file)
     problem = build(experiment, data).problem
     advice = advice_for(experiment, problem, memory)
     typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
-    if advice.gain > 1:
-        typer.echo(f"uniform draws have {advice.gain:.4g} times the variance of draws by size, if all replies are as long")
-    (bounds, no_bounds), (costs, no_costs) = (_result_or_error(compute, experiment, problem) for compute in (promise, costs_of))
+    if advice.gain >= UNEVEN:
+        typer.echo(f"variance of uniform draws over that of draws by weight, for replies of equal norm: {advice.gain:.4g}")
+    bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
+    costs, no_costs = _result_or_error(costs_of, experiment, problem)
     if no_bounds is not None and no_costs is not None:
         raise no_bounds
     if out is not None:
-        write_promise(bounds, costs, new_folder(out), command())
+        write_guarantees(bounds, costs, new_folder(out), command())
     typer.echo(f"No bound: {no_bounds}.") if bounds is None else show(bounds)
     typer.echo(f"No costs of client selection: {no_costs}.") if costs is None else show_costs(costs)
     if out is not None:
@@ -57,7 +59,7 @@ def _result_or_error(compute, *arguments):
 
 
 def show(result) -> None:
-    """Print a `Promise`: its numbers, then its curves."""
+    """Print `Guarantees`: the numbers, then the curves."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -73,7 +75,7 @@ def show(result) -> None:
     if isinstance(theory.bound, str):
         console.print(f"No bound: {escape(theory.bound)}.")
     if curves:
-        console.print("Bound on E|x_t - x*|^2, the local problems being solved exactly:")
+        console.print("Bound on E|x_t - x*|^2 for exact solutions of the local problems:")
         shown = Table("round")
         for label in curves:
             shown.add_column(label, justify="right")
@@ -92,7 +94,7 @@ def show_costs(costs) -> None:
         typer.echo(f"turnout: warning: {costs.warning}", err=True)
     facts = costs.facts()
     constants = Table("what", "value", title="Constants, at x_0", title_justify="left")
-    for what, value in {**facts["constants"], **facts["wish"]}.items():
+    for what, value in {**facts["constants"], **facts["target"]}.items():
         constants.add_row(what, _amount(value))
     console.print(constants)
     for price in facts["prices"]:
@@ -116,12 +118,15 @@ def _parameters(price: dict):
     """The parameters of I-CGM by theory and in practice, and the costs that theory guarantees."""
     from rich.table import Table
 
-    columns = ("I-CGM with", *price["practical"], "rounds", "price", "queries")
-    shown = Table(*columns, title="Parameters, and the costs that theory promises", title_justify="left")
-    for name, values in price["promises"].items():
-        amounts = (*values["parameters"].values(), values["rounds"], values["cost"], values["queries"])
-        shown.add_row(name, *map(_amount, amounts))
-    shown.add_row("in practice", *map(_amount, price["practical"].values()))
+    columns = [
+        {**values["parameters"], **{name: values[name] for name in ("rounds", "cost", "queries")}}
+        for values in price["guarantees"].values()
+    ]
+    headings = ("I-CGM with", *price["guarantees"], "in practice")
+    shown = Table(*headings, title="Parameters, and guaranteed costs", title_justify="left")
+    for name in columns[0]:
+        label = "price" if name == "cost" else name
+        shown.add_row(label, *(_amount(column[name]) for column in columns), _amount(price["practical"].get(name)))
     return shown
 
 
@@ -134,18 +139,18 @@ def _numbers(result) -> list[tuple[str, str]]:
     from turnout.theory.applicability import COHORTS
     from turnout.theory.bounds import Bound
 
-    theory, known = result.theory, result.theory.constants
+    theory, constants = result.theory, result.theory.constants
     rows = [
-        ("clients n", f"{known.clients:,}"),
-        ("mu_i, smallest and largest", _range(known.convexity)),
-        ("L_i, smallest and largest", _range(known.smoothness)),
-        ("mu_AS", f"{known.mu:.4g}"),
-        ("sigma^2_AS", f"{known.sigma2:.4g}"),
-        ("|x_0 - x*|^2", f"{known.distance2:.4g}"),
-        ("|grad f_i(x*)|^2, smallest and largest", _range(known.gradient_norms2)),
+        ("clients n", f"{constants.clients:,}"),
+        ("mu_i, smallest and largest", _range(constants.convexity)),
+        ("L_i, smallest and largest", _range(constants.smoothness)),
+        ("mu_AS", f"{constants.mu:.4g}"),
+        ("sigma^2_AS", f"{constants.sigma2:.4g}"),
+        ("|x_0 - x*|^2", f"{constants.distance2:.4g}"),
+        ("|grad f_i(x*)|^2, smallest and largest", _range(constants.gradient_norms2)),
     ]
     if isinstance(theory.bound, Bound) and result.gamma is None:
-        rows.append((f"factor of a round (Theorem {theory.bound.theorem})", f"{theory.bound.rate:.6g}"))
+        rows.append((f"rate of a round (Theorem {theory.bound.theorem})", f"{theory.bound.rate:.6g}"))
     elif isinstance(theory.bound, Bound):
         what = f"neighbourhood at gamma = {result.gamma:g} (Theorem {theory.bound.theorem})"
         rows.append((what, f"{theory.bound.neighbourhood:.4g}"))

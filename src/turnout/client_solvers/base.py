@@ -97,7 +97,12 @@ class LocalObjective(NamedTuple):
         return self.value_and_grad(w)[1]
 
     def hvp(self, w: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
-        """The Hessian of phi at w times v: one query."""
+        """The Hessian of phi at w times v: one query.
+
+        Args:
+            w: Point [d].
+            v: Direction [d].
+        """
         product = ravel_pytree(self.client.hvp(self.unravel(w), self.unravel(v)))[0]
         return product if self.centre is None else product + self.weight * v
 
@@ -110,6 +115,11 @@ class LocalObjective(NamedTuple):
 
         With `delta` by the certificate |grad phi(w)| / convexity <= sqrt(delta) / (1 + sqrt(delta)) |start - w|, which suffices
         as |w - w*| <= |grad phi(w)| / convexity and |start - w*| >= |start - w| - |w - w*|; else by |grad phi(w)| <= `tolerance`.
+
+        Args:
+            w: Point [d].
+            gradient: Gradient of phi at w [d].
+            tolerance: Norm of the gradient that is small enough, where no `delta` is given.
         """
         if self.delta is not None:
             root = jnp.sqrt(jnp.asarray(self.delta))
@@ -159,13 +169,22 @@ class LocalSolver:
 
 
 def of_client(constant: Any, i: Int[Array, ""]) -> Float[Array, ""]:
-    """Return client i's entry of `constant` [n], or the one number that all clients share."""
+    """Return client i's entry of `constant` [n], or the one number that all clients share.
+
+    Args:
+        constant: One number, or [n].
+        i: Id of the client.
+    """
     constant = jnp.asarray(constant, jnp.result_type(float))
     return constant[i] if constant.ndim else constant
 
 
 def check_twice_differentiable(solver: Any, problem) -> None:
     """Check that `problem` has the second derivatives that `solver` needs.
+
+    Args:
+        solver: The solver.
+        problem: The problem.
 
     Raises:
         UserError: If not.

@@ -18,6 +18,10 @@ class QuasiNewton(LocalSolver):
     It ends at |grad phi(w)| <= `tolerance`, after `steps` points tried, or when rounding hides that phi decreases. The line
     search compares values of phi, whose rounding hides the last half of the digits: it misses a certificate that needs them,
     where `NewtonCg` reaches it.
+
+    Args:
+        steps: Largest number of points tried.
+        tolerance: Norm of the gradient at which it ends.
     """
 
     steps: Count = 1000

@@ -22,6 +22,10 @@ Steps = Count | list[Count] | Int[np.ndarray, " n"] | None
 def check_local_work(algorithm: Any, default: int = 5) -> None:
     """Check the fields `steps`, `batch` and `epochs` of a record, and set `steps` to `default` if none of them is given.
 
+    Args:
+        algorithm: A record with these fields.
+        default: Number of `steps` if none of the fields is given.
+
     Raises:
         UserError: If both steps and epochs are given, or only one of batch and epochs without steps.
     """
@@ -37,6 +41,10 @@ def check_local_work(algorithm: Any, default: int = 5) -> None:
 def fit_steps(algorithm: Any, problem: Any) -> Any:
     """Return the record `algorithm` with a list of `steps` turned into an array [n].
 
+    Args:
+        algorithm: A record with a field `steps`.
+        problem: The problem.
+
     Raises:
         UserError: If the list does not hold one whole number of at least 1 for each client of `problem`.
     """
@@ -50,7 +58,13 @@ def fit_steps(algorithm: Any, problem: Any) -> Any:
 
 
 def round_lr(lr: Any, schedule: Schedule | None, round: Any) -> Any:
-    """Return the learning rate to send in this round; None without a schedule, because clients know lr."""
+    """Return the learning rate to send in this round; None without a schedule, because clients know lr.
+
+    Args:
+        lr: Learning rate of the record.
+        schedule: Factor of `lr` in each round.
+        round: Number of the round, from 1.
+    """
     return None if schedule is None else scheduled(lr, schedule, round)
 
 

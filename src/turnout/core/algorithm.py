@@ -64,7 +64,10 @@ class Algorithm:
     """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
 
     cohorts_per_round: ClassVar[int | None] = 1
-    """How many cohorts a round draws, each asked once, as lower bounds count; None where a cohort is asked again."""
+    """How many cohorts of `sampler` a round asks, each once, as the lower bound of FedDCD's Theorem 7.1 counts rounds.
+
+    None where that bound does not apply: a cohort is asked again, a delegate or a full pass takes part too, or `start` asks.
+    """
 
     def bind(self, problem) -> "Algorithm":
         """Return this algorithm fitted to `problem`; its samplers, schedules and solvers are fitted already.

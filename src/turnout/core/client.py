@@ -48,7 +48,12 @@ class Client(ABC):
 
     @abstractmethod
     def hvp(self, x: PyTree, v: PyTree) -> PyTree:
-        """Return the Hessian of f_i at x times v."""
+        """Return the Hessian of f_i at x times v.
+
+        Args:
+            x: Parameters.
+            v: Direction, shaped like the parameters.
+        """
 
     @abstractmethod
     def hessian(self, x: PyTree) -> Float[Array, "d d"]:
@@ -56,7 +61,12 @@ class Client(ABC):
 
     @abstractmethod
     def batch(self, key, size: int) -> "Client":
-        """Return this client with f_i replaced by the mean over `size` of its rows, drawn uniformly with replacement."""
+        """Return this client with f_i replaced by the mean over `size` of its rows, drawn uniformly with replacement.
+
+        Args:
+            key: Random key.
+            size: Number of rows.
+        """
 
     @abstractmethod
     def passes(self, key, count, size: int, body: Callable[["Client", PyTree], PyTree], carry: PyTree) -> tuple[PyTree, Any]:
@@ -64,6 +74,13 @@ class Client(ABC):
 
         Each pass has a random order of its own and ceil(n_i / size) batches of `size` rows, fewer in the last. `batch` is this
         client with f_i replaced by the mean over the rows of the batch.
+
+        Args:
+            key: Random key of the orders.
+            count: Number of passes.
+            size: Rows of a batch.
+            body: Returns the next carry, given a batch and the carry.
+            carry: Initial value.
         """
 
     def grad(self, x: PyTree) -> PyTree:
@@ -75,16 +92,33 @@ class Client(ABC):
         return f()
 
     def choose(self, number, branches: list[Callable[[], PyTree]]) -> PyTree:
-        """Return branches[number](); an engine that computes a cohort at once may compute all branches."""
+        """Return branches[number](); an engine that computes a cohort at once may compute all branches.
+
+        Args:
+            number: Which branch to take, from 0.
+            branches: Functions without arguments, whose results have one structure.
+        """
         return jax.tree.map(lambda *results: jnp.stack(results)[number], *(branch() for branch in branches))
 
     @abstractmethod
     def loop(self, count, body: Callable, carry: PyTree) -> PyTree:
-        """Apply `carry = body(carry)` `count` times, as a loop of JAX or of Python, as the oracle needs."""
+        """Apply `carry = body(carry)` `count` times, as a loop of JAX or of Python, as the oracle needs.
+
+        Args:
+            count: Number of iterations.
+            body: One iteration.
+            carry: Initial value.
+        """
 
     @abstractmethod
     def cond(self, predicate, then: Callable, otherwise: Callable, carry: PyTree) -> PyTree:
         """Return `then(carry)` or `otherwise(carry)`.
 
         Where the predicate depends on the message only, one branch is computed; where it differs within a cohort, maybe both.
+
+        Args:
+            predicate: Condition.
+            then: Branch where it holds.
+            otherwise: Branch where it does not.
+            carry: Argument of the branch.
         """

@@ -201,8 +201,8 @@ def _refuse_known(ids, active, probability, expansion, count: int) -> None:
     for name, value in {"probability": probability, "expansion": expansion}.items():
         if value is None or isinstance(value, Tracer):
             continue
-        known, most = np.asarray(value)[active], 1 + ROUNDING if name == "probability" and expansion is None else np.inf
-        wrong = known[~((known > 0) & (known <= most) & np.isfinite(known))]
+        numbers, most = np.asarray(value)[active], 1 + ROUNDING if name == "probability" and expansion is None else np.inf
+        wrong = numbers[~((numbers > 0) & (numbers <= most) & np.isfinite(numbers))]
         if wrong.size:
             bounds = "in (0, 1]" if np.isfinite(most) else "positive and finite"
             raise UserError(f"the {name} of a drawn client must be {bounds}, but one is {wrong[0]:g}: correct the sampler's draw")

@@ -19,14 +19,25 @@ from turnout.core.errors import UserError
 
 
 class Check(NamedTuple):
-    """A predicate on values, and the words for those that it accepts."""
+    """A predicate on values, and the words for those that it accepts.
+
+    Args:
+        accepts: The predicate.
+        words: What it accepts, in words.
+    """
 
     accepts: Callable[[Any], bool]
     words: str
 
 
 class FieldCheck(NamedTuple):
-    """How a field converts its value, which types it accepts, and the bounds of the numbers in it."""
+    """How a field converts its value, which types it accepts, and the bounds of the numbers in it.
+
+    Args:
+        convert: Converts a value, such as a list to an array.
+        type: Which types are accepted.
+        bounds: Bounds of the numbers.
+    """
 
     convert: Callable[[Any], Any]
     type: Check
@@ -39,7 +50,12 @@ class FieldCheck(NamedTuple):
         return value is None or not self.bounds or all(b.accepts(number) for number in _numbers(value) for b in self.bounds)
 
     def sentence(self, value: Any, hint: str = "") -> str:
-        """Return what is wrong with a `value` that is not accepted; `hint` says what to do where that is known."""
+        """Return what is wrong with a `value` that is not accepted; `hint` says what to do where that is known.
+
+        Args:
+            value: The value.
+            hint: What to do about it.
+        """
         if not self.type.accepts(value):
             hint = hint or _remedy(value, self)
             return f"must be {self.type.words}, but it is {_shown(value)}{hint and ': ' + hint}"
@@ -50,12 +66,23 @@ class FieldCheck(NamedTuple):
 
 @cache
 def field_check(hint: Any, static: bool = False) -> FieldCheck:
-    """Return the check of the annotation `hint`; a `static` field takes no array for a number."""
+    """Return the check of the annotation `hint`; a `static` field takes no array for a number.
+
+    Args:
+        hint: The annotation.
+        static: Whether the field is static.
+    """
     return FieldCheck(_converter(hint), _check(hint, static), tuple(_bound_check(bound) for bound in _bounds(hint)))
 
 
 def checked(where: str, value: Any, hint: Any) -> Any:
-    """Return the argument `value`, converted to what `hint` asks for; raise `UserError` at `where` if it is not accepted."""
+    """Return the argument `value`, converted to what `hint` asks for; raise `UserError` at `where` if it is not accepted.
+
+    Args:
+        where: Name of the argument, for the message.
+        value: What was given.
+        hint: The annotation.
+    """
     check = field_check(hint)
     value = check.convert(value)
     if not check.accepts(value):
@@ -139,7 +166,12 @@ _SCALARS: dict[Any, tuple[Callable[[Any], bool], Any, str]] = {
 
 
 def is_array(value: Any, kind: Any = None) -> bool:
-    """Return whether `value` is an array, traced or not, of any dtype or of one that is a `kind`."""
+    """Return whether `value` is an array, traced or not, of any dtype or of one that is a `kind`.
+
+    Args:
+        value: Any value.
+        kind: Type of NumPy that its dtype must be a subtype of; None for any.
+    """
     dtype = getattr(value, "dtype", None)
     return dtype is not None and hasattr(value, "shape") and (kind is None or _is_kind(dtype, kind))
 

@@ -20,7 +20,12 @@ message; the reply and that loss."""
 
 
 def address(algorithm: Algorithm, method: Callable) -> str:
-    """Return the address of a local method in `algorithm`: "train", or "solver.gradient" for one of its field `solver`."""
+    """Return the address of a local method in `algorithm`: "train", or "solver.gradient" for one of its field `solver`.
+
+    Args:
+        algorithm: The algorithm.
+        method: A local method of it, or of a record in it.
+    """
     owner = getattr(method, "__self__", algorithm)
     path = next((path for path, part in _parts(algorithm, ()) if part is owner), ())
     return ".".join([*path, method.__name__])
@@ -28,6 +33,11 @@ def address(algorithm: Algorithm, method: Callable) -> str:
 
 def local_method(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
     """Return the local method, or the variant of one, at the address `name`, for parameters shaped like `like`.
+
+    Args:
+        algorithm: The algorithm.
+        name: The address.
+        like: Parameters of the run.
 
     Raises:
         UserError: Where there is no method of that name that is marked with `on_client`.

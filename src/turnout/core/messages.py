@@ -26,7 +26,12 @@ def split_each(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyT
 
 
 def vectors(tree: PyTree, like: PyTree) -> list[PyTree]:
-    """Return the parts of `tree` that have the structure and shapes of the parameters `like`."""
+    """Return the parts of `tree` that have the structure and shapes of the parameters `like`.
+
+    Args:
+        tree: A message or a reply.
+        like: Parameters of the run.
+    """
 
     def same(part):
         if jax.tree.structure(part) != jax.tree.structure(like):
@@ -38,7 +43,12 @@ def vectors(tree: PyTree, like: PyTree) -> list[PyTree]:
 
 
 def vector(tree: PyTree, like: PyTree) -> PyTree:
-    """Return the first part of `tree` that is shaped like the parameters `like`, or all of it where none is."""
+    """Return the first part of `tree` that is shaped like the parameters `like`, or all of it where none is.
+
+    Args:
+        tree: A message or a reply.
+        like: Parameters of the run.
+    """
     return next(iter(vectors(tree, like)), tree)
 
 

@@ -19,6 +19,11 @@ def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[
     Where n is an array, `key` holds m keys, and position k is permuted on its own in {0, ..., n_k - 1}.
     A point is a pair (left, right) of Z_a x Z_b with a = ceil(sqrt n) and b = ceil(n / a). Each round adds a keyed hash of
     one half to the other, which is a bijection; a point whose image is outside {0, ..., n - 1} is permuted again.
+
+    Args:
+        key: Random key, or m of them.
+        positions: Positions [m].
+        n: Length of the permutation, or one for each position [m].
     """
     a: Any
     if isinstance(n, int):
@@ -50,6 +55,10 @@ def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, 
 
     Swap-or-not (Hoang, Morris and Rogaway, 2012): a round pairs x with k - x mod n for a random k, and a hash of each pair
     decides whether it swaps. No point leaves the domain, so a batch of positions takes one short loop without divisions.
+
+    Args:
+        key: Random key.
+        n: Length of the permutation.
     """
     size = n.astype("uint32")
     words, salts = jax.random.bits(key, (2, SWAPS), "uint32")

@@ -130,5 +130,11 @@ class SumsOnly(Replies):
 
 
 def if_any(replies: Replies, new: PyTree, old: PyTree) -> PyTree:
-    """Return `new` if anybody answered, else `old`."""
+    """Return `new` if anybody answered, else `old`.
+
+    Args:
+        replies: Replies of the cohort.
+        new: Result if a client answered.
+        old: Result if none did, with the same structure.
+    """
     return jax.tree.map(lambda new, old: jnp.where(jnp.any(replies.answered), new, old), new, old)

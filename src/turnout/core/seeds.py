@@ -41,15 +41,30 @@ class Seeds:
         return cls(seed, seed, seed, seed)
 
     def draw(self, round, count):
-        """Return the key of draw number `count` of a round."""
+        """Return the key of draw number `count` of a round.
+
+        Args:
+            round: Number of the round, from 1; 0 for the start.
+            count: Number within the round, from 0.
+        """
         return _key(self.sampling, round, count)
 
     def exchange(self, round, count):
-        """Return the key of exchange number `count` of a round."""
+        """Return the key of exchange number `count` of a round.
+
+        Args:
+            round: Number of the round, from 1; 0 for the start.
+            count: Number within the round, from 0.
+        """
         return _key(self.local, round, count)
 
     def fault(self, round, count):
-        """Return the key of the faults in exchange number `count` of a round."""
+        """Return the key of the faults in exchange number `count` of a round.
+
+        Args:
+            round: Number of the round, from 1; 0 for the start.
+            count: Number within the round, from 0.
+        """
         return _key(self.faults, round, count)
 
 

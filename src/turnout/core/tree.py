@@ -15,7 +15,13 @@ def positive(a: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def add(x: PyTree, step: PyTree, factor=1.0) -> PyTree:
-    """Return x + factor step, leaf by leaf."""
+    """Return x + factor step, leaf by leaf.
+
+    Args:
+        x: A pytree of arrays.
+        step: A pytree with the same structure.
+        factor: Factor of `step`.
+    """
     # For losses outside JAX, NumPy reuses memory, where XLA would take new pages in each step.
     if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(step)) and not isinstance(factor, Tracer):
         factor = np.asarray(factor) if isinstance(factor, jax.Array) else factor

@@ -9,7 +9,6 @@ from turnout.data.hdf5 import Hdf5 as Hdf5
 from turnout.data.hugging_face import HuggingFace as HuggingFace
 from turnout.data.leaf import Leaf as Leaf
 from turnout.data.libsvm import read_libsvm as read_libsvm
-from turnout.data.parquet import Parquet as Parquet
 from turnout.data.quadratics import quadratics as quadratics
 from turnout.data.source import Source as Source
 from turnout.data.splits import ContiguousSplit as ContiguousSplit
@@ -25,4 +24,6 @@ from turnout.data.splits import Split as Split
 from turnout.data.splits import ThinnedSplit as ThinnedSplit
 from turnout.data.splits import TwoClassSplit as TwoClassSplit
 from turnout.data.synthetic import synthetic as synthetic
+from turnout.data.tables import Csv as Csv
+from turnout.data.tables import Parquet as Parquet
 from turnout.data.tff import Tff as Tff

@@ -55,13 +55,23 @@ def read_ag_news(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def ag_news(name: str, path: Path) -> Dataset:
-    """Read AG News with hashed words as features: see `columns.hashed`."""
+    """Read AG News with hashed words as features: see `columns.hashed`.
+
+    Args:
+        name: Name of the data set.
+        path: Path of the file.
+    """
     texts, labels = read_ag_news(path)
     return Dataset(name, hashed(texts), labels)
 
 
 def ag_news_minilm(name: str, path: Path) -> Dataset:
-    """Read AG News with sentence embeddings of MiniLM as features: see `text.embed`."""
+    """Read AG News with sentence embeddings of MiniLM as features: see `text.embed`.
+
+    Args:
+        name: Name of the data set.
+        path: Path of the file.
+    """
     from turnout.data.text.embeddings import embed
 
     texts, labels = read_ag_news(path)

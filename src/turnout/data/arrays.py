@@ -16,7 +16,14 @@ LARGEST = 2**53
 
 
 def column_of(columns, name: str, path: Path, part: str = ""):
-    """Return the column `name` of the mapping `columns`, which is a `part` of a file; `UserError` if it is missing."""
+    """Return the column `name` of the mapping `columns`, which is a `part` of a file; `UserError` if it is missing.
+
+    Args:
+        columns: Columns by name.
+        name: Name of the column.
+        path: Path of the file.
+        part: Name of the part of the file.
+    """
     if name not in columns:
         where, there = f" in {part}" if part else "", ", ".join(sorted(columns)) or "nothing"
         raise UserError(f"{path}: there is no {name!r}{where}, only {there}: name one of these, or give another file")
@@ -24,7 +31,13 @@ def column_of(columns, name: str, path: Path, part: str = ""):
 
 
 def numbers_of(values, path: Path, what: str) -> np.ndarray:
-    """Return numbers [rows, ...]; `UserError` if rows differ in shape or are not numbers."""
+    """Return numbers [rows, ...]; `UserError` if rows differ in shape or are not numbers.
+
+    Args:
+        values: The values.
+        path: Path of the file.
+        what: What the values are, for error messages.
+    """
     array = _array(values, path, what)
     if array.dtype.kind not in "biuf":
         raise UserError(f"{path}: {what} holds {_named(array)}, which no model takes: give numbers")
@@ -35,6 +48,11 @@ def features_of(values, path: Path, what: str) -> np.ndarray:
     """Return the features of a `Dataset` from numbers [rows, ...].
 
     Arrays with three or four axes are images if all numbers are k = 0, ..., 255 or k / 255, and else flattened.
+
+    Args:
+        values: Numbers [rows, ...].
+        path: Path of the file.
+        what: What the values are, for error messages.
     """
     array = numbers_of(values, path, what)
     whole = array.dtype.kind in "iu"
@@ -46,7 +64,13 @@ def features_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def pixels_of(values, path: Path, what: str) -> np.ndarray:
-    """Return images of digits and letters as bytes [rows, 28, 28]: the nearest k to 255 times each pixel in [0, 1]."""
+    """Return images of digits and letters as bytes [rows, 28, 28]: the nearest k to 255 times each pixel in [0, 1].
+
+    Args:
+        values: The values.
+        path: Path of the file.
+        what: What the values are, for error messages.
+    """
     array = numbers_of(values, path, what)
     if array.shape[1:] not in ((SIDE, SIDE), (SIDE * SIDE,)):
         raise UserError(f"{path}: {what} has rows of shape {array.shape[1:]}: give images of {SIDE} x {SIDE} pixels")
@@ -56,7 +80,14 @@ def pixels_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
-    """Return labels [rows]; `UserError` if one is no number, or no whole number where `whole`."""
+    """Return labels [rows]; `UserError` if one is no number, or no whole number where `whole`.
+
+    Args:
+        values: The values.
+        path: Path of the file.
+        what: What the values are, for error messages.
+        whole: Whether labels must be whole numbers.
+    """
     array = _array(values, path, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -70,7 +101,13 @@ def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
 
 
 def ids_of(values, path: Path, what: str) -> np.ndarray:
-    """Return the client of each row [rows], whole numbers or text."""
+    """Return the client of each row [rows], whole numbers or text.
+
+    Args:
+        values: The values.
+        path: Path of the file.
+        what: What the values are, for error messages.
+    """
     array = np.asarray(values)
     if array.dtype.kind in "OS" and all(isinstance(each, (str, bytes)) for each in array.flat):
         array = np.array([each.decode(errors="replace") if isinstance(each, bytes) else each for each in array.tolist()], str)
@@ -82,7 +119,12 @@ def ids_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Dataset:
-    """Return one data set of clients' (features, labels, name)."""
+    """Return one data set of clients' (features, labels, name).
+
+    Args:
+        path: Path of the file.
+        parts: Features, labels and name of each client.
+    """
     features, labels, names = zip(*parts, strict=True)
     if len({each.shape[1:] for each in features}) > 1:
         raise UserError(f"{path}: clients have rows of different lengths: make them equal")

@@ -7,40 +7,70 @@ import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from turnout.core.errors import UserError, unknown
+from turnout.data.columns import Columns
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.entries import CATALOGUE as CATALOGUE
 from turnout.data.entries import Entry
 from turnout.data.files import OPENERS
+from turnout.data.in_hand import dataset_in_hand, is_in_hand
 from turnout.data.libsvm import read_libsvm
 from turnout.data.source import Source, places
 from turnout.data.synthetic import synthetic
+from turnout.data.tables import Csv, Parquet
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 TIMEOUT = 60
 """Seconds without data after which a download fails."""
 
 
-def load(name: str | Path | Source, folder: str | Path | None = None) -> Dataset:
+def load(
+    name: Any,
+    folder: str | Path | None = None,
+    *,
+    label: str = "label",
+    client: str | None = None,
+    features: list[str] | None = None,
+) -> Dataset:
     """Load a data set.
 
     Args:
-        name: A name in the `CATALOGUE`, the path of a LIBSVM file, or a `Source`, which loads itself.
+        name: A name in the `CATALOGUE`; the path of a LIBSVM, CSV or parquet file; a `Source`, which loads itself; or data:
+            arrays (features, labels) or (features, labels, clients), a frame of polars or pandas, a dict of columns, a data set
+            of Hugging Face, or a data set of PyTorch whose items are (features, label).
         folder: Where to look for files before $TURNOUT_DATA.
+        label: The column of labels of a frame or table.
+        client: Its column of natural clients, or None.
+        features: Its columns of features; None means all others.
 
     Returns:
         The data set, read from files, bundled with scikit-learn, or generated.
 
     Raises:
-        UserError: The name is unknown, its files are missing, or a file is not what it should be.
+        UserError: The name is unknown, its files are missing, or a file or data are not what they should be.
 
     Examples:
         >>> from turnout.data import load
         >>> data = load("breast_cancer")
         >>> data.rows, data.width
         (569, 30)
+        >>> load({"age": [30.0, 40.0], "visits": [1, 5], "bought": [0, 1]}, label="bought").rows
+        2
     """
+    if isinstance(name, Dataset):
+        return name
+    if is_in_hand(name):
+        return dataset_in_hand(name, Columns(features, label, client))
+    if not isinstance(name, (str, Path, Source)):
+        raise UserError(
+            f"a {type(name).__name__} is no data: give a name, a path, arrays (features, labels), or a frame with a label column"
+        )
+    if isinstance(name, (str, Path)) and Path(name).suffix in TABLES:
+        return TABLES[Path(name).suffix](str(name), features, label, client).load(folder)
+    if (features, label, client) != (None, "label", None):
+        raise UserError(f"data set {name} has no columns to choose: leave out features, label and client")
     if isinstance(name, Source):
         return name.load(folder)
     entry = CATALOGUE.get(str(name))
@@ -54,7 +84,7 @@ def load(name: str | Path | Source, folder: str | Path | None = None) -> Dataset
     path = Path(name)
     if path.suffix in OTHERS or os.path.isdir(path):
         raise UserError(
-            f"{path} is no LIBSVM text: write data as a table with a kind, such as {{kind = 'parquet', path = '{path}'}}"
+            f"{path} is no LIBSVM text: write data as a table with a kind, such as {{kind = 'hdf5', path = '{path}'}}"
         )
     if os.path.exists(path) or len(path.parts) > 1:
         return read_libsvm(path)
@@ -63,8 +93,11 @@ def load(name: str | Path | Source, folder: str | Path | None = None) -> Dataset
     raise UserError(f"data set {name} is not here: {remedy([entry.name])}, or set TURNOUT_DATA to its folder")
 
 
-OTHERS = (".parquet", ".h5", ".hdf5", ".json", ".npz", ".csv")
-"""Endings of files that are not LIBSVM text."""
+TABLES = {".parquet": Parquet, ".csv": Csv}
+"""Formats of tables by the endings of their files."""
+
+OTHERS = (".h5", ".hdf5", ".json", ".npz")
+"""Endings of other files that are not LIBSVM text."""
 
 
 def remedy(names: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,20 +18,33 @@ WORDS = 4096
 Read = Callable[[str], np.ndarray]
 
 
-def dataset_of(path: Path, names: list[str], read: Read, features: list[str] | None, label: str, client: str | None) -> Dataset:
+class Columns(NamedTuple):
+    """The names of columns.
+
+    Args:
+        features: The columns of features; None means all but `label` and `client`.
+        label: The column of labels.
+        client: The column of clients, or None.
+    """
+
+    features: list[str] | None = None
+    label: str = "label"
+    client: str | None = None
+
+
+def dataset_of(path: Path, names: list[str], read: Read, columns: Columns) -> Dataset:
     """Return the data set of a table.
 
     Args:
         path: The table's file, for messages.
         names: The names of its columns.
         read: Returns a column by its name.
-        features: The columns of features; None means all but `label` and `client`.
-        label: The column of labels.
-        client: The column of clients, or None.
+        columns: The columns to take.
 
     Raises:
         UserError: A column is missing, or does not hold what it should.
     """
+    features, label, client = columns
     named = [label, *([] if client is None else [client])]
     if features is None:
         features = [name for name in names if name not in named]

@@ -15,6 +15,11 @@ def emnist_files(name: str) -> tuple[str, str]:
 
 
 def read_emnist(name: str, folder: Path) -> Dataset:
-    """Read a part of EMNIST (Cohen et al., 2017) from `folder`; its files hold the images transposed."""
+    """Read a part of EMNIST (Cohen et al., 2017) from `folder`; its files hold the images transposed.
+
+    Args:
+        name: Name of the data set.
+        folder: Folder of the files.
+    """
     images, labels = read_pair(*(folder / file for file in emnist_files(name)))
     return Dataset(name, np.ascontiguousarray(images.transpose(0, 2, 1)), labels)

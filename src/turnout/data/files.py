@@ -26,7 +26,12 @@ def data_name(path: Path) -> str:
 
 
 def unreadable(path: Path, error: BaseException) -> UserError:
-    """Return the error for a file that cannot be opened or decompressed."""
+    """Return the error for a file that cannot be opened or decompressed.
+
+    Args:
+        path: Path of the file.
+        error: What went wrong.
+    """
     if isinstance(error, FileNotFoundError):
         return UserError(f"{path}: there is no such file: check the path")
     if isinstance(error, OSError) and error.strerror:

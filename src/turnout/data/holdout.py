@@ -31,6 +31,11 @@ def hold_out(split: Split, clients: float, seed: int) -> tuple[Split, Split]:
 
 
 def only(split: Split, clients: np.ndarray) -> Split:
-    """Return the split of `clients` only, in this order, with strata renumbered from 0."""
+    """Return the split of `clients` only, in this order, with strata renumbered from 0.
+
+    Args:
+        split: Rows of each client.
+        clients: Ids of clients [k].
+    """
     strata = None if split.strata is None else np.unique(split.strata[clients], return_inverse=True)[1]
     return Split.of([split.rows(i) for i in clients.tolist()], int(split.indices.max()) + 1, strata)

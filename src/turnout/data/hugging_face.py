@@ -2,7 +2,7 @@
 
 from turnout.core.errors import UserError
 from turnout.core.records import config
-from turnout.data.columns import dataset_of
+from turnout.data.columns import Columns, dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, extra, located
 
@@ -37,6 +37,5 @@ class HuggingFace(Source):
             if self.part not in table:
                 raise UserError(f"{path}: there is no part {self.part!r}, only {', '.join(table) or 'none'}: name one of these")
             table = table[self.part]
-        return dataset_of(
-            path, table.column_names, lambda name: table.with_format("numpy")[name][:], self.features, self.label, self.client
-        )
+        columns = Columns(self.features, self.label, self.client)
+        return dataset_of(path, table.column_names, lambda name: table.with_format("numpy")[name][:], columns)

@@ -22,14 +22,24 @@ def mnist_files(name: str) -> tuple[str, str]:
 
 
 def read_mnist(name: str, folder: Path) -> Dataset:
-    """Read "mnist" or "mnist.t" from `folder`, with the writers as `ids` if their file is there."""
+    """Read "mnist" or "mnist.t" from `folder`, with the writers as `ids` if their file is there.
+
+    Args:
+        name: Name of the data set.
+        folder: Folder of the files.
+    """
     images, labels = read_pair(*(folder / file for file in mnist_files(name)))
     writers = _writers(name, folder / WRITERS, labels) if (folder / WRITERS).exists() else None
     return Dataset(name, images, labels, writers)
 
 
 def read_pair(images_file: Path, labels_file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read images [rows, height, width] and their labels [rows] from two idx files."""
+    """Read images [rows, height, width] and their labels [rows] from two idx files.
+
+    Args:
+        images_file: File of the images.
+        labels_file: File of the labels.
+    """
     images, labels = read_idx(images_file), read_idx(labels_file)
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
         raise UserError(

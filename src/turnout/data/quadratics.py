@@ -82,6 +82,11 @@ def calibrated(
 
     h_1 = a_1 - mean a is scaled to max_k |h_1k| = Delta_1. For the others h_i = s e_i - h_1 / (n - 1), e_i = a_i less the mean of
     these, so that sum_i h_i = 0; s solves delta^2 = max_k (1/n) sum_i h_ik^2 = max_k (h_1k^2 / (n - 1) + (s^2 / n) sum_i e_ik^2).
+
+    Args:
+        diagonals: a_i [n, d].
+        similarity: delta = Delta_1.
+        middle: The mean of the diagonals [d]; None leaves it open.
     """
     n = len(diagonals)
     if n < 3 or not similarity > 0:

@@ -22,7 +22,12 @@ def places(folder: str | Path | None) -> list[Path]:
 
 
 def located(path: str, folder: str | Path | None) -> Path:
-    """Return the first existing one of `path`, folder/path and $TURNOUT_DATA/path; `UserError` if there is none."""
+    """Return the first existing one of `path`, folder/path and $TURNOUT_DATA/path; `UserError` if there is none.
+
+    Args:
+        path: Path that the user gave.
+        folder: Folder to search; None for none.
+    """
     candidates = [Path(path), *(place / path for place in places(folder))]
     for candidate in candidates:
         if os.path.exists(candidate):
@@ -31,7 +36,12 @@ def located(path: str, folder: str | Path | None) -> Path:
 
 
 def extra(module: str, needed_for: str):
-    """Import a `module` of the extra "data"; `UserError` if it is not installed."""
+    """Import a `module` of the extra "data"; `UserError` if it is not installed.
+
+    Args:
+        module: Name of the module.
+        needed_for: What needs it, for the message.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -56,7 +56,12 @@ class State(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Places of a cohort [m] whose reply arrived, and how often each was asked again."""
+    """Places of a cohort [m] whose reply arrived, and how often each was asked again.
+
+    Args:
+        arrived: Whether the reply of each place arrived [m].
+        repeats: How often each place was asked again [m].
+    """
 
     arrived: Bool[Array, " m"]
     repeats: Int[Array, " m"]
@@ -247,7 +252,7 @@ class EngineAsk(Ask):
         """Add `events` to the counters of a call site."""
         self.calls.reached[site.path] = site
         if self.sites is not None:
-            number = [known.path for known in self.sites].index(site.path)
+            number = [listed.path for listed in self.sites].index(site.path)
             self.state = self.state._replace(counts=add_events(self.state.counts, number, events))
 
     def _fresh(self, cohort: Cohort):

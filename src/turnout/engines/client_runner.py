@@ -22,12 +22,22 @@ from turnout.problems.storage.row_formats import row_count, take
 
 
 def client_runner(client: Oracle | Problem, mixed: bool = False) -> "JaxClientRunner | HostClientRunner":
-    """Return what runs the local methods of a client: an `Oracle`, or a `Problem` with one client."""
+    """Return what runs the local methods of a client: an `Oracle`, or a `Problem` with one client.
+
+    Args:
+        client: Loss and rows of the client.
+        mixed: Whether the loss is computed in bfloat16.
+    """
     return JaxClientRunner(client, mixed) if isinstance(client, Problem) else HostClientRunner(client)
 
 
 class JaxClientRunner:
-    """Compiles local methods for one client of a problem in JAX; where `mixed`, the loss is computed in bfloat16."""
+    """Compiles local methods for one client of a problem in JAX; where `mixed`, the loss is computed in bfloat16.
+
+    Args:
+        problem: A problem with one client.
+        mixed: Whether the loss is computed in bfloat16.
+    """
 
     def __init__(self, problem: Problem, mixed: bool = False):
         self.size, self.mixed = row_count(problem.rows), mixed
@@ -40,14 +50,31 @@ class JaxClientRunner:
         self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
-        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`."""
+        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`.
+
+        Args:
+            algorithm: The algorithm, bound to the problem.
+            start: Initial parameters.
+            number: Id of the client.
+            state: Private state of the client.
+            key: Random key of the client.
+            message: The message.
+            name: Address of the local method.
+            protection: Protection of the reply; None for none.
+            noise: Random key of the protection's noise.
+        """
         return _run_compiled(
             algorithm, self.problem, start, self.weights, number, state, key, message, protection, noise,
             name=name, mixed=self.mixed,
         )  # fmt: skip
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
-        """Return the functions `names` of `metrics.measure`, for f_i."""
+        """Return the functions `names` of `metrics.measure`, for f_i.
+
+        Args:
+            names: Names of `metrics.asked_for`.
+            x: Parameters.
+        """
         return _measure_compiled(self.problem, self.weights, x, names=names)
 
 
@@ -62,7 +89,19 @@ class HostClientRunner:
         self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
         protection: Protection | None = None, noise=None,
     ) -> Done:  # fmt: skip
-        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`."""
+        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`.
+
+        Args:
+            algorithm: The algorithm, bound to the problem.
+            start: Initial parameters.
+            number: Id of the client.
+            state: Private state of the client.
+            key: Random key of the client.
+            message: The message.
+            name: Address of the local method.
+            protection: Protection of the reply; None for none.
+            noise: Random key of the protection's noise.
+        """
         algorithm = self._place(algorithm)
         if not self.oracle.returns_new_arrays:
             state, message = jax.device_put((state, message))
@@ -76,7 +115,12 @@ class HostClientRunner:
         return done._replace(reply=reply, state=state)
 
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
-        """Return the functions `names` of `metrics.measure`, for f_i."""
+        """Return the functions `names` of `metrics.measure`, for f_i.
+
+        Args:
+            names: Names of `metrics.asked_for`.
+            x: Parameters.
+        """
         with self.oracle.evaluating():
             values = _values(HostClient(0, None, None, self.oracle), names, x)
             if "accuracy" in names:

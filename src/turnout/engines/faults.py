@@ -38,7 +38,12 @@ class Faults:
         return self.missing == "repeat"
 
     def losses(self, key, ids: Int[Array, " m"]) -> Int[Array, " m"]:
-        """Return how often in a row each client's reply is lost before one arrives: geometric, P(at least one) = loss."""
+        """Return how often in a row each client's reply is lost before one arrives: geometric, P(at least one) = loss.
+
+        Args:
+            key: Random key.
+            ids: Ids of the clients [m].
+        """
         uniform = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(key, i), minval=1e-30))(ids)
         loss = jnp.asarray(self.loss, uniform.dtype)
         ratio = jnp.log(uniform) / jnp.log(jnp.where(loss > 0, loss, 0.5))

@@ -20,6 +20,13 @@ class HostClient(Client):
     """A client whose loss is an `Oracle`; loops and branches are those of Python.
 
     Some local solvers loop in JAX: there the compiled program calls the oracle back.
+
+    Args:
+        id: Id of the client.
+        key: Random key of the client.
+        state: Its private state.
+        oracle: Its loss.
+        rows: Numbers of the rows to take the mean over; all by default.
     """
 
     def __init__(self, id, key, state, oracle: Oracle, rows: Any = ALL):
@@ -33,6 +40,9 @@ class HostClient(Client):
         return self._call("value_and_grad", x)
 
     def hvp(self, x, v):
+        if type(self._oracle).hvp is Oracle.hvp:
+            # Raises its UserError here; JAX wraps an error that is raised in a callback.
+            self._oracle.hvp(x, v, self._rows)
         return self._call("hvp", x, v)
 
     def hessian(self, x):
@@ -107,7 +117,13 @@ def _order(key, number, rows: int):
 
 
 def fitted(answer, wanted, client):
-    """Return a client's answer as arrays of the shapes and types `wanted`; `UserError` where it does not fit."""
+    """Return a client's answer as arrays of the shapes and types `wanted`; `UserError` where it does not fit.
+
+    Args:
+        answer: What the oracle returned.
+        wanted: Shapes and types.
+        client: Id of the client.
+    """
     if jax.tree.structure(answer) != jax.tree.structure(wanted):
         structures = f"{jax.tree.structure(answer)}, not {jax.tree.structure(wanted)}"
         raise UserError(f"the oracle of client {client} answers with the structure {structures}")

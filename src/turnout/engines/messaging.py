@@ -193,9 +193,9 @@ class MessageEngine(ABC):
 
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.metrics, self.every = job, algorithm, metrics, every
-        traced = survey(job, algorithm)
-        self.sites = (*traced.calls.reached.values(),)
-        self.sums = sums_needed(traced, "aggregation = 'plain'") if job.aggregation == "sum" else None
+        surveyed = survey(job, algorithm)
+        self.sites = surveyed.sites
+        self.sums = sums_needed(surveyed, "aggregation = 'plain'") if job.aggregation == "sum" else None
         names = asked_for(metrics)
         # Each client replies with its accuracy, and their list is "accuracies".
         self.each = "accuracies" in names

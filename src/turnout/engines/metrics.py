@@ -33,7 +33,16 @@ DIVERGED = 1e12
 def evaluate(
     names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree, test=None, held_out=None
 ) -> dict[str, Float[Array, ""]]:
-    """Return the metrics `names` at x, on the rows in `storage`, `test` and `held_out`."""
+    """Return the metrics `names` at x, on the rows in `storage`, `test` and `held_out`.
+
+    Args:
+        names: Names of the metrics.
+        storage: Rows of all clients.
+        optimum: The minimiser; None where no metric needs it.
+        x: Parameters.
+        test: Rows of the test set.
+        held_out: Rows of the held-out clients.
+    """
     return derive(names, measure(asked_for(names), storage, x), optimum, x, test, held_out)
 
 
@@ -48,7 +57,13 @@ def asked_for(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def measure(names: tuple[str, ...], storage, x: PyTree) -> dict[str, PyTree]:
-    """Return the functions `names` (see `asked_for`) of the rows in `storage` at x."""
+    """Return the functions `names` (see `asked_for`) of the rows in `storage` at x.
+
+    Args:
+        names: Names of `asked_for`.
+        storage: Rows of all clients.
+        x: Parameters.
+    """
     values = {}
     if "gradient" in names:
         values["value"], values["gradient"] = objective(storage, "value_and_grad", x)
@@ -64,7 +79,16 @@ def measure(names: tuple[str, ...], storage, x: PyTree) -> dict[str, PyTree]:
 def derive(
     names: tuple[str, ...], measured: dict, optimum: Optimum | None, x: PyTree, test=None, held_out=None
 ) -> dict[str, Float[Array, ""]]:
-    """Return the metrics `names` at x from what was `measured` there."""
+    """Return the metrics `names` at x from what was `measured` there.
+
+    Args:
+        names: Names of the metrics.
+        measured: Result of `measure` at x.
+        optimum: The minimiser; None where no metric needs it.
+        x: Parameters.
+        test: Rows of the test set.
+        held_out: Rows of the held-out clients.
+    """
     values = {name: measured[name] for name in ("value", "accuracy") if name in names}
     if "gap" in names:
         values["gap"] = measured["value"] - jnp.asarray(optimum.value, measured["value"].dtype)
@@ -85,19 +109,35 @@ def derive(
 
 
 def quantiles(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Array, " n"]]) -> dict[str, Float[Array, ""]]:
-    """Return the quantiles of the accuracies `of()` that are among `names`, each name after a `prefix`."""
+    """Return the quantiles of the accuracies `of()` that are among `names`, each name after a `prefix`.
+
+    Args:
+        names: Names of the metrics.
+        prefix: "" or "held_out_".
+        of: Returns the accuracy of each client [n].
+    """
     wanted = {prefix + name: share for name, share in QUANTILES.items() if prefix + name in names}
     each = of() if wanted else None
     return {name: jnp.quantile(each, share) for name, share in wanted.items()}
 
 
 def accuracy(storage, x: PyTree) -> Float[Array, ""]:
-    """Return the share of rows that x classifies correctly, clients weighted by lambda."""
+    """Return the share of rows that x classifies correctly, clients weighted by lambda.
+
+    Args:
+        storage: Rows of all clients.
+        x: Parameters.
+    """
     return sum_over_rows(storage, lambda rows, share: correct_sum(storage.problem, x, rows, share))
 
 
 def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
-    """Return for each client the share of its rows that x classifies correctly."""
+    """Return for each client the share of its rows that x classifies correctly.
+
+    Args:
+        storage: Rows of all clients.
+        x: Parameters.
+    """
     problem, n = storage.problem, storage.problem.clients
 
     def part(rows, own):
@@ -113,7 +153,12 @@ def squared_norm(tree: PyTree) -> Float[Array, ""]:
 
 
 def healthy(values: dict[str, Float[Array, ""]], x: PyTree) -> Bool[Array, ""]:
-    """Return whether all metrics are finite, and the loss, if it is among them, and all parameters are below `DIVERGED`."""
+    """Return whether all metrics are finite, and the loss, if it is among them, and all parameters are below `DIVERGED`.
+
+    Args:
+        values: Metrics by name.
+        x: Parameters.
+    """
     below = [jnp.all(jnp.abs(leaf) < DIVERGED) for leaf in jax.tree.leaves(x)]
     finite = [jnp.isfinite(value) for value in values.values()]
     return jnp.stack([values.get("value", jnp.zeros(())) < DIVERGED, *finite, *below]).all()

@@ -71,7 +71,13 @@ class Node:
         self._last, self._reply = b"", b""
 
     def answer(self, header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
-        """Run the local method that a request's header names on the message in its body; `digest` is that of the body."""
+        """Run the local method that a request's header names on the message in its body; `digest` is that of the body.
+
+        Args:
+            header: Header of the request.
+            body: The message.
+            digest: SHA-256 digest of the body; None computes it.
+        """
         request = header + (digest or sha256(body).digest())
         if request != self._last:
             fields = json.loads(header)
@@ -91,7 +97,12 @@ class Node:
         return self._reply
 
     def measure(self, header: bytes, body: Buffer) -> bytes:
-        """Return what the header asks of `metrics.measure` for f_i, at the parameters in the body."""
+        """Return what the header asks of `metrics.measure` for f_i, at the parameters in the body.
+
+        Args:
+            header: Header of the request.
+            body: The parameters.
+        """
         x, _ = decode(body, self.start)
         return encode(self.runner.measure(tuple(json.loads(header)["measure"]), x), self.start)
 
@@ -102,5 +113,10 @@ def _key(seeds: Seeds, round, exchange, number):
 
 
 def weighted(reply: PyTree, weight: float) -> PyTree:
-    """Return a reply times its client's weight."""
+    """Return a reply times its client's weight.
+
+    Args:
+        reply: The reply.
+        weight: The client's weight.
+    """
     return jax.tree.map(lambda leaf: np.asarray(leaf) * np.asarray(weight, leaf.dtype), reply)

@@ -85,7 +85,13 @@ class Nodes(MessageEngine):
         return self._with_states(begin(self._asks, self.job, self.algorithm, self.sites))
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
-        """Play until `rows` more trace rows are written or the round `limit` is reached."""
+        """Play until `rows` more trace rows are written or the round `limit` is reached.
+
+        Args:
+            progress: State of the run.
+            limit: Number of the last round.
+            rows: Number of trace rows to write.
+        """
         for i, node in enumerate(self.nodes):
             node.reset(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), progress.clients))
         self.versions[:] = FIRST

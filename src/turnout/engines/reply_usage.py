@@ -1,9 +1,18 @@
-"""Which reductions the server applies to the replies of each call: one weighted sum, or more than that."""
+"""A survey of an algorithm's calls: where it asks, and which reductions the server applies to the replies of each call."""
 
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from turnout.accounting.ledger import Site
 from turnout.core.errors import UserError
 from turnout.core.replies import Replies, Weight
-from turnout.engines.compiled import CompiledAsk, traced_ask
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.inputs import Job
+from turnout.engines.state import first_state
 from turnout.samplers.base import Sampler
 
 SUMS: tuple[Weight, ...] = ("share", "weight")
@@ -12,6 +21,39 @@ ALONE, EACH, WHO, MEAN = "alone", "each", "who", "mean"
 """Uses of replies beside sums with the weights in `SUMS`.
 
 A single client was asked; replies were used one by one; the server used who had answered; a sum was divided by its weights."""
+
+
+class Drawn(NamedTuple):
+    """The number of the sampler that drew a call's cohort, and the path of the draw if it was made for this call alone."""
+
+    sampler: int | None
+    path: str | None
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Survey:
+    """What a trace of the start and of one round shows.
+
+    Args:
+        algorithm: Name of the algorithm.
+        sites: Call sites, in the order in which they are reached.
+        used: Path of each call, and the uses of its replies.
+        drawn: Path of each call, and who drew its cohort.
+    """
+
+    algorithm: str
+    sites: tuple[Site, ...]
+    used: tuple[tuple[str, frozenset[str]], ...]
+    drawn: tuple[tuple[str, Drawn], ...]
+
+    def uses(self, path: str) -> frozenset[str]:
+        """Return the uses of the replies to the call at `path`."""
+        return dict(self.used).get(path, frozenset())
+
+    def drawn_by(self, path: str) -> Drawn:
+        """Return who drew the cohort of the call at `path`."""
+        return dict(self.drawn).get(path, Drawn(None, None))
 
 
 class RecordedReplies(Replies):
@@ -71,13 +113,19 @@ class RecordingAsk(CompiledAsk):
 
     Attributes:
         uses: Uses of the replies, by the path of the call.
-        drawn_by: For each call, the sampler that drew its cohort, and the path of this draw if it was made for this call alone.
+        drawn_by: Who drew the cohort, by the path of the call.
     """
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.uses: dict[str, set[str]] = {}
-        self.drawn_by: dict[str, tuple[Sampler | None, str | None]] = {}
+        self.drawn_by: dict[str, Drawn] = {}
+
+    def survey(self) -> Survey:
+        """Return what was recorded so far."""
+        used = ((path, frozenset(uses)) for path, uses in self.uses.items())
+        sites = (*self.calls.reached.values(),)
+        return Survey(type(self.algorithm).__name__, sites, tuple(used), (*self.drawn_by.items(),))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming
@@ -89,7 +137,9 @@ class RecordingAsk(CompiledAsk):
         recorded = RecordedReplies(replies, self.uses.setdefault(path, set()))
         if getattr(replies, "losses", None) is not None:
             recorded.uses.add(EACH)
-        self.drawn_by[path] = self.draws.sampler(replies.cohort), self._draw_path if isinstance(who, Sampler) else None
+        place = self.draws.place(replies.cohort)
+        number = None if place is None else self.draws[place].number
+        self.drawn_by[path] = Drawn(number, self._draw_path if isinstance(who, Sampler) else None)
         return recorded
 
     def observe(self, replies, feedback=None):
@@ -109,12 +159,21 @@ class RecordingAsk(CompiledAsk):
         self.uses[f"{path}.preview" if self.draws.samplers[number].is_charged else path] = {EACH}
 
 
-def survey(job: Job, algorithm) -> RecordingAsk:
-    """Trace the start and one round without running them, and return the `ask` that recorded them."""
-    return traced_ask(RecordingAsk, job, algorithm)
+@jax.jit
+def _survey(job: Job, algorithm) -> Survey:
+    ask = RecordingAsk(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites=()), None)
+    server = ask.start(job.start)
+    ask.refresh(algorithm.output(server))
+    algorithm.round(ask, server)
+    return ask.survey()
 
 
-def why_not_one_sum(uses: set[str]) -> str | None:
+def survey(job: Job, algorithm) -> Survey:
+    """Trace the start and one round without running them; runs of the same shapes share one trace."""
+    return _survey.eval_shape(job, algorithm)
+
+
+def why_not_one_sum(uses: Set[str]) -> str | None:
     """Return why one weighted sum does not suffice for these `uses` of replies; None if it does."""
     if ALONE in uses:
         return "it asks one client alone"
@@ -125,20 +184,20 @@ def why_not_one_sum(uses: set[str]) -> str | None:
     return None
 
 
-def sums_needed(traced: RecordingAsk, instead: str) -> dict[str, Weight]:
+def sums_needed(surveyed: Survey, instead: str) -> dict[str, Weight]:
     """Return the weights of the one sum that each call needs; `UserError` where a call needs more.
 
     Args:
-        traced: The `ask` of a `survey`.
+        surveyed: The algorithm's calls.
         instead: Setting that the error recommends.
     """
     weights: dict[str, Weight] = {}
-    for site in traced.calls.reached.values():
-        uses = traced.uses.get(site.path, set())
+    for site in surveyed.sites:
+        uses = surveyed.uses(site.path)
         why = why_not_one_sum(uses)
         if why is not None:
             raise UserError(
-                f"{type(traced.algorithm).__name__} needs more than sums of replies: of its call {site.method!r} "
+                f"{surveyed.algorithm} needs more than sums of replies: of its call {site.method!r} "
                 f"({site.selection}) {why}; take another algorithm or sampler (turnout describe tells which qualify), or "
                 f"{instead}"
             )

@@ -49,7 +49,13 @@ class Progress(NamedTuple):
 
 
 def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
-    """Return an ask's state before the first round, the clients' stacked [n, ...]."""
+    """Return an ask's state before the first round, the clients' stacked [n, ...].
+
+    Args:
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        sites: Call sites of the ledger.
+    """
     n, zero = job.population.count, jnp.zeros((), "int32")
     client = algorithm.client_state(job.start)
     clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), client)
@@ -59,7 +65,14 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
 
 
 def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
-    """Return the progress before the first round."""
+    """Return the progress before the first round.
+
+    Args:
+        asks: Makes the `ask` of a round.
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        sites: Call sites of the ledger.
+    """
     ask = asks(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites), sites)
     server = ask.start(job.start)
     first = Progress(
@@ -78,7 +91,15 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
 
 
 def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
-    """Play one round."""
+    """Play one round.
+
+    Args:
+        asks: Makes the `ask` of a round.
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        sites: Call sites of the ledger.
+        progress: State of the run.
+    """
     zero = jnp.zeros((), "int32")
     state = State(progress.samplers, progress.clients, progress.counts, progress.quality, zero, zero)
     ask = asks(job, algorithm, progress.round + 1, state, sites)
@@ -89,7 +110,14 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
 
 
 def trace_row(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress) -> tuple[Progress, dict]:
-    """Return the progress, with the end of the run and the last good parameters up to date, and a trace row."""
+    """Return the progress, with the end of the run and the last good parameters up to date, and a trace row.
+
+    Args:
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        metrics: Names of the metrics.
+        progress: State of the run.
+    """
     good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality)
     x = algorithm.output(progress.server)
     progress = progress._replace(
@@ -101,7 +129,13 @@ def trace_row(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress)
 
 
 def with_target(job: Job, progress: Progress, values: dict) -> Progress:
-    """Return the progress with `met` up to date."""
+    """Return the progress with `met` up to date.
+
+    Args:
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        progress: State of the run.
+        values: Metrics by name.
+    """
     if job.stop is None:
         return progress
     met = job.stop.met(values[job.stop.metric]) & ~progress.over
@@ -114,6 +148,14 @@ def judge(
     """Return whether all metrics are finite, the quality of the draws from now on, and the metrics' values.
 
     What clients `measured` of f is not computed from the rows in `job`.
+
+    Args:
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        metrics: Names of the metrics.
+        server: State of the server.
+        quality: Quality of the draws; None where no metric needs it.
+        measured: What the clients measured of f; None computes it from the rows in `job`.
     """
     x = algorithm.output(server)
     if measured is None:
@@ -127,5 +169,10 @@ def judge(
 
 
 def as_row(progress: Progress, values: dict) -> dict:
-    """Return a trace row."""
+    """Return a trace row.
+
+    Args:
+        progress: State of the run.
+        values: Metrics by name.
+    """
     return {"round": progress.round, "counts": progress.counts, **values}

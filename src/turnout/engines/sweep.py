@@ -9,9 +9,11 @@ import numpy as np
 from jax import lax
 
 from turnout.core.errors import UserError, unknown
-from turnout.engines.compiled import CompiledAsk, advance, discover
+from turnout.engines.compiled import advance
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
+from turnout.engines.reply_usage import survey
 from turnout.engines.state import Progress, begin
 
 BATCH = 64
@@ -46,7 +48,7 @@ class SweepEngine:
         problem = job.storage.problem
         starts = [strongly_typed(problem.start(jax.random.key(cell.seed)) if drawn else job.start) for cell in cells]
         self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-        self.sites = discover(job, algorithm)
+        self.sites = survey(job, algorithm).sites
 
     def begin(self) -> Progress:
         """Return every cell's state before the first round."""

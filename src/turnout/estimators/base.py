@@ -17,14 +17,24 @@ from turnout.samplers.full_pass import cohort_size
 
 
 class Estimate(NamedTuple):
-    """The estimate g, shaped like the parameters x, and the server's memory for the next estimate."""
+    """The estimate g, shaped like the parameters x, and the server's memory for the next estimate.
+
+    Args:
+        gradient: g, shaped like the parameters.
+        memory: What the server stores for the next estimate.
+    """
 
     gradient: PyTree
     memory: Any = None
 
 
 class ClientMemory(NamedTuple):
-    """A client's private state: the memory of the estimator, and the last parameters of a fixed delegate."""
+    """A client's private state: the memory of the estimator, and the last parameters of a fixed delegate.
+
+    Args:
+        memory: What the estimator stores at the client.
+        point: The last parameters of a fixed delegate.
+    """
 
     memory: PyTree = None
     point: PyTree = None
@@ -53,7 +63,13 @@ class Estimator:
     """Fields that default to this factor times m / n, for cohorts of m out of n clients."""
 
     def bind(self, sampler: Sampler, problem: Problem, batch: int | None = None) -> "Estimator":
-        """Return this estimator for cohorts of `sampler`, the clients of `problem` and oracle calls on `batch` rows."""
+        """Return this estimator for cohorts of `sampler`, the clients of `problem` and oracle calls on `batch` rows.
+
+        Args:
+            sampler: Draws the cohorts.
+            problem: The problem.
+            batch: Rows of each oracle call; None means all rows.
+        """
         size = cohort_size(sampler, problem.population)
         share = size / problem.clients
         missing = {name: factor * share for name, factor in self.cohort_defaults.items() if getattr(self, name) is None}
@@ -64,19 +80,41 @@ class Estimator:
         return None
 
     def start(self, ask: Ask, sampler: Sampler, x: PyTree) -> Estimate:
-        """Return g^0, given x^0 = `x`."""
+        """Return g^0, given x^0 = `x`.
+
+        Args:
+            ask: Access to the clients.
+            sampler: Draws the cohorts.
+            x: x^0.
+        """
         raise UserError(f"{type(self).__name__} has no start(self, ask, sampler, x): write one")
 
     def step(self, ask: Ask, sampler: Sampler, new: PyTree, old: PyTree, estimate: Estimate) -> Estimate:
-        """Return g^{t+1}, given x^{t+1} = `new`, x^t = `old` and g^t; `ask.round` is t + 1."""
+        """Return g^{t+1}, given x^{t+1} = `new`, x^t = `old` and g^t; `ask.round` is t + 1.
+
+        Args:
+            ask: Access to the clients; `ask.round` is t + 1.
+            sampler: Draws the cohorts.
+            new: x^{t+1}.
+            old: x^t.
+            estimate: g^t and the memory.
+        """
         raise UserError(f"{type(self).__name__} has no step(self, ask, sampler, new, old, estimate): write one")
 
     def step_with_change(
         self, ask: Ask, sampler: Sampler, new: PyTree, old: PyTree, estimate: Estimate
     ) -> tuple[Estimate, PyTree]:
-        """Return the result of `step` and its estimate of grad f(x^{t+1}) - grad f(x^t)."""
+        """Return the result of `step` and its estimate of grad f(x^{t+1}) - grad f(x^t).
+
+        Args:
+            ask: Access to the clients; `ask.round` is t + 1.
+            sampler: Draws the cohorts.
+            new: x^{t+1}.
+            old: x^t.
+            estimate: g^t and the memory.
+        """
         raise UserError(
-            f"{type(self).__name__} is not sent how gradients move between two points, from which lam would be measured: give lam"
+            f"{type(self).__name__} receives no change of the gradient between two points, from which lam is estimated: give lam"
         )
 
     def oracle(self, client: Client) -> Client:
@@ -97,10 +135,21 @@ class Estimator:
 
 
 def coin(ask: Ask, probability) -> Bool[Array, ""]:
-    """Return True with `probability`; the outcome is the same until the next exchange."""
+    """Return True with `probability`; the outcome is the same until the next exchange.
+
+    Args:
+        ask: Access to the clients.
+        probability: Probability of True.
+    """
     return jax.random.bernoulli(ask.key(), probability)
 
 
 def interpolate(g: PyTree, target: PyTree, beta) -> PyTree:
-    """(1 - beta) g + beta target."""
+    """(1 - beta) g + beta target.
+
+    Args:
+        g: An estimate.
+        target: Another one.
+        beta: Weight of `target`.
+    """
     return jax.tree.map(lambda g, target: (1 - beta) * g + beta * target, g, target)

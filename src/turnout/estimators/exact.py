@@ -34,6 +34,12 @@ class Exact(Estimator):
         return exact, add(exact.gradient, estimate.gradient, -1.0)
 
     def full(self, ask: Ask, x: PyTree, estimate: Estimate) -> Estimate:
-        """Return grad f(x) by a full pass, or `estimate` if no client answered."""
+        """Return grad f(x) by a full pass, or `estimate` if no client answered.
+
+        Args:
+            ask: Access to the clients.
+            x: Parameters.
+            estimate: The estimate before.
+        """
         replies = ask(self.everyone, self.gradient, x)
         return if_any(replies, Estimate(replies.mean()), estimate)

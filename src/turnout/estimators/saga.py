@@ -52,7 +52,14 @@ class Saga(Estimator):
         return ask.cond(ask.round == 1, by(self.everyone), by(sampler), estimate.memory)
 
     def refreshed(self, ask: Ask, sampler: Sampler, x: PyTree, b: PyTree) -> Estimate:
-        """Return the estimate at x and the new b, after the clients drawn by `sampler` replaced their b_i."""
+        """Return the estimate at x and the new b, after the clients drawn by `sampler` replaced their b_i.
+
+        Args:
+            ask: Access to the clients.
+            sampler: Draws the clients.
+            x: Parameters.
+            b: b = sum_i lambda_i b_i before.
+        """
         replies = ask(sampler, self.renew, x)
         ask.observe(replies)
         return Estimate(add(b, replies.average()), add(b, replies.total()))

@@ -58,6 +58,12 @@ class Svrg(Estimator):
         return ask.cond(coin(ask, self.probability), move, stay, estimate.memory)
 
     def anchored(self, ask: Ask, x: PyTree, anchor: Anchor) -> Anchor:
-        """Return the anchor at x, after a full pass; `anchor` if no client answered."""
+        """Return the anchor at x, after a full pass; `anchor` if no client answered.
+
+        Args:
+            ask: Access to the clients.
+            x: Parameters of the new anchor.
+            anchor: The anchor before.
+        """
         replies = ask(self.everyone, self.gradient, x)
         return if_any(replies, Anchor(x, replies.mean()), anchor)

@@ -45,6 +45,11 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     """Load and split the data, and build the problem.
 
     `sizes` are the numbers of rows of remote clients, if these run elsewhere.
+
+    Args:
+        experiment: The configuration.
+        data: Folder with data files; None for the default folders.
+        sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
     spec = experiment.problem
     start = "" if experiment.run.start is None else _file_digest(Path(experiment.run.start))
@@ -69,14 +74,14 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
 
 
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None) -> Session:
-    """Return the session of `experiment`.
+    """Return the session of `experiment`, with `engine` in the place of the configured one if it is given.
 
     Args:
         experiment: The configuration.
-        built: Its problem.
-        optimum: The minimiser and the minimum, where they are known.
-        engine: An engine in the place of the configured one.
-        cells: The cells of a sweep in the place of those of the configured grid.
+        built: The problem built from it.
+        optimum: The minimiser, if known.
+        engine: Makes the engine; None for the configured one.
+        cells: The cells of a sweep; None for those of the configured grid.
     """
     if experiment.privacy is not None:
         import_dp_accounting()

@@ -21,7 +21,15 @@ def is_comparison(folder: Path) -> bool:
 
 
 def start(experiments: list[Experiment], folder: Path, data: Path | None, watch: Watch, command: str) -> list[Path]:
-    """Run every experiment in a subfolder of a new `folder`, and return the subfolders."""
+    """Run every experiment in a subfolder of a new `folder`, and return the subfolders.
+
+    Args:
+        experiments: The configurations.
+        folder: A new folder.
+        data: Folder with data files; None for the default folders.
+        watch: Called before the run and after each of its chunks.
+        command: The command line, for the summary.
+    """
     names = [experiment.name for experiment in experiments]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
@@ -37,7 +45,14 @@ def start(experiments: list[Experiment], folder: Path, data: Path | None, watch:
 
 
 def complete(folder: Path, data: Path | None, watch: Watch, command: str) -> list[Path]:
-    """Complete the comparison in `folder`: its unfinished runs and its report; return the subfolders of the runs."""
+    """Complete the comparison in `folder`: its unfinished runs and its report; return the subfolders of the runs.
+
+    Args:
+        folder: Folder of the comparison.
+        data: Folder with data files; None for the default folders.
+        watch: Called before the run and after each of its chunks.
+        command: The command line, for the summary.
+    """
     runs = [folder / name for name in json.loads((folder / RUNS).read_text())]
     for run in runs:
         try:

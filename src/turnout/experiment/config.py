@@ -130,7 +130,13 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 class Reader:
-    """Turns parsed tables into an experiment, and locates errors in the text."""
+    """Turns parsed tables into an experiment, and locates errors in the text.
+
+    Args:
+        source: Name of the file, for messages.
+        text: Its text.
+        tables: Its parsed tables.
+    """
 
     def __init__(self, source: str, text: str, tables: dict):
         self.source, self.text, self.tables = source, text, tables
@@ -185,7 +191,13 @@ class Reader:
         return self.plain(cls, (key,), self.tables[key]) if key in self.tables else None
 
     def kind(self, table: str, path: tuple, **parts):
-        """Build the record of the table at `path`, whose class its `kind` names."""
+        """Build the record of the table at `path`, whose class its `kind` names.
+
+        Args:
+            table: Name of the table in the registry.
+            path: Names of the tables and the key.
+            **parts: Fields that are built already.
+        """
         content = self.at(path) if path != ("price", 0) or "price" in self.tables else {"kind": "exchanges"}
         if isinstance(content, str):
             content = {"kind": content}
@@ -206,7 +218,14 @@ class Reader:
         return self.record(cls, path, rest, **parts)
 
     def record(self, cls, path: tuple, content: dict, **parts):
-        """Build `cls` and the records in it from the table `content` at `path`, and from the `parts` built already."""
+        """Build `cls` and the records in it from the table `content` at `path`, and from the `parts` built already.
+
+        Args:
+            cls: Class of the record.
+            path: Names of the tables and the key.
+            content: Content of the table.
+            **parts: Fields that are built already.
+        """
         rest = dict(content)
         for name, (part, optional, several, forms) in _records(cls).items():
             if name in parts or (optional and not isinstance(rest.get(name), forms)):
@@ -221,7 +240,14 @@ class Reader:
         return self.plain(cls, path, rest, **parts)
 
     def plain(self, cls, path: tuple, content, **parts):
-        """Build `cls` from the table `content` at `path` and the `parts` that are built already."""
+        """Build `cls` from the table `content` at `path` and the `parts` that are built already.
+
+        Args:
+            cls: Class of the record.
+            path: Names of the tables and the key.
+            content: The value at `path`.
+            **parts: Fields that are built already.
+        """
         if not isinstance(content, dict):
             raise self.error(path, f"[{path[0]}] is a table: write its keys below it")
         given = [field for field in dataclasses.fields(cls) if field.repr and field.name not in (*parts, "kind")]
@@ -263,7 +289,12 @@ class Reader:
         return self.error((), f"table [{key}] is missing: add it with a kind")
 
     def error(self, path: tuple, sentence: str) -> UserError:
-        """Return the error `sentence`, with the file, the line and the name of the key at `path`."""
+        """Return the error `sentence`, with the file, the line and the name of the key at `path`.
+
+        Args:
+            path: Names of the tables and the key.
+            sentence: What is wrong.
+        """
         line = line_of(self.text, path)
         name = ".".join(str(part) for part in path if isinstance(part, str))
         where = f"{self.source}, line {line}" if line else self.source
@@ -271,7 +302,12 @@ class Reader:
 
 
 def line_of(text: str, path: tuple) -> int | None:
-    """Return the line of the key at `path`, or of its table; a number in `path` is an index in a list of tables [[name]]."""
+    """Return the line of the key at `path`, or of its table; a number in `path` is an index in a list of tables [[name]].
+
+    Args:
+        text: The file.
+        path: Names of the tables and the key.
+    """
     names = [word for part in path if isinstance(part, str) for word in part.split(".")]
     number = path[1] if len(path) > 1 and isinstance(path[1], int) else None
     table, seen, result, depth = [], -1, None, 0

@@ -16,7 +16,12 @@ from turnout.runs.setup import bind, prepare, scope
 
 
 def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
-    """Estimate what `experiment` will send on its `problem`, and list the prices to report."""
+    """Estimate what `experiment` will send on its `problem`, and list the prices to report.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+    """
     run = experiment.run
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
     costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, faults=experiment.faults, precision=precision)
@@ -32,7 +37,16 @@ def plan_for(
     faults: Faults | None = None,
     precision: Precision | None = None,
 ) -> CostEstimate:
-    """Estimate what `rounds` rounds of `algorithm` on `problem` will send."""
+    """Estimate what `rounds` rounds of `algorithm` on `problem` will send.
+
+    Args:
+        algorithm: The algorithm.
+        problem: The problem.
+        seeds: Seed of each purpose.
+        rounds: Number of rounds.
+        faults: How replies are lost; None means not at all.
+        precision: Precision of the run; None for double.
+    """
     with scope(precision or problem.precision):
         return estimate(prepare(problem, seeds, faults, None), bind(algorithm, problem, rounds), rounds)
 

@@ -35,11 +35,21 @@ class DataSpec:
     held_out: Positive | None = None
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        """Return the problem on `dataset` with the clients of `split`."""
+        """Return the problem on `dataset` with the clients of `split`.
+
+        Args:
+            dataset: The data set.
+            split: Rows of each client.
+        """
         raise UserError(f"{type(self).__name__} has no build(self, dataset, split): write one")
 
     def to_test(self, test: Dataset, train: Dataset) -> Problem:
-        """Return the problem of one client with the rows of `test`; features that `train` lacks are left out."""
+        """Return the problem of one client with the rows of `test`; features that `train` lacks are left out.
+
+        Args:
+            test: The test set.
+            train: The training set.
+        """
         if self.normalize == "columns":
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
         test = match_features(test, train).normalized(self.normalize)
@@ -174,7 +184,12 @@ class ChainSpec:
 
 
 def require_same_labels(test: Dataset, train: Dataset) -> None:
-    """Raise `UserError` if one of the two data sets has a label that the other lacks."""
+    """Raise `UserError` if one of the two data sets has a label that the other lacks.
+
+    Args:
+        test: The test set.
+        train: The training set.
+    """
     for one, other in ((test, train), (train, test)):
         extra = np.setdiff1d(one.labels, other.labels)
         if extra.size:
@@ -185,7 +200,12 @@ def require_same_labels(test: Dataset, train: Dataset) -> None:
 
 
 def match_features(test: Dataset, train: Dataset) -> Dataset:
-    """Return `test` with the features of `train`: images of the same shape, or rows cut or filled to the same width."""
+    """Return `test` with the features of `train`: images of the same shape, or rows cut or filled to the same width.
+
+    Args:
+        test: The test set.
+        train: The training set.
+    """
     if test.images and train.images:
         shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (test, train)]
         if shapes[0] != shapes[1]:
@@ -198,7 +218,12 @@ def match_features(test: Dataset, train: Dataset) -> Dataset:
 
 
 def resize_columns(features, width: int):
-    """Return `features` [rows, d], dense or sparse, cut or filled with zeros to [rows, width]."""
+    """Return `features` [rows, d], dense or sparse, cut or filled with zeros to [rows, width].
+
+    Args:
+        features: Features [rows, d].
+        width: Number of columns.
+    """
     if issparse(features):
         resized = features.copy()
         resized.resize((features.shape[0], width))

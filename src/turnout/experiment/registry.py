@@ -27,6 +27,7 @@ SOURCES = {
     "leaf": data.Leaf,
     "tff": data.Tff,
     "hdf5": data.Hdf5,
+    "csv": data.Csv,
     "parquet": data.Parquet,
     "hugging-face": data.HuggingFace,
 }

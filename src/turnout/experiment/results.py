@@ -30,14 +30,28 @@ REPORTED_SETTINGS = 6
 
 
 def write_split(folder: Path, built: Built) -> None:
-    """Write which client has which rows."""
+    """Write which client has which rows.
+
+    Args:
+        folder: Folder of the results.
+        built: The problem built from it.
+    """
     splits = {"": built.split, "held_out_": built.held_out_split}
     rows = {f"{name}{part}": getattr(split, part) for name, split in splits.items() if split for part in ("indices", "offsets")}
     write(folder / SPLIT, _npz(rows))
 
 
 def write_run(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
-    """Write the results of one run."""
+    """Write the results of one run.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        session: The session of the run.
+        folder: Folder of the results.
+        command: The command line, for the summary.
+        seconds: Duration of the run in seconds.
+    """
     trace = session.trace
     _save(trace, folder, experiment, experiment.run.seed)
     write(folder / TRACE, _parquet(trace.frame))
@@ -50,7 +64,16 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
 
 
 def write_sweep(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
-    """Write the results of a sweep: all rows, the cost of every setting, and a report of the cheapest settings."""
+    """Write the results of a sweep: all rows, the cost of every setting, and a report of the cheapest settings.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        session: The session of the run.
+        folder: Folder of the results.
+        command: The command line, for the summary.
+        seconds: Duration of the run in seconds.
+    """
     swept = Sweep(session.cells, session.traces)
     costs = {price.label: swept.costs(price).to_dicts() for price in experiment.prices}
     best = [swept.typical(setting, experiment.prices[0]) for setting in costs[experiment.prices[0].label][:REPORTED_SETTINGS]]
@@ -67,7 +90,13 @@ def write_sweep(experiment, problem: Problem, session: Session, folder: Path, co
 
 
 def report(results: list[Result], folder: Path, title: str) -> None:
-    """Write the report and the figures of `results` to `folder`."""
+    """Write the report and the figures of `results` to `folder`.
+
+    Args:
+        results: Finished runs.
+        folder: Folder of the results.
+        title: Title of the page.
+    """
     # Drawing is slow to import.
     from turnout.report.page import write_figures, write_report
 

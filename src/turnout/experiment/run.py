@@ -31,7 +31,17 @@ def new_folder(folder: Path) -> Path:
 def start(
     experiment: Experiment, folder: Path, data: Path | None, watch: Watch, command: str, engine=None, sizes=None
 ) -> Session:
-    """Run `experiment` in a new `folder`."""
+    """Run `experiment` in a new `folder`.
+
+    Args:
+        experiment: The configuration.
+        folder: A new folder.
+        data: Folder with data files; None for the default folders.
+        watch: Called before the run and after each of its chunks.
+        command: The command line, for the summary.
+        engine: Makes the engine; None for the configured one.
+        sizes: Numbers of rows of remote clients, if these run elsewhere.
+    """
     built = build(experiment, data, sizes)
     new_folder(folder)
     session = session_of(experiment, built, engine=engine)
@@ -40,7 +50,16 @@ def start(
 
 
 def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=None, sizes=None) -> Session | None:
-    """Resume the run in `folder` from its last checkpoint; None if it is complete."""
+    """Resume the run in `folder` from its last checkpoint; None if it is complete.
+
+    Args:
+        folder: Folder of an unfinished run.
+        data: Folder with data files; None for the default folders.
+        watch: Called before the run and after each of its chunks.
+        command: The command line, for the summary.
+        engine: Makes the engine; None for the configured one.
+        sizes: Numbers of rows of remote clients, if these run elsewhere.
+    """
     if not (folder / CONFIG).exists():
         raise UserError(f"{folder} holds no run: there is no {CONFIG} in it")
     if (folder / SUMMARY).exists():

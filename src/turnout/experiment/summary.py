@@ -19,7 +19,15 @@ PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars"
 
 
 def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
-    """Return the summary of a run that has ended."""
+    """Return the summary of a run that has ended.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        trace: Trace of the run.
+        command: The command line, for the summary.
+        seconds: Duration of the run in seconds.
+    """
     sampler = samplers_in(experiment.algorithm)[0]
     return {
         "name": trace.label,
@@ -63,7 +71,12 @@ def to_json(facts: dict) -> str:
 
 
 def target_costs(experiment: Experiment, trace) -> dict | None:
-    """Return the cost to the target under every configured price; None without a target."""
+    """Return the cost to the target under every configured price; None without a target.
+
+    Args:
+        experiment: The configuration.
+        trace: Trace of the run.
+    """
     target = experiment.target
     if target is None:
         return None

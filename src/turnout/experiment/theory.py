@@ -1,4 +1,4 @@
-"""What theory promises for a configuration before a round is played, and for the summary of its run."""
+"""What theory guarantees for a configuration, before its run and in the summary of its run."""
 
 import math
 from dataclasses import dataclass
@@ -28,11 +28,17 @@ POINTS = 301
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What theory promises for a configuration over `rounds` rounds, at its own `gamma` and at the `recommended` one.
+class Guarantees:
+    """What theory guarantees for a configuration.
 
-    `recommended` are gamma and the rounds to the target `epsilon`; `tolerance` is the b of Lemma 13 at the configured gamma. Each
-    is None where it is not known.
+    Args:
+        name: The name of the configuration.
+        theory: Constants and bounds at the configured `gamma`.
+        rounds: The last round of the curves.
+        gamma: The configured gamma; None for algorithms without one.
+        epsilon: The target on "distance"; None without one.
+        recommended: The gamma and the rounds with which Theorem 1 reaches `epsilon`; None where it does not apply.
+        tolerance: The b of Lemma 13 at the configured gamma; None where Theorem 1 does not apply.
     """
 
     name: str
@@ -44,14 +50,14 @@ class Promise:
     tolerance: float | None
 
     def curves(self, t: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the bound after `t` rounds, at the configured and at the recommended gamma, and the lower one."""
-        known, curves = self.theory.constants, {}
+        """Return the bounds after `t` rounds by label: at the configured gamma, at the recommended one, and the lower bound."""
+        constants, curves = self.theory.constants, {}
         if isinstance(self.theory.bound, Bound):
             label = f"Theorem {self.theory.bound.theorem}" if self.gamma is None else f"gamma = {self.gamma:g}"
             curves[label] = self.theory.bound.at(t)
         if self.recommended is not None:
             gamma = self.recommended[0]
-            curves[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, known.mu, known.sigma2, known.distance2)
+            curves[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, constants.mu, constants.sigma2, constants.distance2)
         if self.theory.lower is not None:
             curves["lower bound, Theorem 7.1 of FedDCD"] = self.theory.lower.at(t)
         return curves
@@ -65,39 +71,54 @@ class Promise:
 
 
 def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advice:
-    """Return which sampler suits the rounds and the cohorts of `experiment`."""
+    """Return the recommended sampler for the rounds and the cohort size of `experiment`.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        memory: What the server may store of each client.
+    """
     with scope("double"):
         (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
         size = expected_size(sampler, problem.population)
         return advise(problem.population, size, experiment.run.rounds, memory)
 
 
-def promise(experiment: Experiment, problem: Problem) -> Promise:
-    """Return what theory promises for `experiment`, before a round is played."""
+def guarantees(experiment: Experiment, problem: Problem) -> Guarantees:
+    """Return what theory guarantees for `experiment`, without a run.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+    """
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
     theory = theory_of(algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model)
-    known, target = theory.constants, experiment.target
+    constants, target = theory.constants, experiment.target
     epsilon = target.below if target is not None and target.metric == "distance" else None
     gamma, recommended, allowed = getattr(algorithm, "gamma", None), None, None
-    # Theorem 1 alone tells which gamma to take.
+    # Only Theorem 1 has a formula for gamma.
     if isinstance(theory.bound, Bound) and theory.bound.theorem == 1 and epsilon is not None:
-        recommended = complexity(epsilon, known.mu, known.sigma2, known.distance2)
-        allowed = tolerance(algorithm.accuracy or epsilon, gamma, known.mu)
+        recommended = complexity(epsilon, constants.mu, constants.sigma2, constants.distance2)
+        allowed = tolerance(algorithm.accuracy or epsilon, gamma, constants.mu)
     last = max(experiment.run.rounds, 1 if recommended is None else recommended[1])
-    return Promise(experiment.name, theory, last, gamma, epsilon, recommended, allowed)
+    return Guarantees(experiment.name, theory, last, gamma, epsilon, recommended, allowed)
 
 
 def costs_of(experiment: Experiment, problem: Problem) -> Costs:
-    """Return the costs that theory promises for the target of `experiment`, which is on |grad f|^2.
+    """Return the costs that theory gives for the target of `experiment`, which is on |grad f|^2.
 
     C_A = C_R = 1 without a price "selection".
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
 
     Raises:
         UserError: If the target is on something else, or clients differ in weight.
     """
     if experiment.target is None or experiment.target.metric != "gradient":
-        raise UserError('the costs of client selection are those to a small gradient: set a [target] on "gradient"')
+        raise UserError('the costs of client selection need a target on the gradient: set a [target] on "gradient"')
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
         start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
@@ -105,30 +126,43 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
     return selection_costs(algorithm, problem, start, math.sqrt(experiment.target.below), prices)
 
 
-def write_promise(promise: Promise | None, costs: Costs | None, folder: Path, command: str) -> None:
-    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`."""
+def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder: Path, command: str) -> None:
+    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`.
+
+    Args:
+        guarantees: Bounds; None where no theorem applies.
+        costs: Costs of client selection; None where there are none.
+        folder: Folder of the results.
+        command: The command line, for the summary.
+    """
     # Drawing is slow to import.
     from turnout.report.bounds import bound_chart
     from turnout.report.page import drawings
 
     facts = {
         "command": command,
-        **({} if promise is None else promise.facts()),
+        **({} if guarantees is None else guarantees.facts()),
         **({} if costs is None else {"selection": costs.facts()}),
     }
     write(folder / "theory.json", to_json(facts))
-    if promise is None:
+    if guarantees is None:
         return
-    t = np.unique(np.linspace(0, promise.rounds, POINTS).round())
-    if promise.curves(t):
-        floor = None if promise.theory.floors is None else promise.theory.floors[0]
-        chart = bound_chart(t, promise.curves(t), floor, promise.epsilon)
+    t = np.unique(np.linspace(0, guarantees.rounds, POINTS).round())
+    if guarantees.curves(t):
+        floor = None if guarantees.theory.floors is None else guarantees.theory.floors[0]
+        chart = bound_chart(t, guarantees.curves(t), floor, guarantees.epsilon)
         for kind, drawing in drawings(chart.to_dict()).items():
             write(make_folder(folder / "figures") / f"bound.{kind}", drawing)
 
 
 def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:
-    """Return what the summary of a run keeps as "theory": nothing where no theorem is about its algorithm or its metrics."""
+    """Return the entry "theory" of a summary; empty where no theorem applies to the algorithm or the metrics.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+        session: The session of the run.
+    """
     about = has_theory(experiment.algorithm) and "distance" in session.metrics
     if not about and not (isinstance(problem, Chain) and {"distance", "gap"} & {*session.metrics}):
         return {}

@@ -12,7 +12,12 @@ from turnout.runs.setup import bind, prepare, refuse_mixed, scope
 
 
 def handshake_of(experiment: Experiment, built: Built) -> Handshake:
-    """Return the fields on which the server and the nodes of `experiment` must agree."""
+    """Return the fields on which the server and the nodes of `experiment` must agree.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+    """
     with scope(experiment.run.precision):
         file = experiment.run.start
         start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file).start
@@ -24,6 +29,10 @@ def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
     """Build `experiment` without the data of remote clients; each of these is taken to have one row.
 
     `UserError` if a federation cannot run the experiment.
+
+    Args:
+        experiment: The configuration.
+        data: Folder with data files; None for the default folders.
     """
     if experiment.sweep:
         raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")

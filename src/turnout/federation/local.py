@@ -32,7 +32,14 @@ START_TIMEOUT = 120.0
 
 
 class Federation:
-    """The processes of a federation on the loopback interface, with their logs, keys and states in `folder`."""
+    """The processes of a federation on the loopback interface, with their logs, keys and states in `folder`.
+
+    Args:
+        folder: Folder of certificates, keys, states and logs.
+        file: File of the configuration.
+        clients: Number of clients.
+        data: Folder with data files; None for the default folders.
+    """
 
     def __init__(self, folder: Path, file: Path, clients: int, data: Path | None):
         self.folder, self.file, self.clients, self.data = folder, file, clients, data
@@ -136,7 +143,13 @@ class Federation:
 
 
 def superlink_command(folder: Path, host: str, port: int) -> list[str]:
-    """Return the module, with its arguments, of a guarded SuperLink whose certificates and database are in `folder`."""
+    """Return the module, with its arguments, of a guarded SuperLink whose certificates and database are in `folder`.
+
+    Args:
+        folder: Folder of certificates, keys, states and logs.
+        host: Address at which the SuperLink listens.
+        port: Port at which it listens.
+    """
     options = {
         "host": host,
         "port": port,
@@ -151,7 +164,12 @@ def superlink_command(folder: Path, host: str, port: int) -> list[str]:
 
 
 def wait_until_healthy(server: Server, ended: Callable[[], bool]) -> int:
-    """Wait until the SuperLink answers, and return the status; `UserError` if it does not answer or its process has `ended`."""
+    """Wait until the SuperLink answers, and return the status; `UserError` if it does not answer or its process has `ended`.
+
+    Args:
+        server: The SuperLink.
+        ended: Returns whether the process of the SuperLink has ended.
+    """
     end = time.monotonic() + START_TIMEOUT
     while True:
         try:
@@ -172,7 +190,13 @@ def public_keys(folder: Path) -> list[bytes]:
 
 
 def superlink_at(address: str, folder: Path, ended: Callable[[], bool] = lambda: False) -> Server:
-    """Return the SuperLink at `address`, whose certificates and secret are in `folder`, once it answers."""
+    """Return the SuperLink at `address`, whose certificates and secret are in `folder`, once it answers.
+
+    Args:
+        address: HOST:PORT of the SuperLink.
+        folder: Folder of certificates, keys, states and logs.
+        ended: Returns whether the process of the SuperLink has ended.
+    """
     public_keys(folder)
     server = Server(address, folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
     if wait_until_healthy(server, ended) == httpx.codes.FORBIDDEN:
@@ -181,7 +205,13 @@ def superlink_at(address: str, folder: Path, ended: Callable[[], bool] = lambda:
 
 
 def run_superlink(folder: Path, host: str, port: int) -> int:
-    """Run a SuperLink that admits the nodes whose keys are in `folder`, and return its exit code."""
+    """Run a SuperLink that admits the nodes whose keys are in `folder`, and return its exit code.
+
+    Args:
+        folder: Folder of certificates, keys, states and logs.
+        host: Address at which the SuperLink listens.
+        port: Port at which it listens.
+    """
     public = public_keys(folder)
     command = [sys.executable, "-m", "turnout.federation.child_process", *superlink_command(folder, host, port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(folder / "home")) as process:
@@ -191,7 +221,13 @@ def run_superlink(folder: Path, host: str, port: int) -> int:
 
 @contextmanager
 def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
-    """Run the SuperLink and the nodes of the configuration `file`, and yield the SuperLink."""
+    """Run the SuperLink and the nodes of the configuration `file`, and yield the SuperLink.
+
+    Args:
+        folder: Folder of certificates, keys, states and logs.
+        file: File of the configuration.
+        data: Folder with data files; None for the default folders.
+    """
     federation = Federation(folder, file, build_for_federation(read(file), data).problem.clients, data)
     with ExitStack() as stack:
         stack.callback(federation.stop)
@@ -211,7 +247,12 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def ends_within(child: subprocess.Popen, seconds: float) -> bool:
-    """Return whether a process ends within `seconds`."""
+    """Return whether a process ends within `seconds`.
+
+    Args:
+        child: The process.
+        seconds: How long to wait.
+    """
     try:
         child.wait(seconds)
     except subprocess.TimeoutExpired:

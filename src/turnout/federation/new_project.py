@@ -21,7 +21,12 @@ NEEDS = {"torch": "PyTorch", "numpy": "nothing else", "jax": "nothing else"}
 
 
 def new_project(folder: Path, form: Form) -> list[Path]:
-    """Write a project with clients in the framework `form` to a new `folder`, and return its files."""
+    """Write a project with clients in the framework `form` to a new `folder`, and return its files.
+
+    Args:
+        folder: A new or empty folder.
+        form: "torch", "numpy" or "jax".
+    """
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty: choose another folder")
     make_folder(folder)

@@ -17,7 +17,14 @@ from turnout.runs.setup import bind, prepare, scope
 
 
 def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
-    """Return one client of `experiment`, with its private states in a subfolder of `folder`."""
+    """Return one client of `experiment`, with its private states in a subfolder of `folder`.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        client: Id of the client.
+        folder: Folder of the private states.
+    """
     spec, digest = experiment.run, handshake_of(experiment, built).digest
     if not 0 <= client < built.problem.clients:
         last = built.problem.clients - 1
@@ -34,7 +41,14 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
 
 
 def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientApp:
-    """Return the app of one client of the configuration `file`, with its private states in `folder`."""
+    """Return the app of one client of the configuration `file`, with its private states in `folder`.
+
+    Args:
+        file: File of the configuration.
+        client: Id of the client.
+        folder: Folder of the private states.
+        data: Folder with data files; None for the default folders.
+    """
     experiment = read(file)
     built = build_for_federation(experiment, data)
     node = node_of(experiment, built, client, folder)
@@ -42,5 +56,15 @@ def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientAp
 
 
 def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
-    """Serve one client until stopped, with its private states in `folder`."""
+    """Serve one client until stopped, with its private states in `folder`.
+
+    Args:
+        file: File of the configuration.
+        client: Id of the client.
+        address: HOST:PORT of the SuperLink.
+        authority: File of the authority's certificate.
+        key: File of the node's private key.
+        folder: Folder of the private states.
+        data: Folder with data files; None for the default folders.
+    """
     serve(app_of(file, client, folder, data), address, authority, keys.read_node_key(key))

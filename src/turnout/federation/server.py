@@ -17,7 +17,15 @@ HANDSHAKE_TIMEOUT = 120.0
 def connect_clients(
     grid, experiment: Experiment, data: Path | None, deadline: float, timeout: float = HANDSHAKE_TIMEOUT
 ) -> tuple[Mailbox, dict[int, NodeInfo]]:
-    """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds."""
+    """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds.
+
+    Args:
+        grid: Connection to the SuperLink.
+        experiment: The configuration.
+        data: Folder with data files; None for the default folders.
+        deadline: Seconds that an exchange waits for replies.
+        timeout: Seconds to wait for all nodes.
+    """
     mailbox, built = Mailbox(grid, deadline), build_for_federation(experiment, data)
     return mailbox, handshake(mailbox, handshake_of(experiment, built), built.problem.clients, timeout)
 
@@ -25,7 +33,17 @@ def connect_clients(
 def start_or_resume(
     mailbox: Mailbox, nodes: dict[int, NodeInfo], file: Path, out: Path, data: Path | None, watch: Watch, command: str
 ) -> None:
-    """Run the configuration `file` with `nodes` in the folder `out`, or resume the run of it in that folder."""
+    """Run the configuration `file` with `nodes` in the folder `out`, or resume the run of it in that folder.
+
+    Args:
+        mailbox: Sends the messages.
+        nodes: Node of each client.
+        file: File of the configuration.
+        out: Folder of the results.
+        data: Folder with data files; None for the default folders.
+        watch: Called before the run and after each of its chunks.
+        command: The command line, for the summary.
+    """
     engine = partial(Flower, mailbox, nodes, (out / CHECKPOINT).exists())
     sizes = [nodes[i].rows for i in range(len(nodes))]
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():

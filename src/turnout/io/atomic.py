@@ -8,7 +8,12 @@ from turnout.core.errors import UserError
 
 
 def write(path: Path, content: bytes | str) -> None:
-    """Write `content` to `path` atomically; `UserError` on failure, which leaves a former file as it was."""
+    """Write `content` to `path` atomically; `UserError` on failure, which leaves a former file as it was.
+
+    Args:
+        path: Path of the file.
+        content: The new content.
+    """
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
@@ -27,7 +32,12 @@ def default_cache() -> Path:
 
 
 def write_cache(path: Path, content: bytes) -> None:
-    """Write a cache file, also while other processes write it; best effort: errors are ignored."""
+    """Write a cache file, also while other processes write it; best effort: errors are ignored.
+
+    Args:
+        path: Path of the file.
+        content: The new content.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(UserError, OSError):
         make_folder(path.parent)

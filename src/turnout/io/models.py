@@ -20,7 +20,12 @@ def named_leaves(x: PyTree) -> dict[str, np.ndarray]:
 
 
 def encode_model(x: PyTree, facts: dict[str, Any]) -> bytes:
-    """Return the safetensors file of the parameters x in their own types, with `facts` as JSON in its metadata "turnout"."""
+    """Return the safetensors file of the parameters x in their own types, with `facts` as JSON in its metadata "turnout".
+
+    Args:
+        x: Parameters.
+        facts: Entries of the metadata.
+    """
     # Slow to import.
     from safetensors.numpy import save
 
@@ -46,14 +51,25 @@ def load_model(path: Path | str, like: PyTree) -> PyTree:
 
 
 def initial_parameters(start: PyTree | Path | str, like: PyTree) -> PyTree:
-    """Return a run's initial parameters, given as a file or as a pytree, in the structure and types of `like`."""
+    """Return a run's initial parameters, given as a file or as a pytree, in the structure and types of `like`.
+
+    Args:
+        start: A file, or parameters.
+        like: Parameters of the problem, whose structure and types are required.
+    """
     if isinstance(start, (str, Path)):
         return load_model(start, like)
     return match_structure(named_leaves(start), like, "start")
 
 
 def match_structure(arrays: dict[str, np.ndarray], like: PyTree, source: str) -> PyTree:
-    """Return the named `arrays` in the structure and types of `like`; errors name their `source`."""
+    """Return the named `arrays` in the structure and types of `like`; errors name their `source`.
+
+    Args:
+        arrays: Arrays by name.
+        like: Parameters of the problem.
+        source: Where the arrays come from, for error messages.
+    """
     expected = named_leaves(like)
     advice = "start from a model of the same problem"
     for name in sorted(expected.keys() ^ arrays.keys()):

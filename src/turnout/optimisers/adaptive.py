@@ -25,6 +25,10 @@ class Adaptive(Optimiser):
 
     m = 0 and v = tau^2 at first; there is no bias correction. At a server g is minus the mean change of the clients (Reddi et
     al., 2021, Algorithm 2).
+
+    Args:
+        beta1: Weight of the running mean of gradients, in [0, 1).
+        tau: Number added to sqrt(v), > 0.
     """
 
     beta1: Proper = 0.9
@@ -32,7 +36,12 @@ class Adaptive(Optimiser):
 
     @abstractmethod
     def second_moment(self, v, square):
-        """Return the next v."""
+        """Return the next v.
+
+        Args:
+            v: v before the step.
+            square: g^2.
+        """
 
     def start(self, x):
         return Moments(zeros(x), jax.tree.map(lambda x: jnp.full_like(x, self.tau**2), x))

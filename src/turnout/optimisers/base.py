@@ -112,24 +112,48 @@ class Optimiser:
         return self.update(x, gradient, state, curvature)
 
     def update(self, x: PyTree, gradient: PyTree, state: Any, curvature: Curvature | None) -> tuple[PyTree, Any]:
-        """Return the next parameters and state, given the clipped gradient."""
+        """Return the next parameters and state, given the clipped gradient.
+
+        Args:
+            x: Parameters.
+            gradient: The clipped gradient at x.
+            state: The state before.
+            curvature: Returns z * (H z) for the number of a step, if `needs_hessian`.
+        """
         raise UserError(f"{type(self).__name__} has no update(self, x, gradient, state, curvature): write one")
 
 
 def hessian_probe(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> Curvature:
-    """Return z * (H z) as a function of the step number, with the random signs z of a client with this `key`."""
+    """Return z * (H z) as a function of the step number, with the random signs z of a client with this `key`.
+
+    Args:
+        hvp: Returns the product of the Hessian and a vector, with one query.
+        x: Parameters.
+        key: Random key of the client.
+    """
     # Folded twice, since batches use the key folded with the step number.
     return lambda number: hessian_diagonal(hvp, x, jax.random.fold_in(jax.random.fold_in(key, number), 1))
 
 
 def hessian_diagonal(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> PyTree:
-    """Return Hutchinson's estimate z * (H z) of the diagonal of H, with random signs z; `hvp` returns H z, one query."""
+    """Return Hutchinson's estimate z * (H z) of the diagonal of H, with random signs z; `hvp` returns H z, one query.
+
+    Args:
+        hvp: Returns the product of the Hessian and a vector, with one query.
+        x: Parameters.
+        key: Random key of the signs.
+    """
     z = random_signs(x, key)
     return jax.tree.map(jnp.multiply, z, hvp(z))
 
 
 def random_signs(x: PyTree, key) -> PyTree:
-    """Return +1 or -1 with equal probability for every entry of the parameters x."""
+    """Return +1 or -1 with equal probability for every entry of the parameters x.
+
+    Args:
+        x: Parameters.
+        key: Random key of the signs.
+    """
     leaves, structure = jax.tree.flatten(x)
     keys = jax.random.split(key, len(leaves))
     signs = [jax.random.rademacher(key, jnp.shape(leaf), leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]

@@ -162,7 +162,13 @@ class WarmUp(Schedule):
 
 
 def scheduled(step, schedule: Schedule | None, round) -> Any:
-    """Return `step` times the factor of round `round` = 1, 2, ..., or `step` itself without a schedule."""
+    """Return `step` times the factor of round `round` = 1, 2, ..., or `step` itself without a schedule.
+
+    Args:
+        step: Step size before the schedule.
+        schedule: The schedule; None for a constant step.
+        round: Number of the round, from 1.
+    """
     if schedule is None:
         return step
     dtype = jnp.result_type(float)

@@ -72,14 +72,26 @@ class Protection:
     model: Model = static()
 
     def key(self, method: str, round, exchange, client):
-        """Return the key of the noise on the reply of `client` to `method` in an exchange; the server is client n."""
+        """Return the key of the noise on the reply of `client` to `method` in an exchange; the server is client n.
+
+        Args:
+            method: Address of the local method.
+            round: Number of the round.
+            exchange: Number of the exchange in the round.
+            client: Id of the client, or n for the server.
+        """
         key = jax.random.wrap_key_data(jnp.asarray(self.secret), impl="threefry2x32")
         for number in (crc32(method.encode()), exchange, round, client):
             key = jax.random.fold_in(key, number)
         return key
 
     def protect(self, done: Done, key) -> Done:
-        """Return `done` with its reply clipped, and in the local model with noise added."""
+        """Return `done` with its reply clipped, and in the local model with noise added.
+
+        Args:
+            done: Result of a local method.
+            key: Random key of the noise.
+        """
         if not jax.tree.leaves(done.reply):
             return done
         size = norm(done.reply)
@@ -90,7 +102,13 @@ class Protection:
         return done._replace(reply=reply)
 
     def add_noise(self, tree: PyTree, weight: Float[Array, ""], key) -> PyTree:
-        """Return `tree` plus Gaussian noise of standard deviation z S `weight` on every number."""
+        """Return `tree` plus Gaussian noise of standard deviation z S `weight` on every number.
+
+        Args:
+            tree: A sum or a reply.
+            weight: The largest weight of a client in it.
+            key: Random key of the noise.
+        """
         deviation = weight * jnp.asarray(self.noise_multiplier, weight.dtype) * jnp.asarray(self.clip, weight.dtype)
         leaves, structure = jax.tree.flatten(tree)
         keys = jax.random.split(key, len(leaves))
@@ -100,7 +118,12 @@ class Protection:
 
 
 class NoisyReplies(SumsOnly):
-    """Replies of which only sums with noise are available: `disturbed(sum, by)`."""
+    """Replies of which only sums with noise are available: `disturbed(sum, by)`.
+
+    Args:
+        held: The replies.
+        disturbed: Returns `sum` with the noise for the weighting `by`.
+    """
 
     held: Replies
     disturbed: Any

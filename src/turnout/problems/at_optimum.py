@@ -38,7 +38,12 @@ class AtOptimum(NamedTuple):
 
 
 def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
-    """Return the derivatives at the minimiser of f, which is `optimum`, or computed here if None."""
+    """Return the derivatives at the minimiser of f, which is `optimum`, or computed here if None.
+
+    Args:
+        problem: The problem.
+        optimum: The minimiser; None computes it.
+    """
     optimum = solve(problem) if optimum is None else optimum
     with jax.enable_x64(True):
         storage = store(problem)
@@ -61,7 +66,14 @@ def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
 
 
 def each_client(storage, part: Callable, x: Float[Array, " d"], *own: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Return the vector `part(oracle, x, *v)` of every client, v [d] being the client's rows of `own`; x is shared."""
+    """Return the vector `part(oracle, x, *v)` of every client, v [d] being the client's rows of `own`; x is shared.
+
+    Args:
+        storage: Rows of the problem in a layout of the engine.
+        part: Function of a client's oracle, x and the client's vectors.
+        x: Parameters [d], the same for all clients.
+        *own: Vectors of each client [n, d].
+    """
 
     def one(arguments):
         i, *v = arguments

@@ -125,7 +125,12 @@ class Problem:
     """The precision of a run that does not set one."""
 
     def losses(self, x: PyTree, rows: PyTree) -> Float[Array, " b"]:
-        """Return the loss of each of b rows, [b]."""
+        """Return the loss of each of b rows, [b].
+
+        Args:
+            x: Parameters.
+            rows: A batch of b rows: arrays with the first axis b.
+        """
         raise UserError(f"{type(self).__name__} has no losses(self, x, rows): write one")
 
     def start(self, key) -> PyTree:
@@ -137,7 +142,12 @@ class Problem:
         return jnp.zeros((), jnp.result_type(float))
 
     def correct(self, x: PyTree, rows: PyTree) -> Float[Array, " b"]:
-        """Return 1 for each of b rows that x classifies correctly, else 0 (only if `classifies`)."""
+        """Return 1 for each of b rows that x classifies correctly, else 0 (only if `classifies`).
+
+        Args:
+            x: Parameters.
+            rows: A batch of b rows: arrays with the first axis b.
+        """
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy")
 
     @property
@@ -198,22 +208,51 @@ class Constants(NamedTuple):
 
 
 def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
-    """Return sum_r weights_r losses_r(x) over a batch of b rows."""
+    """Return sum_r weights_r losses_r(x) over a batch of b rows.
+
+    Args:
+        problem: The problem.
+        x: Parameters.
+        rows: A batch of b rows: arrays with the first axis b.
+        weights: Weight of each row [b].
+    """
     return weights @ per_row(problem, problem.losses, x, rows, weights)
 
 
 def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
-    """Return sum_r weights_r correct_r(x) over a batch of b rows."""
+    """Return sum_r weights_r correct_r(x) over a batch of b rows.
+
+    Args:
+        problem: The problem.
+        x: Parameters.
+        rows: A batch of b rows: arrays with the first axis b.
+        weights: Weight of each row [b].
+    """
     return weights @ per_row(problem, problem.correct, x, rows, weights)
 
 
 def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
-    """Return function(x, rows) [b] of a batch of b rows; rows of weight 0 are padding, and not `counted` where rows mix."""
+    """Return function(x, rows) [b] of a batch of b rows; rows of weight 0 are padding, and not `counted` where rows mix.
+
+    Args:
+        problem: The problem.
+        function: Function of x and rows, with one number for each row [b].
+        x: Parameters.
+        rows: A batch of b rows: arrays with the first axis b.
+        weights: Weight of each row [b], 0 for padding.
+    """
     return function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
 
 
 def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
-    """Return the sum of `part(rows, weights)` over chunks of at most `problem.rows_at_once` of b rows of one client."""
+    """Return the sum of `part(rows, weights)` over chunks of at most `problem.rows_at_once` of b rows of one client.
+
+    Args:
+        problem: The problem.
+        rows: A batch of b rows: arrays with the first axis b.
+        weights: Weight of each row [b].
+        part: Function of rows and weights.
+    """
     count, at_once = weights.size, problem.rows_at_once
     if count <= at_once:
         return part(rows, weights)
@@ -231,7 +270,12 @@ def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Call
 
 
 def derivative(order: str, f: Callable) -> Callable:
-    """Return the oracle `order` of f: "value" (x), "value_and_grad" (x) or "hvp" (x, v), the Hessian at x times v."""
+    """Return the oracle `order` of f: "value" (x), "value_and_grad" (x) or "hvp" (x, v), the Hessian at x times v.
+
+    Args:
+        order: "value", "value_and_grad" or "hvp".
+        f: The function.
+    """
     if order == "value":
         return f
     if order == "value_and_grad":

@@ -98,6 +98,11 @@ class Chain(Problem):
 
 
 def chain_minimiser(ratio: float, length: int) -> Float[np.ndarray, " length"]:
-    """Return x*_k = (q^k - q^(2 length + 2 - k)) / (1 - q^(2 length + 2)), k = 1, ..., length, for q = `Chain.ratio`."""
+    """Return x*_k = (q^k - q^(2 length + 2 - k)) / (1 - q^(2 length + 2)), k = 1, ..., length, for q = `Chain.ratio`.
+
+    Args:
+        ratio: q.
+        length: Number of coordinates.
+    """
     k = np.arange(1, length + 1)
     return (ratio**k - ratio ** (2 * length + 2 - k)) / (1 - ratio ** (2 * length + 2))

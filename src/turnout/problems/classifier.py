@@ -31,7 +31,12 @@ class Classifier(Problem):
     classifies: ClassVar[bool] = True
 
     def logits(self, x: PyTree, features) -> Float[Array, "b classes"]:
-        """Return the logits of b feature rows."""
+        """Return the logits of b feature rows.
+
+        Args:
+            x: Parameters.
+            features: Feature rows [b, d].
+        """
         raise UserError(f"{type(self).__name__} has no logits(self, x, features): write them")
 
     def losses(self, x, rows, **counted):
@@ -52,6 +57,11 @@ class Classifier(Problem):
 
 
 def affine(layer: dict, inputs) -> Float[Array, "b outputs"]:
-    """Return W^T a + c for each of b rows a, with `layer` = {"weight": W, "bias": c}; W^T a without a bias."""
+    """Return W^T a + c for each of b rows a, with `layer` = {"weight": W, "bias": c}; W^T a without a bias.
+
+    Args:
+        layer: "weight" and, where there is one, "bias".
+        inputs: Rows a [b, d].
+    """
     outputs = inputs @ layer["weight"]
     return outputs + layer["bias"][None] if "bias" in layer else outputs

@@ -8,7 +8,12 @@ from turnout.problems.storage.row_formats import plain
 
 
 def top_eigenvalues(problem: Problem, intercept: bool = False) -> np.ndarray:
-    """Return lambda_max(A_i^T A_i) / n_i [n] for the features A_i [n_i, d], with a column of ones appended if `intercept`."""
+    """Return lambda_max(A_i^T A_i) / n_i [n] for the features A_i [n_i, d], with a column of ones appended if `intercept`.
+
+    Args:
+        problem: A problem with rows (features, labels).
+        intercept: Whether to append a column of ones.
+    """
     offsets = problem.offsets.tolist()
     bounds = zip(offsets, offsets[1:], strict=False)
     features = ((plain(problem.rows[0], a, b), b - a) for a, b in bounds)

@@ -32,7 +32,14 @@ class LogSum(Quadratic):
     def of(
         cls, matrices: Float[np.ndarray, "n d ..."], vectors: Float[np.ndarray, "n d"], weights=None, alpha: float = 10.0
     ) -> "LogSum":
-        """Build the problem of n clients; see `Quadratic.of`."""
+        """Build the problem of n clients; see `Quadratic.of`.
+
+        Args:
+            matrices: A_i [n, d, d], or their diagonals [n, d].
+            vectors: v_i [n, d].
+            weights: lambda_i up to a factor [n]; None for equal weights.
+            alpha: alpha of the penalty.
+        """
         return cls(**vars(Quadratic.of(matrices, vectors, weights)), alpha=alpha)
 
     def start(self, key):

@@ -94,7 +94,15 @@ class NonconvexLogistic(Logistic):
 
     @classmethod
     def of(cls, dataset, split, mu: float, weights=None, alpha: float = 0.1) -> "NonconvexLogistic":
-        """Build the problem of a data set with two classes; see `Logistic.of`."""
+        """Build the problem of a data set with two classes; see `Logistic.of`.
+
+        Args:
+            dataset: A data set with two classes.
+            split: Rows of each client.
+            mu: Weight of (mu/2) |x|^2.
+            weights: lambda_i up to a factor [n]; None for equal weights.
+            alpha: alpha of the regulariser.
+        """
         return cls(**vars(Logistic.of(dataset, split, mu, weights)), alpha=alpha)
 
     def regulariser(self, x):

@@ -145,7 +145,14 @@ def _activation_bytes(setting: tuple) -> int:
 
 
 def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:
-    """Return the function from a key to a network of the type `model`; `UserError` for an unknown name or option."""
+    """Return the function from a key to a network of the type `model`; `UserError` for an unknown name or option.
+
+    Args:
+        model: Name of the type.
+        shape: (h, w, channels) of the images.
+        classes: Number of classes.
+        **options: Options of the type.
+    """
     # Slow to import.
     from turnout.problems.models import MODELS
 
@@ -158,7 +165,13 @@ def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> C
 
 
 def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndarray, tuple[int, int, int]]:
-    """Return `images` as [rows, h w channels], as bytes if that is exact, and their (h, w, channels)."""
+    """Return `images` as [rows, h w channels], as bytes if that is exact, and their (h, w, channels).
+
+    Args:
+        name: Name of the data set, for error messages.
+        images: Images, or flat rows.
+        shape: (h, w) or (h, w, channels) of flat rows; None for squares with one channel.
+    """
     if not isinstance(images, np.ndarray):
         raise UserError(f"data set {name} is sparse, but model inputs are images: take problem kind 'network'")
     if images.ndim > 2:

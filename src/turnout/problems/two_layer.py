@@ -77,12 +77,26 @@ class Network(Classifier):
 
 
 def two_layers(x: dict, features, activation: Callable) -> Float[Array, "b classes"]:
-    """Return V^T activation(W^T a + u) + v for each of b rows a, with the parameters x of a `Network`."""
+    """Return V^T activation(W^T a + u) + v for each of b rows a, with the parameters x of a `Network`.
+
+    Args:
+        x: Parameters of a `Network`.
+        features: Feature rows [b, d].
+        activation: Activation function.
+    """
     return affine(x["output"], activation(affine(x["hidden"], features)))
 
 
 def draw_layers(key, inputs: int, hidden: int, classes: int, intercept: bool = True) -> dict:
-    """Return parameters of a `Network`: weights from the Glorot-uniform distribution, and zero biases if `intercept`."""
+    """Return parameters of a `Network`: weights from the Glorot-uniform distribution, and zero biases if `intercept`.
+
+    Args:
+        key: Random key.
+        inputs: Number of features.
+        hidden: Number of hidden units.
+        classes: Number of classes.
+        intercept: Whether there are biases.
+    """
     glorot, dtype = jax.nn.initializers.glorot_uniform(), jnp.result_type(float)
 
     def layer(key, inputs, outputs):

@@ -12,7 +12,14 @@ from turnout.report.theme import LIGHT, config
 def bound_chart(
     rounds: np.ndarray, curves: dict[str, np.ndarray], floor: float | None, epsilon: float | None
 ) -> alt.TopLevelMixin:
-    """Draw the bounds `curves`, by label, against `rounds`, with the target `epsilon` and one cohort's sampling error `floor`."""
+    """Draw the bounds `curves`, by label, against `rounds`, with the target `epsilon` and one cohort's sampling error `floor`.
+
+    Args:
+        rounds: Numbers of rounds.
+        curves: Bound after each of them, by label.
+        floor: Sampling error of one cohort, if known.
+        epsilon: Target, if there is one.
+    """
     floors = [] if not floor else [{"floor": floor, "text": "sampling error of one cohort"}]
     levels = [] if epsilon is None else [epsilon]
     rows = [

@@ -24,7 +24,13 @@ LOG_LABELS = (
 
 
 def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.TopLevelMixin:
-    """Draw `metric` against cumulative cost, one line per result, with a switch between the prices."""
+    """Draw `metric` against cumulative cost, one line per result, with a switch between the prices.
+
+    Args:
+        results: Finished runs.
+        metric: Name of the metric.
+        prices: Prices of the events.
+    """
     prices = list(prices)
     results = distinct(results)
     drawn = points(results, metric, prices, metric not in LINEAR)
@@ -45,7 +51,13 @@ def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.TopLe
 
 
 def figure(results: list[Result], metric: str, price: Price) -> alt.TopLevelMixin:
-    """Draw `metric` against cumulative cost under one price."""
+    """Draw `metric` against cumulative cost under one price.
+
+    Args:
+        results: Finished runs.
+        metric: Name of the metric.
+        price: The price.
+    """
     return curves(results, metric, [price])
 
 

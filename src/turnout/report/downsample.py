@@ -42,7 +42,14 @@ class Points:
 
 
 def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
-    """Return the points of `metric`; a log axis shows positive values only."""
+    """Return the points of `metric`; a log axis shows positive values only.
+
+    Args:
+        results: Finished runs.
+        metric: Name of the metric.
+        prices: Prices of the events.
+        log: Whether the axis is logarithmic.
+    """
     limit = max(AT_LEAST, min(PER_LINE, IN_ALL // len(results)))
     rows, hidden, thinned = [], 0, False
     for result in results:
@@ -66,7 +73,13 @@ def points(results: list[Result], metric: str, prices: list[Price], log: bool) -
 
 
 def thin(rows: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
-    """Return at most `limit` >= 3 of the row numbers `rows`: the first, the last, `hit` and others evenly spaced."""
+    """Return at most `limit` >= 3 of the row numbers `rows`: the first, the last, `hit` and others evenly spaced.
+
+    Args:
+        rows: Numbers of the trace rows, in order.
+        limit: Largest number of rows to return.
+        hit: The row that met the target; None without.
+    """
     if len(rows) <= limit:
         return rows
     chosen = rows[np.linspace(0, len(rows) - 1, limit - 1).round().astype(int)]

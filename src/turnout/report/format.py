@@ -64,7 +64,12 @@ def human_bytes(count: float) -> str:
 
 
 def amount(price: Price, cost: float) -> str:
-    """Format a cost in the unit of its price."""
+    """Format a cost in the unit of its price.
+
+    Args:
+        price: The price.
+        cost: A cost.
+    """
     if isinstance(price, Bytes):
         return human_bytes(cost)
     return f"{number(cost)} s" if isinstance(price, Seconds) else number(cost)

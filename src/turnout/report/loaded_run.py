@@ -43,7 +43,12 @@ class Result:
 
     @classmethod
     def read(cls, folder: Path | str, label: str | None = None) -> "Result":
-        """Read the run in `folder`; the default label is its name."""
+        """Read the run in `folder`; the default label is its name.
+
+        Args:
+            folder: Folder of a run.
+            label: Name of the result; None takes that of the run.
+        """
         folder = Path(folder)
         summary = _summary(folder)
         config = folder / "config.toml"

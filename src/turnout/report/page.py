@@ -29,7 +29,13 @@ TEMPLATES = jinja2.Environment(
 
 
 def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
-    """Write the self-contained page `report.html` to `folder`."""
+    """Write the self-contained page `report.html` to `folder`.
+
+    Args:
+        folder: Folder of the report.
+        results: Finished runs.
+        title: Title of the page.
+    """
     results = distinct(results)
     costs, metric, prices = table(results), main_metric(results), prices_of(results)
     page = TEMPLATES.get_template("report.html").render(
@@ -52,7 +58,12 @@ def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
 
 
 def write_figures(folder: Path | str, results: list[Result]) -> list[Path]:
-    """Write one figure for each price to `folder`/figures, as SVG and PNG, and return the paths."""
+    """Write one figure for each price to `folder`/figures, as SVG and PNG, and return the paths.
+
+    Args:
+        folder: Folder of the report.
+        results: Finished runs.
+    """
     figures = Path(folder) / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,13 @@ PLAN = pydantic.TypeAdapter(CostEstimate)
 
 @dataclass(frozen=True)
 class NamedPlan:
-    """A plan with the name of its configuration and the prices to report."""
+    """A plan with the name of its configuration and the prices to report.
+
+    Args:
+        name: Name of the configuration.
+        plan: Its cost estimate.
+        prices: Prices to report.
+    """
 
     name: str
     plan: CostEstimate
@@ -25,7 +31,13 @@ class NamedPlan:
 
 
 class Grid(NamedTuple):
-    """A table of strings; the first column names the rows."""
+    """A table of strings; the first column names the rows.
+
+    Args:
+        title: Title of the table.
+        headings: Heading of each column.
+        rows: Cells of each row.
+    """
 
     title: str
     headings: list[str]
@@ -35,7 +47,7 @@ class Grid(NamedTuple):
 def calls(estimate: NamedPlan) -> Grid:
     """Return a row for each call site: selections, exchanges, messages and replies."""
     asked = ["call", "exchanges", "clients each", "selections"]
-    headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest"]
+    headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest client"]
     rows = [_call(call, estimate.plan.rounds) for call in estimate.plan.calls]
     return Grid(f"{estimate.name}: calls", headings, rows)
 
@@ -48,8 +60,8 @@ def side_by_side(estimates: list[NamedPlan]) -> Grid:
     rows = [
         ["clients", *(number(plan.clients) for plan in plans)],
         ["bytes of a vector", *(human_bytes(plan.vector_bytes) for plan in plans)],
-        ["a client keeps", *(_stored(plan.client) for plan in plans)],
-        ["the server keeps", *(_stored(plan.server) for plan in plans)],
+        ["memory of a client", *(_stored(plan.client) for plan in plans)],
+        ["memory of the server", *(_stored(plan.server) for plan in plans)],
         ["sums of replies suffice", *("yes" if plan.sums_only else "no" for plan in plans)],
         ["rounds", *(number(plan.rounds) for plan in plans)],
     ]
@@ -61,7 +73,7 @@ def side_by_side(estimates: list[NamedPlan]) -> Grid:
         rows.append(
             [f"cost, {price.label}", *(format_count(plan.cost(price), lambda cost, p=price: amount(p, cost)) for plan in plans)]
         )
-    return Grid("Expected before anything runs", ["", *(estimate.name for estimate in estimates)], rows)
+    return Grid("Cost estimates", ["", *(estimate.name for estimate in estimates)], rows)
 
 
 EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -81,7 +93,12 @@ EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 
 def format_count(count: Count, write: Callable[[float], str] = number) -> str:
-    """Format a count: "≈" marks the mean of a random count, "at most" a bound on a count that depends on the data."""
+    """Format a count: "≈" marks the mean of a random count, "at most" a bound on a count that depends on the data.
+
+    Args:
+        count: The count.
+        write: Formats a number.
+    """
     if count.most is None:
         return "depends on data" if count.least == 0 else f"depends on data, at least {write(count.least)}"
     near = "≈ " if count.error else ""
@@ -97,7 +114,12 @@ def markdown(grid: Grid) -> str:
 
 
 def message(vectors: float, size: float) -> str:
-    """Format the size of one message; a draw has no message."""
+    """Format the size of one message; a draw has no message.
+
+    Args:
+        vectors: Number of vectors shaped like the parameters.
+        size: Bytes.
+    """
     return f"{number(vectors)} vector{'' if vectors == 1 else 's'}, {human_bytes(size)}" if vectors or size else "–"
 
 

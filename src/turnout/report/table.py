@@ -10,7 +10,14 @@ from turnout.core.errors import UserError
 from turnout.report.format import METRICS, amount, human_bytes, number
 from turnout.report.loaded_run import Result, distinct
 
-EVENTS = ("iterations", "exchanges", "cohorts", "bytes_down", "bytes_up")
+EVENTS = {
+    "exchanges": "exchanges",
+    "iterations": "solver iterations",
+    "cohorts": "fresh cohorts",
+    "bytes_down": "bytes down",
+    "bytes_up": "bytes up",
+}
+"""The events that a table counts, and their headings."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,12 @@ class Row:
         return f"{'diverged' if self.diverged else 'not reached'}{best}"
 
     def cost(self, price: Price, k: int) -> str:
-        """Format the cost under `price`, the k-th of the table; "> 70" if 70 was spent without reaching the target."""
+        """Format the cost under `price`, the k-th of the table; "> 70" if 70 was spent without reaching the target.
+
+        Args:
+            price: The price.
+            k: Place of the price in the table.
+        """
         return self._bound(amount(price, self.costs[k]))
 
     def count(self, event: str) -> str:
@@ -67,12 +79,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a comparison; `target` is None unless all results have the same target."""
+    """The rows of a comparison.
+
+    Args:
+        prices: The price of each column of costs.
+        target: The target of all results; None unless they have the same one.
+        rows: One row for each result.
+        same_problem: Whether all results have the same problem and split.
+    """
 
     prices: tuple[Price, ...]
     target: Target | None
     rows: tuple[Row, ...]
     same_problem: bool
+
+    @property
+    def events(self) -> dict[str, str]:
+        """The events with a column of their own, and their headings; the price of exchanges is their count already."""
+        return {name: heading for name, heading in EVENTS.items() if name != "exchanges" or Exchanges() not in self.prices}
 
 
 def table(results: list[Result]) -> Table:

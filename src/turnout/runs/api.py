@@ -34,7 +34,7 @@ def run(algorithm: Algorithm, problem: Problem, options: RunOptions | None = Non
     return Session(algorithm, problem, options, **settings).run().trace
 
 
-@takes_options("seed", "seeds", "engine", "aggregation", "privacy")
+@takes_options("seed", "seeds", "engine", "aggregation", "privacy", "callbacks")
 def sweep(
     algorithm: Algorithm,
     problem: Problem,
@@ -69,5 +69,5 @@ def sweep(
         [0, 0]
     """
     cells = cells_of(grid, seeds)
-    options = with_settings(options, settings, without=("seed", "engine", "aggregation", "privacy"))
+    options = with_settings(options, settings, without=("seed", "engine", "aggregation", "privacy", "callbacks"))
     return Sweep(cells, Session(algorithm, problem, options, cells=cells).run().traces)

@@ -11,7 +11,13 @@ from turnout.problems.base import Precision, Problem
 
 
 def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
-    """Raise `UserError` unless `algorithm` and `problem` are such, and the problems `evaluated` have rows at the server."""
+    """Raise `UserError` unless `algorithm` and `problem` are such, and the problems `evaluated` have rows at the server.
+
+    Args:
+        algorithm: What was given as the algorithm.
+        problem: What was given as the problem.
+        **evaluated: Problems to evaluate, by the name of the argument; None where not given.
+    """
     checked("algorithm", algorithm, Algorithm)
     checked("problem", problem, Problem)
     for name, part in evaluated.items():
@@ -21,7 +27,12 @@ def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
 
 
 def check_seeds(seeds: Seeds, precision: Precision) -> None:
-    """Raise `UserError` for a seed that the `precision` of the run cannot hold."""
+    """Raise `UserError` for a seed that the `precision` of the run cannot hold.
+
+    Args:
+        seeds: Seed of each purpose.
+        precision: Precision of the run.
+    """
     for name, seed in vars(seeds).items():
         if precision != "double" and seed >= 2**31:
             raise UserError(f"Seeds.{name} must be below 2^31 in {precision} precision, but it is {seed}: take a smaller seed")

@@ -17,6 +17,7 @@ from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
+from turnout.runs.callbacks import Callback
 
 MEMORY = 256 * 2**20
 
@@ -43,6 +44,7 @@ class RunOptions:
         privacy: Differential privacy of the replies.
         test: Problem that holds the test rows.
         held_out: Problem whose clients are evaluated but never drawn.
+        callbacks: What is told of the run's start, rows and end, see `Callback`; not in a sweep.
     """
 
     rounds: Index
@@ -60,6 +62,7 @@ class RunOptions:
     privacy: Privacy | None = field(default=None, repr=False)
     test: Problem | None = field(default=None, repr=False)
     held_out: Problem | None = field(default=None, repr=False)
+    callbacks: tuple[Callback, ...] | list[Callback] = field(default=(), repr=False)
 
     def purpose_seeds(self) -> Seeds:
         """Return the seed of each purpose."""
@@ -67,7 +70,13 @@ class RunOptions:
 
 
 def with_settings(options: RunOptions | None, settings: Mapping[str, Any], without: tuple[str, ...] = ()) -> RunOptions:
-    """Return `options` with the fields named in `settings` replaced; `UserError` for a name that is none, or in `without`."""
+    """Return `options` with the fields named in `settings` replaced; `UserError` for a name that is none, or in `without`.
+
+    Args:
+        options: The options; None for the defaults.
+        settings: New values by name.
+        without: Names of options that do not apply here.
+    """
     if not isinstance(options, RunOptions | None):
         raise UserError(f"options of a run are a RunOptions or keywords, not {options!r}: write rounds=..., for instance")
     names = [f.name for f in fields(RunOptions) if f.name not in without]

@@ -77,7 +77,8 @@ class Session:
         if optimum is None and {"gap", "distance"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
-            algorithm = bind(algorithm, problem, options.rounds)
+            self.problem = problem
+            self.algorithm = algorithm = bind(algorithm, problem, options.rounds)
             job = job_of(algorithm, problem, options, self.precision, self.metrics, optimum, swept=cells is not None)
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:
@@ -88,6 +89,7 @@ class Session:
         names = [label] if cells is None else [cell.name for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=options.target) for name in names]
         self._written = 0
+        self._row_by_row = any(callback.each_row for callback in options.callbacks)
 
     @property
     def trace(self) -> Trace:
@@ -109,10 +111,27 @@ class Session:
         """Trace rows of the whole run: one before the first round, then one every `every` rounds and at the end."""
         return 1 + -(-self.rounds // self.options.every)
 
+    @property
+    def over(self) -> bool:
+        """Whether no further round is to be played."""
+        return self._written >= self.rows or all(trace.over for trace in self.traces)
+
     def play(self) -> Iterator["Session"]:
         """Run to the end, and yield after each chunk."""
+        started = []
+        try:
+            for callback in self.options.callbacks:
+                callback.on_start(self)
+                started.append(callback)
+            yield from self._chunks()
+        finally:
+            for callback in started:
+                callback.on_end(self)
+
+    def _chunks(self) -> Iterator["Session"]:
+        """Play chunks whose length adapts to the time that they take, or single rows where a callback wants these."""
         rows = 1
-        while self._written < self.rows and not all(trace.over for trace in self.traces):
+        while not self.over:
             # The first row describes the start, before any round.
             limit = self.rounds if self._written else 0
             rows = min(rows, PLACES, self.rows - self._written) if self._written else 1
@@ -120,10 +139,22 @@ class Session:
             with scope(self.precision):
                 self.progress, table = self.engine.advance(self.progress, limit, rows)
             self._written += rows
+            old = len(self.trace)
             self._extend_traces(table)
+            self._call_back(old)
             yield self
+            if self._row_by_row:
+                continue
             seconds = time.perf_counter() - began
             rows = rows * 2 if seconds < CHUNK_SECONDS / 2 else max(1, rows // 2) if seconds > 2 * CHUNK_SECONDS else rows
+
+    def _call_back(self, old: int) -> None:
+        """Hand the rows after the first `old` to the callbacks, one of which may end the run."""
+        if self.options.callbacks and len(self.trace) > old:
+            rows = self.trace.frame_from(old)
+            ends = [callback.on_rows(self, rows) for callback in self.options.callbacks]
+            if any(ends):
+                self.trace.stopped = int(rows["round"][-1])
 
     def run(self) -> "Session":
         """Run to the end."""
@@ -185,8 +216,8 @@ class Session:
             raise UserError(f"{invalid} places of cohorts by round {self.round} {INVALID}")
         if totals["unusable"]:
             raise UserError(
-                f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and taught "
-                "it nothing: give ask.observe finite numbers of at least 0"
+                f"{totals['unusable']} feedbacks to the sampler by round {self.round} were negative, NaN or infinite, and were "
+                "not used: give ask.observe finite numbers of at least 0"
             )
         if totals["missed"]:
             raise UserError(

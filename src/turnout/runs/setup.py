@@ -37,7 +37,13 @@ def scope(precision: Precision):
 
 
 def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
-    """Fit the samplers, schedules and solvers in the record `node` to `problem` and to a run of `rounds` rounds."""
+    """Fit the samplers, schedules and solvers in the record `node` to `problem` and to a run of `rounds` rounds.
+
+    Args:
+        node: An algorithm, or a record within one.
+        problem: The problem.
+        rounds: Number of rounds of the run.
+    """
     if isinstance(node, Sampler):
         return node.fit(problem).for_rounds(rounds)
     if isinstance(node, Schedule):
@@ -98,7 +104,17 @@ def job_of(
     *,
     swept: bool,
 ) -> Job:
-    """Return the inputs of the engine that runs `algorithm`, already bound; `UserError` where an option does not fit."""
+    """Return the inputs of the engine that runs `algorithm`, already bound; `UserError` where an option does not fit.
+
+    Args:
+        algorithm: The algorithm, bound to the problem.
+        problem: The problem.
+        options: Options of the run.
+        precision: Precision of the run.
+        metrics: Names of the metrics.
+        optimum: The minimiser, where metrics need it.
+        swept: Whether it is a sweep.
+    """
     judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
     job = prepare(
         problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
@@ -131,7 +147,15 @@ def pooled(problem: Problem) -> Problem:
 def wanted_metrics(
     problem: Problem, target: Target | None, metrics: tuple[str, ...] | list[str] | None, test=None, held_out=None
 ) -> tuple[str, ...]:
-    """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`; `UserError` for one that has no meaning."""
+    """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`; `UserError` for one that has no meaning.
+
+    Args:
+        problem: The problem.
+        target: The target, whose metric is included.
+        metrics: Names asked for; None for the default ones.
+        test: Problem of the test set.
+        held_out: Problem of the held-out clients.
+    """
     if metrics is None:
         usual = ("value", "accuracy") if problem.classifies else ("value",)
         further = {"test": test, "held_out": held_out}
@@ -152,35 +176,56 @@ def wanted_metrics(
 
 
 def refuse_engine(problem: Problem, aggregation: Aggregation, *, compiled: bool) -> None:
-    """Raise `UserError` where the compiled engine cannot run the problem as asked."""
+    """Raise `UserError` where the compiled engine cannot run the problem as asked.
+
+    Args:
+        problem: The problem.
+        aggregation: "plain" or "sum".
+        compiled: Whether the engine is the compiled one.
+    """
     if compiled and problem.remote:
-        raise UserError("losses that are programs of the clients' own cannot be compiled: take engine 'nodes', or deploy")
+        raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
     if compiled and aggregation != "plain":
         raise UserError(
-            "aggregation 'sum' is about what clients send, but the compiled engine sends nothing: set engine = 'nodes', or "
-            "use turnout deploy"
+            "aggregation = 'sum' changes what clients send, but the compiled engine sends nothing: set engine = 'nodes', or use "
+            "turnout deploy"
         )
 
 
 def refuse_mixed(problem: Problem, precision: Precision) -> None:
-    """Raise `UserError` where clients choose their own types."""
+    """Raise `UserError` where clients choose their own types.
+
+    Args:
+        problem: The problem.
+        precision: Precision of the run.
+    """
     if precision == "mixed" and problem.remote:
-        raise UserError("precision 'mixed' is about losses written in JAX, but these clients compute their own: take 'single'")
+        raise UserError("precision = 'mixed' needs losses written in JAX, but clients compute these: use precision = 'single'")
 
 
 def refuse_metrics_of_replies(metrics: tuple[str, ...]) -> None:
     """Raise `UserError` where a metric needs each client's reply, which the server does not see."""
     judging = [name for name in metrics if name in SAMPLING]
     if judging:
-        raise UserError(f"metric {judging[0]!r} looks at each client's reply: leave it out, or do without what hides these")
+        raise UserError(
+            f"metric {judging[0]!r} needs each client's reply, which aggregation = 'sum' and [privacy] hide: leave it out"
+        )
 
 
 def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: tuple[str, ...], swept: bool) -> None:
-    """Raise `UserError` where the guarantee of `privacy` would not hold: free previews, or replies used one by one."""
+    """Raise `UserError` where the guarantee of `privacy` would not hold: free previews, or replies used one by one.
+
+    Args:
+        job: Inputs of the engine.
+        algorithm: The algorithm, bound to the problem.
+        privacy: Options of differential privacy.
+        metrics: Names of the metrics.
+        swept: Whether it is a sweep.
+    """
     if swept:
-        raise UserError("[privacy] does not go with a sweep, each cell of which looks at the data: play one run")
+        raise UserError("[privacy] does not go with a sweep, because every cell uses the data: use a single run")
     refuse_metrics_of_replies(metrics)
     if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
-        raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: take one that is charged")
+        raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: leave free out")
     if privacy.model == "central":
         sums_needed(survey(job, algorithm), "[privacy] model = 'local'")

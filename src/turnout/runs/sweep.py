@@ -30,7 +30,12 @@ class Cell(NamedTuple):
 
 
 def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
-    """Return the cells of `grid` times `seeds`; the seed changes fastest."""
+    """Return the cells of `grid` times `seeds`; the seed changes fastest.
+
+    Args:
+        grid: Values of each hyper-parameter, by its path.
+        seeds: Seeds of the runs.
+    """
     check_grid(grid)
     return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]
 

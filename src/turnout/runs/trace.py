@@ -32,6 +32,7 @@ class Trace:
         x: Parameters after the last row.
         diverged: Round of divergence, which ended the run; None: it did not diverge.
         met: Round in which the target was met and ended the run; None: it did not.
+        stopped: Round in which a callback ended the run; None: none did.
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
 
     Examples:
@@ -49,6 +50,7 @@ class Trace:
     x: PyTree = None
     diverged: int | None = None
     met: int | None = None
+    stopped: int | None = None
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
@@ -72,7 +74,7 @@ class Trace:
     @property
     def over(self) -> bool:
         """Whether the run ended before its last round."""
-        return self.diverged is not None or self.met is not None
+        return not (self.diverged is self.met is self.stopped is None)
 
     @property
     def ledger(self) -> Ledger:
@@ -87,10 +89,15 @@ class Trace:
     @property
     def frame(self) -> pl.DataFrame:
         """Round, metrics and cumulative events, one row for each evaluated round."""
-        totals = to_ledger(self.sites, self.columns["counts"]).totals()
-        events = {name: _integers(np.broadcast_to(totals[name], len(self)).tolist()) for name in EVENTS}
-        rounds = pl.Series(self.columns["round"].astype(np.int64))
-        return pl.DataFrame({"round": rounds, **self._metric_columns(), **events})
+        return self.frame_from(0)
+
+    def frame_from(self, first: int) -> pl.DataFrame:
+        """Return the rows of `frame` from the row `first` on, in time proportional to their number."""
+        columns = {name: column[first:] for name, column in self.columns.items()}
+        totals, count = to_ledger(self.sites, columns["counts"]).totals(), len(columns["round"])
+        events = {name: _integers(np.broadcast_to(totals[name], count).tolist()) for name in EVENTS}
+        metrics = {name: columns[name].astype(float) for name in self._metric_columns()}
+        return pl.DataFrame({"round": pl.Series(columns["round"].astype(np.int64)), **metrics, **events})
 
     def cost(self, price: Price | None = None) -> float | None:
         """Return the cost of reaching the target; None if it was not reached.
@@ -109,14 +116,16 @@ class Trace:
         ledger = {"totals": self.ledger.totals(), "sites": self.ledger.rows()}
         return Result(self.label, {"name": self.label, "target": target, "ledger": ledger}, self.frame)
 
-    def save_model(self, path: Path | str, **facts) -> None:
-        """Write the parameters to a safetensors file.
+    def save_model(self, path: Path | str, x: PyTree = None, **facts) -> None:
+        """Write parameters to a safetensors file.
 
         Args:
             path: The file.
+            x: The parameters; default: those after the last row.
             **facts: Metadata to store beside the round and the version.
         """
-        write(Path(path), encode_model(self.x, {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}))
+        facts = {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}
+        write(Path(path), encode_model(self.x if x is None else x, facts))
 
     def chart(self, *prices: Price, metric: str | None = None):
         """Return an Altair chart of a metric against cost.

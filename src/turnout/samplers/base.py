@@ -109,11 +109,23 @@ class Sampler:
         return None
 
     def refresh(self, state: Any, ask: Any, x: Any) -> Any:
-        """Return the state at the start of a round with parameters `x`. Exchanges through `ask` are charged."""
+        """Return the state at the start of a round with parameters `x`. Exchanges through `ask` are charged.
+
+        Args:
+            state: State of the sampler.
+            ask: Access to the clients.
+            x: Parameters of the server.
+        """
         return state
 
     def consulted_cohort(self, state: Any, key, population: Population) -> Cohort:
-        """Return the cohort to ask before the draw, by default all available clients."""
+        """Return the cohort to ask before the draw, by default all available clients.
+
+        Args:
+            state: State of the sampler.
+            key: Random key.
+            population: The clients, their weights, and who is available.
+        """
         return everyone_available(population)
 
     def observe_consulted(
@@ -140,7 +152,12 @@ class Sampler:
         raise UserError(f"{type(self).__name__} has no draw(self, state, key, population): write one")
 
     def advance(self, state: Any, key) -> Any:
-        """Return the state after the draw with `key`."""
+        """Return the state after the draw with `key`.
+
+        Args:
+            state: State of the sampler.
+            key: Random key.
+        """
         return state
 
     def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"]) -> Any:
@@ -154,15 +171,31 @@ class Sampler:
         return state
 
     def with_availability(self, state: Any, population: Population) -> Population:
-        """Return the population with the clients that are available in this state."""
+        """Return the population with the clients that are available in this state.
+
+        Args:
+            state: State of the sampler.
+            population: The clients, their weights, and who is available.
+        """
         return population
 
     def expected_draws(self, state: Any, population: Population) -> Float[Array, " n"]:
-        """Return how often each client is drawn in expectation [n]: p_i, or K q_i with replacement. Metrics need it."""
+        """Return how often each client is drawn in expectation [n]: p_i, or K q_i with replacement. Metrics need it.
+
+        Args:
+            state: State of the sampler.
+            population: The clients, their weights, and who is available.
+        """
         raise UserError(f"{type(self).__name__} draws by no probabilities that metrics could judge: take another sampler")
 
     def variance(self, state: Any, population: Population, vectors: Float[Array, "n d"]) -> Float[Array, ""]:
-        """Return E|sum_{i in S} expansion_i v_i - sum_i v_i|^2 for `vectors` v_i, given who is available. Metrics need it."""
+        """Return E|sum_{i in S} expansion_i v_i - sum_i v_i|^2 for `vectors` v_i, given who is available. Metrics need it.
+
+        Args:
+            state: State of the sampler.
+            population: The clients, their weights, and who is available.
+            vectors: v_i [n, d].
+        """
         raise UserError(f"{type(self).__name__} has no formula for the variance: take another sampler, or leave that metric out")
 
 
@@ -181,13 +214,25 @@ def samplers_in(node: Any) -> list[Sampler]:
 
 
 def check_size(size: float, population: Population, sampler: str) -> None:
-    """Raise `UserError` if a cohort of `size` clients does not fit in the population."""
+    """Raise `UserError` if a cohort of `size` clients does not fit in the population.
+
+    Args:
+        size: Number of clients in a cohort.
+        population: The clients, their weights, and who is available.
+        sampler: Name of the sampler, for the message.
+    """
     if size > population.count:
         raise UserError(f"sampler {sampler!r} wants {size} clients, but there are {population.count}: lower size")
 
 
 def as_numbers(values: Any, sampler: str, what: str) -> np.ndarray:
-    """Return `values` as an array of numbers, or raise `UserError`."""
+    """Return `values` as an array of numbers, or raise `UserError`.
+
+    Args:
+        values: What the user gave.
+        sampler: Name of the sampler, for the message.
+        what: Name of the field, for the message.
+    """
     try:
         array = np.asarray(values)
     except ValueError:
@@ -198,7 +243,14 @@ def as_numbers(values: Any, sampler: str, what: str) -> np.ndarray:
 
 
 def as_probabilities(values: Any, count: int, sampler: str, scalar: bool = False) -> np.ndarray:
-    """Return `values` as [count] numbers in (0, 1], or with `scalar` also as one number for all; else raise `UserError`."""
+    """Return `values` as [count] numbers in (0, 1], or with `scalar` also as one number for all; else raise `UserError`.
+
+    Args:
+        values: What the user gave.
+        count: Number of clients.
+        sampler: Name of the sampler, for the message.
+        scalar: Whether one number for all clients is allowed.
+    """
     p = as_numbers(values, sampler, "probability").astype(float)
     if p.shape != (count,) and not (scalar and p.shape == ()):
         wanted = f"1 or {count} probabilities" if scalar else f"{count} probabilities, one for each client"
@@ -210,7 +262,14 @@ def as_probabilities(values: Any, count: int, sampler: str, scalar: bool = False
 
 
 def as_distribution(values: Any, count: int, sampler: str, of: str) -> np.ndarray:
-    """Return `values` as probabilities [count] of each `of` that sum to 1, equal ones for None; else raise `UserError`."""
+    """Return `values` as probabilities [count] of each `of` that sum to 1, equal ones for None; else raise `UserError`.
+
+    Args:
+        values: What the user gave.
+        count: Number of entries.
+        sampler: Name of the sampler, for the message.
+        of: What an entry belongs to, for the message.
+    """
     p = np.full(count, 1 / count) if values is None else as_numbers(values, sampler, "probability").astype(float)
     if p.shape != (count,):
         raise UserError(f"sampler {sampler!r} needs {count} probabilities, one for each {of}, but got {p.size}")

@@ -24,7 +24,13 @@ Strata = Int[np.ndarray, " n"]
 
 
 def by_rows(problem: Problem, clusters: int, seed: int = 0) -> Strata:
-    """Return the k-means strata of the clients' mean feature rows."""
+    """Return the k-means strata of the clients' mean feature rows.
+
+    Args:
+        problem: The problem.
+        clusters: Number of strata.
+        seed: Seed of the initial centres.
+    """
     features = _features_and_labels(problem)[0]
     bounds = pairwise(problem.offsets.tolist())
     means = [np.asarray(plain(features, first, last).mean(axis=0), float).ravel() for first, last in bounds]
@@ -32,7 +38,13 @@ def by_rows(problem: Problem, clusters: int, seed: int = 0) -> Strata:
 
 
 def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
-    """Return the k-means strata of the clients' label shares; entry c is the fraction of a client's rows with label c."""
+    """Return the k-means strata of the clients' label shares; entry c is the fraction of a client's rows with label c.
+
+    Args:
+        problem: The problem.
+        clusters: Number of strata.
+        seed: Seed of the initial centres.
+    """
     labels = _features_and_labels(problem)[1]
     if not problem.classifies:
         raise UserError(f"strata by labels need classes, which {type(problem).__name__} does not have: take by = 'rows'")
@@ -43,7 +55,12 @@ def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
 
 
 def by_optimum(problem: Problem, clusters: int) -> Strata:
-    """Return `optimal_strata` of lambda_i grad f_i(x*); an oracle, because a run does not know the minimiser x*."""
+    """Return `optimal_strata` of lambda_i grad f_i(x*); an oracle, because a run does not know the minimiser x*.
+
+    Args:
+        problem: The problem.
+        clusters: Number of strata.
+    """
     weights, gradients = problem.population.weights, at_optimum(problem).gradients
     return optimal_strata(gradients if weights is None else gradients * np.asarray(weights)[:, None], clusters)
 
@@ -58,6 +75,11 @@ def kmeans_strata(features: Vectors, clusters: int, seed: int = 0) -> Strata:
     """Return the k-means clusters [n] of `features`, numbered from 0.
 
     An empty cluster gets the client that is farthest from its centre.
+
+    Args:
+        features: One vector for each client [n, d].
+        clusters: Number of strata.
+        seed: Seed of the initial centres.
     """
     import warnings
 
@@ -81,6 +103,11 @@ def balanced_strata(vectors: Vectors, clusters: int, seed: int = 0) -> Strata:
     """Return the clusters [n], numbered from 0, of balanced k-means: sizes differ by at most one.
 
     Centres and assignments are updated in turn; each assignment has the least sum of squared distances.
+
+    Args:
+        vectors: One vector for each client [n, d].
+        clusters: Number of strata.
+        seed: Seed of the initial centres.
     """
     from scipy.optimize import linear_sum_assignment
     from sklearn.cluster import kmeans_plusplus
@@ -114,6 +141,10 @@ def optimal_strata(gradients: Vectors, clusters: int) -> Strata:
     If n is a multiple of `clusters`, with m clients per stratum, the result is no worse than NICE sampling (Lemma 2), whose
     variance is the share (m - 1) / (n - 1) of the sum over all pairs: if the pairs within strata had a larger share, the gains
     of all swaps would have a positive sum, so some swap would still improve.
+
+    Args:
+        gradients: g_i [n, d].
+        clusters: Number of strata.
     """
     _check_clusters(gradients, clusters)
     between = _squared_distances(gradients)

@@ -97,6 +97,11 @@ def cube_flight(key, p: Float[Array, " n"], ratios: Float[Array, "n r"]) -> Floa
     """Return a random vertex of the cube [0, 1]^n with mean `p` that preserves sum_i p_i z_i, z_i = `ratios`, until the landing.
 
     Each step moves the first r + 1 undecided clients.
+
+    Args:
+        key: Random key.
+        p: Inclusion probabilities p_i [n].
+        ratios: z_i [n, r].
     """
     n, r = ratios.shape
     # An additional, decided client fills the window when no other is left.
@@ -123,6 +128,10 @@ def balance_preserving_direction(ratios: Float[Array, "w r"], free: Bool[Array, 
 
     Columns that would leave no such v are dropped, the last first. `projection` is onto the orthogonal complement of the columns
     accepted so far; its trace is the number of free dimensions.
+
+    Args:
+        ratios: z_i [w, r].
+        free: Which clients may move [w].
     """
     rounding = jnp.finfo(ratios.dtype).eps ** (2 / 3)
 
@@ -139,7 +148,12 @@ def balance_preserving_direction(ratios: Float[Array, "w r"], free: Bool[Array, 
 
 
 def largest_step(p: Float[Array, " w"], v: Float[Array, " w"]) -> Float[Array, ""]:
-    """Return the largest t with 0 <= p + t v <= 1; it is at most 1 where max |v_i| = 1."""
+    """Return the largest t with 0 <= p + t v <= 1; it is at most 1 where max |v_i| = 1.
+
+    Args:
+        p: Point in the cube [w].
+        v: Direction [w].
+    """
     return jnp.min(jnp.where(v > 0, (1 - p) / positive(v), jnp.where(v < 0, p / positive(-v), 1)))
 
 

@@ -70,7 +70,12 @@ class DesRaj(DrawByDraw):
         return jnp.where(self._draws_all(q), 0, spread / (self.size * (self.size - 1)))
 
     def expected_draws(self, state, population):
-        """Return p_i = 1 - exp(-q_i s) with s such that sum p = K, an approximation (Hajek, 1964; Rosen, 1972)."""
+        """Return p_i = 1 - exp(-q_i s) with s such that sum p = K, an approximation (Hajek, 1964; Rosen, 1972).
+
+        Args:
+            state: State of the sampler.
+            population: The clients, their weights, and who is available.
+        """
         q = self.draw_probabilities(state, population)
         s = exponential_time(q, jnp.asarray(self.size, q.dtype))
         return jnp.where(self._draws_all(q), (q > 0).astype(q.dtype), -jnp.expm1(-q * s))
@@ -80,6 +85,11 @@ class DesRaj(DrawByDraw):
 
         It is the exact variance if e_i indicates that client i is left before the k-th draw, in expectation over draws. Here
         e_i = exp(-q_i s) with sum_i (1 - e_i) = k - 1, as if clients left independently: approximate unless K = 1.
+
+        Args:
+            state: State of the sampler.
+            population: The clients, their weights, and who is available.
+            vectors: v_i [n, d].
         """
         q = self.draw_probabilities(state, population).astype(vectors.dtype)
         s = jax.vmap(exponential_time, in_axes=(None, 0))(q, jnp.arange(self.size, dtype=q.dtype))
@@ -99,7 +109,12 @@ def _remaining(q: Float[Array, " n"], ids: Int[Array, " m"]) -> Float[Array, " m
 
 @jax.jit
 def exponential_time(q: Float[Array, " n"], drawn: Float[Array, ""]) -> Float[Array, ""]:
-    """Return s with sum_i (1 - exp(-q_i s)) = `drawn`, by Newton's method, which increases monotonically from 0."""
+    """Return s with sum_i (1 - exp(-q_i s)) = `drawn`, by Newton's method, which increases monotonically from 0.
+
+    Args:
+        q: q_i >= 0 [n].
+        drawn: Expected number of clients that are drawn.
+    """
 
     def step(_, s):
         left = jnp.exp(-q * s)

@@ -45,6 +45,13 @@ def judge(quality: Quality, sampler: Sampler, state, population: Population, rep
     Its loss is l(p) = sum_i pi_i^2 / p_i with pi_i = lambda_i |r_i| and p_i the expected number of draws of client i (K-Vib, Zeng
     et al., 2023, section 3). If clients are available with probability q_i, the sum is over the available ones with pi_i / q_i
     (appendix E.1).
+
+    Args:
+        quality: Quality of the draws so far.
+        sampler: The sampler.
+        state: State of the sampler before the draw.
+        population: The clients, their weights, and who is available.
+        replies: r_i of all clients [n, d].
     """
     vectors = population.shares[:, None].astype(replies.dtype) * replies
     squares = jnp.sum(vectors**2, axis=1)
@@ -69,7 +76,12 @@ def since_row(quality: Quality) -> Quality:
 
 
 def shown(quality: Quality, sampler: Sampler) -> dict[str, Float[Array, ""]]:
-    """Return the mean variance since the last row, and the dynamic and the static regret so far."""
+    """Return the mean variance since the last row, and the dynamic and the static regret so far.
+
+    Args:
+        quality: Quality of the draws so far.
+        sampler: The sampler.
+    """
     return {
         "variance": quality.variance / jnp.maximum(quality.draws, 1).astype(quality.variance.dtype),
         "regret": quality.loss - quality.least,
@@ -78,12 +90,23 @@ def shown(quality: Quality, sampler: Sampler) -> dict[str, Float[Array, ""]]:
 
 
 def loss(squares: Float[Array, " n"], p: Float[Array, " n"]) -> Float[Array, ""]:
-    """Return l(p) = sum_i pi_i^2 / p_i over the clients with p_i > 0."""
+    """Return l(p) = sum_i pi_i^2 / p_i over the clients with p_i > 0.
+
+    Args:
+        squares: pi_i^2 [n].
+        p: p_i [n].
+    """
     return jnp.sum(jnp.where(p > 0, squares / positive(p), 0))
 
 
 def least(sampler: Sampler, squares: Float[Array, " n"], size: Float[Array, ""]) -> Float[Array, ""]:
-    """Return the least l(p) over sum p = K and, without replacement, p_i <= 1; with replacement it is (sum_i pi_i)^2 / K."""
+    """Return the least l(p) over sum p = K and, without replacement, p_i <= 1; with replacement it is (sum_i pi_i)^2 / K.
+
+    Args:
+        sampler: The sampler.
+        squares: pi_i^2 [n].
+        size: K.
+    """
     norms = jnp.sqrt(squares)
     if sampler.replacement == "with":
         return jnp.sum(norms) ** 2 / positive(size)

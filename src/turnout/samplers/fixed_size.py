@@ -23,6 +23,10 @@ class FixedSize(Weighted):
     """Base class: exactly K = `size` clients, client i with probability p_i; all of them if at most K are available.
 
     Given p_i are scaled, and capped at 1, to sum to K over the available clients. A subclass writes `select`.
+
+    Args:
+        probability: Numbers p_i, or a rule.
+        size: K, the number of clients in a cohort.
     """
 
     probability: Probability | list[Fraction] | np.ndarray | None = None
@@ -37,7 +41,13 @@ class FixedSize(Weighted):
         return capped(p, jnp.asarray(self.size, p.dtype), population.available)
 
     def select(self, key, p: Float[Array, " n"], population: Population) -> Float[Array, " n"]:
-        """Return 1 for K clients and 0 for the others, each up to rounding, with mean `p`."""
+        """Return 1 for K clients and 0 for the others, each up to rounding, with mean `p`.
+
+        Args:
+            key: Random key.
+            p: Inclusion probabilities p_i [n].
+            population: The clients, their weights, and who is available.
+        """
         raise UserError(f"{type(self).__name__} has no select(self, key, p, population): write one")
 
     def draw(self, state, key, population):
@@ -58,6 +68,11 @@ def balanced_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"], ratio
     It approximates the variance of sum_{i in S} v_i / p_i for a design balanced on x_i = p_i z_i, where z_i, row i of `ratios`,
     has rank r over the clients with c_i > 0, and m counts the clients with 0 < p_i < 1. With z_i = 1, a fixed size, it is
     Hajek's formula, which is exact for equal p_i.
+
+    Args:
+        p: Inclusion probabilities p_i [n].
+        vectors: v_i [n, d].
+        ratios: z_i [n, r].
     """
     coefficients = jnp.where(p > 0, p * (1 - p), 0).astype(vectors.dtype)
     root, expansion = jnp.sqrt(jnp.maximum(coefficients, 0))[:, None], (1 / positive(p)).astype(vectors.dtype)[:, None]
@@ -69,5 +84,10 @@ def balanced_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"], ratio
 
 
 def in_random_order(key, p: Float[Array, " n"]) -> Int[Array, " n"]:
-    """Return all clients in random order, those with p_i = 0 last."""
+    """Return all clients in random order, those with p_i = 0 last.
+
+    Args:
+        key: Random key.
+        p: Inclusion probabilities p_i [n].
+    """
     return jnp.argsort(jnp.where(p > 0, jax.random.uniform(key, p.shape, p.dtype), 2))

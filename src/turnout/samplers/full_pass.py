@@ -33,7 +33,7 @@ def cohort_size(sampler: Sampler, population: Population) -> int:
         UserError: If clients are available by chance only.
     """
     if isinstance(sampler, Available):
-        raise UserError("a full pass asks everyone: take a sampler whose clients are always there")
+        raise UserError("a full pass asks all clients: take a sampler without availability")
     size = getattr(sampler, "size", None)
     if size is not None:
         return max(1, round(size))

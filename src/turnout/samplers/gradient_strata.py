@@ -69,9 +69,9 @@ class GradientStratified(Sampler):
     def _regroup(self, vectors, answered):
         vectors = np.asarray(vectors, float)
         # Lost or infinite gradients are replaced by the mean, which favours no stratum.
-        known = np.asarray(answered) & np.isfinite(vectors).all(1)
-        middle = vectors[known].mean(0) if known.any() else 0.0
-        return sort_by_part(optimal_strata(np.where(known[:, None], vectors, middle), self.clusters))
+        usable = np.asarray(answered) & np.isfinite(vectors).all(1)
+        middle = vectors[usable].mean(0) if usable.any() else 0.0
+        return sort_by_part(optimal_strata(np.where(usable[:, None], vectors, middle), self.clusters))
 
     @on_client
     def gradient(self, client, x):

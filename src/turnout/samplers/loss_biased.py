@@ -75,7 +75,7 @@ class Valuations(NamedTuple):
     """The last valuation v_i of each client [n], and which clients have one."""
 
     values: Float[Array, " n"]
-    known: Bool[Array, " n"]
+    observed: Bool[Array, " n"]
 
 
 @record
@@ -135,14 +135,14 @@ class Afl(Sampler):
         values = jnp.sqrt(jnp.asarray(self.sizes, feedback.dtype)[cohort.ids]) * feedback
         return Valuations(
             state.values.at[places].set(values.astype(state.values.dtype), mode="drop"),
-            state.known.at[places].set(True, mode="drop"),
+            state.observed.at[places].set(True, mode="drop"),
         )
 
     def draw(self, state, key, population):
         dtype, present = state.values.dtype, population.present
         ties, noise, rest = jax.random.uniform(key, (3, population.count), dtype, jnp.finfo(dtype).tiny)
-        best = jnp.max(state.values, where=state.known, initial=-jnp.inf)
-        values = jnp.where(state.known, state.values, jnp.where(jnp.any(state.known), best, 0))
+        best = jnp.max(state.values, where=state.observed, initial=-jnp.inf)
+        values = jnp.where(state.observed, state.values, jnp.where(jnp.any(state.observed), best, 0))
         least = jnp.floor(jnp.asarray(self.dropped, dtype) * jnp.sum(present, dtype=dtype))
         eligible = present & (rank(jnp.where(present, values, jnp.inf), ties) >= least)
         # The factor below 1 absorbs rounding, so that 0.1 times 10 gives 1.
@@ -154,11 +154,22 @@ class Afl(Sampler):
 
 
 def rank(values: Float[Array, " n"], ties: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return the rank of each client in increasing order, from 0; `ties` decides between equal values."""
+    """Return the rank of each client in increasing order, from 0; `ties` decides between equal values.
+
+    Args:
+        values: One number for each client [n].
+        ties: Different numbers for all clients [n].
+    """
     return jnp.argsort(jnp.lexsort((ties, values))).astype(values.dtype)
 
 
 def largest(scores: Float[Array, " n"], size: int, population: Population) -> Cohort:
-    """Return the biased cohort of the `size` clients with the largest scores above -inf."""
+    """Return the biased cohort of the `size` clients with the largest scores above -inf.
+
+    Args:
+        scores: One number for each client [n]; -inf for clients that cannot be drawn.
+        size: K, the number of clients in a cohort.
+        population: The clients, their weights, and who is available.
+    """
     top, ids = lax.top_k(scores, size)
     return Cohort.of(ids, 1.0, population, selection="arbitrary", active=top > -jnp.inf, biased=True)

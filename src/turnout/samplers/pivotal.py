@@ -43,7 +43,12 @@ class Pivotal(FixedSize):
 
 @jax.jit
 def pivotal_selection(p: Float[Array, " n"], coins: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Return 0 or 1 for each client, up to rounding, with mean `p`: client 0 is undecided first and meets 1, 2, ... in turn."""
+    """Return 0 or 1 for each client, up to rounding, with mean `p`: client 0 is undecided first and meets 1, 2, ... in turn.
+
+    Args:
+        p: Inclusion probabilities p_i [n].
+        coins: Uniform random numbers in [0, 1) [n].
+    """
     places = jnp.arange(p.size)
 
     def compete(undecided, new):

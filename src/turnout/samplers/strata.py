@@ -49,7 +49,15 @@ def sort_by_part(numbers: Int[np.ndarray, " n"]) -> Partition:
 
 
 def draw_from_strata(key, order, starts, size: int | None, population: Population) -> Cohort:
-    """Draw one uniform client of each stratum, or of `size` uniform strata; `order` and `starts` are of `sort_by_part`."""
+    """Draw one uniform client of each stratum, or of `size` uniform strata; `order` and `starts` are of `sort_by_part`.
+
+    Args:
+        key: Random key.
+        order: Clients in the order of their strata.
+        starts: Place of each stratum's first client, with n at the end.
+        size: Number of strata to draw from; None for all.
+        population: The clients, their weights, and who is available.
+    """
     order, starts = jnp.asarray(order), jnp.asarray(starts)
     first, sizes, share = starts[:-1], jnp.diff(starts), 1.0
     if size is not None:
@@ -61,6 +69,11 @@ def draw_from_strata(key, order, starts, size: int | None, population: Populatio
 
 
 def check_strata(size: int | None, strata: int) -> None:
-    """Raise `UserError` if a cohort takes clients of more strata than there are."""
+    """Raise `UserError` if a cohort takes clients of more strata than there are.
+
+    Args:
+        size: Number of strata of a cohort; None for all.
+        strata: Number of strata.
+    """
     if size is not None and size > strata:
         raise UserError(f"sampler 'stratified' wants clients of {size} strata, but there are {strata}: lower size")

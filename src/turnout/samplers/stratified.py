@@ -56,7 +56,7 @@ class Stratified(Sampler):
 
     def __post_init__(self):
         if self.by != "split" and self.strata is not None:
-            raise UserError(f"sampler 'stratified' is given strata and makes others by {self.by!r}: leave one out")
+            raise UserError(f"sampler 'stratified' has both strata and by = {self.by!r}: leave one out")
         if (self.by == "split") != (self.clusters is None):
             problem = "needs the number of" if self.clusters is None else "makes no strata, so it takes no"
             raise UserError(f"sampler 'stratified' by {self.by!r} {problem} clusters")

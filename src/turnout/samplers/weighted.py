@@ -56,7 +56,12 @@ class Weighted(Sampler):
         return replace(self, probability=self.checked(self.probability, population))
 
     def checked(self, probability: Any, population) -> Float[np.ndarray, " n"]:
-        """Return given inclusion probabilities as an array [n], in (0, 1] with sum K, or raise `UserError`."""
+        """Return given inclusion probabilities as an array [n], in (0, 1] with sum K, or raise `UserError`.
+
+        Args:
+            probability: What the user gave.
+            population: The clients, their weights, and who is available.
+        """
         p = as_probabilities(probability, population.count, self.name)
         if not abs(p.sum() - self.size) <= SUM_TOLERANCE * p.size:
             raise UserError(f"sampler {self.name!r} needs probabilities that sum to size = {self.size:g}, not to {p.sum():.10g}")

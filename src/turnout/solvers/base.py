@@ -40,11 +40,21 @@ class Proximal(NamedTuple):
         return jnp.sum(jnp.where(self.cohort.active, self.cohort.weight, 0))
 
     def value(self, y: Float[Array, " d"], value: Float[Array, ""]) -> Float[Array, ""]:
-        """phi(y), given f_S(y)."""
+        """phi(y), given f_S(y).
+
+        Args:
+            y: Point [d].
+            value: f_S(y).
+        """
         return value + self.convexity / 2 * jnp.vdot(y - self.centre, y - self.centre)
 
     def gradient(self, y: Float[Array, " d"], gradient: PyTree) -> Float[Array, " d"]:
-        """The gradient of phi at y, given that of f_S."""
+        """The gradient of phi at y, given that of f_S.
+
+        Args:
+            y: Point [d].
+            gradient: Gradient of f_S at y, shaped like the parameters.
+        """
         return ravel_pytree(gradient)[0] + self.convexity * (y - self.centre)
 
 
@@ -99,8 +109,8 @@ class CohortSolver:
         constants = None if None not in (self.smoothness, self.convexity) else problem.constants()
         if self.smoothness is None and constants is None and self.needs_smoothness:
             raise UserError(f"solver {name} needs smoothness: {type(problem).__name__} does not know it")
-        known = None if constants is None else float(constants.smoothness.max())
-        smoothness = known if self.smoothness is None else self.smoothness
+        largest = None if constants is None else float(constants.smoothness.max())
+        smoothness = largest if self.smoothness is None else self.smoothness
         if self.convexity is not None:
             return replace(self, smoothness=smoothness)
         return replace(self, smoothness=smoothness, convexity=float(constants.convexity.min()) if constants else 0.0)
@@ -120,11 +130,22 @@ class CohortSolver:
         return None
 
     def start(self, phi: Proximal, memory: Any) -> Any:
-        """Return the first state of the search for the minimiser of phi."""
+        """Return the first state of the search for the minimiser of phi.
+
+        Args:
+            phi: The subproblem.
+            memory: What `keep` returned for the last cohort, `memory(x)` for the first one.
+        """
         raise UserError(f"{type(self).__name__} has no start(self, phi, memory): write one")
 
     def step(self, ask: Ask, phi: Proximal, state: Any) -> StepResult:
-        """Exchange with the cohort and return the new state, a point and phi's gradient there."""
+        """Exchange with the cohort and return the new state, a point and phi's gradient there.
+
+        Args:
+            ask: Access to the clients.
+            phi: The subproblem.
+            state: State of the search.
+        """
         raise UserError(f"{type(self).__name__} has no step(self, ask, phi, state): write one")
 
     def solution(self, state: Any) -> Float[Array, " d"]:
@@ -147,14 +168,26 @@ class CohortSolver:
 
 
 def exchange(ask: Ask, phi: Proximal, method: Callable, message: PyTree) -> Replies:
-    """Exchange with the cohort of `phi`; its sampler observes the replies."""
+    """Exchange with the cohort of `phi`; its sampler observes the replies.
+
+    Args:
+        ask: Access to the clients.
+        phi: The subproblem.
+        method: Local method, marked with `on_client`.
+        message: Pytree of arrays.
+    """
     replies = ask(phi.cohort, method, message)
     ask.observe(replies)
     return replies
 
 
 def weighted_mean(replies: Replies, default: PyTree) -> PyTree:
-    """sum w_i r_i / sum w_i over the clients that answered, w_i = lambda_i / p_i; `default` if none did."""
+    """sum w_i r_i / sum w_i over the clients that answered, w_i = lambda_i / p_i; `default` if none did.
+
+    Args:
+        replies: Replies of the cohort.
+        default: Result if no client answered, shaped like a reply.
+    """
     total = jnp.sum(jnp.where(replies.answered, replies.cohort.weight, 0))
     flat, unravel = ravel_pytree(default)
     return unravel(jnp.where(total > 0, ravel_pytree(replies.average())[0] / positive(total), flat))

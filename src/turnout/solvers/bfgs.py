@@ -48,7 +48,13 @@ class Bfgs(LineSearch):
 
 
 def updated_inverse(inverse: Inverse, step: Float[Array, " d"], change: Float[Array, " d"]) -> Inverse:
-    """Return H after the pair (step, change of gradient); a pair without curvature is skipped."""
+    """Return H after the pair (step, change of gradient); a pair without curvature is skipped.
+
+    Args:
+        inverse: H before.
+        step: Step [d].
+        change: Change of the gradient over the step [d].
+    """
     curvature, square = jnp.vdot(step, change), jnp.vdot(change, change)
     useful = curvature > jnp.finfo(step.dtype).eps * square
     rho = 1 / jnp.where(useful, curvature, 1)

@@ -97,7 +97,13 @@ class AsCohortSolver(CohortSolver):
 
 
 class CohortAsk(Ask):
-    """The `ask` of an algorithm whose clients are the cohort of phi: drawing any cohort gives this one."""
+    """The `ask` of an algorithm whose clients are the cohort of phi: drawing any cohort gives this one.
+
+    Args:
+        ask: The server's access to its clients.
+        solver: The cohort solver.
+        phi: The subproblem.
+    """
 
     def __init__(self, ask: Any, solver: AsCohortSolver, phi: Proximal):
         self._ask, self._solver, self._phi = ask, solver, phi
@@ -132,7 +138,12 @@ class CohortAsk(Ask):
 
 
 class CohortReplies(Replies):
-    """Replies of clients who weigh w_i / W, w_i = lambda_i / p_i, as f_i does in f_S / W, and who are always drawn."""
+    """Replies of clients who weigh w_i / W, w_i = lambda_i / p_i, as f_i does in f_S / W, and who are always drawn.
+
+    Args:
+        replies: Replies of the cohort.
+        total_weight: W = sum_{i in S} lambda_i / p_i.
+    """
 
     replies: Replies
     total_weight: Float[Array, ""]

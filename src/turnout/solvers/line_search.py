@@ -38,19 +38,44 @@ class LineSearch(CohortSolver):
 
     @abstractmethod
     def direction(self, ask, phi: Proximal, state: Search, new: Search, reply: PyTree) -> tuple[Any, Float[Array, " d"]]:
-        """Return the memory and the next step after the accepted point `new`; the first `state` has an infinite value."""
+        """Return the memory and the next step after the accepted point `new`; the first `state` has an infinite value.
+
+        Args:
+            ask: Access to the clients.
+            phi: The subproblem.
+            state: State at the last accepted point.
+            new: State at the point that was just accepted.
+            reply: The further parts of the replies that `evaluate` returned.
+        """
 
     def evaluate(self, ask, phi: Proximal, y: Float[Array, " d"]) -> tuple[Float[Array, ""], PyTree, PyTree]:
-        """Return f_S(y), its gradient, and further parts of the replies."""
+        """Return f_S(y), its gradient, and further parts of the replies.
+
+        Args:
+            ask: Access to the clients.
+            phi: The subproblem.
+            y: Point to try [d].
+        """
         return *exchange(ask, phi, self.value_and_grad, phi.unravel(y)).average(), None
 
     def enough(self, state: Search, value, gradient) -> Bool[Array, ""]:
-        """Return whether to accept the point tried."""
+        """Return whether to accept the point tried.
+
+        Args:
+            state: State at the last accepted point.
+            value: phi at the point tried.
+            gradient: Gradient of phi there [d].
+        """
         slope, new_slope = jnp.vdot(state.gradient, state.step), jnp.vdot(gradient, state.step)
         return decreased(state.value, slope, value, new_slope, DECREASE)
 
     def shorten(self, state: Search, gradient) -> Float[Array, " d"]:
-        """Return the step to try after a rejected one."""
+        """Return the step to try after a rejected one.
+
+        Args:
+            state: State at the last accepted point.
+            gradient: Gradient of phi at the rejected point [d].
+        """
         return state.step / 2
 
     def start(self, phi, memory):
@@ -79,7 +104,12 @@ class LineSearch(CohortSolver):
         return state.y + state.step
 
     def descent(self, phi: Proximal, gradient: Float[Array, " d"]) -> Float[Array, " d"]:
-        """Return the step -grad phi / (W L + 1 / gamma), which cannot increase phi."""
+        """Return the step -grad phi / (W L + 1 / gamma), which cannot increase phi.
+
+        Args:
+            phi: The subproblem.
+            gradient: Gradient of phi [d].
+        """
         return -gradient / self.bounds(phi)[1]
 
     def _is_rounding(self, phi: Proximal, y, gradient) -> Bool[Array, ""]:

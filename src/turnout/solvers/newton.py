@@ -52,7 +52,14 @@ class Newton(LineSearch):
         return None, -self.solve(ask, phi, new, reply)
 
     def solve(self, ask, phi: Proximal, new: Search, hessian) -> Float[Array, " d"]:
-        """Return (grad^2 phi(y))^-1 grad phi(y) at the point `new`."""
+        """Return (grad^2 phi(y))^-1 grad phi(y) at the point `new`.
+
+        Args:
+            ask: Access to the clients.
+            phi: The subproblem.
+            new: State at the accepted point.
+            hessian: Hessian of f_S there; None where products are used.
+        """
         if self.hessian == "matrix":
             return jnp.linalg.solve(hessian + phi.convexity * jnp.eye(new.y.size, dtype=new.y.dtype), new.gradient)
 

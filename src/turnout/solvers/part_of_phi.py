@@ -11,7 +11,14 @@ from turnout.core.client import Client
 
 
 class PartOfPhi(Client):
-    """A client with phi_i = f_i + (pull / 2) |. - centre|^2 in the place of f_i."""
+    """A client with phi_i = f_i + (pull / 2) |. - centre|^2 in the place of f_i.
+
+    Args:
+        client: The client.
+        state: Its private state for the algorithm.
+        centre: Centre x of the proximal term.
+        pull: 1 / (gamma W).
+    """
 
     def __init__(self, client: Client, state: PyTree, centre: PyTree, pull: Any):
         self._client, self._centre, self._pull = client, centre, pull

@@ -20,7 +20,7 @@ class SketchedState(NamedTuple):
 
     y: Float[Array, " d"]
     metric: Float[Array, "d d"]
-    known: Bool[Array, ""]
+    has_metric: Bool[Array, ""]
 
 
 @record
@@ -60,19 +60,21 @@ class SketchedNewton(CohortSolver):
         return SketchedState(phi.centre, *memory)
 
     def step(self, ask, phi, state):
-        known = state.known
-        replies = exchange(ask, phi, self.gradient_and_curvature, (phi.unravel(state.y), ~known))
+        has_metric = state.has_metric
+        replies = exchange(ask, phi, self.gradient_and_curvature, (phi.unravel(state.y), ~has_metric))
         gradient, _ = replies.average()
-        metric = jax.lax.cond(known, lambda: state.metric, lambda: state.metric + self.scale * self._sketch(replies, state.y))
+        metric = jax.lax.cond(
+            has_metric, lambda: state.metric, lambda: state.metric + self.scale * self._sketch(replies, state.y)
+        )
         gradient = phi.gradient(state.y, gradient)
         y = state.y - jnp.linalg.solve(metric + phi.convexity * jnp.eye(state.y.size, dtype=state.y.dtype), gradient)
-        return StepResult(SketchedState(y, metric, known | jnp.any(replies.answered)), state.y, gradient)
+        return StepResult(SketchedState(y, metric, has_metric | jnp.any(replies.answered)), state.y, gradient)
 
     def solution(self, state):
         return state.y
 
     def keep(self, state):
-        return state.metric, state.known
+        return state.metric, state.has_metric
 
     def _sketch(self, replies: Replies, y: Float[Array, " d"]) -> Float[Array, "d d"]:
         """sum w_i kappa_i u_i u_i^T over the clients that answered."""

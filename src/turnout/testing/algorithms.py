@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import partial
 
 import jax
 import numpy as np
@@ -14,9 +13,10 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import LOSS, NORM
 from turnout.core.messages import payload, vectors
 from turnout.core.seeds import Seeds
-from turnout.engines.compiled import CompiledAsk, discover
+from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.faults import Faults
-from turnout.engines.state import begin, play_round
+from turnout.engines.state import first_state
 from turnout.io.serialization import decode
 from turnout.problems.base import Precision, Problem
 from turnout.runs.api import sweep
@@ -42,15 +42,20 @@ def states_keep_their_types(case: Case) -> None:
 
 def states_around_a_round(algorithm: Algorithm, problem: Problem, precision: Precision) -> tuple[dict, dict]:
     """Return the shapes and types of all states before a round and after it, and of what is handed out."""
+    parts = ("samplers", "clients")
     with scope(precision):
         job = prepare(problem, Seeds.of(SEED), None, None)
         algorithm = bind(algorithm, problem, ROUNDS)
-        sites = discover(job, algorithm)
-        before = jax.eval_shape(lambda: begin(CompiledAsk, job, algorithm, sites))
-        after = jax.eval_shape(partial(play_round, CompiledAsk, job, algorithm, sites), before)
-        parts = ("server", "samplers", "clients")
-        shapes = [{name: getattr(progress, name) for name in parts} for progress in (before, after)]
-        return shapes[0] | {"output": jax.eval_shape(algorithm.output, before.server)}, shapes[1]
+
+        def states():
+            ask = CompiledAsk(job, algorithm, jax.numpy.zeros((), "int32"), first_state(job, algorithm, ()), None)
+            server = ask.start(job.start)
+            before = {"server": server, "output": algorithm.output(server)} | {name: getattr(ask.state, name) for name in parts}
+            ask.refresh(algorithm.output(server))
+            server = strongly_typed(algorithm.round(ask, server))
+            return before, {"server": server} | {name: getattr(ask.state, name) for name in parts}
+
+        return jax.eval_shape(states)
 
 
 def first_change(old: PyTree, new: PyTree, types: bool = True) -> str | None:

@@ -19,7 +19,8 @@ from turnout.core.local_methods import norm
 from turnout.core.records import record, static
 from turnout.core.seeds import Seeds
 from turnout.core.tree import add
-from turnout.engines.compiled import CompiledAsk, discover
+from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.reply_usage import survey
 from turnout.engines.state import begin, play_round
 from turnout.problems.base import Problem
 from turnout.runs.setup import bind, prepare, scope
@@ -140,7 +141,7 @@ class SamplerCase(Case):
         with scope(self.problem.precision):
             job = prepare(self.problem, Seeds.of(0), None, None)
             algorithm = bind(self.algorithm, self.problem, ROUNDS)
-            sites = discover(job, algorithm)
+            sites = survey(job, algorithm).sites
             return jax.tree.map(np.asarray, many_runs(job, algorithm, jnp.arange(RUNS, dtype="int32"), sites=sites).draws)
 
 

@@ -58,16 +58,16 @@ def constants_of(problem: Problem, sampler: Sampler, at: AtOptimum | None = None
         >>> constants_of(problem, t.Nice(2)).clients
         8
     """
-    known = problem.constants() if problem.strongly_convex else None
-    if known is None or not np.all(known.convexity > 0):
-        raise UserError(f"the theory needs strongly convex f_i, which {type(problem).__name__} does not promise: give it mu > 0")
+    constants = problem.constants() if problem.strongly_convex else None
+    if constants is None or not np.all(constants.convexity > 0):
+        raise UserError(f"the theory needs strongly convex f_i, unlike those of {type(problem).__name__}: give it mu > 0")
     at = at_optimum(problem) if at is None else at
     with jax.enable_x64(True):
         start = np.asarray(ravel_pytree(problem.start(jax.random.key(seed)))[0])
     return DesignConstants(
-        convexity=np.asarray(known.convexity),
-        smoothness=np.asarray(known.smoothness),
-        mu=float(convexity(sampler, problem.population, np.asarray(known.convexity))),
+        convexity=np.asarray(constants.convexity),
+        smoothness=np.asarray(constants.smoothness),
+        mu=float(convexity(sampler, problem.population, np.asarray(constants.convexity))),
         sigma2=float(variance(sampler, problem.population, at.gradients)),
         distance2=float(np.sum((start - at.x) ** 2)),
         gradient_norms2=np.sum(at.gradients**2, axis=1),

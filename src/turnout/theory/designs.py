@@ -85,7 +85,12 @@ def stratified_bound(sampler: Sampler, population: Population, gradients: Float[
 
 
 class Listed(NamedTuple):
-    """A design with S = row k of `members` [subsets, n], of ones and zeros, with `probability` [k]."""
+    """A design with S = row k of `members` [subsets, n], of ones and zeros, with `probability` [k].
+
+    Args:
+        members: Which clients are in each subset, ones and zeros [subsets, n].
+        probability: Probability of each subset.
+    """
 
     members: sparse.csr_array
     probability: Float[np.ndarray, " subsets"]
@@ -103,7 +108,12 @@ class Listed(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A design with one uniform client of each of `drawn` uniform strata; client i is in `stratum` [n]."""
+    """A design with one uniform client of each of `drawn` uniform strata; client i is in `stratum` [n].
+
+    Args:
+        stratum: Stratum of each client [n].
+        drawn: Number of strata that a cohort has a client of.
+    """
 
     stratum: Int[np.ndarray, " n"]
     drawn: int
@@ -167,7 +177,12 @@ class Coins(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """A design of `draws` = K independent clients, i with `chance` q_i; one drawn k times has the weight k / (K q_i)."""
+    """A design of `draws` = K independent clients, i with `chance` q_i; one drawn k times has the weight k / (K q_i).
+
+    Args:
+        chance: q_i, the probability of client i in each draw [n].
+        draws: K, the number of draws.
+    """
 
     chance: Float[np.ndarray, " n"]
     draws: int
@@ -188,8 +203,13 @@ class Repeated(NamedTuple):
 
 @singledispatch
 def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins | Repeated:
-    """Return the distribution of one draw of `sampler`; a sampler that is registered here has all the constants."""
-    raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: its law is not unbiased, or not fixed")
+    """Return the distribution of one draw of `sampler`; a sampler that is registered here has all the constants.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+    """
+    raise UserError(f"no theory here is about cohorts of {type(sampler).__name__}: they are biased or not fixed")
 
 
 @design.register
@@ -244,9 +264,14 @@ def _(sampler: WithReplacement, population):
 
 
 def fixed_state(sampler: Sampler, population: Population):
-    """Return the only state of a sampler that does not learn; raise `UserError` for others."""
+    """Return the only state of a sampler that does not learn; raise `UserError` for others.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+    """
     if sampler.learns_from_feedback or sampler.consults_before_draw:
-        raise UserError("no theory here is about cohorts whose law changes from round to round: take fixed probabilities")
+        raise UserError("no theory here is about samplers with changing probabilities: take fixed ones")
     return sampler.start(population)
 
 

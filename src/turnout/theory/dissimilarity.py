@@ -145,7 +145,12 @@ def along(problem: Problem, points: Sequence[PyTree], delegate: int = 0) -> list
 
 
 def check_delegate(problem: Problem, delegate: int) -> None:
-    """Raise `UserError` if there is no client `delegate`."""
+    """Raise `UserError` if there is no client `delegate`.
+
+    Args:
+        problem: The problem.
+        delegate: Id of the delegate.
+    """
     if not 0 <= delegate < problem.clients:
         raise UserError(f"delegate must be from 0 to {problem.clients - 1}, the clients there are, but it is {delegate}")
 
@@ -169,7 +174,12 @@ def _step(a: GradientsAt, b: GradientsAt, weights: Float[np.ndarray, " n"], dele
 
 
 def gradients_at(problem: Problem, points: Iterable[PyTree]) -> Iterator[GradientsAt]:
-    """Yield every client's gradient at each of `points`, in double precision."""
+    """Yield every client's gradient at each of `points`, in double precision.
+
+    Args:
+        problem: The problem.
+        points: Parameters of each point.
+    """
     storage, unravel = _stored(problem)
 
     @jax.jit

@@ -239,7 +239,12 @@ class LowerBound:
     cohorts: Count = 1
 
     def at(self, t, metric: str = "distance"):
-        """Return the bound on E|x_t - x*|^2, or on E[f(x_t) - f(x*)] for the `metric` "gap", after t rounds."""
+        """Return the bound on E|x_t - x*|^2, or on E[f(x_t) - f(x*)] for the `metric` "gap", after t rounds.
+
+        Args:
+            t: Number of rounds, or an array of them.
+            metric: "distance" or "gap".
+        """
         minimiser = chain_minimiser(self.ratio, self.length)
         bound = lower_distance(self.cohorts * np.asarray(t), self.size, self.clients, minimiser)
         return bound if metric == "distance" else self.convexity / 2 * bound

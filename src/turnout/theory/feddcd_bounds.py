@@ -43,7 +43,7 @@ def feddcd_bound(
     _check_convexity(convexity, constants)
     population = problem.population
     if isinstance(design(sampler, population), Coins):
-        raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler without coins")
+        raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler such as nice")
     alpha = np.broadcast_to(np.asarray(convexity, float), problem.clients)
     weights = problem.clients * client_weights(population)
     if not takes_mean and not all_equal(weights * alpha):
@@ -59,7 +59,7 @@ def feddcd_bound(
     allowed = feddcd.inexactness(r, ratio, 1.0)
     if lr != feddcd.INEXACT_LR or delta > allowed:
         raise UserError(
-            f"Theorem 5.2 of FedDCD is about lr = {feddcd.INEXACT_LR:g} and delta of at most {allowed:.6g}: take these"
+            f"Theorem 5.2 of FedDCD is about lr = {feddcd.INEXACT_LR:g} and delta of at most {allowed:.6g}: use these values"
         )
     return _bound("5.2 of FedDCD", feddcd.inexact_rate(r, ratio, 1.0), feddcd.INEXACT_CONSTANT * start, constants)
 
@@ -95,7 +95,7 @@ def accfeddcd_bound(
     r = spectral_gap(expected_projection(sampler, problem.population, equal), equal)
     if lr != 1 or beta < constants.smoothness.max() * (1 - 1e-12) or not np.isclose(fraction, r):
         raise UserError(
-            f"Theorem 6.1 of FedDCD is about lr = 1, smoothness of at least L_i and fraction = {r:.6g}: leave them out"
+            f"Theorem 6.1 of FedDCD is about lr = 1, smoothness of at least L_i and fraction = {r:.6g}: leave these keys out"
         )
     start = feddcd.accfeddcd_constant(r, alpha, beta) * constants.gradient_norms2.mean() / alpha**2
     return _bound("6.1 of FedDCD", feddcd.accfeddcd_rate(r, alpha, beta), float(start), constants)
@@ -105,6 +105,10 @@ def lower_bound_of(algorithm, problem: Problem) -> feddcd.LowerBound | None:
     """Return the lower bound of Theorem 7.1 for a bound algorithm on a chain; None for other problems and draws.
 
     Algorithms that ask a cohort again have none, as they find more than one coordinate an exchange.
+
+    Args:
+        algorithm: The algorithm, bound to the problem.
+        problem: The problem.
     """
     sampler, n = algorithm.sampler, problem.clients
     if not isinstance(problem, Chain) or not isinstance(sampler, (Nice, Full)) or algorithm.cohorts_per_round is None:

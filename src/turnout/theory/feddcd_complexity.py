@@ -11,7 +11,17 @@ from turnout.theory.feddcd import nice_spectral_gap
 
 
 def mbsgd(epsilon, size, clients, convexity, smoothness, heterogeneity, noise2) -> float:
-    """Return sigma^2 / (tau alpha epsilon) + (1 - tau/n) zeta^2 / (tau alpha epsilon) + (beta/alpha) log(1/epsilon)."""
+    """Return sigma^2 / (tau alpha epsilon) + (1 - tau/n) zeta^2 / (tau alpha epsilon) + (beta/alpha) log(1/epsilon).
+
+    Args:
+        epsilon: Accuracy.
+        size: tau.
+        clients: n.
+        convexity: alpha.
+        smoothness: beta.
+        heterogeneity: zeta.
+        noise2: sigma^2.
+    """
     drawn = (noise2 + (1 - size / clients) * heterogeneity**2) / (size * convexity * epsilon)
     return drawn + smoothness / convexity * math.log(1 / epsilon)
 
@@ -22,21 +32,58 @@ def fedavg(epsilon, size, convexity, smoothness, heterogeneity, noise2, steps) -
     sigma^2 / (tau K alpha epsilon) + sqrt(beta) (zeta + sigma / sqrt K) / (alpha sqrt epsilon) + (beta / alpha) log(1 / epsilon).
 
     The paper prints K times the second term, which is how it counts in local steps and not in rounds.
+
+    Args:
+        epsilon: Accuracy.
+        size: tau.
+        convexity: alpha.
+        smoothness: beta.
+        heterogeneity: zeta.
+        noise2: sigma^2.
+        steps: K.
     """
     drift = math.sqrt(smoothness / epsilon) * (heterogeneity + math.sqrt(noise2 / steps)) / convexity
     return noise2 / (size * steps * convexity * epsilon) + drift + smoothness / convexity * math.log(1 / epsilon)
 
 
 def scaffold(epsilon, size, clients, convexity, smoothness, noise2, steps) -> float:
-    """Return sigma^2 / (tau K alpha epsilon) + (beta/alpha + n/tau) log(1/epsilon)."""
+    """Return sigma^2 / (tau K alpha epsilon) + (beta/alpha + n/tau) log(1/epsilon).
+
+    Args:
+        epsilon: Accuracy.
+        size: tau.
+        clients: n.
+        convexity: alpha.
+        smoothness: beta.
+        noise2: sigma^2.
+        steps: K.
+    """
     return noise2 / (size * steps * convexity * epsilon) + (smoothness / convexity + clients / size) * math.log(1 / epsilon)
 
 
 def feddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> float:
-    """Return (n - 1) beta / ((tau - 1) alpha) log(zeta / epsilon)."""
+    """Return (n - 1) beta / ((tau - 1) alpha) log(zeta / epsilon).
+
+    Args:
+        epsilon: Accuracy.
+        size: tau.
+        clients: n.
+        convexity: alpha.
+        smoothness: beta.
+        heterogeneity: zeta.
+    """
     return smoothness / convexity / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)
 
 
 def accfeddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> float:
-    """Return (n - 1) / (tau - 1) sqrt(beta/alpha) log(zeta / epsilon), a round being two cohorts."""
+    """Return (n - 1) / (tau - 1) sqrt(beta/alpha) log(zeta / epsilon), a round being two cohorts.
+
+    Args:
+        epsilon: Accuracy.
+        size: tau.
+        clients: n.
+        convexity: alpha.
+        smoothness: beta.
+        heterogeneity: zeta.
+    """
     return math.sqrt(smoothness / convexity) / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)

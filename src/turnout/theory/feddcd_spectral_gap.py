@@ -72,7 +72,12 @@ def expected_projection(
 
 @singledispatch
 def exact(drawn, convexity: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"] | None:
-    """Return E[P_S] of a design; None where there is no closed form."""
+    """Return E[P_S] of a design; None where there is no closed form.
+
+    Args:
+        drawn: The design, one of the classes of `theory.designs`.
+        convexity: alpha_i > 0 [n].
+    """
     return None
 
 
@@ -105,7 +110,14 @@ def all_equal(values: Float[np.ndarray, " n"]) -> bool:
 def simulated(
     sampler: Sampler, population: Population, convexity: Float[np.ndarray, " n"], seed: int
 ) -> Float[np.ndarray, "n n"]:
-    """Return the mean of P_S over `DRAWS` cohorts."""
+    """Return the mean of P_S over `DRAWS` cohorts.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+        convexity: alpha_i > 0 [n].
+        seed: Seed of the draws.
+    """
     state, alpha = fixed_state(sampler, population), jnp.asarray(convexity)
 
     def step(total, key):

@@ -17,10 +17,10 @@ Memory = Literal["none", "scalars", "vectors"]
 """Memory of each client between rounds: none, one number at the server, or a vector there or at the client."""
 
 RETURNS = 2
-"""Expected participations of the median client from which a memory of clients pays; below, most take part once at most."""
+"""Expected participations of the median client from which storing information about clients pays."""
 
 UNEVEN = 1.05
-"""Ratio of variances from which unequal probabilities are worth their effort."""
+"""Ratio of variances from which unequal probabilities pay."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,14 @@ def advise(population: Population, size: float, rounds: int, memory: Memory = "v
     """Return the recommended sampler for a federation.
 
     With equal |r_i| = 1 the variance of independent draws is sum_i (1 - p_i) / p_i lambda_i^2, which is least for
-    p_i = min(1, lambda_i / nu) (K-Vib, equation (10)). What a learning sampler gains beyond that depends on unknown norms.
+    p_i = min(1, lambda_i / nu) (K-Vib, equation (10)). The further gain of an adaptive sampler depends on norms that are not
+    known in advance.
 
     Args:
         population: The clients.
         size: Expected number of clients in a cohort.
         rounds: Number of rounds.
-        memory: What may be kept of each client between rounds.
+        memory: What the server may store of each client between rounds.
 
     Examples:
         >>> import turnout as t
@@ -67,7 +68,12 @@ def advise(population: Population, size: float, rounds: int, memory: Memory = "v
 
 
 def expected_size(sampler: Sampler, population: Population) -> float:
-    """Return the expected number of clients in a cohort of the bound `sampler`."""
+    """Return the expected number of clients in a cohort of the bound `sampler`.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+    """
     try:
         return float(np.sum(sampler.expected_draws(sampler.start(population), population)))
     except UserError:
@@ -75,23 +81,28 @@ def expected_size(sampler: Sampler, population: Population) -> float:
 
 
 def variance(p: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
-    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i for |r_i| = 1."""
+    """Return sum_i (1 - p_i) / p_i lambda_i^2, the variance of sum_{i in S} lambda_i r_i / p_i for |r_i| = 1.
+
+    Args:
+        p: Inclusion probabilities p_i [n].
+        weights: Client weights lambda_i [n].
+    """
     p, weights = p[weights > 0], weights[weights > 0]
     return float(np.sum((1 - p) / p * weights**2))
 
 
 def _choice(gain: float, visits: float, memory: Memory, everybody: bool) -> tuple[str, str]:
     if everybody:
-        return "full", "a cohort holds all clients"
+        return "full", "a cohort has all clients"
     if memory == "vectors" and visits >= RETURNS:
         return (
             "drift",
-            f"the median client returns {visits:.3g} times, and with fedvarp only what is new since then is left to chance",
+            f"the median client takes part {visits:.3g} times, and fedvarp with drift samples only the changes of its replies",
         )
     if memory == "scalars" and visits >= RETURNS:
-        return "last-norm", f"the median client returns {visits:.3g} times, often enough to know the norms of the replies"
-    rare = f"the median client returns {visits:.3g} times, too rarely to learn from"
-    memoryless = "nothing may be kept" if memory == "none" else rare
+        return "last-norm", f"the median client takes part {visits:.3g} times, often enough to learn the norms of its replies"
+    rare = f"the median client takes part {visits:.3g} times, which is too rare for learning"
+    memoryless = "the server may store nothing" if memory == "none" else rare
     if gain >= UNEVEN:
-        return "size", f"{memoryless}, but the clients' weights differ, and are known"
+        return "size", f"{memoryless}, but the clients' weights differ"
     return "uniform", f"{memoryless}, and the clients' weights hardly differ"

@@ -44,6 +44,12 @@ def mean_variance(sampler: Sampler, population: Population, vectors: Float[np.nd
     """Return E|(1/m) sum_{k <= m} v_{S_k}|^2, v_S = sum_{i in S} lambda_i v_i / p_i, for m = `cohorts` draws.
 
     sum_i lambda_i v_i = 0. For independent draws it is `variance` / m.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+        vectors: v_i [n, d].
+        cohorts: m, the number of cohorts.
     """
     return variance(sampler, population, vectors) / cohorts
 

@@ -26,7 +26,7 @@ class Case:
     """A problem, a price and the accuracy to reach. Upper bounds on the constants serve as well.
 
     Args:
-        known: The constants of the problem.
+        constants: The constants of the problem.
         clients: n.
         size: Cohort size m.
         gap: F^0 = f(x^0) - f*.
@@ -45,7 +45,7 @@ class Case:
         (2.0, 10)
     """
 
-    known: Dissimilarity
+    constants: Dissimilarity
     clients: Count
     size: Count
     gap: Positive
@@ -56,7 +56,7 @@ class Case:
     def __post_init__(self):
         if self.size > self.clients:
             raise UserError(f"a cohort has 1 to {self.clients} clients, but size is {self.size}")
-        given = {**self.known._asdict(), "gap": self.gap, "epsilon": self.epsilon, "arbitrary": self.price.arbitrary}
+        given = {**self.constants._asdict(), "gap": self.gap, "epsilon": self.epsilon, "arbitrary": self.price.arbitrary}
         for name, value in {**given, "heterogeneity": self.heterogeneity}.items():
             if value is not None and not 1 / LARGEST < value < LARGEST:
                 bounds = f"from {1 / LARGEST:g} to {LARGEST:g}"
@@ -77,7 +77,7 @@ class Case:
     @property
     def deviation(self) -> float:
         """delta_m."""
-        return cohort_delta(self.known.delta, self.clients, self.size)
+        return cohort_delta(self.constants.delta, self.clients, self.size)
 
     @property
     def zeta(self) -> float:
@@ -110,7 +110,7 @@ class Parameters(NamedTuple):
     passes: int | None = None
 
 
-class Promise(NamedTuple):
+class Guarantee(NamedTuple):
     """A bound E|grad f|^2 <= epsilon^2 for an iterate drawn from x^1, ..., x^T.
 
     Args:
@@ -131,6 +131,11 @@ class Choice(NamedTuple):
 
     s = delta_m / sqrt(r), r being the share of its memory that an estimator renews in a round: 1 / n_m for RG-SAGA, p_B for
     RG-SVRG.
+
+    Args:
+        prox: Factor of s in lambda.
+        memory: Divisor of r in beta.
+        rounds: Factor of s in T.
     """
 
     prox: int
@@ -145,8 +150,8 @@ SVRG = Choice(prox=22, memory=2, rounds=8)
 """The constants of Theorem C.7 (condition (C.2))."""
 
 
-def rg_saga(case: Case) -> Promise:
-    """Return the promise of Theorem 6.1 for I-CGM with RG-SAGA.
+def rg_saga(case: Case) -> Guarantee:
+    """Return the guarantee of Theorem 6.1 for I-CGM with RG-SAGA.
 
     lambda = 3 Delta_1 + 113 sqrt(n_m) delta_m, beta = 1 / (112 n_m), T = ceil(256 (Delta_1 + 38 sqrt(n_m) delta_m) F^0 /
     epsilon^2), price N <= 2 C_A ceil(n_m) + (C_R + 1) T, queries K <= 2 ceil(n_m) + (2 + 1/p) T.
@@ -158,8 +163,8 @@ def rg_saga(case: Case) -> Promise:
     return _charged(case, parameters._replace(passes=2), rounds, passes=2, queries=2)
 
 
-def rg_svrg(case: Case) -> Promise:
-    """Return the promise of Theorem C.7 for I-CGM with RG-SVRG.
+def rg_svrg(case: Case) -> Guarantee:
+    """Return the guarantee of Theorem C.7 for I-CGM with RG-SVRG.
 
     p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 22 delta_m / sqrt(p_B), beta = p_B / 2,
     T = ceil(256 (Delta_1 + 8 delta_m / sqrt(p_B)) F^0 / epsilon^2), price N <= C_A ceil(n_m) + (2 C_R + 1) T,
@@ -181,8 +186,8 @@ def practical(case: Case) -> Parameters:
     Args:
         case: The problem, the price and the accuracy.
     """
-    lam = math.sqrt(case.clients) / case.size * case.known.delta + case.known.delta_one
-    chance = min(1.0, case.known.delta / case.known.smooth_one)
+    lam = math.sqrt(case.clients) / case.size * case.constants.delta + case.constants.delta_one
+    chance = min(1.0, case.constants.delta / case.constants.smooth_one)
     return Parameters(lam, 1 / case.ratio, chance, _refresh(case), initial_passes(case.price))
 
 
@@ -215,7 +220,12 @@ def probability(lam: float, delta_one: float, smooth_one: float) -> float:
 
 
 def lam_warning(lam: float, delta_one: float) -> str | None:
-    """Return why no theorem holds for this lambda; None for lambda > Delta_1."""
+    """Return why no theorem holds for this lambda; None for lambda > Delta_1.
+
+    Args:
+        lam: lambda.
+        delta_one: Delta_1.
+    """
     if lam > delta_one:
         return None
     return f"the theorems of I-CGM need lam > Delta_1, but lam is {lam:.4g} and Delta_1 {delta_one:.4g}: raise lam"
@@ -225,6 +235,11 @@ def cohort_delta(delta: float, clients: int, size: int) -> float:
     """Return delta_m = delta sqrt(q_m / m) of uniform cohorts (equation (9)).
 
     E|grad h_S(x) - grad h_S(y)|^2 <= delta_m^2 |x - y|^2.
+
+    Args:
+        delta: delta.
+        clients: n.
+        size: m.
     """
     return delta * math.sqrt((clients - size) / max(1, clients - 1) / size)
 
@@ -234,6 +249,13 @@ def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t
 
     (2 n_m q_m / m) |grad f(x^1)|^2 + (n_m - 1 + sqrt(n_m^2 - n_m)) / (n - 1) sum_{t=2}^{T-1} gradients2_t
     + 4 n_m^2 delta_m^2 sum_{t=2}^T steps2_t.
+
+    Args:
+        gradients2: E|grad f(x^t)|^2, t = 0, ..., T.
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        clients: n.
+        size: m.
     """
     ratio, others = clients / size, max(1, clients - 1)
     first = 2 * ratio * (clients - size) / others / size
@@ -242,7 +264,13 @@ def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t
 
 
 def lemma_4_3(steps2: Float[np.ndarray, " t"], deviation: float, refresh: float) -> float:
-    """Return the bound 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t on sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG (Lemma 4.3)."""
+    """Return the bound 4 delta_m^2 / p_B^2 sum_{t=1}^T steps2_t on sum_{t=0}^T E|G^t - grad f(x^t)|^2 of SVRG (Lemma 4.3).
+
+    Args:
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        refresh: p_B.
+    """
     return float((2 * deviation / refresh) ** 2 * steps2[1:].sum())
 
 
@@ -251,6 +279,12 @@ def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float,
 
     (2 beta errors2 + (2 delta_m^2 / beta) sum_{t=1}^T steps2_t) / (2 - beta), `errors2` being
     sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2 or a bound on it.
+
+    Args:
+        errors2: sum_{t=0}^{T-1} E|G^t - grad f(x^t)|^2, or a bound on it.
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        beta: beta.
     """
     return float((2 * beta * errors2 + 2 * deviation**2 / beta * steps2[1:].sum()) / (2 - beta))
 
@@ -258,12 +292,28 @@ def lemma_5_2(errors2: float, steps2: Float[np.ndarray, " t"], deviation: float,
 def corollary_5_3(
     gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation: float, beta: float, clients: int, size: int
 ) -> float:
-    """Return the bound of `lemma_5_2` for RG-SAGA, with `lemma_4_1` (Corollary 5.3)."""
+    """Return the bound of `lemma_5_2` for RG-SAGA, with `lemma_4_1` (Corollary 5.3).
+
+    Args:
+        gradients2: E|grad f(x^t)|^2, t = 0, ..., T.
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        beta: beta.
+        clients: n.
+        size: m.
+    """
     return lemma_5_2(lemma_4_1(gradients2, steps2, deviation, clients, size), steps2, deviation, beta)
 
 
 def corollary_5_4(steps2: Float[np.ndarray, " t"], deviation: float, beta: float, refresh: float) -> float:
-    """Return the bound of `lemma_5_2` for RG-SVRG, with `lemma_4_3` (Corollary 5.4)."""
+    """Return the bound of `lemma_5_2` for RG-SVRG, with `lemma_4_3` (Corollary 5.4).
+
+    Args:
+        steps2: E|x^t - x^{t-1}|^2, t = 0, ..., T.
+        deviation: delta_m.
+        beta: beta.
+        refresh: p_B.
+    """
     return lemma_5_2(lemma_4_3(steps2, deviation, refresh), steps2, deviation, beta)
 
 
@@ -274,14 +324,14 @@ def _refresh(case: Case) -> float:
 
 def _chosen(case: Case, choice: Choice, share: float) -> tuple[Parameters, int]:
     """Return the parameters and T for an estimator that renews `share` of its memory a round."""
-    known, spread = case.known, case.deviation / math.sqrt(share)
-    lam = 3 * known.delta_one + choice.prox * spread
-    rounds = math.ceil(256 * (known.delta_one + choice.rounds * spread) * case.stretch)
-    return Parameters(lam, share / choice.memory, probability(lam, known.delta_one, known.smooth_one)), rounds
+    constants, spread = case.constants, case.deviation / math.sqrt(share)
+    lam = 3 * constants.delta_one + choice.prox * spread
+    rounds = math.ceil(256 * (constants.delta_one + choice.rounds * spread) * case.stretch)
+    return Parameters(lam, share / choice.memory, probability(lam, constants.delta_one, constants.smooth_one)), rounds
 
 
-def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Promise:
+def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, queries: int) -> Guarantee:
     """Charge `passes` over all clients, and a cohort's exchange, with its `queries`, and the delegate's in each round."""
     selections, price = case.selections * passes, case.price
     cost = price.arbitrary * selections + (price.random + 1) * rounds
-    return Promise(parameters, rounds, cost, selections + (queries + 1 / parameters.probability) * rounds)
+    return Guarantee(parameters, rounds, cost, selections + (queries + 1 / parameters.probability) * rounds)

@@ -53,14 +53,14 @@ class Complexity:
 
 
 def _fedavg(c: Case) -> float:
-    smooth, zeta = c.known.smooth_max, c.zeta / c.epsilon
+    smooth, zeta = c.constants.smooth_max, c.zeta / c.epsilon
     return smooth * c.stretch * (zeta**2 / c.size + zeta + 1)
 
 
 def _momentum(c: Case, fewer: float) -> float:
     """zeta_m^2 / eps^2 + (zeta_m / `fewer`) Delta_max F / eps^3 + Delta_max F / eps^2."""
     zeta = c.zeta / math.sqrt(c.size) / c.epsilon
-    return zeta**2 + c.known.delta_max * c.stretch * (zeta / fewer + 1)
+    return zeta**2 + c.constants.delta_max * c.stretch * (zeta / fewer + 1)
 
 
 def _mime(c: Case) -> float:
@@ -73,7 +73,7 @@ def _celgd(c: Case) -> float:
 
 def _local(c: Case) -> float:
     """Local steps of MimeMVR and CE-LGD in a round."""
-    return c.known.smooth_max / c.known.delta_max
+    return c.constants.smooth_max / c.constants.delta_max
 
 
 def _spread(c: Case) -> float:
@@ -91,17 +91,17 @@ TABLE = (
         "GD",
         ("FS",),
         "C_A n_m L_f F/eps^2",
-        lambda c: c.price.arbitrary * c.ratio * c.known.smooth_f * c.stretch,
+        lambda c: c.price.arbitrary * c.ratio * c.constants.smooth_f * c.stretch,
         "n_m L_f F/eps^2",
-        lambda c: c.ratio * c.known.smooth_f * c.stretch,
+        lambda c: c.ratio * c.constants.smooth_f * c.stretch,
     ),
     Complexity(
         "FedRed",
         ("Delta_1", "L_1"),
         "C_A n_m Delta_1 F/eps^2",
-        lambda c: c.price.arbitrary * c.ratio * c.known.delta_one * c.stretch,
+        lambda c: c.price.arbitrary * c.ratio * c.constants.delta_one * c.stretch,
         "(L_1 + n_m Delta_1) F/eps^2",
-        lambda c: (c.known.smooth_one + c.ratio * c.known.delta_one) * c.stretch,
+        lambda c: (c.constants.smooth_one + c.ratio * c.constants.delta_one) * c.stretch,
     ),
     Complexity(
         "FedAvg",
@@ -115,7 +115,7 @@ TABLE = (
         "FedDyn",
         ("IS",),
         "C_A n_m + C_R n_m L_max F/eps^2",
-        lambda c: c.ratio * (c.price.arbitrary + c.price.random * c.known.smooth_max * c.stretch),
+        lambda c: c.ratio * (c.price.arbitrary + c.price.random * c.constants.smooth_max * c.stretch),
     ),
     Complexity(
         "MimeMVR",
@@ -137,39 +137,39 @@ TABLE = (
         "Scaffold",
         ("IS",),
         "C_A n_m + C_A n_m^(2/3) L_max F/eps^2",
-        lambda c: c.price.arbitrary * (c.ratio + c.ratio ** (2 / 3) * c.known.smooth_max * c.stretch),
+        lambda c: c.price.arbitrary * (c.ratio + c.ratio ** (2 / 3) * c.constants.smooth_max * c.stretch),
         "n_m + n_m^(2/3) L_max F/eps^2",
-        lambda c: c.ratio + c.ratio ** (2 / 3) * c.known.smooth_max * c.stretch,
+        lambda c: c.ratio + c.ratio ** (2 / 3) * c.constants.smooth_max * c.stretch,
     ),
     Complexity(
         "SABER-full",
         ("SD",),
         "C_A n_m + C_A (Delta_max + sqrt(n_m) delta_m) F/eps^2",
-        lambda c: c.price.arbitrary * (c.ratio + (c.known.delta_max + _spread(c)) * c.stretch),
+        lambda c: c.price.arbitrary * (c.ratio + (c.constants.delta_max + _spread(c)) * c.stretch),
     ),
     Complexity(
         "SABER-partial",
         ("SD", "BGD"),
         "C_A n_m + C_R (zeta_m^2/eps^2) Delta_max F/eps^2",
         lambda c: (
-            c.price.arbitrary * c.ratio + c.price.random * c.zeta**2 / c.size / c.epsilon**2 * c.known.delta_max * c.stretch
+            c.price.arbitrary * c.ratio + c.price.random * c.zeta**2 / c.size / c.epsilon**2 * c.constants.delta_max * c.stretch
         ),
     ),
     Complexity(
         "I-CGM-RG-SVRG",
         ("Delta_1", "delta", "L_1"),
         "C_A n_m + (C_R Delta_1 + sqrt(C_A C_R n_m) delta_m) F/eps^2",
-        lambda c: c.price.arbitrary * c.ratio + c.price.random * (c.known.delta_one + _svrg_spread(c)) * c.stretch,
+        lambda c: c.price.arbitrary * c.ratio + c.price.random * (c.constants.delta_one + _svrg_spread(c)) * c.stretch,
         "n_m + (L_1 + Delta_1 + sqrt(C_A n_m / C_R) delta_m) F/eps^2",
-        lambda c: c.ratio + (c.known.smooth_one + c.known.delta_one + _svrg_spread(c)) * c.stretch,
+        lambda c: c.ratio + (c.constants.smooth_one + c.constants.delta_one + _svrg_spread(c)) * c.stretch,
     ),
     Complexity(
         "I-CGM-RG-SAGA",
         ("Delta_1", "delta", "L_1"),
         "C_A n_m + C_R (Delta_1 + sqrt(n_m) delta_m) F/eps^2",
-        lambda c: c.price.arbitrary * c.ratio + c.price.random * (c.known.delta_one + _spread(c)) * c.stretch,
+        lambda c: c.price.arbitrary * c.ratio + c.price.random * (c.constants.delta_one + _spread(c)) * c.stretch,
         "n_m + (L_1 + Delta_1 + sqrt(n_m) delta_m) F/eps^2",
-        lambda c: c.ratio + (c.known.smooth_one + c.known.delta_one + _spread(c)) * c.stretch,
+        lambda c: c.ratio + (c.constants.smooth_one + c.constants.delta_one + _spread(c)) * c.stretch,
     ),
 )
 """Table 1, in the order of the paper."""

@@ -1,4 +1,4 @@
-"""The costs that cost-aware client selection promises for a problem, at its measured constants and given prices."""
+"""The costs of client selection that theory gives for a problem, at its measured constants and given prices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from turnout.theory.dissimilarity import gradients_at, measured
 from turnout.theory.selection import Case, practical, rg_saga, rg_svrg
 from turnout.theory.selection_complexity import TABLE
 
-PROMISES = {"rg-saga": rg_saga, "rg-svrg": rg_svrg}
-"""The estimators of I-CGM that have theorems, and these."""
+GUARANTEES = {"rg-saga": rg_saga, "rg-svrg": rg_svrg}
+"""The theorems about I-CGM, by its estimators."""
 
 NAMES = ("delta", "Delta_1", "Delta_max", "L_1", "L_max", "L_f")
 """The paper's names of the fields of a `Dissimilarity`."""
@@ -29,7 +29,7 @@ NAMES = ("delta", "Delta_1", "Delta_max", "L_1", "L_max", "L_f")
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs that theory promises.
+    """The costs that theory gives.
 
     Args:
         cases: One `Case` for each price.
@@ -42,17 +42,17 @@ class Costs:
     def facts(self) -> dict:
         """Return the entries of a file."""
         case = self.cases[0]
-        constants = {**dict(zip(NAMES, case.known, strict=True)), "delta_m": case.deviation, "zeta": case.heterogeneity}
+        constants = {**dict(zip(NAMES, case.constants, strict=True)), "delta_m": case.deviation, "zeta": case.heterogeneity}
         target = {"n": case.clients, "m": case.size, "F^0": case.gap, "epsilon": case.epsilon}
         prices = [_facts(case) for case in self.cases]
-        return {"constants": constants, "wish": target, "warning": self.warning, "prices": prices}
+        return {"constants": constants, "target": target, "warning": self.warning, "prices": prices}
 
 
 def _facts(case: Case) -> dict:
     table = {row.method: dict(zip(("price", "queries"), row.amounts(case), strict=True)) for row in TABLE}
-    promises = {name: promise(case) for name, promise in PROMISES.items()}
-    facts = {name: {**promise._asdict(), "parameters": promise.parameters._asdict()} for name, promise in promises.items()}
-    return {"price": case.price.label, "table": table, "promises": facts, "practical": practical(case)._asdict()}
+    guarantees = {name: of(case) for name, of in GUARANTEES.items()}
+    facts = {name: {**result._asdict(), "parameters": result.parameters._asdict()} for name, result in guarantees.items()}
+    return {"price": case.price.label, "table": table, "guarantees": facts, "practical": practical(case)._asdict()}
 
 
 def selection_costs(algorithm, problem: Problem, start: PyTree, epsilon: float, prices: Sequence[Selection]) -> Costs:
@@ -84,6 +84,10 @@ def at_start(problem: Problem, start: PyTree) -> tuple[float, float]:
     """Return F^0 = f(x^0) - f* and zeta, zeta^2 = (1/n) sum_i |grad h_i(x^0)|^2, for x^0 = `start`.
 
     f* is the lowest value that L-BFGS reaches from x^0.
+
+    Args:
+        problem: The problem.
+        start: x^0.
     """
     # Slow to import, and not needed by all commands.
     from scipy.optimize import minimize

@@ -29,9 +29,9 @@ class FlwrSplit:
     def split(self, dataset: Dataset) -> Split:
         """Return the split of `dataset`."""
         datasets, partitioners = (extra(name, "split 'flwr'") for name in ("datasets", "flwr_datasets.partitioner"))
-        known = [name for name in partitioners.__all__ if name != "Partitioner"]
-        if self.partitioner not in known:
-            raise unknown("partitioner", self.partitioner, known)
+        names = [name for name in partitioners.__all__ if name != "Partitioner"]
+        if self.partitioner not in names:
+            raise unknown("partitioner", self.partitioner, names)
         columns = {"label": dataset.labels, "client": dataset.ids, "row": np.arange(dataset.rows)}
         table = datasets.Dataset.from_dict({name: column for name, column in columns.items() if column is not None})
         try:

@@ -91,6 +91,12 @@ def offsets_of(sizes) -> np.ndarray:
 
 
 def enough_rows(kind: str, dataset: Dataset, clients: int) -> None:
-    """Raise `UserError` if a data set has fewer rows than clients."""
+    """Raise `UserError` if a data set has fewer rows than clients.
+
+    Args:
+        kind: Kind of the split.
+        dataset: The data set.
+        clients: Number of clients.
+    """
     if clients > dataset.rows:
         raise UserError(f"split {kind!r}: {clients} clients cannot share the {dataset.rows} rows of {dataset.name}: take fewer")

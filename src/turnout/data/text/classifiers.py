@@ -47,7 +47,13 @@ class Logits(nn.Module):
 
 
 def sentence(encoder: nn.Module, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return sentence embeddings [b, d]: sum_t m_t h_t over its length, m the mask and h the last states (Reimers, 2019)."""
+    """Return sentence embeddings [b, d]: sum_t m_t h_t over its length, m the mask and h the last states (Reimers, 2019).
+
+    Args:
+        encoder: The encoder.
+        input_ids: Token ids [b, length].
+        attention_mask: 1 for tokens, 0 for padding [b, length].
+    """
     states = encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
     return nn.functional.normalize((states * attention_mask[:, :, None].to(states.dtype)).sum(1), dim=1)
 

@@ -19,7 +19,12 @@ LENGTH = 64
 
 
 class Texts(Dataset):
-    """Tokenized texts, with labels or, for language models, without."""
+    """Tokenized texts, with labels or, for language models, without.
+
+    Args:
+        tokens: Token ids of each text.
+        labels: Labels; None for language models.
+    """
 
     def __init__(self, tokens: list[list[int]], labels: np.ndarray | None):
         self.tokens, self.labels = tokens, labels
@@ -72,7 +77,13 @@ def text_clients(
 
 
 def tokenized(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
-    """Return the token ids of each text, cut to `length` tokens."""
+    """Return the token ids of each text, cut to `length` tokens.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The texts.
+        length: Largest number of tokens.
+    """
     return tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
 
 
@@ -87,12 +98,22 @@ def padded(rows: list[tuple[list[int], int | None]]) -> Any:
 
 
 def cross_entropy(module: nn.Module, batch: tuple[dict[str, Tensor], Tensor]) -> Tensor:
-    """Return the mean cross-entropy of a classifier over a batch."""
+    """Return the mean cross-entropy of a classifier over a batch.
+
+    Args:
+        module: The classifier.
+        batch: Inputs and labels.
+    """
     tokens, labels = batch
     return nn.functional.cross_entropy(module(**tokens), labels)
 
 
 def count_correct(module: nn.Module, batch: tuple[dict[str, Tensor], Tensor]) -> Tensor:
-    """Return how many texts of a batch are classified correctly."""
+    """Return how many texts of a batch are classified correctly.
+
+    Args:
+        module: The classifier.
+        batch: Inputs and labels.
+    """
     tokens, labels = batch
     return (module(**tokens).argmax(1) == labels).sum()

@@ -46,7 +46,12 @@ def pythia_70m(folder: str | Path | None = None, seed: int = 0, **changes) -> nn
 
 
 def next_token_loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    """Return the mean over the texts of a batch of -(1/T) sum_t log p(token t | tokens before t), t = 2, ..., T + 1."""
+    """Return the mean over the texts of a batch of -(1/T) sum_t log p(token t | tokens before t), t = 2, ..., T + 1.
+
+    Args:
+        model: The language model.
+        batch: Inputs.
+    """
     tokens, mask = batch["input_ids"], batch["attention_mask"]
     logits = model(input_ids=tokens, attention_mask=mask).logits[:, :-1]
     losses = nn.functional.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")

@@ -51,7 +51,7 @@ def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **op
     for names, what in ((loaded["missing_keys"], "lack"), (different, "have another shape of")):
         wrong = sorted(name for name in names if head is None or name.partition(".")[0] not in head.split())
         if wrong:
-            raise UserError(f"the weights in {folder} {what} {wrong[0]}: give those of the architecture that config.json tells")
+            raise UserError(f"the weights in {folder} {what} {wrong[0]}: give weights of the architecture in config.json")
     for name, parameter in model.named_parameters():
         if not torch.isfinite(parameter).all():
             raise UserError(f"{folder}: parameter {name} is NaN or infinite: copy the weights again")

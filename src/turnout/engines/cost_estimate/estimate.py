@@ -45,7 +45,13 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """A call site, the expected number of each event of `tracing.COUNTED` there, and how the server uses the replies."""
+    """A call site, the expected number of each event of `tracing.COUNTED` there, and how the server uses the replies.
+
+    Args:
+        site: The call site.
+        counts: Expected number of each event of `tracing.COUNTED`.
+        uses: How the server uses the replies.
+    """
 
     site: Site
     counts: dict[str, Count]
@@ -54,7 +60,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Memory:
-    """What is stored between rounds: the number of vectors shaped like the parameters, and the bytes of all arrays."""
+    """What is stored between rounds: the number of vectors shaped like the parameters, and the bytes of all arrays.
+
+    Args:
+        vectors: Number of vectors shaped like the parameters.
+        bytes: Bytes of all arrays.
+    """
 
     vectors: int
     bytes: int
@@ -107,7 +118,13 @@ class CostEstimate:
 
 
 def estimate(job: Job, algorithm, rounds: int) -> CostEstimate:
-    """Estimate what `rounds` rounds of `algorithm`, bound to the job's problem, will send."""
+    """Estimate what `rounds` rounds of `algorithm`, bound to the job's problem, will send.
+
+    Args:
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        rounds: Number of rounds.
+    """
     n, like, run = job.population.count, job.start, trace(job, algorithm)
     counts = expected_counts(run, rounds)
     server, _, clients = run.states
@@ -124,7 +141,12 @@ def estimate(job: Job, algorithm, rounds: int) -> CostEstimate:
 
 
 def expected_counts(run: TracedRun, rounds: int) -> dict[str, dict[str, Count]]:
-    """Return the expected counts of `rounds` rounds by call site and counter."""
+    """Return the expected counts of `rounds` rounds by call site and counter.
+
+    Args:
+        run: The traced start and round.
+        rounds: Number of rounds.
+    """
     affordable = WORK // run.job.population.count
     played = min(rounds, LONGEST, max(2, affordable // SEEDS))
     seeds = max(SEEDS, min(PLAYED, affordable) // max(played, 1))

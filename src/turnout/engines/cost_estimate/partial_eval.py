@@ -17,7 +17,12 @@ def as_unknown(tree: PyTree) -> PyTree:
 
 
 def known(program: ClosedJaxpr, inputs: Sequence[bool]) -> list[bool]:
-    """Return which outputs depend on no input but those marked as known."""
+    """Return which outputs depend on no input but those marked as known.
+
+    Args:
+        program: A traced program.
+        inputs: Whether each input is known.
+    """
     jaxpr = program.jaxpr
     unknown = {var for var, is_known in zip(jaxpr.invars, inputs, strict=True) if not is_known}
     for step in jaxpr.eqns:
@@ -27,7 +32,13 @@ def known(program: ClosedJaxpr, inputs: Sequence[bool]) -> list[bool]:
 
 
 def evaluate(program: ClosedJaxpr, wanted: Sequence[bool], inputs: Sequence[Any]) -> list[Any]:
-    """Return the `wanted` outputs, and None for the others; inputs that the wanted ones do not depend on may be None too."""
+    """Return the `wanted` outputs, and None for the others; inputs that the wanted ones do not depend on may be None too.
+
+    Args:
+        program: A traced program.
+        wanted: Whether each output is wanted.
+        inputs: Values of the inputs; None for unknown ones.
+    """
     jaxpr = program.jaxpr
     outputs = [var for var, is_wanted in zip(jaxpr.outvars, wanted, strict=True) if is_wanted]
     needed, steps = set(_variables(outputs)), []

@@ -52,7 +52,12 @@ class TracedRun(NamedTuple):
 
 
 def trace(job: Job, algorithm) -> TracedRun:
-    """Trace the start and one round; the clients' rows and the initial parameters are unknown."""
+    """Trace the start and one round; the clients' rows and the initial parameters are unknown.
+
+    Args:
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+    """
     unknown, with_unknown = _unknown(job)
     asks: list[EventAsk] = []
 
@@ -84,7 +89,13 @@ def trace(job: Job, algorithm) -> TracedRun:
 
 
 def simulate(run: TracedRun, rounds: int, seeds: int) -> tuple[list, list]:
-    """Return the outputs of the start, [seeds], and of the rounds, [seeds, rounds]; None for those that are unknown."""
+    """Return the outputs of the start, [seeds], and of the rounds, [seeds, rounds]; None for those that are unknown.
+
+    Args:
+        run: The traced start and round.
+        rounds: Number of rounds.
+        seeds: Number of seeds.
+    """
     unknown = [None] * (len(run.start.jaxpr.invars) - len(jax.tree.leaves(run.job.seeds)))
     start_known, round_known = _known(run, len(unknown))
     count = len(jax.tree.leaves(run.states))

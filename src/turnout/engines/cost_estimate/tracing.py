@@ -42,7 +42,13 @@ class Factor(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something counted at the call site `path`: the product of `factors`."""
+    """Something counted at the call site `path`: the product of `factors`.
+
+    Args:
+        path: Path of the call site.
+        counter: Name of the counter.
+        factors: The count is their product.
+    """
 
     path: str
     counter: str

@@ -16,7 +16,13 @@ from turnout.samplers.base import Sampler
 
 
 class Consultation(NamedTuple):
-    """Clients to ask, the name of the local method that they run, and the message that it gets."""
+    """Clients to ask, the name of the local method that they run, and the message that it gets.
+
+    Args:
+        cohort: Clients to ask.
+        method: Address of the local method that they run.
+        message: Message that they receive.
+    """
 
     cohort: Cohort
     method: str
@@ -27,6 +33,15 @@ def consultation(algorithm, sampler: Sampler, state: PyTree, key, population: Po
     """Return whom `sampler` consults, and for what: the norms of the replies to `message`, or the losses there.
 
     `key` is that of the coming draw.
+
+    Args:
+        algorithm: The algorithm, bound to the problem.
+        sampler: The sampler.
+        state: Its state.
+        key: Random key of the coming draw.
+        population: The clients.
+        method: Local method of the coming exchange; None where the algorithm names none.
+        message: Message of the coming exchange.
     """
     if method is None:
         raise UserError(
@@ -47,7 +62,14 @@ def consultation_events(cohort: Cohort) -> dict:
 
 
 def by_client(replies, answered: Bool[Array, " m"], cohort: Cohort, count: int) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
-    """Return the numbers that the cohort's places replied, and whether they did, laid out by client [n]."""
+    """Return the numbers that the cohort's places replied, and whether they did, laid out by client [n].
+
+    Args:
+        replies: One number for each place [m].
+        answered: Which places replied [m].
+        cohort: The cohort.
+        count: n, the number of clients.
+    """
     places = jnp.where(answered, cohort.ids, count)
     replies = jnp.asarray(replies)
     values = jnp.zeros(count, replies.dtype).at[places].set(replies, mode="drop")
@@ -55,6 +77,12 @@ def by_client(replies, answered: Bool[Array, " m"], cohort: Cohort, count: int) 
 
 
 def refuse_individual(message: PyTree, algorithm, why: str) -> None:
-    """Raise `UserError` where `message` differs from client to client: only a cohort's places have a message then."""
+    """Raise `UserError` where `message` differs from client to client: only a cohort's places have a message then.
+
+    Args:
+        message: The message.
+        algorithm: The algorithm, bound to the problem.
+        why: Why it must be the same for all clients, for the error.
+    """
     if split_each(message)[0]:
         raise UserError(f"{why}, but {type(algorithm).__name__} has a message of its own for each: do without these")

@@ -45,7 +45,16 @@ class CallSites:
 
 
 def exchange_site(path: str, method: str, cohort: Cohort, message: PyTree, reply: PyTree, params: PyTree) -> Site:
-    """Return the call site of an exchange, with the size of one client's `message` and `reply`."""
+    """Return the call site of an exchange, with the size of one client's `message` and `reply`.
+
+    Args:
+        path: Path of the call site.
+        method: Address of the local method.
+        cohort: The cohort.
+        message: Message to one client.
+        reply: Reply of one client.
+        params: Parameters of the run.
+    """
     return Site(
         path,
         method,
@@ -58,7 +67,12 @@ def exchange_site(path: str, method: str, cohort: Cohort, message: PyTree, reply
 
 
 def draw_events(cohort: Cohort, clients: int) -> dict:
-    """Return the events of drawing `cohort` from a number of `clients`."""
+    """Return the events of drawing `cohort` from a number of `clients`.
+
+    Args:
+        cohort: The cohort.
+        clients: n, the number of clients.
+    """
     return {
         f"draws_{cohort.selection}": cohort.selections,
         "available": cohort.available,

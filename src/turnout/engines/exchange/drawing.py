@@ -11,7 +11,13 @@ from turnout.samplers.base import Sampler, samplers_in
 
 
 class Draw(NamedTuple):
-    """A cohort, the number of the sampler that drew it, and the state of this sampler before the draw."""
+    """A cohort, the number of the sampler that drew it, and the state of this sampler before the draw.
+
+    Args:
+        cohort: The cohort.
+        number: Number of the sampler that drew it.
+        state: State of this sampler before the draw.
+    """
 
     cohort: Cohort
     number: int
@@ -33,8 +39,8 @@ class Draws:
 
     def number(self, sampler: Sampler) -> int:
         """Return the place of `sampler` among those of the algorithm."""
-        for number, known in enumerate(self.samplers):
-            if known is sampler:
+        for number, candidate in enumerate(self.samplers):
+            if candidate is sampler:
                 return number
         raise UserError(f"sampler {type(sampler).__name__} is not a field of {type(self.algorithm).__name__}: make it one")
 
@@ -65,6 +71,11 @@ def first_time(asked: tuple, place: int | None, cohort: Cohort) -> tuple:
     """Return 1 if `cohort` was not `asked` since it was drawn, else 0, and the flags after this exchange.
 
     A cohort from elsewhere counts as asked before. A part of a cohort that has no client is not asked, so the cohort stays fresh.
+
+    Args:
+        asked: Flag of each draw, 1 if its cohort was asked.
+        place: Place of the draw; None if the cohort was not drawn in this round.
+        cohort: The cohort.
     """
     if place is None:
         return jnp.zeros((), "int32"), asked

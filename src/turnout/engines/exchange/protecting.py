@@ -14,6 +14,14 @@ def protected(replies: Replies, job: Job, draws: Draws, method: str, round, exch
     """Return replies whose sums have noise where the server has to add it; taken twice, a sum has the same noise.
 
     The noise depends on the name of the local method, the round and the number of the exchange in it.
+
+    Args:
+        replies: Replies of the cohort.
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        draws: Cohorts drawn in this round.
+        method: Address of the local method.
+        round: Number of the round.
+        exchange: Number of the exchange in the round.
     """
     protection = job.protection
     if protection is None or protection.model != "central":
@@ -25,7 +33,14 @@ def protected(replies: Replies, job: Job, draws: Draws, method: str, round, exch
 
 
 def largest_weight(by: Weight, cohort: Cohort, draws: Draws, job: Job):
-    """Return the largest weight that a sum may give a client: of all clients where it is known, else of the cohort's."""
+    """Return the largest weight that a sum may give a client: of all clients where it is known, else of the cohort's.
+
+    Args:
+        by: Weighting of the sum.
+        cohort: The cohort.
+        draws: Cohorts drawn in this round.
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+    """
     population, place = job.population, draws.place(cohort)
     if by == "share":
         return jnp.max(population.shares)

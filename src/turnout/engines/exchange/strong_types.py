@@ -18,7 +18,12 @@ def _strongly(leaf) -> jax.Array:
 
 
 def completed(done: Done, state: PyTree) -> Done:
-    """Return the result of a local method with all parts filled in; a state not returned is the old `state`."""
+    """Return the result of a local method with all parts filled in; a state not returned is the old `state`.
+
+    Args:
+        done: Result of the local method.
+        state: Private state before.
+    """
     return Done(
         strongly_typed(done.reply),
         strongly_typed(state if done.state is None else done.state),

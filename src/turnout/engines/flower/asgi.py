@@ -27,7 +27,14 @@ def call_middleware_directly() -> None:
 
 
 async def dispatch_directly(layer: BaseHTTPMiddleware, scope, receive, send) -> None:
-    """Run one layer on the complete request and the complete response of the layers inside it."""
+    """Run one layer on the complete request and the complete response of the layers inside it.
+
+    Args:
+        layer: The middleware layer.
+        scope: Scope of the request.
+        receive: ASGI's function to receive.
+        send: ASGI's function to send.
+    """
     request = Request(scope, receive)
     body = await request.body()
 
@@ -47,7 +54,12 @@ async def dispatch_directly(layer: BaseHTTPMiddleware, scope, receive, send) -> 
 
 
 def replay_body(body: bytes, receive: Callable) -> Callable:
-    """Return a `receive` that yields a body that was read already, and then what the original `receive` yields."""
+    """Return a `receive` that yields a body that was read already, and then what the original `receive` yields.
+
+    Args:
+        body: Body of the request.
+        receive: ASGI's function to receive.
+    """
     parts = [{"type": "http.request", "body": body}]
 
     async def replay() -> dict:

@@ -47,6 +47,11 @@ def push_one_by_one(objects: dict[str, InflatableObject], push_object_fn: Push, 
 
     `objects` lists the parts of an object before the object, and the order is reversed here: a receiver that has the last object
     has them all.
+
+    Args:
+        objects: Objects by id.
+        push_object_fn: Sends one object.
+        object_ids_to_push: Ids of the objects that the SuperLink lacks.
     """
     for name in reversed(list(objects)):
         if name in object_ids_to_push:
@@ -57,6 +62,10 @@ class SingleObjectMessage(Message):
     """A small message as one object. Flower would send three.
 
     The other two repeat what the announcement of the message says. A random number makes each message unique.
+
+    Args:
+        message: The message.
+        content: Its content in bytes.
     """
 
     def __init__(self, message: Message, content: ConfigRecord):
@@ -78,7 +87,13 @@ def as_single_object(message: Message) -> Message:
 
 
 def fetch_message(head: Message, tree: ObjectTree, pull: Pull) -> Message:
-    """Return the whole message of which `head` is all but the content; `ObjectPullError` if an object does not arrive."""
+    """Return the whole message of which `head` is all but the content; `ObjectPullError` if an object does not arrive.
+
+    Args:
+        head: The message without its content.
+        tree: Tree of the objects of the message.
+        pull: Fetches one object by its id.
+    """
     if head.has_error():
         return head
     # The first of several objects repeats the head.

@@ -18,7 +18,14 @@ from turnout.engines.node import Node
 
 @dataclass(frozen=True)
 class Handshake:
-    """The fields that the server and all nodes must agree on: version, precision, configuration and initial parameters."""
+    """The fields that the server and all nodes must agree on: version, precision, configuration and initial parameters.
+
+    Args:
+        version: Version of turnout.
+        precision: Precision of the run.
+        configuration: Digest of the configuration.
+        parameters: Shapes and types of the initial parameters, and a digest of their values if these must agree.
+    """
 
     version: str
     precision: str
@@ -27,7 +34,14 @@ class Handshake:
 
     @classmethod
     def of(cls, configuration: str, precision: str, start: PyTree, exact: bool) -> "Handshake":
-        """Return the fields of a run of `configuration`, a text, from the parameters `start`; their values count if `exact`."""
+        """Return the fields of a run of `configuration`, a text, from the parameters `start`; their values count if `exact`.
+
+        Args:
+            configuration: Text of the configuration.
+            precision: Precision of the run.
+            start: Initial parameters.
+            exact: Whether the values of the parameters must agree too.
+        """
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
         values = sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(start))).hexdigest() if exact else ""
         digest = sha256(configuration.encode()).hexdigest()
@@ -44,7 +58,12 @@ class Handshake:
 
 
 def client_app(handshake: Handshake, make_node: Callable[[dict], Node]) -> ClientApp:
-    """Return the app that answers for one node; `make_node` is called once, with the node's configuration."""
+    """Return the app that answers for one node; `make_node` is called once, with the node's configuration.
+
+    Args:
+        handshake: The fields of the handshake.
+        make_node: Returns the node, given its configuration; called once.
+    """
     app, nodes = ClientApp(), []
 
     def node_of(context: Context) -> Node:

@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.lazy_stack import release_pages
-from turnout.engines.compiled import CompiledAsk
+from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.flower.chunks import INTERRUPTED
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.payload import pack, pack_body, unpack
@@ -38,6 +38,10 @@ class Mailbox:
     """Sends messages to nodes and collects the replies; `counts` has the number of unusable replies by reason.
 
     Requests carry `digest`, on which `handshake` agrees with the nodes.
+
+    Args:
+        grid: Connection to the SuperLink.
+        deadline: Seconds that an exchange waits for replies.
     """
 
     def __init__(self, grid: HttpGrid, deadline: float):
@@ -45,7 +49,12 @@ class Mailbox:
         self.digest = ""
 
     def send(self, requests: dict[int, tuple[bytes, bytes]], kind: str) -> dict[int, Buffer]:
-        """Send a header and a body to each node, by its id, and return the replies before the deadline, by node."""
+        """Send a header and a body to each node, by its id, and return the replies before the deadline, by node.
+
+        Args:
+            requests: Header and body of the message to each node, by its id.
+            kind: Kind of the request.
+        """
         # The same body becomes the same object.
         bodies = {id(body): body for _, body in requests.values()}
         packed = {name: pack_body(body) for name, body in bodies.items()}
@@ -84,7 +93,12 @@ class Mailbox:
 
 
 class NodeInfo(NamedTuple):
-    """The id of a client's node, and the number of the client's rows."""
+    """The id of a client's node, and the number of the client's rows.
+
+    Args:
+        node: Id of the node.
+        rows: Number of the client's rows.
+    """
 
     node: int
     rows: int
@@ -95,36 +109,48 @@ def handshake(mailbox: Mailbox, expected: Handshake, clients: int, timeout: floa
 
     A node that does not agree with `expected`, or is none of the clients, is refused. It is greeted again while clients are
     missing.
+
+    Args:
+        mailbox: Sends the messages.
+        expected: The fields of the handshake.
+        clients: Number of clients.
+        timeout: Seconds to wait for all clients.
     """
-    known: dict[int, NodeInfo] = {}
+    nodes: dict[int, NodeInfo] = {}
     refused: dict[int, str] = {}
     end = time.monotonic() + timeout
-    while len(known) < clients:
-        new = set(mailbox.grid.get_node_ids()) - {info.node for info in known.values()}
+    while len(nodes) < clients:
+        new = set(mailbox.grid.get_node_ids()) - {info.node for info in nodes.values()}
         for node, hello in mailbox.send(dict.fromkeys(new, (b"", b"")), "hello").items():
             client, rows, reason = parse_hello(hello[:], expected, clients)
-            if reason is None and client in known:
+            if reason is None and client in nodes:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
             if reason is None:
-                known[client] = NodeInfo(node, rows)
+                nodes[client] = NodeInfo(node, rows)
             elif refused.get(node) != reason:
                 refused[node] = reason
                 mailbox.counts[f"refused: {reason}"] += 1
                 log(WARNING, "refused node %d: %s", node, reason)
-        if len(known) < clients and time.monotonic() > end:
-            missing = min({*range(clients)} - {*known})
+        if len(nodes) < clients and time.monotonic() > end:
+            missing = min({*range(clients)} - {*nodes})
             reasons = "".join(f"; refused: {reason}" for reason in refused.values())
             raise UserError(
-                f"{clients - len(known)} clients did not answer within {timeout:g} s, the first is client {missing}{reasons}"
+                f"{clients - len(nodes)} clients did not answer within {timeout:g} s, the first is client {missing}{reasons}"
             )
-        if len(known) < clients:
+        if len(nodes) < clients:
             time.sleep(RETRY_PAUSE)
     mailbox.digest = expected.digest
-    return known
+    return nodes
 
 
 def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, int, str | None]:
-    """Return the client that a node says it is, the number of its rows, and why the node is refused, or None."""
+    """Return the client that a node says it is, the number of its rows, and why the node is refused, or None.
+
+    Args:
+        body: The node's answer.
+        expected: The fields of the handshake.
+        clients: Number of clients.
+    """
     try:
         fields = json.loads(body)
         client, rows, differences = fields["client"], fields["rows"], expected.differences(fields)
@@ -141,7 +167,13 @@ def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, in
 
 
 class FlowerAsk(MessageAsk):
-    """Answers `ask` by messages to nodes."""
+    """Answers `ask` by messages to nodes.
+
+    Args:
+        mailbox: Sends the messages.
+        nodes: Node of each client.
+        *arguments: Arguments of the base class.
+    """
 
     def __init__(self, mailbox: Mailbox, nodes: dict[int, NodeInfo], *arguments):
         super().__init__(*arguments)
@@ -175,7 +207,14 @@ class FlowerAsk(MessageAsk):
 
 
 def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple[str, ...] = ()) -> str | None:
-    """Return None if a reply has the expected structure, shapes, types and counts and is finite, and otherwise what is wrong."""
+    """Return None if a reply has the expected structure, shapes, types and counts and is finite, and otherwise what is wrong.
+
+    Args:
+        reply: The reply.
+        start: Initial parameters.
+        expected: Shapes and types of a valid reply.
+        counts: Names of the counts that must come with it.
+    """
     try:
         tree, header = decode(reply, start)
     except UserError:
@@ -195,7 +234,17 @@ def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple
 
 
 class Flower(MessageEngine):
-    """Runs one algorithm with the nodes of a federation: the same run as with `Compiled`, as long as no reply is lost."""
+    """Runs one algorithm with the nodes of a federation: the same run as with `Compiled`, as long as no reply is lost.
+
+    Args:
+        mailbox: Sends the messages.
+        nodes: Node of each client.
+        resumed: Whether the run starts from a checkpoint.
+        job: Inputs of the engine: problem, initial parameters, seeds and options.
+        algorithm: The algorithm, bound to the problem.
+        metrics: Names of the metrics.
+        every: Rounds between two trace rows.
+    """
 
     def __init__(
         self,
@@ -226,6 +275,11 @@ class Flower(MessageEngine):
         """Run until `rows` more trace rows are written or the round `limit` is reached.
 
         Until the next call, nodes can return to the states that they had at this one.
+
+        Args:
+            progress: State of the run.
+            limit: Number of the last round.
+            rows: Number of trace rows to write.
         """
         self.versions[:] = self.committed[:] = np.asarray(progress.clients)
         progress, table = self.play(self._asks, progress, limit, rows)

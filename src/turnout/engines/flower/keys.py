@@ -25,7 +25,13 @@ DAYS = 825
 
 
 def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
-    """Write the certificates, also valid for localhost, a random secret, and a private and a public key for each node."""
+    """Write the certificates, also valid for localhost, a random secret, and a private and a public key for each node.
+
+    Args:
+        folder: Folder of the files.
+        hosts: Names and addresses of the SuperLink.
+        nodes: Number of nodes.
+    """
     write_certificates(folder, list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"])))
     write_private(folder / SECRET, token_urlsafe(32).encode())
     for i in range(nodes):
@@ -36,6 +42,10 @@ def write_certificates(folder: Path, hosts: list[str]) -> None:
     """Write the certificates of a new authority and of the server, and the server's key, for the names and addresses `hosts`.
 
     The authority's private key is not stored.
+
+    Args:
+        folder: Folder of the files.
+        hosts: Names and addresses of the SuperLink.
     """
     authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     issuer = _common_name("turnout federation")
@@ -76,7 +86,12 @@ def read_node_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, ec.EllipticCu
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read."""
+    """Write a file that only its owner may read.
+
+    Args:
+        path: Path of the file.
+        content: Its content.
+    """
     path.touch(mode=0o600)
     path.write_bytes(content)
 

@@ -69,7 +69,14 @@ def long_polling(app):
 async def wait_for_messages(
     call: Callable[[], Awaitable[list[dict]]], arrivals: Arrivals, side: str, disconnected: asyncio.Future
 ) -> list[dict]:
-    """Return the response to a request for messages, once it has some or `MAX_WAIT` is over."""
+    """Return the response to a request for messages, once it has some or `MAX_WAIT` is over.
+
+    Args:
+        call: Passes the request on.
+        arrivals: Notices messages that arrive.
+        side: Who requests messages, "server" or "nodes".
+        disconnected: Done once the client has disconnected.
+    """
     arrivals.pulls(side)
     end = asyncio.get_running_loop().time() + MAX_WAIT
     while True:
@@ -88,7 +95,15 @@ async def wait_for_messages(
 
 
 async def call_app(app, lock: asyncio.Lock, scope, request: list[dict], disconnected: asyncio.Future) -> list[dict]:
-    """Return the response of `app` to a complete request; status 500 is returned only after `TRIES` tries."""
+    """Return the response of `app` to a complete request; status 500 is returned only after `TRIES` tries.
+
+    Args:
+        app: The ASGI application.
+        lock: Lets one request pass at a time.
+        scope: Scope of the request.
+        request: Parts of the request.
+        disconnected: Done once the client has disconnected.
+    """
     for _ in range(TRIES):
         parts, response = iter(request), []
 

@@ -50,7 +50,12 @@ class Refused(Exception):
 
 
 def refuse(code: int, message: str | None = None, **_) -> NoReturn:
-    """Raise `Refused` where Flower ends the process."""
+    """Raise `Refused` where Flower ends the process.
+
+    Args:
+        code: Exit code.
+        message: Reason.
+    """
     raise Refused((message or f"exit code {code}").strip())
 
 
@@ -59,6 +64,12 @@ def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
 
     A node that is refused tries again for `RETRY_SECONDS`: its key may not be known yet, or it was killed and the SuperLink has
     not noticed.
+
+    Args:
+        app: The app of the node.
+        address: HOST:PORT of the SuperLink.
+        authority: File of the authority's certificate.
+        keys: Private and public key of the node.
     """
     end = time.monotonic() + RETRY_SECONDS
     while True:
@@ -87,7 +98,13 @@ def _serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
 
 @contextmanager
 def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
-    """Connect the node with `keys` to the SuperLink at `address`, and yield Flower's functions to receive and send messages."""
+    """Connect the node with `keys` to the SuperLink at `address`, and yield Flower's functions to receive and send messages.
+
+    Args:
+        address: HOST:PORT of the SuperLink.
+        authority: File of the authority's certificate.
+        keys: Private and public key of the node.
+    """
     # A node that ends without closing the connection is refused for a while when it connects again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     fleet_http_connection.__dict__["flwr_exit"] = refuse
@@ -99,7 +116,15 @@ def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
 
 
 def answer(app: ClientApp, context: Context, connection: tuple, head: Message, tree) -> None:
-    """Fetch a message, and send the reply of `app`."""
+    """Fetch a message, and send the reply of `app`.
+
+    Args:
+        app: The app of the node.
+        context: Flower's context of the app.
+        connection: What `connected` yields.
+        head: The message without its content.
+        tree: Tree of the objects of the message.
+    """
     message = fetch(connection, head, tree)
     try:
         reply = app(message, context)
@@ -109,7 +134,13 @@ def answer(app: ClientApp, context: Context, connection: tuple, head: Message, t
 
 
 def fetch(connection: tuple, head: Message, tree) -> Message:
-    """Return the whole message with this `head` and this `tree` of objects."""
+    """Return the whole message with this `head` and this `tree` of objects.
+
+    Args:
+        connection: What `connected` yields.
+        head: The message without its content.
+        tree: Tree of the objects of the message.
+    """
     *_, pull_object, _, confirm = connection
     run, number = head.metadata.run_id, head.metadata.message_id
     TaskIdentity.run_id, TaskIdentity.task_id = run, 0
@@ -119,7 +150,12 @@ def fetch(connection: tuple, head: Message, tree) -> Message:
 
 
 def send_reply(connection: tuple, reply: Message) -> None:
-    """Send a reply."""
+    """Send a reply.
+
+    Args:
+        connection: What `connected` yields.
+        reply: The reply.
+    """
     _, _, send, *_, push_object, _ = connection
     reply = as_single_object(reply)
     with no_object_id_recompute():

@@ -18,7 +18,12 @@ def pack_body(body: bytes) -> bytes | ArrayRecord:
 
 
 def pack(body: bytes | ArrayRecord, header: bytes = b"") -> RecordDict:
-    """Return the content of a message with a header and a body from `pack_body`."""
+    """Return the content of a message with a header and a body from `pack_body`.
+
+    Args:
+        body: The body.
+        header: The header.
+    """
     if isinstance(body, bytes):
         return RecordDict({NAME: ConfigRecord({"header": header, BODY: body})})
     return RecordDict({NAME: ConfigRecord({"header": header}), BODY: body})

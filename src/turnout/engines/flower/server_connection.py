@@ -106,7 +106,12 @@ class SecretHeader:
 
 
 def register(server: Server, public_keys: list[bytes]) -> None:
-    """Admit the nodes with these public keys, in OpenSSH's format; keys that are admitted already are skipped."""
+    """Admit the nodes with these public keys, in OpenSSH's format; keys that are admitted already are skipped.
+
+    Args:
+        server: The SuperLink.
+        public_keys: Public keys in OpenSSH's format.
+    """
     with ControlHttpClient.from_server_address(**server.options, interceptors=[SecretHeader(server.secret)]) as control:
         for key in public_keys:
             try:
@@ -198,7 +203,12 @@ def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
 
 
 def pull_replies(grid: HttpGrid, asked: set[str]) -> Iterator[Message]:
-    """Fetch the replies that have arrived to the messages with the ids `asked`, one after the other."""
+    """Fetch the replies that have arrived to the messages with the ids `asked`, one after the other.
+
+    Args:
+        grid: Connection to the SuperLink.
+        asked: Ids of the messages.
+    """
     client, run = grid._runtime_client, grid.run.run_id
     pull = make_pull_object_fn_protobuf(client.PullObject, grid.node, run)
     response = client.PullMessages(PullAppMessagesRequest(message_ids=asked))

@@ -15,6 +15,10 @@ class DiskStates(MutableMapping):
     """The states of one client by version, one file each in `folder`; all have the structure of `like`.
 
     Files are written atomically: a node killed at any moment finds the states that it had, or one more.
+
+    Args:
+        folder: Folder of the files.
+        like: A state, whose structure all states have.
     """
 
     def __init__(self, folder: Path, like: PyTree):

@@ -34,7 +34,12 @@ CACHE_SECONDS = 1.0
 
 
 def require_secret(app, secret: str):
-    """Return the ASGI application `app` that refuses every request outside the nodes' paths that does not carry the secret."""
+    """Return the ASGI application `app` that refuses every request outside the nodes' paths that does not carry the secret.
+
+    Args:
+        app: The ASGI application.
+        secret: The secret that a request must carry.
+    """
 
     async def guard(scope, receive, send):
         if scope["type"] == "http" and not scope["path"].startswith(NODE_PATHS):

@@ -107,7 +107,13 @@ def _affine(norm: GroupNorm | BatchNorm, images: Float[Array, "b h w c"]) -> Flo
 
 
 def dense(inputs: int, outputs: int, key: PRNGKeyArray) -> eqx.nn.Linear:
-    """Return the layer W a + c of one row, with W [outputs, inputs] and c drawn from U[-1/sqrt(inputs), 1/sqrt(inputs)]."""
+    """Return the layer W a + c of one row, with W [outputs, inputs] and c drawn from U[-1/sqrt(inputs), 1/sqrt(inputs)].
+
+    Args:
+        inputs: Number of inputs.
+        outputs: Number of outputs.
+        key: Random key.
+    """
     return eqx.nn.Linear(inputs, outputs, dtype=jnp.result_type(float), key=key)
 
 
@@ -124,7 +130,13 @@ def flat(images: Float[Array, "b h w c"]) -> Float[Array, "b d"]:
 
 
 def at_least(name: str, shape: tuple[int, int, int], side: int) -> None:
-    """Raise `UserError` where images of `shape` are smaller than `side` x `side`."""
+    """Raise `UserError` where images of `shape` are smaller than `side` x `side`.
+
+    Args:
+        name: Name of the model.
+        shape: (h, w, channels) of the images.
+        side: Smallest side.
+    """
     if min(shape[:2]) < side:
         given = " x ".join(map(str, shape[:2]))
         raise UserError(f"model {name!r} takes images of at least {side} x {side} pixels, but these have {given}: take another")

@@ -12,7 +12,15 @@ NORMS = {"group": GroupNorm, "batch": BatchNorm}
 
 
 class Block(eqx.Module):
-    """ReLU(norm(conv 3x3(ReLU(norm(conv 3x3(a))))) + a), with norm(conv 1x1(a)) for the last a if the size changes."""
+    """ReLU(norm(conv 3x3(ReLU(norm(conv 3x3(a))))) + a), with norm(conv 1x1(a)) for the last a if the size changes.
+
+    Args:
+        inputs: Channels of the input.
+        outputs: Channels of the output.
+        stride: Stride of the first convolution.
+        norm: "group" or "batch".
+        key: Random key.
+    """
 
     conv1: Convolution
     norm1: GroupNorm | BatchNorm

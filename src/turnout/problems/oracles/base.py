@@ -52,14 +52,30 @@ class Oracle(ABC):
 
     @abstractmethod
     def value(self, x: PyTree, rows: Any) -> float:
-        """Return the mean loss over `rows` at x."""
+        """Return the mean loss over `rows` at x.
+
+        Args:
+            x: Parameters.
+            rows: Numbers of the rows [b], or `slice(None)` for all.
+        """
 
     @abstractmethod
     def value_and_grad(self, x: PyTree, rows: Any) -> tuple[float, PyTree]:
-        """Return the mean loss over `rows` at x and its gradient, structured as x."""
+        """Return the mean loss over `rows` at x and its gradient, structured as x.
+
+        Args:
+            x: Parameters.
+            rows: Numbers of the rows [b], or `slice(None)` for all.
+        """
 
     def hvp(self, x: PyTree, v: PyTree, rows: Any) -> PyTree:
-        """Return the product of v and the Hessian at x of the mean loss over `rows`."""
+        """Return the product of v and the Hessian at x of the mean loss over `rows`.
+
+        Args:
+            x: Parameters.
+            v: Direction, shaped like x.
+            rows: Numbers of the rows [b], or `slice(None)` for all.
+        """
         raise UserError(f"{type(self).__name__} has no Hessian: take an algorithm or solver that needs gradients only")
 
     def accuracy(self, x: PyTree) -> float:

@@ -204,14 +204,24 @@ def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
 
 
 def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
-    """Write the parameters x of a run into a module."""
+    """Write the parameters x of a run into a module.
+
+    Args:
+        module: The module.
+        x: Parameters by name, such as `trace.x`.
+    """
     with torch.no_grad():
         for name, parameter in _trained(module):
             parameter.copy_(_fitting(x, name, parameter))
 
 
 def moved(batch: Any, device: torch.device) -> Any:
-    """Return a batch with the tensors in its lists and dictionaries moved to `device`."""
+    """Return a batch with the tensors in its lists and dictionaries moved to `device`.
+
+    Args:
+        batch: Tensors in tuples, lists and dictionaries.
+        device: The device.
+    """
     if hasattr(batch, "to"):
         return batch.to(device)
     if isinstance(batch, dict):

@@ -20,6 +20,13 @@ class JaxClient(Client):
 
     `oracle(order, x, *v)` returns "value", "value_and_grad" or "hvp" of f_i, and `oracle.at(numbers, weights)` is the oracle of
     some of its `oracle.size` rows. A client that is not `active` fills an empty place of a cohort, and makes no passes.
+
+    Args:
+        id: Id of the client.
+        key: Random key of the client.
+        state: Its private state.
+        oracle: Its loss.
+        active: Whether the client is in the cohort, and not an empty place.
     """
 
     def __init__(self, id, key, state, oracle, active=True):
@@ -120,7 +127,12 @@ class JaxOracle:
         return jax.tree.map(jnp.add, sum_in_chunks(problem, self._rows, self._weights, part), rest)
 
     def at(self, numbers, weights) -> "JaxOracle":
-        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first."""
+        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first.
+
+        Args:
+            numbers: Numbers of the rows [b].
+            weights: Weight of each row [b].
+        """
         return JaxOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 

@@ -63,7 +63,12 @@ class Padded:
 
 
 class PaddedOracle(JaxOracle):
-    """The oracle of one client of a `Padded`."""
+    """The oracle of one client of a `Padded`.
+
+    Args:
+        storage: Rows of all clients.
+        i: Id of the client.
+    """
 
     def __init__(self, storage: Padded, i: Int[Array, ""]):
         self._storage, self._i = storage, i
@@ -130,7 +135,12 @@ class Ragged:
 
 
 class RaggedOracle:
-    """The oracle of one client of a `Ragged`."""
+    """The oracle of one client of a `Ragged`.
+
+    Args:
+        storage: Rows of all clients.
+        i: Id of the client.
+    """
 
     def __init__(self, storage: Ragged, i: Int[Array, ""]):
         self._storage, self._first = storage, jnp.asarray(storage.starts)[i]
@@ -142,7 +152,12 @@ class RaggedOracle:
         return jax.tree.map(jnp.add, _tiled(order)(self._storage, self._i, x, *v), rest)
 
     def at(self, numbers, weights) -> JaxOracle:
-        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first."""
+        """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first.
+
+        Args:
+            numbers: Numbers of the rows [b].
+            weights: Weight of each row [b].
+        """
         rows = take(self._storage.problem.rows, self._first + numbers.astype(self._first.dtype))
         return JaxOracle(client_problem(self._storage), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
@@ -153,7 +168,12 @@ def client_problem(storage: Padded | Ragged) -> Problem | MixedPrecision:
 
 
 def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
-    """Return the rows of `problem` in the layout for the compiled engine, at most `MAX_PADDING` times their own size."""
+    """Return the rows of `problem` in the layout for the compiled engine, at most `MAX_PADDING` times their own size.
+
+    Args:
+        problem: The problem.
+        mixed: Whether losses are computed in bfloat16.
+    """
     sizes, n = problem.sizes, problem.clients
     leaves = jax.tree.leaves(problem.rows, is_leaf=is_sparse)
     largest, rows = int(sizes.max()), int(sizes.sum())
@@ -175,13 +195,25 @@ def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
 
 
 def total(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
-    """Return the oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x), f without its regulariser."""
+    """Return the oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x), f without its regulariser.
+
+    Args:
+        storage: Rows of the problem in a layout of the engine.
+        order: "value" or "value_and_grad".
+        x: Parameters.
+    """
     problem = storage.problem
     return sum_over_rows(storage, lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
 
 
 def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
-    """Return the oracle `order` ("value", "value_and_grad") of f at x."""
+    """Return the oracle `order` ("value", "value_and_grad") of f at x.
+
+    Args:
+        storage: Rows of the problem in a layout of the engine.
+        order: "value" or "value_and_grad".
+        x: Parameters.
+    """
     return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
 
 

@@ -99,7 +99,12 @@ def is_sparse(leaf) -> bool:
 
 
 def take(rows: PyTree, indices: Int[Any, " b"]) -> PyTree:
-    """Return the rows numbered `indices` [b] of each array of the pytree `rows`."""
+    """Return the rows numbered `indices` [b] of each array of the pytree `rows`.
+
+    Args:
+        rows: Arrays with the same first axis.
+        indices: Numbers of the rows [b].
+    """
     return jax.tree.map(lambda leaf: leaf[indices], rows, is_leaf=is_sparse)
 
 
@@ -121,7 +126,13 @@ def compact(features: sparse.csr_array) -> np.ndarray | NarrowRows | SparseRows:
 
 
 def plain(features: PyTree, first: int, last: int):
-    """Return the rows `first` to `last` - 1 as a NumPy or scipy.sparse matrix of floats."""
+    """Return the rows `first` to `last` - 1 as a NumPy or scipy.sparse matrix of floats.
+
+    Args:
+        features: Features in any format of rows.
+        first: First row.
+        last: Row after the last one.
+    """
     if isinstance(features, SparseRows):
         return features.to_scipy()[first:last]
     values = features.values if isinstance(features, NarrowRows) else features

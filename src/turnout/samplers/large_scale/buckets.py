@@ -49,7 +49,13 @@ class Buckets(NamedTuple):
 
 
 def make_buckets(value: Float[np.ndarray, " n"], square_root: bool, order: Int[np.ndarray, " n"] | None = None) -> Buckets | None:
-    """Sort clients into buckets in O(n); return None if a given `order` does not fit the values."""
+    """Sort clients into buckets in O(n); return None if a given `order` does not fit the values.
+
+    Args:
+        value: Value of each client [n].
+        square_root: Whether scores are sqrt(1 + value).
+        order: Ids in the order of the buckets, from a checkpoint.
+    """
     buckets = Buckets(np.empty(value.size, CLIENT), np.zeros(BUCKET_COUNT + 1, BUCKET), np.zeros(1, COEFFICIENTS), square_root)
     buckets.client["value"], buckets.client["place"] = value, -1
     _count(buckets)
@@ -62,14 +68,24 @@ def make_buckets(value: Float[np.ndarray, " n"], square_root: bool, order: Int[n
 
 @compiled
 def score(buckets, i):
-    """Return the score of client i."""
+    """Return the score of client i.
+
+    Args:
+        buckets: The clients in buckets.
+        i: Id of the client.
+    """
     value = buckets.client[i].value
     return np.sqrt(1.0 + value) if buckets.square_root else abs(value)
 
 
 @compiled
 def locate(buckets, i):
-    """Return the score of client i, 0 if it counts as zero, and the number of its bucket, which is odd for a fresh client."""
+    """Return the score of client i, 0 if it counts as zero, and the number of its bucket, which is odd for a fresh client.
+
+    Args:
+        buckets: The clients in buckets.
+        i: Id of the client.
+    """
     a, fresh = score(buckets, i), np.int64(np.signbit(buckets.client[i].value))
     if a < MIN_SCORE:
         return 0.0, fresh
@@ -90,7 +106,12 @@ def upper_edge(key):
 
 @compiled
 def bucket_sum(buckets, key):
-    """Return the sum of the scores of bucket `key`, rounded at most twice."""
+    """Return the sum of the scores of bucket `key`, rounded at most twice.
+
+    Args:
+        buckets: The clients in buckets.
+        key: Number of the bucket.
+    """
     exponent = ((key >> 1) + OFFSET) >> 2
     unit = np.int64((exponent - 52) << 52).view(np.float64)
     return (buckets.bucket[key].high * float(1 << HALF) + buckets.bucket[key].low) * unit if key > 1 else 0.0
@@ -98,7 +119,14 @@ def bucket_sum(buckets, key):
 
 @compiled
 def add_to_sum(buckets, key, a, sign):
-    """Add score `a` to the sum of bucket `key`, or subtract it with `sign` = -1."""
+    """Add score `a` to the sum of bucket `key`, or subtract it with `sign` = -1.
+
+    Args:
+        buckets: The clients in buckets.
+        key: Number of the bucket.
+        a: The score.
+        sign: 1 or -1.
+    """
     if key > 1:
         mantissa = (np.float64(a).view(np.int64) & (ONE - 1)) | ONE
         buckets.bucket[key].high += sign * (mantissa >> HALF)
@@ -107,7 +135,13 @@ def add_to_sum(buckets, key, a, sign):
 
 @compiled
 def move(buckets, i, value):
-    """Set the value of client i; it swaps places with one client of each bucket on the way to its new one."""
+    """Set the value of client i; it swaps places with one client of each bucket on the way to its new one.
+
+    Args:
+        buckets: The clients in buckets.
+        i: Id of the client.
+        value: Its new value.
+    """
     a, at = locate(buckets, i)
     add_to_sum(buckets, at, a, -1)
     buckets.client[i].value = value

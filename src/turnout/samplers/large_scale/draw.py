@@ -13,6 +13,11 @@ def draw_independent(buckets, size, generator):
     Let u be the probability at the upper edge of a bucket. Candidates are the successes of Bernoulli(u) trials over the bucket's
     places, found by their geometric gaps; a candidate is accepted with probability p_i / u. Each client is then drawn with
     probability p_i, independently of all others.
+
+    Args:
+        buckets: The clients in buckets.
+        size: K, the expected number of clients.
+        generator: NumPy's random generator.
     """
     gaps = generator.standard_exponential(2 * size + 64)
     while (result := _candidates(buckets, gaps))[0] < 0:
@@ -65,7 +70,14 @@ def _accept(buckets, places, upper, uniform):
 
 @compiled
 def draw_with_replacement(buckets, size, theta, generator):
-    """Draw K = `size` times with q_i = (1 - theta) a_i / sum_j a_j + theta / n; return the ids, with repeats, and their q_i."""
+    """Draw K = `size` times with q_i = (1 - theta) a_i / sum_j a_j + theta / n; return the ids, with repeats, and their q_i.
+
+    Args:
+        buckets: The clients in buckets.
+        size: K, the number of draws.
+        theta: Weight of the uniform distribution, in [0, 1].
+        generator: NumPy's random generator.
+    """
     ids, q = np.empty(size, np.int64), np.empty(size)
     bottom, top = occupied_range(buckets)
     sums, running = np.empty(top + 1 - bottom), 0.0

@@ -15,7 +15,13 @@ WIDTH = 1.25
 
 @compiled
 def probability_of(c, a, fresh):
-    """Return the probability of a client with score `a`, `c` being the coefficients."""
+    """Return the probability of a client with score `a`, `c` being the coefficients.
+
+    Args:
+        c: The coefficients.
+        a: The score.
+        fresh: Whether the client gave no feedback yet.
+    """
     t = (c.fresh_factor if fresh else c.known_factor) * a + c.score_offset
     p = c.zero_probability if t == 0 else 1.0 if t >= c.nu else t / c.nu
     return min(1.0, c.scale * p + c.minimum)
@@ -23,7 +29,12 @@ def probability_of(c, a, fresh):
 
 @compiled
 def probabilities_of(buckets, ids):
-    """Return the probabilities of the clients `ids`."""
+    """Return the probabilities of the clients `ids`.
+
+    Args:
+        buckets: The clients in buckets.
+        ids: Ids of the clients [k].
+    """
     p = np.empty(ids.size)
     for k in range(ids.size):
         a, at = locate(buckets, ids[k])
@@ -33,7 +44,16 @@ def probabilities_of(buckets, ids):
 
 @compiled
 def update_coefficients(buckets, size, theta, mixes_before_cap, replacement, fresh):
-    """Set the coefficients for K = `size`, without a cap for draws with `replacement`; `fresh` scales the fresh scores."""
+    """Set the coefficients for K = `size`, without a cap for draws with `replacement`; `fresh` scales the fresh scores.
+
+    Args:
+        buckets: The clients in buckets.
+        size: K, the number of clients in a cohort.
+        theta: Weight of the uniform distribution, in [0, 1].
+        mixes_before_cap: Whether scores are mixed with their mean before the cap.
+        replacement: Whether clients are drawn with replacement.
+        fresh: Factor of the scores of clients without feedback.
+    """
     n, c = buckets.client.size, buckets.coefficients[0]
     bottom, top = occupied_range(buckets)
     total = 0.0

@@ -13,7 +13,16 @@ from turnout.samplers.large_scale.update import accumulate, set_values
 
 
 class Observation(NamedTuple):
-    """One round's feedback pi_i = lambda_i |g_i| [k] of the drawn clients `ids` [k], and the sampler that drew them."""
+    """One round's feedback pi_i = lambda_i |g_i| [k] of the drawn clients `ids` [k], and the sampler that drew them.
+
+    Args:
+        buckets: The clients in buckets.
+        size: K.
+        theta: Weight of the uniform distribution.
+        weights: Weights of the clients [n]; None without.
+        ids: Ids of the drawn clients that replied [k].
+        feedback: pi_i = lambda_i |g_i| [k].
+    """
 
     buckets: Buckets
     size: int
@@ -39,21 +48,41 @@ class Rule:
     """Whether K clients are drawn with replacement, instead of each client independently."""
 
     def theta(self, size: int, clients: int) -> float:
-        """Return the weight of the uniform distribution."""
+        """Return the weight of the uniform distribution.
+
+        Args:
+            size: K.
+            clients: n.
+        """
         return 0.0
 
     def values(self, clients: int, weights: Float[np.ndarray, " n"] | None) -> Float[np.ndarray, " n"]:
-        """Return the initial values of all clients."""
+        """Return the initial values of all clients.
+
+        Args:
+            clients: n.
+            weights: Weights of the clients [n]; None without.
+        """
         return np.ones(clients)
 
     def allows(self, values: Float[np.ndarray, " n"], unit: float) -> bool:
-        """Return whether this rule can produce the values and the unit of a checkpoint."""
+        """Return whether this rule can produce the values and the unit of a checkpoint.
+
+        Args:
+            values: Values of all clients [n].
+            unit: G, 0 while unknown.
+        """
         return bool(
             0 <= unit < np.inf and np.abs(values).max() < MAX_SCORE and not (self.square_root and np.signbit(values).any())
         )
 
     def observe(self, observation: Observation, unit: float) -> float:
-        """Update the values by a round's feedback; return the unit G, 0 while unknown. Raise `UserError` before any change."""
+        """Update the values by a round's feedback; return the unit G, 0 while unknown. Raise `UserError` before any change.
+
+        Args:
+            observation: The feedback of a round.
+            unit: G, 0 while unknown.
+        """
         return unit
 
 
@@ -98,7 +127,13 @@ class Cumulative(Rule):
         return self.default_theta(size, clients, self.rounds)
 
     def default_theta(self, size: int, clients: int, rounds: int) -> float:
-        """Return the paper's theta."""
+        """Return the paper's theta.
+
+        Args:
+            size: K.
+            clients: n.
+            rounds: T.
+        """
         raise UserError(f"{type(self).__name__} has no default_theta(self, size, clients, rounds): write one")
 
     def values(self, clients, weights):

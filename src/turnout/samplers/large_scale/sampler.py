@@ -114,7 +114,13 @@ class LargeScaleSampler:
 
     @classmethod
     def restore(cls, rule: Rule, size: int, arrays: Any) -> "LargeScaleSampler":
-        """Return the sampler that gave `arrays`; with a generator in the same state, its draws continue bit for bit."""
+        """Return the sampler that gave `arrays`; with a generator in the same state, its draws continue bit for bit.
+
+        Args:
+            rule: The rule that the sampler had.
+            size: The size that it had.
+            arrays: What `arrays` returned.
+        """
         missing = [name for name in ("value", "order", "unit", "rule") if name not in arrays]
         if missing:
             raise UserError(f"a checkpoint of a large-scale sampler needs the array {missing[0]!r}: give what arrays() returned")

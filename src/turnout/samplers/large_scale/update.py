@@ -9,7 +9,14 @@ from turnout.samplers.large_scale.probabilities import probability_of
 
 @compiled
 def first_invalid(client, ids, feedback, once):
-    """Return the first invalid position, or -1, and why: 1 no such id, 2 bad feedback, 3 a repeated id while `once`."""
+    """Return the first invalid position, or -1, and why: 1 no such id, 2 bad feedback, 3 a repeated id while `once`.
+
+    Args:
+        client: The clients, with their values.
+        ids: Ids of the clients [k].
+        feedback: pi_i [k].
+        once: Whether an id may occur once only.
+    """
     marked, bad, kind = 0, -1, 0
     for k in range(ids.size):
         i = ids[k]
@@ -34,7 +41,15 @@ def first_invalid(client, ids, feedback, once):
 
 @compiled
 def accumulate(buckets, ids, feedback, unit, weight):
-    """Add weight (pi_i / unit)^2 / p_i to the value of each drawn client; return False, changing nothing, on overflow."""
+    """Add weight (pi_i / unit)^2 / p_i to the value of each drawn client; return False, changing nothing, on overflow.
+
+    Args:
+        buckets: The clients in buckets.
+        ids: Ids of the clients [k].
+        feedback: pi_i [k].
+        unit: G.
+        weight: Factor of the squares.
+    """
     gains, highest = np.empty(ids.size), 0.0
     for k in range(ids.size):
         i = ids[k]
@@ -50,6 +65,12 @@ def accumulate(buckets, ids, feedback, unit, weight):
 
 @compiled
 def set_values(buckets, ids, values):
-    """Set the values of the clients `ids`."""
+    """Set the values of the clients `ids`.
+
+    Args:
+        buckets: The clients in buckets.
+        ids: Ids of the clients [k].
+        values: Their new values [k].
+    """
     for k in range(ids.size):
         move(buckets, ids[k], values[k])

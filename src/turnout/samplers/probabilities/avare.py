@@ -49,7 +49,12 @@ class Avare(Probability):
         return jnp.where(state.last < 0, state.bound, state.last)
 
     def floor(self, state: LastFeedback, population) -> Float[Array, ""]:
-        """Return eps_t."""
+        """Return eps_t.
+
+        Args:
+            state: State of the sampler.
+            population: The clients, their weights, and who is available.
+        """
         least = 1 / (5 * population.count)
         return least + (1 / population.count - least) / (state.time + 1).astype(state.last.dtype)
 

@@ -75,27 +75,63 @@ class Probability:
         return None
 
     def refresh(self, state: Any, ask: Any, x: Any) -> Any:
-        """Return the state at the start of a round with parameters `x`."""
+        """Return the state at the start of a round with parameters `x`.
+
+        Args:
+            state: State of the rule.
+            ask: Access to the clients.
+            x: Parameters of the server.
+        """
         return state
 
     def scores(self, state: Any, size, population: Population) -> Float[Array, " n"]:
-        """Return a_i >= 0 for draws of K = `size` clients."""
+        """Return a_i >= 0 for draws of K = `size` clients.
+
+        Args:
+            state: State of the rule.
+            size: K, the number of clients in a cohort.
+            population: The clients, their weights, and who is available.
+        """
         raise UserError(f"{type(self).__name__} has no scores(self, state, size, population): write one")
 
     def theta(self, size, population: Population) -> Float[Array, ""]:
-        """Return the weight of the uniform distribution, in [0, 1]."""
+        """Return the weight of the uniform distribution, in [0, 1].
+
+        Args:
+            size: K, the number of clients in a cohort.
+            population: The clients, their weights, and who is available.
+        """
         return jnp.zeros((), jnp.result_type(float))
 
     def observe_consulted(self, state: Any, norms: Float[Array, " n"], answered: Bool[Array, " n"]) -> Any:
-        """Return the state before a draw, given pi_i = `norms` of the clients that `answered`, 0 for the others."""
+        """Return the state before a draw, given pi_i = `norms` of the clients that `answered`, 0 for the others.
+
+        Args:
+            state: State of the rule.
+            norms: pi_i [n], 0 for clients that did not answer.
+            answered: Which clients answered [n].
+        """
         return state
 
     def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"], size) -> Any:
-        """Return the state after feedback pi_i at the active places of `cohort`, which was drawn for K = `size`."""
+        """Return the state after feedback pi_i at the active places of `cohort`, which was drawn for K = `size`.
+
+        Args:
+            state: State of the rule.
+            cohort: The cohort, `active` only where a client replied.
+            feedback: pi_i of each place of the cohort [m].
+            size: K, the number of clients in a cohort.
+        """
         return state
 
     def inclusion_probabilities(self, state: Any, size, population: Population) -> Float[Array, " n"]:
-        """Return p_i <= 1 with sum p = K = `size`, for designs that draw a client at most once."""
+        """Return p_i <= 1 with sum p = K = `size`, for designs that draw a client at most once.
+
+        Args:
+            state: State of the rule.
+            size: K, the number of clients in a cohort.
+            population: The clients, their weights, and who is available.
+        """
         size = jnp.asarray(size, jnp.result_type(float))
         scores, theta = self.scores(state, size, population), self.theta(size, population)
         if self.mixes_before_cap:
@@ -103,7 +139,13 @@ class Probability:
         return blended(capped(scores, size, population.available), theta, population.available)
 
     def draw_probabilities(self, state: Any, size, population: Population) -> Float[Array, " n"]:
-        """Return q_i with sum q = 1, for each of K = `size` draws."""
+        """Return q_i with sum q = 1, for each of K = `size` draws.
+
+        Args:
+            state: State of the rule.
+            size: K, the number of clients in a cohort.
+            population: The clients, their weights, and who is available.
+        """
         size = jnp.asarray(size, jnp.result_type(float))
         scores = self.scores(state, size, population)
         return blended(normalised(scores, population.available), self.theta(size, population), population.available)

@@ -123,7 +123,13 @@ def distance(state: DriftState) -> Float[Array, " n"]:
 
 
 def running_mean(old: Float[Array, ""], new: Float[Array, " m"], where: Bool[Array, " m"]) -> Float[Array, ""]:
-    """Return the running geometric mean `old`, 0 while unknown, updated by the `new` values selected by `where`."""
+    """Return the running geometric mean `old`, 0 while unknown, updated by the `new` values selected by `where`.
+
+    Args:
+        old: The mean so far, 0 while unknown.
+        new: New values [m].
+        where: Which of them count [m].
+    """
     count = jnp.sum(where, dtype=new.dtype)
     mean = jnp.exp(jnp.sum(jnp.log(jnp.where(where, new, 1))) / positive(count))
     return jnp.where(count > 0, mean**PACE * jnp.where(old > 0, old, mean) ** (1 - PACE), old)

@@ -14,7 +14,7 @@ class ReportedNorms(NamedTuple):
     """pi_i = lambda_i |r_i| of the coming exchange [n], and which clients reported it."""
 
     norms: Float[Array, " n"]
-    known: Bool[Array, " n"]
+    reported: Bool[Array, " n"]
 
 
 @record
@@ -49,11 +49,11 @@ class Optimal(Probability):
         return ReportedNorms(jnp.zeros(population.count, jnp.result_type(float)), jnp.zeros(population.count, bool))
 
     def observe_consulted(self, state, norms, answered):
-        known = answered & jnp.isfinite(norms)
-        return ReportedNorms(jnp.where(known, norms, 0).astype(state.norms.dtype), known)
+        reported = answered & jnp.isfinite(norms)
+        return ReportedNorms(jnp.where(reported, norms, 0).astype(state.norms.dtype), reported)
 
     def scores(self, state, size, population):
         share = population.shares
-        reported_share = jnp.sum(jnp.where(state.known, share, 0))
+        reported_share = jnp.sum(jnp.where(state.reported, share, 0))
         mean = jnp.where(jnp.any(state.norms > 0), jnp.sum(state.norms) / positive(reported_share), 1)
-        return jnp.where(state.known, state.norms, share * mean)
+        return jnp.where(state.reported, state.norms, share * mean)

@@ -116,12 +116,27 @@ class AOsmd(HorizonRule):
 
 
 def base_step(floor, size: Float[Array, ""], clients: int, rounds: Float[Array, ""]) -> Float[Array, ""]:
-    """Return K^2 alpha^3 / n^3 sqrt(ln n / (2T)), eta of the first expert where abar = 1."""
+    """Return K^2 alpha^3 / n^3 sqrt(ln n / (2T)), eta of the first expert where abar = 1.
+
+    Args:
+        floor: alpha.
+        size: K.
+        clients: n.
+        rounds: T.
+    """
     return size**2 * (floor / clients) ** 3 * jnp.sqrt(math.log(clients) / (2 * rounds))
 
 
 def mirror_step(q: Float[Array, " n"], cohort, gains: Float[Array, " m"], eta: Float[Array, ""], floor) -> Float[Array, " n"]:
-    """Return the KL projection of q_i exp(eta gains_i / q_i^2) on {q_i >= alpha / n, sum q = 1}, alpha = `floor`."""
+    """Return the KL projection of q_i exp(eta gains_i / q_i^2) on {q_i >= alpha / n, sum q = 1}, alpha = `floor`.
+
+    Args:
+        q: q_i [n].
+        cohort: The cohort.
+        gains: One number for each place of the cohort [m].
+        eta: Step size.
+        floor: alpha.
+    """
     logs = jnp.log(q).at[cohort.ids].add(finite(jnp.where(cohort.active, eta * gains / q[cohort.ids] ** 2, 0)))
     one = jnp.ones((), q.dtype)
     return bounded(jnp.exp(logs - jnp.max(logs)), one, floor / q.size * one)

@@ -21,7 +21,14 @@ class CumulativeFeedback(NamedTuple):
 
 @record
 class RegularisedLeader(HorizonRule):
-    """Base class: a_i = sqrt(omega_i + gamma), gamma = G^2 n / (K theta), and omega_i <- omega_i + pi_i^2 / p_i for drawn i."""
+    """Base class: a_i = sqrt(omega_i + gamma), gamma = G^2 n / (K theta), and omega_i <- omega_i + pi_i^2 / p_i for drawn i.
+
+    Args:
+        bound: G, the size of pi_i; None takes it from the first cohort.
+        rounds: T, the number of rounds; None takes that of the run.
+        mixing: theta; None for the paper's value.
+        scale: Factor of G.
+    """
 
     bound: Positive | None = None
     rounds: Count | None = None
@@ -37,7 +44,12 @@ class RegularisedLeader(HorizonRule):
         return self.default_theta(population.count / self.horizon, jnp.asarray(size, jnp.result_type(float)))
 
     def default_theta(self, ratio: Float[Array, ""], size: Float[Array, ""]) -> Float[Array, ""]:
-        """Return the paper's theta for n / T = `ratio` and K = `size`."""
+        """Return the paper's theta for n / T = `ratio` and K = `size`.
+
+        Args:
+            ratio: n / T.
+            size: K.
+        """
         raise UserError(f"{type(self).__name__} has no default_theta(self, ratio, size): write one")
 
     def scores(self, state, size, population):

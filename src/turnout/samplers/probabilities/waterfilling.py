@@ -19,6 +19,11 @@ def capped(scores: Scores, size: Float[Array, ""], available: Mask | None = None
     there for a_i^2). With the scores in increasing order, nu = sum_{j <= l} a_j / (K + l - n), where l is the largest number with
     0 < (K + l - n) a_l <= sum_{j <= l} a_j. If at most K scores are positive, those clients have p_i = 1 and the others share the
     rest equally. Clients that are not `available` have p_i = 0, and K is at most the number of the available ones.
+
+    Args:
+        scores: a_i >= 0 [n].
+        size: K.
+        available: Which clients are available [n]; None for all.
     """
     scores, allowed = relative(scores, available)
     size = jnp.minimum(size, count(allowed, scores.dtype))
@@ -40,6 +45,12 @@ def bounded(scores: Scores, size: Float[Array, ""], floor: Float[Array, ""], ava
     It minimises sum_i a_i^2 / p_i over floor <= p_i <= 1, sum_i p_i = K, and for K = 1 also the divergence
     sum_i p_i log(p_i / a_i). The floor times the number of clients must be at most K. Clients with a_i = 0 share what the others
     cannot take. Clients that are not `available` have p_i = 0, and K is at most the number of the available ones.
+
+    Args:
+        scores: a_i >= 0 [n].
+        size: K.
+        floor: The smallest p_i.
+        available: Which clients are available [n]; None for all.
     """
     scores, allowed = relative(scores, available)
     nonzero, size = scores > 0, jnp.minimum(size, count(allowed, scores.dtype))
@@ -66,21 +77,38 @@ def bounded(scores: Scores, size: Float[Array, ""], floor: Float[Array, ""], ava
 
 
 def normalised(scores: Scores, available: Mask | None = None) -> Scores:
-    """Return q_i = a_i / sum_j a_j over the available clients, uniform if all scores are 0; minimises sum_i a_i^2 / q_i."""
+    """Return q_i = a_i / sum_j a_j over the available clients, uniform if all scores are 0; minimises sum_i a_i^2 / q_i.
+
+    Args:
+        scores: a_i >= 0 [n].
+        available: Which clients are available [n]; None for all.
+    """
     scores, allowed = relative(scores, available)
     scores = jnp.where(jnp.any(scores > 0), scores, allowed.astype(scores.dtype))
     return scores / positive(jnp.sum(scores))
 
 
 def mixed(scores: Scores, theta: Float[Array, ""], available: Mask | None = None) -> Scores:
-    """Return (1 - theta) a_i + theta mean(a) over the available clients; after the cap, p_i >= theta K / n."""
+    """Return (1 - theta) a_i + theta mean(a) over the available clients; after the cap, p_i >= theta K / n.
+
+    Args:
+        scores: a_i >= 0 [n].
+        theta: Weight of the uniform distribution, in [0, 1].
+        available: Which clients are available [n]; None for all.
+    """
     scores, allowed = relative(scores, available)
     mean = jnp.sum(scores) / positive(count(allowed, scores.dtype))
     return jnp.where(allowed, (1 - theta) * scores + theta * mean, 0)
 
 
 def blended(p: Scores, theta: Float[Array, ""], available: Mask | None = None) -> Scores:
-    """Return (1 - theta) p_i + theta sum_j p_j / n, n being the number of available clients."""
+    """Return (1 - theta) p_i + theta sum_j p_j / n, n being the number of available clients.
+
+    Args:
+        p: p_i [n].
+        theta: Weight of the uniform distribution, in [0, 1].
+        available: Which clients are available [n]; None for all.
+    """
     allowed = jnp.ones(p.shape, bool) if available is None else available
     uniform = jnp.sum(p) / positive(count(allowed, p.dtype))
     # Rounding may lift the mean of ones above 1.
@@ -88,12 +116,22 @@ def blended(p: Scores, theta: Float[Array, ""], available: Mask | None = None) -
 
 
 def relative(scores: Scores, available: Mask | None) -> tuple[Scores, Mask]:
-    """Return the scores of the available clients divided by the largest, also if that is infinite, and who is available."""
+    """Return the scores of the available clients divided by the largest, also if that is infinite, and who is available.
+
+    Args:
+        scores: a_i >= 0 [n].
+        available: Which clients are available [n]; None for all.
+    """
     allowed = jnp.ones(scores.shape, bool) if available is None else available
     scores = jnp.where(allowed, jnp.minimum(scores, jnp.finfo(scores.dtype).max), 0)
     return scores / positive(jnp.max(scores)), allowed
 
 
 def count(which: Mask, dtype) -> Float[Array, ""]:
-    """Return the number of true entries as a float."""
+    """Return the number of true entries as a float.
+
+    Args:
+        which: Ones and zeros.
+        dtype: Type of the result.
+    """
     return jnp.sum(which, dtype=dtype)

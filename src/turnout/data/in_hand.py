@@ -1,0 +1,81 @@
+"""Data sets from what a program holds already: arrays, frames, and data sets of other libraries."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.sparse import issparse
+
+from turnout.core.errors import UserError
+from turnout.data.arrays import features_of, ids_of, labels_of
+from turnout.data.columns import Columns, dataset_of
+from turnout.data.dataset import Dataset
+from turnout.data.tables import frame_dataset
+
+NAME = Path("data")
+"""What messages call data without a file."""
+
+CHANNELS = (1, 3)
+
+
+def is_in_hand(source: Any) -> bool:
+    """Whether `source` is data, not the name or the description of data."""
+    return isinstance(source, (tuple, dict, pl.DataFrame, pl.LazyFrame)) or any(
+        _is_a(source, *kind) for kind in (PANDAS, HUGGING_FACE, TORCH)
+    )
+
+
+def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
+    """Return `source` as a data set; `UserError` where it holds no rows of numbers with labels.
+
+    Args:
+        source: Arrays (features, labels) or (features, labels, clients), a frame of polars or pandas, a dict of columns, a data
+            set of Hugging Face, or a map-style data set of PyTorch whose items are (features, label).
+        columns: The columns of features, labels and clients of a frame.
+    """
+    if isinstance(source, tuple):
+        return _of_arrays(source)
+    if isinstance(source, (pl.DataFrame, pl.LazyFrame)):
+        return frame_dataset(NAME, source.lazy().collect(), columns)
+    if isinstance(source, dict):
+        return dataset_of(NAME, [*source], lambda name: np.asarray(source[name]), columns)
+    if _is_a(source, *PANDAS):
+        named = {str(column): column for column in source.columns}
+        return dataset_of(NAME, [*named], lambda name: source[named[name]].to_numpy(), columns)
+    if _is_a(source, *HUGGING_FACE):
+        return dataset_of(NAME, source.column_names, lambda name: source.with_format("numpy")[name][:], columns)
+    return _of_items(source)
+
+
+PANDAS, HUGGING_FACE, TORCH = ("pandas", "DataFrame"), ("datasets", "Dataset"), ("torch.utils.data", "Dataset")
+
+
+def _is_a(source: Any, module: str, name: str) -> bool:
+    """Whether `source` is of a class of a library, which is imported already if it is."""
+    return module in sys.modules and isinstance(source, getattr(sys.modules[module], name, ()))
+
+
+def _of_arrays(arrays: tuple) -> Dataset:
+    if len(arrays) not in (2, 3):
+        raise UserError(f"{NAME}: {len(arrays)} arrays: give features and labels, and clients if there are any")
+    features, labels, *clients = arrays
+    if not issparse(features):
+        features = features_of(features, NAME, "the first array, of features,")
+    ids = [ids_of(each, NAME, "the third array, of clients,") for each in clients]
+    return Dataset(str(NAME), features, labels_of(labels, NAME, "the second array, of labels,"), *ids)
+
+
+def _of_items(source: Any) -> Dataset:
+    try:
+        items = [source[k] for k in range(len(source))]
+        features, labels = zip(*((np.asarray(x), np.asarray(y)) for x, y in items), strict=True)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise UserError(f"{NAME}: not a data set of pairs (features, label) with a length ({error}): give one") from None
+    values = np.stack(features) if len({each.shape for each in features}) == 1 else features
+    if isinstance(values, np.ndarray) and values.ndim == 4 and values.shape[1] in CHANNELS:
+        # PyTorch has the channels of images first.
+        values = np.moveaxis(values, 1, -1)
+        values = values[..., 0] if values.shape[-1] == 1 else values
+    return Dataset(str(NAME), features_of(values, NAME, "the features"), labels_of(labels, NAME, "the labels"))

@@ -1,0 +1,84 @@
+"""Tables in files, parquet or CSV, with columns of features, labels and clients."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from turnout.core.errors import UserError
+from turnout.core.records import config
+from turnout.data.columns import Columns, dataset_of
+from turnout.data.dataset import Dataset
+from turnout.data.source import Source, located
+
+
+@config
+class Parquet(Source):
+    """Columns of a parquet file. A single column of text is hashed to word counts (`columns.hashed`).
+
+    Args:
+        path: The file.
+        features: Columns of numbers or lists of numbers; None means all but `label` and `client`.
+        label: The column of labels.
+        client: The column of natural clients, or None.
+    """
+
+    path: str
+    features: list[str] | None = None
+    label: str = "label"
+    client: str | None = None
+
+    def load(self, folder=None) -> Dataset:
+        """Return the data; `UserError` if the file or a column is missing or unusable."""
+        return _read(self, folder, "parquet", lambda path: pl.read_parquet(path, glob=False))
+
+
+@config
+class Csv(Source):
+    """Columns of a CSV file with a header. A single column of text is hashed to word counts (`columns.hashed`).
+
+    Args:
+        path: The file.
+        features: Columns of numbers; None means all but `label` and `client`.
+        label: The column of labels.
+        client: The column of natural clients, or None.
+        separator: What stands between two columns.
+    """
+
+    path: str
+    features: list[str] | None = None
+    label: str = "label"
+    client: str | None = None
+    separator: str = ","
+
+    def load(self, folder=None) -> Dataset:
+        """Return the data; `UserError` if the file or a column is missing or unusable."""
+        if len(self.separator.encode()) != 1:
+            raise UserError(f"separator {self.separator!r} is not one ASCII character: give one, such as ';'")
+        return _read(self, folder, "CSV", lambda path: pl.read_csv(path, separator=self.separator, glob=False))
+
+
+def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path], pl.DataFrame]) -> Dataset:
+    path = located(source.path, folder)
+    try:
+        table = read(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise UserError(f"{path}: not a {kind} file ({str(error).splitlines()[0]}): give one") from None
+    return frame_dataset(path, table, Columns(source.features, source.label, source.client))
+
+
+def frame_dataset(path: Path, table: pl.DataFrame, columns: Columns) -> Dataset:
+    """Return the data set in the `columns` of a frame; messages call it `path`."""
+    return dataset_of(path, table.columns, lambda name: _values(path, table[name]), columns)
+
+
+def _values(path: Path, column: pl.Series) -> np.ndarray:
+    """Return a column as numbers, text, or rows of them."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    if not (
+        column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean) or isinstance(column.dtype, (pl.Array, pl.List))
+    ):
+        raise UserError(f"{path}: column {column.name!r} holds {column.dtype}, which is no number, list or text: leave it out")
+    return column.to_numpy()

@@ -1,0 +1,136 @@
+"""The `ask` of the compiled engine, which answers while a round is traced."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from turnout.core.errors import UserError
+from turnout.core.local_methods import local_method
+from turnout.core.messages import split_each
+from turnout.engines.ask import EngineAsk
+from turnout.engines.exchange.strong_types import completed, strongly_typed
+from turnout.problems.storage.jax_client import JaxClient
+
+
+class CompiledAsk(EngineAsk):
+    """Answers `ask` while a round is traced: clients are a `vmap` axis, and loops and branches are those of `lax`."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._trace = current_trace()
+
+    def draw(self, sampler, method=None, message=None):
+        self._refuse_raw_loop()
+        return super().draw(sampler, method, message)
+
+    def __call__(self, who, method, message):
+        self._refuse_raw_loop()
+        return super().__call__(who, method, message)
+
+    def loop(self, count, body, carry, until=None):
+        outside, path = len(self.draws), f"{self.calls.next_path()}.loop"
+
+        def step(_, carry):
+            return self._traced(path, body, outside, carry)
+
+        carry = self._pause(outside), strongly_typed(carry)
+        if until is None:
+            state, carry = lax.fori_loop(0, count, step, carry)
+        else:
+            _, (state, carry) = lax.while_loop(
+                lambda place: (place[0] < count) & ~until(place[1][1]),
+                lambda place: (place[0] + 1, step(place[0], place[1])),
+                (jnp.zeros((), "int32"), carry),
+            )
+        self._resume(state, outside)
+        return carry
+
+    def cond(self, predicate, then, otherwise, carry):
+        outside, path = len(self.draws), self.calls.next_path()
+        branches = [
+            partial(self._traced, f"{path}.{name}", branch, outside)
+            for name, branch in (("then", then), ("otherwise", otherwise))
+        ]
+        state, carry = lax.cond(predicate, *branches, (self._pause(outside), strongly_typed(carry)))
+        self._resume(state, outside)
+        return carry
+
+    def _traced(self, path, body, outside, carry):
+        """Trace the body of a loop or a branch, whose carry is the state of this `ask` and the body's own."""
+        state, carry = carry
+        self._resume(state, outside)
+        with self.calls.inside(path):
+            carry = strongly_typed(body(carry))
+        return self._pause(outside), carry
+
+    def _resume(self, state, outside):
+        super()._resume(state, outside)
+        self._trace = current_trace()
+
+    def _refuse_raw_loop(self):
+        """Raise `UserError` inside a loop, branch or vmap that this `ask` does not know of."""
+        if current_trace() != self._trace:
+            raise UserError(
+                f"ask was called inside a raw JAX loop, branch or vmap of {type(self.algorithm).__name__}.round: use ask.loop or "
+                "ask.cond there, so that the engine can keep count"
+            )
+
+    def _run_clients(self, cohort, method, message, losses):
+        exchange = self.round, self.state.exchanges
+        key = self.job.seeds.exchange(*exchange)
+        run = local_method(self.algorithm, method, self.job.start)
+        individual, write = split_each(message)
+        protection = self.job.protection
+        states, ids = look_up(self.state.clients, cohort)
+        self._looked_up = cohort, ids
+
+        def run_one(place):
+            i, active, state, own = place
+            client = JaxClient(i, jax.random.fold_in(key, i), state, self.job.storage.oracle(i), active)
+            done = run(client, write(own))
+            if protection is not None:
+                done = protection.protect(done, protection.key(method, *exchange, i))
+            return completed(done, state)
+
+        places = (cohort.ids, cohort.active, states, individual)
+        if cohort.places <= self.job.chunk:
+            return jax.vmap(run_one)(places)
+        return lax.map(run_one, places, batch_size=self.job.chunk)
+
+    def _commit(self, cohort, answered, states):
+        asked, ids = self._looked_up
+        # The ids depend on the lookup of the old states, so that XLA does not overwrite these earlier: see `look_up`.
+        target = jnp.where(answered, ids if asked is cohort else cohort.ids, self.job.population.count)
+        clients = jax.tree.map(
+            lambda old, new: old.at[target].set(new.astype(old.dtype), mode="drop"), self.state.clients, states
+        )
+        self.state = self.state._replace(clients=clients)
+
+
+def look_up(clients, cohort):
+    """Return the states of a cohort's clients, [m, ...], and the cohort's ids, which depend on this lookup.
+
+    The lookup is a branch, which XLA does not fuse with the operations around it. Otherwise XLA would look the states up again
+    after the cohort's new ones are written, and would copy the states of all clients in every round to do so.
+    """
+    if not jax.tree.leaves(clients):
+        return clients, cohort.ids
+
+    def states(clients):
+        return jax.tree.map(lambda leaf: leaf[cohort.ids], clients), cohort.ids
+
+    def zeros(clients):
+        return jax.tree.map(jnp.zeros_like, jax.eval_shape(states, clients))
+
+    # The predicate must not be a constant: XLA would remove the branch.
+    return lax.cond(jnp.any(cohort.active & (cohort.ids >= 0)), states, zeros, clients)
+
+
+def current_trace():
+    """Return a value that tells the current trace of JAX from others."""
+    # Slow to import.
+    from jax.extend.core import get_opaque_trace_state
+
+    return get_opaque_trace_state()

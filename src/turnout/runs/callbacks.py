@@ -1,0 +1,130 @@
+"""Callbacks of a run: what is done with its rows as they come, early stopping, and the best parameters."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import polars as pl
+from jaxtyping import PyTree
+
+from turnout.core.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from turnout.runs.session import Session
+
+
+class Callback:
+    """Is told of a run's start, of its new rows and of its end; a subclass writes what it needs of the three.
+
+    Examples:
+        >>> import turnout as t
+        >>> class Printer(t.Callback):
+        ...     def on_rows(self, session, rows):
+        ...         print(rows["round"].to_list())
+        >>> trace = t.run(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(3, 2), rounds=1, callbacks=[Printer()])
+        [0]
+        [1]
+    """
+
+    each_row: ClassVar[bool] = False
+    """Whether rows have to come one by one, with the parameters of that round in `session.trace.x`."""
+
+    def on_start(self, session: "Session") -> None:
+        """Do what is to be done before the first round, or before a resumed run goes on."""
+
+    def on_rows(self, session: "Session", rows: pl.DataFrame) -> bool | None:
+        """Take new rows of `session.trace.frame`; True ends the run, whose trace keeps them."""
+
+    def on_end(self, session: "Session") -> None:
+        """Do what is to be done after the last row, also where the run is interrupted."""
+
+
+class BestParameters(Callback):
+    """Keeps the parameters of the row with the best value of a metric.
+
+    Args:
+        metric: Name of a metric of the run; the largest accuracy is the best, and the smallest of all others.
+        path: File that they are written to at the end, as by `Trace.save_model`; None writes none.
+
+    Attributes:
+        x: The best parameters so far, the earliest of equals.
+        value: The metric there.
+        round: The round.
+
+    Examples:
+        >>> import turnout as t
+        >>> best = t.BestParameters("value")
+        >>> trace = t.run(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(3, 2), rounds=5, metrics=("value",), callbacks=[best])
+        >>> best.round, bool(best.value == trace.frame["value"].min())
+        (5, True)
+    """
+
+    each_row = True
+
+    def __init__(self, metric: str, path: Path | str | None = None):
+        self.metric, self.path = metric, None if path is None else Path(path)
+        self.x: PyTree = None
+        self.value, self.round = np.nan, -1
+
+    def on_start(self, session):
+        if self.metric not in session.metrics:
+            raise unknown("metric of the run", self.metric, session.metrics)
+
+    def on_rows(self, session, rows):
+        for value, round in rows.select(self.metric, "round").iter_rows():
+            if self.x is None or is_better(self.metric, value, self.value):
+                self.x, self.value, self.round = session.trace.x, value, round
+
+    def on_end(self, session):
+        if self.path is not None and self.x is not None:
+            session.trace.save_model(self.path, self.x, round=self.round, **{self.metric: self.value})
+
+
+class EarlyStopping(Callback):
+    """Ends a run where a metric has not improved for `patience` rows of the trace.
+
+    Args:
+        metric: Name of a metric of the run, such as "held_out_value"; accuracies shall rise, all others fall.
+        patience: Number of rows without an improvement that ends the run.
+        least: The smallest change that counts as an improvement.
+
+    Raises:
+        UserError: If `patience` is not a whole number from 1, `least` is negative, or the run has no such metric.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem, stopping = t.Quadratic.random(3, 2), t.EarlyStopping("value", patience=5)
+        >>> len(t.run(t.Gd(t.Full(), lr=0.1), problem, rounds=10_000, metrics=("value",), callbacks=[stopping])) < 2_000
+        True
+    """
+
+    each_row = True
+
+    def __init__(self, metric: str, patience: int, least: float = 0.0):
+        if type(patience) is not int or patience < 1:
+            raise UserError(f"patience is a number of rows from 1, not {patience!r}")
+        if not least >= 0:
+            raise UserError(f"least is the smallest improvement that counts, at least 0, not {least!r}")
+        self.metric, self.patience, self.least = metric, patience, least
+        self.value, self.waited = np.nan, 0
+
+    def on_start(self, session):
+        if self.metric not in session.metrics:
+            raise unknown("metric of the run", self.metric, session.metrics)
+        # A resumed run continues the count.
+        self.value, self.waited = np.nan, 0
+        if len(session.trace):
+            self.on_rows(session, session.trace.frame)
+
+    def on_rows(self, session, rows):
+        for value in rows[self.metric]:
+            if np.isnan(self.value) or is_better(self.metric, value, self.value, self.least):
+                self.value, self.waited = value, 0
+            else:
+                self.waited += 1
+        return self.waited >= self.patience
+
+
+def is_better(metric: str, value: float, than: float, least: float = 0.0) -> bool:
+    """Whether `value` improves on another by more than `least`: an accuracy that is larger, any other metric that is smaller."""
+    return value > than + least if "accuracy" in metric else value < than - least
