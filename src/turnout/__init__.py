@@ -1,6 +1,6 @@
 """turnout: federated optimization that counts what communication costs.
 
-`run` and `sweep` run an algorithm on a problem and return its `Trace`, `study` compares methods; `__all__` lists the public names.
+`run` and `sweep` run an algorithm on a problem, `study` compares methods, and `__all__` lists the public names.
 `client_solvers`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts. `TorchOracle`,
 `parameters_of` and `set_parameters` import PyTorch when they are first used.
 """

@@ -93,7 +93,7 @@ class Experiment:
             **({} if self.split is None else {"split": _table(self.split)}),
             "sampler": algorithm.pop("sampler"),
             "algorithm": algorithm,
-            "run": _without_none(vars(self.run)),
+            "run": _without_none({f.name: getattr(self.run, f.name) for f in dataclasses.fields(self.run) if f.repr}),
         }
         if self.target is not None:
             tables["target"] = _without_none(vars(self.target))
