@@ -87,6 +87,7 @@ def test_runs_that_are_there_are_not_played_again(problem, played, monkeypatch):
     assert before.items() < after.items() and len(after) == len(before) + 2
 
 
+@pytest.mark.slow
 def test_workers_and_files_give_the_same_runs(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
@@ -255,6 +256,7 @@ def own_study(folder: Path, kind: str = "mine.py:Steps") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_class_beside_the_file_is_played_like_ours(tmp_path):
     done = t.study(own_study(tmp_path), tmp_path / "out", workers=2)
     assert not done.broken

@@ -26,8 +26,7 @@ class Columns(Protocol):
 class Price(Protocol):
     """What is charged for events, in its `unit`; tables and axes show its `label`."""
 
-    @property
-    def unit(self) -> str: ...
+    unit: ClassVar[str]
 
     @property
     def label(self) -> str: ...

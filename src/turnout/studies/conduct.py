@@ -122,6 +122,6 @@ def _labelled(run: Run, rows: pl.DataFrame, keys: list[str], texts: set[str]) ->
 
 def _chosen(declaration: Declaration, rows: pl.DataFrame) -> dict[tuple[str, str], str]:
     """Return the setting of each problem and method that costs least on the seeds of tuning."""
-    goal, price = declaration.tuning
+    goal, price = declaration.tuning or ("", "")
     best = best_settings(costs(rows, declaration.goals[goal], declaration.prices[price]))
     return {(row["problem"], row["method"]): row["setting"] for row in best.iter_rows(named=True)}

@@ -183,7 +183,8 @@ class DeclarationReader(Reader):
     def price(self, name: str) -> Price:
         """Read a price."""
         self.folder = self.origin.folder(("prices", name))
-        return self.kind("price", ("prices", name))
+        price: Any = self.kind("price", ("prices", name))
+        return price
 
     def seeds(self, given: int | list[int], path: Place, taken: tuple[int, ...]) -> tuple[int, ...]:
         """Return seeds, none of which is `taken`: those in a list, or the first so many."""

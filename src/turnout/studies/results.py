@@ -184,10 +184,10 @@ class Study:
         declared = self.declaration
         if declared.tuned_on:
             return f"Settings were chosen on {_seeds(declared.tuned_on)} and are reported on {_seeds(declared.seeds)}."
-        several = (
-            not self.runs.is_empty()
-            and self.runs.group_by("problem", "method").agg(pl.col("setting").n_unique())["setting"].max() > 1
+        settings = (
+            [] if self.runs.is_empty() else self.runs.group_by("problem", "method").agg(pl.col("setting").n_unique())["setting"]
         )
+        several = any(count > 1 for count in settings)
         return "Settings were chosen and are reported on the same seeds." if several else "Every method has one setting."
 
     def _claimed(self, claim: Claim) -> list[str]:
