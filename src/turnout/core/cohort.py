@@ -51,7 +51,7 @@ class Cohort:
     lost: Int[Array, ""]
     available: Int[Array, ""]
     selection: Selection = static()
-    biased: bool = static(default=False)
+    biased: bool = static()
 
     @classmethod
     def of(
