@@ -163,7 +163,7 @@ class Optimism:
         (Literal["a"], "b", "'a', but it is 'b'"),
         (Literal["a", "b"] | None, "c", "'a' or 'b' or None, but it is 'c'"),
         (int | str | bool | None, 1.5, "a whole number, a string, True or False or None, but it is 1.5"),
-        (Count | Annotated[int, at.Ge(1), at.Lt(9)], "x", "a whole number of at least 1 or a whole number of at least 1 and less than 9, but it is 'x'"),
+        (Annotated[int, at.Ge(1), at.Lt(9)], None, "a whole number of at least 1 and less than 9, but it is None"),
         (list[Count] | list[Count], 0, "a list, each part a whole number of at least 1, but it is 0"),
         (Positive, -0.1, "greater than 0, but it is -0.1"),
         (Fraction, 1.5, "at most 1, but it is 1.5"),

@@ -99,19 +99,25 @@ def _is_python(code: str) -> bool:
 
 
 def tested(path: Path, code: str, tests: list[str], show: bool) -> None:
-    """Run tests with the module at `path` made of `code`; exit with pytest's exit status."""
-    original = SourceFileLoader.get_code
+    """Run tests with the module at `path` made of `code`; exit with pytest's exit status, or `UNUSED`."""
+    original, used = SourceFileLoader.get_code, []
 
     def get_code(self, name):
-        here = self.path == str(path.resolve())
-        return self.source_to_code(code.encode(), self.path) if here else original(self, name)
+        if self.path != str(path.resolve()):
+            return original(self, name)
+        used.append(name)
+        return self.source_to_code(code.encode(), self.path)
 
     SourceFileLoader.get_code = get_code
     alone = ["-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore:Module already imported"]
     options = ["-x", "-q", *alone, "-o", "addopts=", "-m", "not slow and not everything"]
     with redirect_stdout(sys.stdout if show else io.StringIO()), redirect_stderr(sys.stderr if show else io.StringIO()):
         status = pytest.main([*options, *tests])
-    os._exit(status)
+    os._exit(status if used else UNUSED)
+
+
+UNUSED = 100
+"""The exit status of tests that do not import the module."""
 
 
 def status_of(path: Path, code: str, tests: list[str], seconds: float | None, show: bool = False) -> int | None:
@@ -130,7 +136,7 @@ def survivors(path: Path, tests: list[str], chosen: list[Mutant]) -> list[Mutant
     """Return the mutants with which all tests pass. A mutant that takes ten times as long as the module has an endless loop."""
     start = time.monotonic()
     if status_of(path, path.read_text(), tests, None, show=True) != 0:
-        sys.exit(f"{' '.join(tests)} fail without a mutant: correct them first")
+        sys.exit(f"{' '.join(tests)} fail without a mutant, or do not import {path}: correct them first")
     seconds = 30 + 10 * (time.monotonic() - start)
     return [one for one in chosen if status_of(path, one.code, tests, seconds) == 0]
 
