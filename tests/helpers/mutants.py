@@ -25,11 +25,16 @@ import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.helpers.mutated_modules import MODULES
 
-IMPORTED_ONCE = ("jax", "hypothesis", "scipy.optimize", "scipy.stats", "optax", "equinox", "pydantic")
+IMPORTED_ONCE = ("jax", "scipy.optimize", "scipy.stats", "optax", "equinox", "pydantic")
 """Slow imports, of which none imports turnout and none computes with JAX, so that a child can be forked after them."""
+
+# Whether a test fails is all that counts, so that no smaller example is looked for.
+PHASES = [Phase.explicit, Phase.generate]
+settings.register_profile("mutants", deadline=None, derandomize=True, phases=PHASES, suppress_health_check=[HealthCheck.too_slow])
 
 FAMILIES = (
     {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"},
@@ -109,7 +114,7 @@ def tested(path: Path, code: str, tests: list[str], show: bool) -> None:
         return self.source_to_code(code.encode(), self.path)
 
     SourceFileLoader.get_code = get_code
-    alone = ["-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore:Module already imported"]
+    alone = ["-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore:Module already imported", "--hypothesis-profile=mutants"]
     options = ["-x", "-q", *alone, "-o", "addopts=", "-m", "not slow and not everything"]
     with redirect_stdout(sys.stdout if show else io.StringIO()), redirect_stderr(sys.stderr if show else io.StringIO()):
         status = pytest.main([*options, *tests])
