@@ -148,7 +148,7 @@ def survivors(path: Path, tests: list[str], chosen: list[Mutant]) -> list[Mutant
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sample", type=int, default=20, help="mutants of each module, chosen at random with a fixed seed")
+    parser.add_argument("--sample", type=int, required=True, help="mutants of each module, at random with a fixed seed")
     parser.add_argument(
         "modules", nargs="*", default=list(MODULES), help="modules below src/turnout, by default all of the table"
     )
@@ -159,7 +159,7 @@ def main() -> None:
     for module in arguments.modules:
         path = Path("src/turnout") / module
         everything = sorted(mutants(path))
-        chosen = random.Random(module).sample(everything, min(arguments.sample, len(everything)))
+        chosen = random.Random(module).sample(everything, len(everything))[: arguments.sample]
         left = survivors(path, shlex.split(MODULES[module]), sorted(chosen))
         killed, total = killed + len(chosen) - len(left), total + len(chosen)
         print(f"{module}: {len(chosen) - len(left)} of {len(chosen)} killed, {len(everything)} in all", flush=True)
