@@ -326,6 +326,16 @@ def test_given_probabilities_are_scaled_to_those_available():
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 
+@pytest.mark.parametrize("design", [t.WithReplacement, t.DesRaj])
+def test_clients_that_are_away_add_nothing_to_the_variance(design):
+    """It is that of a population of the others, whose probabilities are scaled."""
+    on = np.array([True, False, True, True, False])
+    some = t.Population(count=5, available=jnp.asarray(on), presence=np.ones(5))
+    alone = design(Q[on] / Q[on].sum(), size=2).bind(t.Population(count=3))
+    exact = alone.variance(None, t.Population(count=3), jnp.asarray(VECTORS[on]))
+    assert design(Q, size=2).bind(FIVE).variance(None, some, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
+
+
 @t.record
 class Turns(t.Algorithm):
     """Minibatch gradient descent with one cohort of each design a round, one after the other."""
