@@ -332,7 +332,7 @@ def test_clients_that_are_away_add_nothing_to_the_variance(design):
     on = np.array([True, False, True, True, False])
     some = t.Population(count=5, available=jnp.asarray(on), presence=np.ones(5))
     alone = design(Q[on] / Q[on].sum(), size=2).bind(t.Population(count=3))
-    exact = alone.variance(None, t.Population(count=3), jnp.asarray(VECTORS[on]))
+    exact = float(alone.variance(None, t.Population(count=3), jnp.asarray(VECTORS[on])))
     assert design(Q, size=2).bind(FIVE).variance(None, some, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
 
 
