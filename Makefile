@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One more than there are processors, since tests of real federations wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo test test-all lint bench bench-flower clean
+.PHONY: demo test test-all mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -25,6 +25,12 @@ test: $(BIN)/turnout
 # pass on a machine that is too busy.
 test-all: test
 	$(PYTEST) --numprocesses 2 --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m slow
+
+# Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
+SAMPLE ?= 12
+
+mutants: $(BIN)/turnout
+	$(BIN)/python -m tests.helpers.mutants --sample $(SAMPLE) $(MODULES)
 
 lint: $(BIN)/turnout
 	$(BIN)/ruff check .

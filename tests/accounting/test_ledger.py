@@ -1,5 +1,8 @@
 """Counters never overflow, and prices are functions of events."""
 
+from dataclasses import FrozenInstanceError
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -32,6 +35,40 @@ def test_sizes_follow_contacts_down_and_arrivals_up():
     assert (totals["vectors_down"], totals["vectors_up"], totals["bytes_down"], totals["bytes_up"]) == (20, 7, 800, 336)
 
 
+def test_totals_are_sums_over_the_sites():
+    """Each site counts something else, k + 1 of event number k at the first and ten times that at the second."""
+    sites = (Site("0", "draw", "random"), Site("1", "train", "random", 2, 3, 5, 7))
+    ledger = Ledger(sites, tuple(tuple(factor * (k + 1) for k in range(len(COUNTERS))) for factor in (1, 10)))
+    totals = ledger.totals()
+    assert list(totals) == list(EVENTS)
+    assert all(totals[name] == 11 * (k + 1) for k, name in enumerate(COUNTERS))
+    assert totals["iterations"] == totals["exchanges"] - totals["rejected"]
+    contacts, arrivals = (10 * (COUNTERS.index(name) + 1) for name in ("contacts", "arrivals"))
+    sizes = ("vectors_down", "vectors_up", "bytes_down", "bytes_up")
+    assert [totals[name] for name in sizes] == [2 * contacts, 3 * arrivals, 5 * contacts, 7 * arrivals]
+    rows = ledger.rows()
+    assert [rows[0][name] for name in sizes] == [0] * 4 and [rows[1][name] for name in sizes] == [2, 3, 5, 7]
+    assert (rows[1]["path"], rows[1]["method"], rows[1]["drawn"]) == ("1", "train", 10 * (COUNTERS.index("drawn") + 1))
+
+
+def test_a_ledger_cannot_be_changed():
+    site = Site("0", "draw", "random")
+    for made, name in ((site, "path"), (Ledger((site,), ()), "sites")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, name, ())
+
+
+def test_events_are_counted_at_their_own_site_and_row():
+    """Two rows of a trace; an event that is not named counts nothing."""
+    counts = no_counts(3)
+    assert counts.shape == (3, len(COUNTERS), 2) and not np.any(counts)
+    once = add_events(counts, 2, {"draws_random": jnp.int32(1), "queries_total": jnp.uint32(2**31)})
+    rows = np.stack([once, add_events(add_events(once, 2, {"queries_total": jnp.uint32(2**31)}), 0, {"lost": jnp.int32(3)})])
+    ledger = to_ledger((Site("0", "draw", "random"),) * 3, rows)
+    by_site = [{name: row[name].tolist() for name in COUNTERS if np.any(row[name])} for row in ledger.rows()]
+    assert by_site == [{"lost": [0, 3]}, {}, {"draws_random": [1, 1], "queries_total": [2**31, 2**32]}]
+
+
 def test_vectors_are_parts_shaped_like_the_parameters():
     flat = np.zeros(3)
     assert len(vectors((flat, flat, np.zeros(())), flat)) == 2
@@ -61,12 +98,37 @@ def test_prices_are_their_formulas():
 
 
 @pytest.mark.parametrize(
+    ("price", "label", "unit"),
+    [
+        (t.Exchanges(), "exchanges", "exchanges"),
+        (t.Hierarchical(0.25, 3.0), "hierarchical(c1=0.25, c2=3)", "c1 per exchange + c2 per cohort"),
+        (t.Selection(5.0, 2.0), "selection(arbitrary=5, random=2)", "delegate selections"),
+        (t.Bytes(), "bytes", "bytes"),
+        (t.Seconds(1.0, 50.0, 0.5), "seconds(latency=1, bandwidth=50, query=0.5)", "seconds"),
+    ],
+)
+def test_a_price_is_shown_with_its_constants(price, label, unit):
+    """They are given by position; the kind is not."""
+    assert (price.label, price.unit) == (label, unit)
+    assert price.kind == label.split("(")[0]
+
+
+def test_prices_without_constants_take_those_of_the_papers():
+    """A hub's exchange costs a tenth of a new cohort; all selections cost one; computing costs nothing."""
+    assert t.Hierarchical() == t.Hierarchical(c1=0.1, c2=1.0)
+    assert t.Selection() == t.Selection(arbitrary=1.0, random=1.0)
+    assert t.Seconds() == t.Seconds(latency=0.05, bandwidth=1e7, query=0.0)
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: t.Hierarchical(c1=-1.0), "at least 0"),
         (lambda: t.Selection(arbitrary=1.0, random=2.0), "random <= arbitrary"),
         (lambda: t.Selection(arbitrary=0.5), "at least 1"),
+        (lambda: t.Selection(arbitrary=2.0, random=0.5), "at least 1"),
         (lambda: t.Seconds(bandwidth=0.0), "greater than 0"),
+        (lambda: t.Seconds(latency=-1.0), "at least 0"),
         (lambda: t.Target("gap", 0.0), "greater than 0"),
         (lambda: t.Faults(loss=1.0), "less than 1"),
         (lambda: t.FedAvg(t.Nice(2), lr=float("nan")), "greater than 0"),
@@ -81,3 +143,10 @@ def test_a_target_is_hit_at_the_first_row_below():
     assert t.Target("gap", 0.1).first_hit({"gap": np.array([1.0, 0.05, 0.2])}) == 1
     assert t.Target("gap", 0.1).first_hit({"gap": np.array([1.0, 0.1])}) is None
     assert t.Target("accuracy", 0.1).first_hit({"accuracy": np.array([0.5, 0.95])}) == 1
+    assert t.Target("test_accuracy", 0.1).first_hit({"test_accuracy": [0.5, 0.95, 0.99]}) == 1
+    assert t.Target("gap", 1.0).met(np.array([[0.5, 1.0], [1.5, -2.0]])).tolist() == [[True, False], [False, True]]
+
+
+def test_a_run_goes_on_beyond_its_target_unless_told_to_stop():
+    assert not t.Target("gap", 0.1).stop and t.Target("gap", 0.1, stop=True).stop
+    assert jax.tree.leaves(t.Target("gap", 0.1, stop=True)) == [0.1]

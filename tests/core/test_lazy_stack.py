@@ -74,3 +74,22 @@ def test_what_was_left_can_be_read_again():
     _, stacks = both()
     first = stacks.total()
     same(first, stacks.total())
+
+
+class Apart(LazyStack):
+    """Replies that are too large to lie in memory together."""
+
+    def __jax_array__(self):
+        raise MemoryError
+
+
+def test_sums_never_hold_all_replies_and_read_only_those_that_count():
+    """What lies at a place that did not answer in time is not read, be it NaN."""
+    cohort = Cohort.of(np.arange(4), 0.5, t.Population(count=4, weights=SHARES), selection="random")
+    parts = [GENERATOR.normal(size=3) for _ in range(3)] + [np.full(3, np.nan)]
+    answered = np.array([True, True, False, False])
+    replies = t.Replies({"x": Apart(parts, parts[0])}, cohort, jnp.asarray(answered))
+    total = sum(SHARES[i] * parts[i] for i in range(2))
+    np.testing.assert_allclose(replies.total()["x"], total, rtol=1e-13)
+    np.testing.assert_allclose(replies.average()["x"], 2 * total, rtol=1e-13)
+    np.testing.assert_allclose(replies.mean()["x"], total / SHARES[:2].sum(), rtol=1e-13)

@@ -15,6 +15,7 @@ from scipy import linalg, stats
 import turnout as t
 from tests.helpers.examples import logistic
 from tests.samplers.test_samplers import ALARM, chance, draws
+from turnout.samplers.draw_by_draw import one_draw_variance
 from turnout.samplers.probabilities.waterfilling import capped
 from turnout.theory import designs
 
@@ -326,6 +327,16 @@ def test_given_probabilities_are_scaled_to_those_available():
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 
+@pytest.mark.parametrize("design", [t.WithReplacement, t.DesRaj])
+def test_clients_that_are_away_add_nothing_to_the_variance(design):
+    """It is that of a population of the others, whose probabilities are scaled."""
+    on = np.array([True, False, True, True, False])
+    some = t.Population(count=5, available=jnp.asarray(on), presence=np.ones(5))
+    alone = design(Q[on] / Q[on].sum(), size=2).bind(t.Population(count=3))
+    exact = float(alone.variance(None, t.Population(count=3), jnp.asarray(VECTORS[on])))
+    assert design(Q, size=2).bind(FIVE).variance(None, some, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
+
+
 @t.record
 class Turns(t.Algorithm):
     """Minibatch gradient descent with one cohort of each design a round, one after the other."""
@@ -391,3 +402,20 @@ def test_a_cube_on_sizes_and_a_variance_from_one_client_say_so():
     sampler = t.DesRaj(Q, size=1).bind(FIVE)
     with pytest.raises(t.UserError, match="raise size"):
         sampler.estimate(None, sampler.draw(None, jax.random.key(0), FIVE), jnp.ones((1, 2)), FIVE)
+
+
+def test_a_client_that_is_never_drawn_has_no_part_in_the_variance_of_a_draw():
+    """The variance of r v_i / q_i, by enumeration of the client drawn; one client is drawn already, and one has q_i = 0."""
+    q, left = np.array([0.2, 0.0, 0.5, 0.3]), np.array([1.0, 1.0, 1.0, 0.0])
+    vectors = np.random.default_rng(2).normal(size=(4, 2))
+    chances = q * left / (q * left).sum()
+    values = {i: (q * left).sum() * vectors[i] / q[i] for i in np.flatnonzero(chances)}
+    mean = sum(chances[i] * value for i, value in values.items())
+    expected = sum(chances[i] * np.sum((value - mean) ** 2) for i, value in values.items())
+    variance = one_draw_variance(jnp.asarray(q), jnp.asarray(left), jnp.asarray(vectors))
+    assert float(variance) == pytest.approx(expected, rel=1e-12)
+
+
+def test_everyone_may_be_one_client():
+    population = t.Population(count=1)
+    assert t.Full().bind(population).draw(None, jax.random.key(0), population).ids.tolist() == [0]

@@ -300,7 +300,8 @@ def test_a_delegates_reply_is_a_mean_but_no_average():
     cohort = t.Delegate(client=2).bind(population).draw(None, jax.random.key(0), population)
     replies = t.Replies(jnp.array([[3.0, 4.0]]), cohort, cohort.active)
     np.testing.assert_array_equal(replies.mean(), [3.0, 4.0])
-    assert (cohort.selection, cohort.ids.tolist()) == ("delegate", [2])
+    assert (cohort.selection, cohort.ids.tolist(), cohort.expansion.tolist()) == ("delegate", [2], [1.0])
+    assert t.Delegate().bind(t.Population(count=1)).client == 0
     with pytest.raises(t.UserError, match="no unbiased average"):
         replies.average()
 
@@ -365,7 +366,8 @@ def test_a_probability_that_is_no_number_is_refused():
         (lambda: t.Subsets([list(range(13))], [1.0]), "subset 0 names client 12, but they are 0 to 11"),
         (lambda: t.Subsets([list(range(12))], [0.5, 0.5]), "needs 1 probabilities, one for each subset, but got 2"),
         (lambda: t.Subsets([], []), "sum to 1, but they sum to 0"),
-        (lambda: t.Delegate(client=12), "names client 12"),
+        (lambda: t.Delegate(client=12), "'delegate' names client 12, but they are 0 to 11"),
+        (lambda: t.Delegate(client=20), "'delegate' names client 20, but they are 0 to 11"),
     ],
 )
 def test_a_sampler_that_does_not_fit_says_so(sampler, words):

@@ -51,7 +51,7 @@ class Cohort:
     lost: Int[Array, ""]
     available: Int[Array, ""]
     selection: Selection = static()
-    biased: bool = static(default=False)
+    biased: bool = static()
 
     @classmethod
     def of(
@@ -105,7 +105,7 @@ class Cohort:
             expansion = jnp.where((probability > 0) & (probability <= 1 + ROUNDING), 1 / probability, 0)
         available = population.count
         if population.available is not None:
-            presence = population.presence[ids].astype(share.dtype)
+            presence = jnp.asarray(population.presence)[ids].astype(share.dtype)
             probability, expansion = probability * presence, expansion / presence
             available = jnp.sum(population.available)
         return cls(

@@ -51,5 +51,5 @@ class Block(Sampler):
         q, order, starts = (jnp.asarray(leaf) for leaf in (self.probability, self.order, self.starts))
         j = jax.random.choice(key, q.size, p=q)
         places = starts[j] + jnp.arange(self.places, dtype="int32")
-        ids = order[jnp.minimum(places, population.count - 1)]
-        return Cohort.of(ids, q[j], population, selection="arbitrary", active=places < starts[j + 1])
+        # Places beyond the last client, where JAX reads the last one, are empty.
+        return Cohort.of(order[places], q[j], population, selection="arbitrary", active=places < starts[j + 1])
