@@ -229,12 +229,18 @@ class Stranger(t.Algorithm):
         return t.Done(message)
 
 
+@t.record
+class Roundless(t.Algorithm):
+    pass
+
+
 @pytest.mark.parametrize(
     ("algorithm", "words"),
     [
         (Unmarked(t.Nice(2)), "mark it with @on_client"),
         (Stranger(), "is not a field of Stranger"),
-        (t.Algorithm(), "has no round"),
+        (Roundless(), "Roundless has no round"),
+        (t.Algorithm(), "Algorithm is no record: write @turnout.record above the class"),
     ],
 )
 def test_what_may_not_be_asked(algorithm, words):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from jax.tree_util import all_leaves
+
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.core.field_checks import checked
@@ -19,6 +21,8 @@ def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
         **evaluated: Problems to evaluate, by the name of the argument; None where not given.
     """
     checked("algorithm", algorithm, Algorithm)
+    if all_leaves([algorithm]):
+        raise UserError(f"{type(algorithm).__name__} is no record: write @turnout.record above the class")
     checked("problem", problem, Problem)
     for name, part in evaluated.items():
         if checked(name, part, Problem | None) is not None and part.remote:
