@@ -214,7 +214,7 @@ def test_theory_knows_draws_with_replacement():
     np.testing.assert_allclose(designs.inclusion(sampler, population), p, rtol=1e-12)
     with pytest.raises(t.UserError, match="no theory here is about cohorts of Pivotal"):
         designs.inclusion(t.Pivotal(TWO, size=2).bind(FIVE), FIVE)
-    with pytest.raises(t.UserError, match="changes from round to round"):
+    with pytest.raises(t.UserError, match="samplers with changing probabilities"):
         designs.inclusion(t.WithReplacement(t.KVib(), size=2).bind(FIVE), FIVE)
 
 

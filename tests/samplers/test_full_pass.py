@@ -31,5 +31,5 @@ def test_a_pass_takes_cohorts_of_the_size_of_the_samplers(sampler, size):
 
 def test_a_pass_needs_everyone():
     sampler = t.Available(t.Nice(2), probability=0.5).bind(TWELVE)
-    with pytest.raises(t.UserError, match="a full pass asks everyone"):
+    with pytest.raises(t.UserError, match="a full pass asks all clients"):
         full_pass(sampler, TWELVE)
