@@ -97,14 +97,14 @@ from turnout.samplers.probabilities import (
     Vrb,
 )
 from turnout.solvers import CohortSolver
-from turnout.studies.api import study
-from turnout.studies.goals import Goal
-from turnout.studies.results import Study
 
 if TYPE_CHECKING:
     from turnout.problems.oracles.torch_module import TorchOracle as TorchOracle
     from turnout.problems.oracles.torch_module import parameters_of as parameters_of
     from turnout.problems.oracles.torch_module import set_parameters as set_parameters
+    from turnout.studies.api import study as study
+    from turnout.studies.goals import Goal as Goal
+    from turnout.studies.results import Study as Study
 
 __version__ = "0.1.0"
 
@@ -231,15 +231,23 @@ __all__ = [
 
 
 _TORCH = ("TorchOracle", "parameters_of", "set_parameters")
-"""Public names that need PyTorch, which is imported when one of them is first used."""
+"""Public names that need PyTorch."""
+
+_LAZY = {
+    **dict.fromkeys(_TORCH, "turnout.problems.oracles.torch_module"),
+    "Goal": "turnout.studies.goals",
+    "Study": "turnout.studies.results",
+    "study": "turnout.studies.api",
+}
+"""Modules of public names, which are imported when one of them is first used."""
 
 
 def __getattr__(name: str):
-    if name not in _TORCH:
+    if name not in _LAZY:
         raise AttributeError(f"module 'turnout' has no attribute {name!r}")
-    from turnout.problems.oracles import torch_module
+    from importlib import import_module
 
-    return getattr(torch_module, name)
+    return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.helpers.examples import quadratic
+from tests.helpers.examples import logistic, quadratic
 from turnout.runs.session import Session
 
 RUN = {"rounds": 30, "seed": 2, "metrics": ("value", "gradient")}
@@ -68,7 +68,7 @@ def oracle_stop(values, patience, least):
 @given(st.integers(1, 6), st.sampled_from([0.0, 1e-2, 10.0]))
 def test_a_run_ends_where_the_metric_has_not_improved_for_as_long_as_it_may(patience, least):
     whole = t.run(algorithm(), quadratic(), **RUN).frame
-    stopping = t.EarlyStopping("value", patience=patience, least=least)
+    stopping = t.EarlyStopping("value", patience=patience, min_delta=least)
     trace = t.run(algorithm(), quadratic(), callbacks=[stopping], **RUN)
     last = oracle_stop(whole["value"].to_list(), patience, least)
     assert trace.frame.equals(whole[: last + 1])
@@ -87,10 +87,12 @@ def test_the_best_parameters_are_those_after_the_best_row(engine, tmp_path):
 
 
 def test_accuracies_shall_rise():
-    from turnout.runs.callbacks import is_better
-
-    assert is_better("test_accuracy", 0.6, 0.5) and not is_better("test_accuracy", 0.5, 0.6)
-    assert is_better("value", 0.5, 0.6) and not is_better("value", 0.6, 0.5) and not is_better("value", 0.55, 0.6, 0.1)
+    best, options = t.BestParameters("accuracy"), {**RUN, "metrics": ("accuracy",)}
+    columns = t.run(algorithm(), logistic(), callbacks=[best], **options).columns
+    assert columns["accuracy"].min() < columns["accuracy"].max()
+    assert (best.value, best.round) == (columns["accuracy"].max(), np.argmax(columns["accuracy"]))
+    ended = t.run(algorithm(), logistic(), callbacks=[t.EarlyStopping("accuracy", patience=4)], **options)
+    assert len(ended) == 1 + oracle_stop(1 - columns["accuracy"], 4, 0.0)
 
 
 def test_a_resumed_run_stops_at_the_same_row():
@@ -110,7 +112,7 @@ def test_a_resumed_run_stops_at_the_same_row():
     ("make", "words"),
     [
         (lambda: t.EarlyStopping("value", patience=0), "patience is a number of rows from 1"),
-        (lambda: t.EarlyStopping("value", patience=2, least=-1.0), "least is the smallest improvement"),
+        (lambda: t.EarlyStopping("value", patience=2, min_delta=-1.0), "min_delta is a number of at least 0"),
         (lambda: t.EarlyStopping("test_value", patience=2), "test_value"),
         (lambda: t.BestParameters("acuracy"), "acuracy"),
         (lambda: "early stopping", "callbacks"),

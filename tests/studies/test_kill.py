@@ -3,13 +3,14 @@
 import os
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 import tomli_w
 
-from tests.helpers.commands import KEPT, start, turnout
+from tests.helpers.commands import KEPT, start, turnout, wait_for
 
 METHODS = {
     "fedavg": {"algorithm": {"kind": "fedavg", "lr": 0.001}, "grid": {"algorithm.lr": [0.001, 0.002], "sampler.size": [1, 2, 3]}},
@@ -43,9 +44,9 @@ def test_a_study_that_is_killed_again_and_again_gives_the_same_runs(tmp_path, wo
     while not (out / "runs.parquet").exists():
         command = start("study", path, "--out", out, "--workers", workers, kept=KEPT)
         end = time.monotonic() + moments.uniform(0.2, 1.2) * (seconds if kills < 8 else 3600)
-        while command.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
-        if command.poll() is None:
+        try:
+            command.wait(timeout=max(0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
             command.kill()
             kills += 1
         _, wrong = command.communicate()
@@ -59,10 +60,7 @@ def test_a_worker_that_is_killed_breaks_its_own_runs_only(tmp_path):
     """Its program is played when the command is started again."""
     path, out = study_of(tmp_path, tuning=False), tmp_path / "out"
     command = start("study", path, "--out", out, "--workers", 2, kept=KEPT)
-    victim = None
-    while victim is None and command.poll() is None:
-        victim = next(iter(workers_of(command.pid)), None)
-        time.sleep(0.02)
+    victim = wait_for(lambda: next(iter(workers_of(command.pid)), None))
     os.kill(victim, signal.SIGKILL)
     said, _ = command.communicate(timeout=300)
     assert command.returncode == 1 and "its process died (exit code -9)" in said

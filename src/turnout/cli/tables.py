@@ -12,7 +12,7 @@ from rich.table import Table
 from turnout.report.format import goal
 from turnout.report.loaded_run import Result
 from turnout.report.table import table
-from turnout.studies.results import Study, told
+from turnout.studies.results import Study, name_of
 from turnout.studies.tables import Row
 
 console = Console()
@@ -54,7 +54,7 @@ def show_sweep(folder: Path) -> None:
 def show_study(study: Study, folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
     for run, why in study.broken:
-        console.print(f"[bold red]broken[/]: {escape(told(run))}: {escape(why)}")
+        console.print(f"[bold red]broken[/]: {escape(name_of(run))}: {escape(why)}")
     if study.declaration.goals and not study.runs.is_empty():
         costs = study.table()
         console.print(f"[bold]{escape(costs.title)}[/]")

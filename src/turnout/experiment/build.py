@@ -9,7 +9,7 @@ from turnout.data.catalogue import load
 from turnout.data.dataset import digest
 from turnout.data.holdout import hold_out
 from turnout.data.splits import Split
-from turnout.experiment.config import Experiment
+from turnout.experiment.config import Experiment, RunSpec
 from turnout.experiment.privacy_accounting import import_dp_accounting
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
@@ -73,6 +73,18 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     return Built(spec.build(dataset, split), split, mark, content, test, held_out, held_out_split)
 
 
+def options_of(experiment: Experiment, built: Built) -> RunSpec:
+    """Return the options of the run of `experiment`, with the problems that were built."""
+    return replace(
+        experiment.run,
+        target=experiment.target,
+        faults=experiment.faults,
+        privacy=experiment.privacy,
+        test=built.test,
+        held_out=built.held_out,
+    )
+
+
 def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None) -> Session:
     """Return the session of `experiment`, with `engine` in the place of the configured one if it is given.
 
@@ -85,14 +97,7 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, 
     """
     if experiment.privacy is not None:
         import_dp_accounting()
-    options = replace(
-        experiment.run,
-        target=experiment.target,
-        faults=experiment.faults,
-        privacy=experiment.privacy,
-        test=built.test,
-        held_out=built.held_out,
-    )
+    options = options_of(experiment, built)
     cells = cells_of(*grid_of(experiment)) if experiment.sweep else cells
     return Session(
         experiment.algorithm, built.problem, options, deployed=engine, optimum=optimum, label=experiment.name, cells=cells

@@ -15,6 +15,7 @@ from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import summarise, to_json
 from turnout.experiment.theory import facts_of
 from turnout.io.atomic import write
+from turnout.io.parquet import parquet
 from turnout.problems.base import Problem
 from turnout.report.loaded_run import Result
 from turnout.report.plan import PLAN
@@ -54,7 +55,7 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     """
     trace = session.trace
     _save(trace, folder, experiment, experiment.run.seed)
-    write(folder / TRACE, _parquet(trace.frame))
+    write(folder / TRACE, parquet(trace.frame))
     facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
     if experiment.privacy is not None:
         facts["privacy"] = privacy_spent(experiment.privacy, session)
@@ -80,7 +81,7 @@ def write_sweep(experiment, problem: Problem, session: Session, folder: Path, co
     summaries = [summarise(experiment, problem, trace, command, seconds) for trace in best]
     seed = next(cell.seed for cell, trace in zip(session.cells, session.traces, strict=True) if trace is best[0])
     _save(best[0], folder, experiment, seed)
-    write(folder / TRACE, _parquet(swept.frame))
+    write(folder / TRACE, parquet(swept.frame))
     for row in (row for rows in costs.values() for row in rows):
         row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
     facts = {"cells": len(session.cells), "grid": experiment.sweep, "costs": costs}
@@ -113,10 +114,4 @@ def _save(trace: Trace, folder: Path, experiment: Experiment, seed: int) -> None
 def _npz(arrays: dict[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def _parquet(frame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
     return buffer.getvalue()

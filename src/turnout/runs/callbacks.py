@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import PyTree
 
+from turnout.accounting.target import smaller_better
 from turnout.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -67,12 +68,11 @@ class BestParameters(Callback):
         self.value, self.round = np.nan, -1
 
     def on_start(self, session):
-        if self.metric not in session.metrics:
-            raise unknown("metric of the run", self.metric, session.metrics)
+        check_metric(self.metric, session)
 
     def on_rows(self, session, rows):
         for value, round in rows.select(self.metric, "round").iter_rows():
-            if self.x is None or is_better(self.metric, value, self.value):
+            if self.x is None or smaller_better(self.metric, value) < smaller_better(self.metric, self.value):
                 self.x, self.value, self.round = session.trace.x, value, round
 
     def on_end(self, session):
@@ -86,10 +86,10 @@ class EarlyStopping(Callback):
     Args:
         metric: Name of a metric of the run, such as "held_out_value"; accuracies shall rise, all others fall.
         patience: Number of rows without an improvement that ends the run.
-        least: The smallest change that counts as an improvement.
+        min_delta: An improvement is larger than this.
 
     Raises:
-        UserError: If `patience` is not a whole number from 1, `least` is negative, or the run has no such metric.
+        UserError: If `patience` is not a whole number from 1, `min_delta` is negative, or the run has no such metric.
 
     Examples:
         >>> import turnout as t
@@ -100,31 +100,31 @@ class EarlyStopping(Callback):
 
     each_row = True
 
-    def __init__(self, metric: str, patience: int, least: float = 0.0):
+    def __init__(self, metric: str, patience: int, min_delta: float = 0.0):
         if type(patience) is not int or patience < 1:
             raise UserError(f"patience is a number of rows from 1, not {patience!r}")
-        if not least >= 0:
-            raise UserError(f"least is the smallest improvement that counts, at least 0, not {least!r}")
-        self.metric, self.patience, self.least = metric, patience, least
-        self.value, self.waited = np.nan, 0
+        if not min_delta >= 0:
+            raise UserError(f"min_delta is a number of at least 0, not {min_delta!r}")
+        self.metric, self.patience, self.min_delta = metric, patience, min_delta
+        self.level, self.waited = np.inf, 0
 
     def on_start(self, session):
-        if self.metric not in session.metrics:
-            raise unknown("metric of the run", self.metric, session.metrics)
+        check_metric(self.metric, session)
         # A resumed run continues the count.
-        self.value, self.waited = np.nan, 0
+        self.level, self.waited = np.inf, 0
         if len(session.trace):
             self.on_rows(session, session.trace.frame)
 
     def on_rows(self, session, rows):
-        for value in rows[self.metric]:
-            if np.isnan(self.value) or is_better(self.metric, value, self.value, self.least):
-                self.value, self.waited = value, 0
+        for level in smaller_better(self.metric, rows[self.metric]):
+            if level < self.level - self.min_delta:
+                self.level, self.waited = level, 0
             else:
                 self.waited += 1
         return self.waited >= self.patience
 
 
-def is_better(metric: str, value: float, than: float, least: float = 0.0) -> bool:
-    """Whether `value` improves on another by more than `least`: an accuracy that is larger, any other metric that is smaller."""
-    return value > than + least if "accuracy" in metric else value < than - least
+def check_metric(metric: str, session: "Session") -> None:
+    """Raise `UserError` where a session does not evaluate a metric."""
+    if metric not in session.metrics:
+        raise unknown("metric of the run", metric, session.metrics)

@@ -17,11 +17,10 @@ from turnout.engines.metrics import DIVERGED
 from turnout.engines.nodes import Nodes
 from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
-from turnout.problems.base import Precision, Problem
+from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
-from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.options import RunOptions, with_settings
-from turnout.runs.setup import bind, job_of, refuse_engine, refuse_mixed, scope, wanted_metrics
+from turnout.runs.setup import fit, job_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 
@@ -66,19 +65,13 @@ class Session:
         **settings,
     ):
         self.options = options = with_settings(options, settings)
-        check_parts(algorithm, problem, test=options.test, held_out=options.held_out)
         self.label, self.cells = label, cells
-        self.precision: Precision = options.precision or problem.precision
-        check_seeds(options.purpose_seeds(), self.precision)
         compiled = cells is not None or (deployed is None and options.engine == "compiled")
-        refuse_engine(problem, options.aggregation, compiled=compiled)
-        refuse_mixed(problem, self.precision)
-        self.metrics = wanted_metrics(problem, options.target, options.metrics, options.test, options.held_out)
+        algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled)
+        self.algorithm, self.problem = algorithm, problem
         if optimum is None and {"gap", "distance"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
-            self.problem = problem
-            self.algorithm = algorithm = bind(algorithm, problem, options.rounds)
             job = job_of(algorithm, problem, options, self.precision, self.metrics, optimum, swept=cells is not None)
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:

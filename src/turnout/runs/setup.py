@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from turnout.problems.base import Precision, Problem
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.jax_client import on_cpu
 from turnout.problems.storage.layout import store
+from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.options import MEMORY, RunOptions
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -54,6 +55,33 @@ def bind(node: Any, problem: Problem, rounds: int = 1) -> Any:
         return node
     node = replace(node, **{f.name: bind(getattr(node, f.name), problem, rounds) for f in fields(node) if f.init})
     return node.bind(problem) if isinstance(node, Algorithm) else node
+
+
+class Fitted(NamedTuple):
+    """An algorithm bound to a problem, the metrics of the run, and its precision."""
+
+    algorithm: Algorithm
+    metrics: tuple[str, ...]
+    precision: Precision
+
+
+def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled: bool) -> Fitted:
+    """Bind an algorithm to a problem; `UserError` where options, algorithm and problem do not go together.
+
+    Args:
+        algorithm: The algorithm.
+        problem: The problem.
+        options: Options of the run.
+        compiled: Whether the engine is the compiled one.
+    """
+    check_parts(algorithm, problem, test=options.test, held_out=options.held_out)
+    precision = options.precision or problem.precision
+    check_seeds(options.purpose_seeds(), precision)
+    refuse_engine(problem, options.aggregation, compiled=compiled)
+    refuse_mixed(problem, precision)
+    metrics = wanted_metrics(problem, options.target, options.metrics, options.test, options.held_out)
+    with scope(precision):
+        return Fitted(bind(algorithm, problem, options.rounds), metrics, precision)
 
 
 def prepare(

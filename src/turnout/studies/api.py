@@ -64,8 +64,8 @@ def study(
         played = Study(declaration, rows, tuple(broken.values()))
         played.write(Path(out), command)
         return played
-    with TemporaryDirectory(prefix="turnout-") as kept:
-        rows, broken = conduct(declaration, Path(kept), folder, workers, watch)
+    with TemporaryDirectory(prefix="turnout-") as temporary:
+        rows, broken = conduct(declaration, Path(temporary), folder, workers, watch)
     return Study(declaration, rows, tuple(broken.values()))
 
 

@@ -9,12 +9,13 @@ import polars as pl
 from turnout.accounting.ledger import EVENTS
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
+from turnout.io.parquet import parquet
 from turnout.studies.cases import Cases
 from turnout.studies.costs import best_settings, costs
 from turnout.studies.declaration import Declaration
 from turnout.studies.plan import Program, Run, plan_of
 from turnout.studies.play import Played
-from turnout.studies.store import ALL, Store, parquet
+from turnout.studies.store import ALL, Store
 from turnout.studies.workers import play_all
 
 
@@ -98,10 +99,10 @@ class Player:
 def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
     """Return the rows of all runs that are kept, in the order of the study."""
     runs = sorted((run for program in programs for run in program.runs), key=lambda run: run.place)
-    kept = store.read([run.key for run in runs])
+    stored = store.read([run.key for run in runs])
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
     texts = {key for key in keys if any(not isinstance(run.values.get(key, 0), int | float) for run in runs)}
-    frames = [_labelled(run, kept[run.key], keys, texts) for run in runs if run.key in kept]
+    frames = [_labelled(run, stored[run.key], keys, texts) for run in runs if run.key in stored]
     if not frames:
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")

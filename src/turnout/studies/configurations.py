@@ -17,7 +17,7 @@ def read_sources(paths: list[Path]) -> Source:
     """Read one study, or several configurations as one."""
     plain = [None if path.is_dir() else _configuration(path) for path in paths]
     if all(plain):
-        return as_study([found for found in plain if found])
+        return as_study([content for content in plain if content])
     if len(paths) > 1:
         path = paths[plain.index(None)]
         raise UserError(

@@ -26,13 +26,16 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     run = [name for name in rows.columns if name not in FURTHER]
     about = pl.lit(True) if goal.problems is None else pl.col("problem").is_in(goal.problems)
     rows = rows.filter(about & pl.col(goal.metric).is_not_null())
-    rows = rows.with_columns(spent=_floats(price.cost(rows)), level=smaller_better(goal.metric, pl.col(goal.metric)))
-    hit = _reached(goal, run)
-    spent, queries = (
-        pl.col(name).filter(hit).first().cast(pl.Float64).fill_null(np.inf) for name in ("spent", "queries_slowest")
-    )
-    best = pl.col("level").filter(pl.col("level").is_not_nan()).min()
-    return rows.group_by(run, maintain_order=True).agg(cost=spent, queries=queries, best=best)
+    rows = rows.with_columns(spent=pl.Series(np.asarray(price.cost(rows), float)))
+    records = []
+    for one in rows.partition_by(run, maintain_order=True):
+        values = one[goal.metric].to_numpy()
+        hit = goal.hit(values, diverged=one["diverged"][-1])
+        spent, queries = (np.inf if hit is None else float(one[name][hit]) for name in ("spent", "queries_slowest"))
+        best = float(np.fmin.reduce(smaller_better(goal.metric, values)))
+        records.append({**one.select(run).row(0, named=True), "cost": spent, "queries": queries, "best": best})
+    schema = {name: rows.schema[name] for name in run} | dict.fromkeys(("cost", "queries", "best"), pl.Float64)
+    return pl.DataFrame(records, schema=schema)
 
 
 def costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
@@ -65,15 +68,3 @@ def best_settings(summary: pl.DataFrame) -> pl.DataFrame:
     best = ranked.group_by("problem", "method", maintain_order=True).first()
     order = summary.select("problem", "method").unique(maintain_order=True)
     return order.join(best, on=["problem", "method"], how="left", maintain_order="left")
-
-
-def _reached(goal: Goal, run: list[str]) -> pl.Expr:
-    """Return the expression, within a run, of the rows at which `goal` counts as reached."""
-    level = pl.col("level")
-    met = (level < goal.below) if goal.share is None else (level <= goal.share * level.first())
-    met = met & level.is_not_nan()
-    return met if goal.hold == "first" else met.cast(pl.UInt8).cum_min(reverse=True).cast(pl.Boolean) & ~pl.col("diverged")
-
-
-def _floats(cost) -> pl.Series:
-    return pl.Series("spent", np.asarray(cost, float))

@@ -21,15 +21,25 @@ METHOD = ("title", "problems", "on", *OVERRIDES)
 
 
 @config
-class Seeds:
-    """The seeds of reported runs: a list, or the first so many that no setting was chosen on."""
+class Reporting:
+    """The seeds of the runs that are reported.
+
+    Args:
+        seeds: A list, or the number of seeds, which are the first ones on which no setting is chosen.
+    """
 
     seeds: Index | list[Index] = 1
 
 
 @config
 class Tuning:
-    """Settings are chosen on seeds of their own, by the cost to a goal at a price; by default the first ones of the study."""
+    """Settings are chosen on seeds of their own.
+
+    Args:
+        seeds: A list, or the number of seeds, from 0 on.
+        goal: Name of the goal to which costs are compared; default: the first one.
+        price: Name of the price of these costs; default: the first one.
+    """
 
     seeds: Index | list[Index]
     goal: str | None = None
@@ -38,7 +48,16 @@ class Tuning:
 
 @config
 class Claim:
-    """`method` costs at most `at_most` times as much as `rival`, on each problem."""
+    """A method costs at most `at_most` times as much as its rival, in the median over the seeds of each problem.
+
+    Args:
+        method: Name of the method.
+        rival: Name of the method that it is compared with.
+        at_most: Bound on the ratio of their median costs.
+        goal: Name of the goal; default: the first one.
+        price: Name of the price; default: the first one.
+        problems: Names of the problems; default: all that both play on and the goal is about.
+    """
 
     method: str
     rival: str
@@ -114,7 +133,7 @@ class DeclarationReader(Reader):
         prices = {name: self.price(name) for name in self.table(("prices",))} or {"exchanges": Exchanges()}
         tuning = self.plain(Tuning, ("tuning",), self.tables["tuning"]) if "tuning" in self.tables else None
         tuned_on = () if tuning is None else self.seeds(tuning.seeds, ("tuning", "seeds"), ())
-        top = self.plain(Seeds, (), {key: self.tables[key] for key in ("seeds",) if key in self.tables})
+        top = self.plain(Reporting, (), {key: self.tables[key] for key in ("seeds",) if key in self.tables})
         return Declaration(
             source=self.origin,
             title=str(self.tables.get("title", self.source)),

@@ -10,12 +10,6 @@ from turnout.core.errors import UserError, unknown
 from turnout.core.records import Positive, Proper, config
 from turnout.engines.metrics import NAMES
 
-HOLDS = {
-    "first": lambda met: met,
-    "stays": lambda met: np.logical_and.accumulate(met[::-1])[::-1],
-}
-"""Which rows count as reached, by the rows that meet the level."""
-
 
 @config
 class Goal:
@@ -63,7 +57,8 @@ class Goal:
 
     def hit(self, values: np.ndarray, diverged: bool = False) -> int | None:
         """Return the row at which the goal is reached; None where it is not, nor where it should stay and the run diverged."""
-        reached = HOLDS[self.hold](self.met(values))
+        met = self.met(values)
+        reached = met if self.hold == "first" else np.logical_and.accumulate(met[::-1])[::-1]
         return int(np.argmax(reached)) if reached.any() and not (diverged and self.hold == "stays") else None
 
     @property

@@ -179,13 +179,13 @@ class GivenProblem:
 def _places(source: Source, problem: str, method: str) -> Places:
     """Return the tables that a configuration is made of and where they are, the most special first."""
     places: list[Place] = [("methods", method, "on", problem), ("methods", method), ("problems", problem), ()]
-    found = []
+    parts = []
     for place in places:
         part: Any = source.tables
         for name in place:
             part = part.get(name, {})
-        found.append((part, place))
-    return found
+        parts.append((part, place))
+    return parts
 
 
 def _tables(study: dict, places: Places) -> dict:
@@ -210,12 +210,12 @@ def _alternatives(source: Source, key: str, values: Any, place: Place) -> list[A
     """Return the values of a swept key; `UserError` where they are no list, or two of them have one name."""
     if not isinstance(values, list | tuple) or not values:
         raise source.error(place, f"grid {key} needs a list of values")
-    found = [_alternative(value) for value in values]
-    shown = [json.dumps(one.shown) for one in found]
+    alternatives = [_alternative(value) for value in values]
+    shown = [json.dumps(one.shown) for one in alternatives]
     double = next((name for name in shown if shown.count(name) > 1), None)
     if double is not None:
         raise source.error(place, f"two alternatives are called {double}: give a table name = '...', or leave one out")
-    return found
+    return alternatives
 
 
 def _alternative(value: Any) -> Alternative:

@@ -37,8 +37,8 @@ def play(program: Program, case: Case, report: Report) -> Played:
         if len(program.runs) == 1:
             return Played(pl.DataFrame(), {program.runs[0].key: sentence(error)})
     parts = [play(replace(program, runs=(run,)), case, report) for run in program.runs]
-    kept = [part.rows for part in parts if not part.rows.is_empty()]
-    rows = pl.concat(kept, how="vertical_relaxed") if kept else pl.DataFrame()
+    frames = [part.rows for part in parts if not part.rows.is_empty()]
+    rows = pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame()
     return Played(rows, {key: why for part in parts for key, why in part.broken.items()})
 
 

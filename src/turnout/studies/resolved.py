@@ -11,9 +11,9 @@ import numpy as np
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.sweep import set_leaves
+from turnout.experiment.build import options_of
 from turnout.experiment.config import Experiment
-from turnout.runs.arguments import check_parts
-from turnout.runs.setup import bind, refuse_engine, refuse_mixed, scope, wanted_metrics
+from turnout.runs.setup import bind, fit, scope
 from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
 from turnout.studies.grid import Setting
@@ -90,14 +90,8 @@ def leaf_values(one: Resolved, keys: list[str]) -> dict[str, float] | None:
 
 def fitted(one: Resolved) -> Algorithm:
     """Return the algorithm fitted to its problem; `UserError` where options, algorithm and problem do not go together."""
-    experiment, built = one.experiment, one.case.built
-    run = experiment.run
-    check_parts(experiment.algorithm, built.problem, test=built.test, held_out=built.held_out)
-    refuse_engine(built.problem, run.aggregation, compiled=run.engine == "compiled")
-    refuse_mixed(built.problem, run.precision)
-    wanted_metrics(built.problem, experiment.target, run.metrics, built.test, built.held_out)
-    with scope(run.precision):
-        return bind(experiment.algorithm, built.problem, run.rounds)
+    options = options_of(one.experiment, one.case.built)
+    return fit(one.experiment.algorithm, one.case.problem, options, compiled=options.engine == "compiled").algorithm
 
 
 def explained(declaration: Declaration, setting: Setting, make: Any) -> Any:

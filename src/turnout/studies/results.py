@@ -154,7 +154,7 @@ class Study:
             "title": self.declaration.title,
             "command": command,
             "runs": 0 if self.runs.is_empty() else self.runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
-            "broken": [f"{told(run)}: {why}" for run, why in self.broken],
+            "broken": [f"{name_of(run)}: {why}" for run, why in self.broken],
             "claims": [str(verdict) for verdict in self.claims()],
             "notes": {table.title: list(table.notes) for table in tables.values()},
         }
@@ -210,7 +210,7 @@ class Study:
         return [] if best.is_empty() else best["problem"].unique(maintain_order=True).to_list()
 
 
-def told(run: Run) -> str:
+def name_of(run: Run) -> str:
     """Name a run."""
     return f"{run.method} on {run.problem}{f' with {run.setting}' if run.setting else ''}, seed {run.seed}"
 

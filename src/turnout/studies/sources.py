@@ -55,14 +55,14 @@ class Source:
 
     def folder(self, place: Place) -> Path:
         """Return the folder of the file that has `place`."""
-        found = self._owner(place)
-        return Path() if found is None else found[0].folder
+        owner = self._owner(place)
+        return Path() if owner is None else owner[0].folder
 
     def error(self, place: Place, sentence: str) -> UserError:
         """Return the error `sentence` about the key at `place`, with its file and line where they are known."""
-        found, where, name = self._owner(place), self.label, place
-        if found is not None:
-            file, name = found
+        owner, where, name = self._owner(place), self.label, place
+        if owner is not None:
+            file, name = owner
             line = line_of(file.text, name) if name else None
             where = f"{file.path}, line {line}" if line else file.path
         key = ".".join(part for part in name if isinstance(part, str))

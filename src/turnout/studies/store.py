@@ -1,6 +1,5 @@
 """The runs of a study that are kept in its folder, each under the digest of what determines it."""
 
-import io
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -9,6 +8,7 @@ import polars as pl
 
 from turnout.core.errors import UserError
 from turnout.io.atomic import make_folder, write
+from turnout.io.parquet import parquet
 
 RUNS, ALL = "runs", "runs.parquet"
 
@@ -44,20 +44,13 @@ class Store:
         """Return the rows of those of the runs `keys` that are kept."""
         wanted = {*keys}
         files = dict.fromkeys(self._files[key] for key in keys if key in self._files)
-        found = {}
+        runs = {}
         for file in files:
             for (key,), rows in pl.read_parquet(file).partition_by("run", as_dict=True, maintain_order=True).items():
                 if key in wanted:
-                    found.setdefault(key, rows.drop("run"))
-        return found
+                    runs.setdefault(key, rows.drop("run"))
+        return runs
 
     def _know(self, keys: list[str], file: Path) -> None:
         for key in keys:
             self._files.setdefault(key, file)
-
-
-def parquet(frame: pl.DataFrame) -> bytes:
-    """Return `frame` as the content of a Parquet file."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()

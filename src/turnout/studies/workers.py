@@ -17,13 +17,10 @@ from turnout.core.errors import UserError
 from turnout.core.named_class import found_classes, named_class
 from turnout.studies.cases import Cases
 from turnout.studies.plan import Program
-from turnout.studies.play import Played, play, sentence
+from turnout.studies.play import Played, Report, play, sentence
 
 Keep = Callable[[Program, Played], None]
 """Called with each program and what it left."""
-
-Report = Callable[[int], None]
-"""Told the number of rounds that were played since it was last told; may raise to interrupt."""
 
 
 def play_all(programs: list[Program], cases: Cases, workers: int, report: Report, keep: Keep) -> None:
