@@ -1,5 +1,7 @@
 """What reaching a goal costs: for every run, and in the median over the seeds of every setting."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
@@ -19,13 +21,12 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     """Return the cost of each run: the price at the first row at which `goal` is reached, infinite where it never is.
 
     The column "queries" holds the oracle calls of the slowest clients at that row, and "best" the smallest value of the metric
-    in the run, of an accuracy that of the error rate.
+    in the run, of an accuracy that of the error rate. This is also the cost of a goal without a level.
     """
     if goal.metric not in rows.columns:
         return pl.DataFrame()
     run = [name for name in rows.columns if name not in FURTHER]
-    about = pl.lit(True) if goal.problems is None else pl.col("problem").is_in(goal.problems)
-    rows = rows.filter(about & pl.col(goal.metric).is_not_null())
+    rows = rows.filter(about(goal, rows.schema), pl.col(goal.metric).is_not_null())
     rows = rows.with_columns(spent=pl.Series(np.asarray(price.cost(rows), float)))
     records = []
     for one in rows.partition_by(run, maintain_order=True):
@@ -33,17 +34,29 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
         hit = goal.hit(values, diverged=one["diverged"][-1])
         spent, queries = (np.inf if hit is None else float(one[name][hit]) for name in ("spent", "queries_slowest"))
         best = float(np.fmin.reduce(smaller_better(goal.metric, values)))
+        spent = spent if goal.levelled else best
         records.append({**one.select(run).row(0, named=True), "cost": spent, "queries": queries, "best": best})
     schema = {name: rows.schema[name] for name in run} | dict.fromkeys(("cost", "queries", "best"), pl.Float64)
     return pl.DataFrame(records, schema=schema)
 
 
-def costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
+def about(goal: Goal, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    """Return which rows of a table `goal` is about: its problems, and settings with its values of swept keys."""
+    wanted = pl.lit(True) if goal.problems is None else pl.col("problem").is_in(goal.problems)
+    for key, value in (goal.where or {}).items():
+        equal = pl.col(key) == (str(value) if schema[key] == pl.String else value) if key in schema else pl.lit(False)
+        wanted &= equal
+    return wanted
+
+
+def costs(runs: pl.DataFrame) -> pl.DataFrame:
     """Return the median cost of each setting over its seeds, with quartiles and a bootstrap interval.
 
     "reached" counts the seeds of which the goal was reached; "queries" and "best" are medians of those of `run_costs`.
+
+    Args:
+        runs: The costs of runs, as `run_costs` returns them.
     """
-    runs = run_costs(rows, goal, price)
     if runs.is_empty():
         return pl.DataFrame()
     keys = [name for name in runs.columns if name not in {*SETTING, "seed", "cost", "queries", "best"}]
@@ -64,6 +77,8 @@ def best_settings(summary: pl.DataFrame) -> pl.DataFrame:
 
     Where no setting reaches the goal in the median, it is the one that comes nearest.
     """
+    if summary.is_empty():
+        return summary
     ranked = summary.sort("cost", "queries", "best", maintain_order=True, nulls_last=True)
     best = ranked.group_by("problem", "method", maintain_order=True).first()
     order = summary.select("problem", "method").unique(maintain_order=True)

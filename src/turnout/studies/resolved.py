@@ -38,21 +38,31 @@ def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, 
     case = explained(declaration, setting, partial(cases.of, experiment))
     if setting.reader.scale:
         experiment = replace(setting, reader=setting.reader.scaled(case.units)).experiment()
-    goals = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem)]
+    goals = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem, setting.values)]
     given = experiment.run.metrics
     if goals or given is not None:
         experiment = replace(experiment, run=replace(experiment.run, metrics=list(dict.fromkeys([*(given or ()), *goals]))))
     return Resolved(place, setting, experiment, case)
 
 
-def grouped(resolved: list[Resolved], settings: list[Setting]) -> Iterable[tuple[list[Resolved], list[str]]]:
-    """Yield the settings that share a program, and the swept keys that are leaves of it."""
-    alternatives = {key: [s.values[key] for s in settings] for key in settings[0].values}
+def grouped(resolved: list[Resolved], settings: list[Setting], apart: set[str]) -> Iterable[tuple[list[Resolved], list[str]]]:
+    """Yield the settings that share a program, and the swept keys that are leaves of it.
+
+    Args:
+        resolved: The settings that are played.
+        settings: All settings of the method on the problem.
+        apart: Swept keys that are no leaves, whatever they are.
+    """
+    alternatives: dict[str, list] = {}
+    for setting in settings:
+        for key, value in setting.values.items():
+            alternatives.setdefault(key, []).append(value)
     leaves: dict[tuple, list[str]] = {}
     groups: dict[tuple, list[Resolved]] = {}
     for one in resolved:
         values = one.setting.values
-        maybe = [key for key in values if key.startswith(SWEPT) and all(_is_number(value) for value in alternatives[key])]
+        numeric = {key for key in values if all(map(_is_number, alternatives[key]))}
+        maybe = [key for key in values if key.startswith(SWEPT) and key in numeric - apart]
         fixed = tuple((key, repr(value)) for key, value in values.items() if key not in maybe)
         if fixed not in leaves:
             leaves[fixed] = [key for key in maybe if is_leaf(one, key, alternatives[key])]
