@@ -52,7 +52,8 @@ def about(goal: Goal, schema: Mapping[str, pl.DataType]) -> pl.Expr:
 def costs(runs: pl.DataFrame) -> pl.DataFrame:
     """Return the median cost of each setting over its seeds, with quartiles and a bootstrap interval.
 
-    "reached" counts the seeds of which the goal was reached; "queries" and "best" are medians of those of `run_costs`.
+    "mean" is their mean, "reached" counts the seeds of which the goal was reached; "queries" and "best" are medians of those of
+    `run_costs`.
 
     Args:
         runs: The costs of runs, as `run_costs` returns them.
@@ -66,6 +67,7 @@ def costs(runs: pl.DataFrame) -> pl.DataFrame:
         low, high = quartiles(spent)
         least, most = interval(spent)
         middle = {name: float(median(group[name].to_numpy())) for name in ("queries", "best")}
+        middle["mean"] = float(spent.mean())
         facts = {"cost": float(median(spent)), "low": low, "high": high, "interval_low": least, "interval_high": most, **middle}
         counts = {"reached": int(np.isfinite(spent).sum()), "seeds": spent.size}
         summaries.append({**group.select(*SETTING, *keys).row(0, named=True), **facts, **counts})
@@ -73,13 +75,13 @@ def costs(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def best_settings(summary: pl.DataFrame) -> pl.DataFrame:
-    """Return the cheapest setting of each problem and method, of several the one with the fewest queries of the slowest clients.
+    """Return the cheapest setting of each problem and method, of several that with the least mean, or else the fewest queries.
 
     Where no setting reaches the goal in the median, it is the one that comes nearest.
     """
     if summary.is_empty():
         return summary
-    ranked = summary.sort("cost", "queries", "best", maintain_order=True, nulls_last=True)
+    ranked = summary.sort("cost", "mean", "queries", "best", maintain_order=True, nulls_last=True)
     best = ranked.group_by("problem", "method", maintain_order=True).first()
     order = summary.select("problem", "method").unique(maintain_order=True)
     return order.join(best, on=["problem", "method"], how="left", maintain_order="left")

@@ -18,6 +18,9 @@ from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
 from turnout.studies.grid import Setting
 
+RATE = "m/n"
+"""The share of the clients that a cohort of `sampler.size` has, as a constant to scale with."""
+
 SWEPT = ("algorithm.", "sampler.")
 """Where the keys are that may be leaves of a compiled program."""
 
@@ -31,18 +34,29 @@ class Resolved:
     experiment: Experiment
     case: Case
 
+    @property
+    def units(self) -> dict[str, float]:
+        """The constants that its numbers may be multiples of."""
+        return units_of(self.experiment, self.case)
+
 
 def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, cases: Cases) -> Resolved:
     """Return a setting with what it plays: metrics are those of the configuration and of the goals."""
     experiment = setting.experiment()
     case = explained(declaration, setting, partial(cases.of, experiment))
     if setting.reader.scale:
-        experiment = replace(setting, reader=setting.reader.scaled(case.units)).experiment()
+        experiment = replace(setting, reader=setting.reader.scaled(units_of(experiment, case))).experiment()
     goals = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem, setting.values)]
     given = experiment.run.metrics
     if goals or given is not None:
         experiment = replace(experiment, run=replace(experiment.run, metrics=list(dict.fromkeys([*(given or ()), *goals]))))
     return Resolved(place, setting, experiment, case)
+
+
+def units_of(experiment: Experiment, case: Case) -> dict[str, float]:
+    """Return the constants that numbers of a configuration may be multiples of: those of the problem, and m / n."""
+    size = getattr(getattr(experiment.algorithm, "sampler", None), "size", None)
+    return case.units if size is None else {**case.units, RATE: size / case.problem.population.count}
 
 
 def grouped(resolved: list[Resolved], settings: list[Setting], apart: set[str]) -> Iterable[tuple[list[Resolved], list[str]]]:
@@ -53,6 +67,8 @@ def grouped(resolved: list[Resolved], settings: list[Setting], apart: set[str]) 
         settings: All settings of the method on the problem.
         apart: Swept keys that are no leaves, whatever they are.
     """
+    if RATE in settings[0].reader.scale.values():
+        apart = apart | {"sampler.size"}
     alternatives: dict[str, list] = {}
     for setting in settings:
         for key, value in setting.values.items():
@@ -78,7 +94,7 @@ def is_leaf(one: Resolved, key: str, alternatives: list[Any]) -> bool:
     if other is None or now is None:
         return False
     if key in one.setting.reader.scale:
-        other *= one.case.units[one.setting.reader.scale[key]]
+        other *= one.units[one.setting.reader.scale[key]]
     try:
         with scope(one.experiment.run.precision):
             before = bind(set_leaves(one.experiment.algorithm, {name: other}), one.case.problem, one.experiment.run.rounds)
@@ -94,7 +110,7 @@ def leaf_values(one: Resolved, keys: list[str]) -> dict[str, float] | None:
     for key in keys:
         scale = one.setting.reader.scale.get(key)
         value = one.setting.values[key]
-        values[key.removeprefix("algorithm.")] = value if scale is None else value * one.case.units[scale]
+        values[key.removeprefix("algorithm.")] = value if scale is None else value * one.units[scale]
     return values if all(map(_is_number, values.values())) else None
 
 
