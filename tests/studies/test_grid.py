@@ -191,7 +191,7 @@ def test_a_number_may_be_a_multiple_of_the_rate_of_participation():
     method = {"algorithm": BASE["algorithm"], "scale": {"algorithm.lr": "m/n"}, "grid": {"sampler.size": [2, 3]}}
     problem = {"problem": BASE["problem"], "sampler": {"kind": "nice"}}
     programs = plan_of(declared({"problems": {"made": problem}, "methods": {"a": method}}), Cases(None), "report")
-    assert [program.experiment.algorithm.lr for program in programs] == [0.01 * 2 / 6, 0.01 * 3 / 6]
+    assert [program.experiment.algorithm.lr for program in programs] == pytest.approx([0.01 / 3, 0.01 / 2])
 
 
 def test_a_number_from_which_another_is_computed_at_the_start_is_no_leaf():
