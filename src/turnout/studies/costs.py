@@ -1,5 +1,7 @@
 """What reaching a goal costs: for every run, and in the median over the seeds of every setting."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -59,12 +61,14 @@ def costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     return pl.DataFrame(summaries, infer_schema_length=None)
 
 
-def best_settings(summary: pl.DataFrame) -> pl.DataFrame:
+def best_settings(summary: pl.DataFrame, by: Sequence[str] = ("problem", "method")) -> pl.DataFrame:
     """Return the cheapest setting of each problem and method, of several the one with the fewest queries of the slowest clients.
 
     Where no setting reaches the goal in the median, it is the one that comes nearest.
+
+    Args:
+        summary: The rows of `costs`.
+        by: The columns of which each combination of values has its own setting.
     """
-    ranked = summary.sort("cost", "queries", "best", maintain_order=True, nulls_last=True)
-    best = ranked.group_by("problem", "method", maintain_order=True).first()
-    order = summary.select("problem", "method").unique(maintain_order=True)
-    return order.join(best, on=["problem", "method"], how="left", maintain_order="left")
+    ranked = summary.with_row_index().sort("cost", "queries", "best", maintain_order=True, nulls_last=True)
+    return ranked.unique(by, keep="first", maintain_order=True).sort("index").drop("index")

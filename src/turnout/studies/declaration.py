@@ -1,17 +1,18 @@
 """The declaration of a study: what is played, and what is asked of the runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from turnout.accounting.prices import Exchanges, Price
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Index, Positive, config
 from turnout.experiment.config import Reader
+from turnout.studies.figures import Figure, read_figures
 from turnout.studies.goals import Goal
 from turnout.studies.sources import Place, Source
 
-TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims")
+TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims", "figures")
 PROBLEM = ("title", "problem", "split", "sampler", "run", "target", "faults", "privacy")
 """The keys of a problem."""
 OVERRIDES = ("problem", "split", "sampler", "algorithm", "run", "target", "faults", "privacy", "grid", "scale")
@@ -91,6 +92,7 @@ class Declaration:
         prices: The prices by name.
         claims: The claims.
         tuning: The name of the goal and of the price by which settings are chosen.
+        figures: The figures; none where they are the default ones.
     """
 
     source: Source
@@ -103,6 +105,7 @@ class Declaration:
     prices: dict[str, Price]
     claims: tuple[Claim, ...]
     tuning: tuple[str, str] | None
+    figures: tuple[Figure, ...] = ()
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -134,7 +137,7 @@ class DeclarationReader(Reader):
         tuning = self.plain(Tuning, ("tuning",), self.tables["tuning"]) if "tuning" in self.tables else None
         tuned_on = () if tuning is None else self.seeds(tuning.seeds, ("tuning", "seeds"), ())
         top = self.plain(Reporting, (), {key: self.tables[key] for key in ("seeds",) if key in self.tables})
-        return Declaration(
+        declaration = Declaration(
             source=self.origin,
             title=str(self.tables.get("title", self.source)),
             seeds=self.seeds(top.seeds, ("seeds",), tuned_on),
@@ -146,6 +149,7 @@ class DeclarationReader(Reader):
             claims=self.claims(methods, problems, goals, prices),
             tuning=tuning and self.asked(tuning, ("tuning",), goals, prices),
         )
+        return replace(declaration, figures=read_figures(self, declaration))
 
     def table(self, path: Place, needed: bool = False) -> dict:
         """Return the table at `path`, of which each value is a table; an empty one where there is none."""

@@ -1,7 +1,6 @@
 """What a method plays on a problem: its configuration in every setting of its grid."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,19 +9,12 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment, Reader, flatten
 from turnout.problems.base import Problem
+from turnout.studies.alternatives import alternatives_of, words
 from turnout.studies.declaration import Declaration
 from turnout.studies.sources import Place, Source
 
 Places = list[tuple[dict, Place]]
 """The tables of a study that a configuration is made of, and where they are, the most special first."""
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A value of a swept key, and what tables show for it."""
-
-    value: Any
-    shown: Any
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ class Setting:
         """The setting in words, such as "lr = 0.1, steps = 5"; where last words are shared, the whole keys are shown."""
         short = [key.rpartition(".")[2] for key in self.values]
         names = [name if short.count(name) == 1 and name != "kind" else key for name, key in zip(short, self.values, strict=True)]
-        return ", ".join(f"{name} = {_words(value)}" for name, value in zip(names, self.values.values(), strict=True))
+        return ", ".join(f"{name} = {words(value)}" for name, value in zip(names, self.values.values(), strict=True))
 
     def experiment(self) -> Experiment:
         """Return the configuration."""
@@ -57,7 +49,7 @@ def settings_of(declaration: Declaration, problem: str, method: str) -> list[Set
     """Return all settings of a method on a problem, in the order of its grid; the last key changes fastest."""
     places = _places(declaration.source, problem, method)
     tables = _tables(declaration.source.tables, places)
-    grid = {key: _alternatives(declaration.source, key, values, place) for key, (values, place) in _grid(places).items()}
+    grid = {key: alternatives_of(declaration.source, key, values, place) for key, (values, place) in _grid(places).items()}
     scale = {key: unit for part, _ in reversed(places) for key, unit in flatten(part.get("scale", {})).items()}
     settings = []
     for chosen in product(*grid.values()):
@@ -204,34 +196,3 @@ def _grid(places: Places) -> dict[str, tuple[Any, Place]]:
         for key, values in flatten(part.get("grid", {})).items():
             grid[key] = (values, (*place, "grid", *key.split(".")))
     return grid
-
-
-def _alternatives(source: Source, key: str, values: Any, place: Place) -> list[Alternative]:
-    """Return the values of a swept key; `UserError` where they are no list, or two of them have one name."""
-    if not isinstance(values, list | tuple) or not values:
-        raise source.error(place, f"grid {key} needs a list of values")
-    alternatives = [_alternative(value) for value in values]
-    shown = [json.dumps(one.shown) for one in alternatives]
-    double = next((name for name in shown if shown.count(name) > 1), None)
-    if double is not None:
-        raise source.error(place, f"two alternatives are called {double}: give a table name = '...', or leave one out")
-    return alternatives
-
-
-def _alternative(value: Any) -> Alternative:
-    if isinstance(value, dict):
-        name = value.get("name", value.get("kind"))
-        rest = {key: part for key, part in value.items() if key != "name"}
-        return Alternative(rest, name if name is not None else _words(rest))
-    if isinstance(value, list | tuple):
-        return Alternative(list(value), json.dumps(list(value)))
-    if dataclasses.is_dataclass(value):
-        return Alternative(value, type(value).__name__)
-    return Alternative(value, value)
-
-
-def _words(value: Any) -> str:
-    """Write the value of a swept key."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} = {_words(part)}" for key, part in value.items())
-    return str(value)

@@ -1,7 +1,6 @@
 """The results of a study: its runs, and the goals, prices, tables and claims that are applied to them."""
 
-import json
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import polars as pl
 
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError, unknown
-from turnout.io.atomic import make_folder, write
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
 from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Claim, Declaration
@@ -34,6 +32,7 @@ class Study:
     declaration: Declaration = field(repr=False)
     runs: pl.DataFrame = field(repr=False)
     broken: tuple[tuple[Run, str], ...] = ()
+    _known: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
         """Return the median cost of every setting over its seeds, with quartiles, an interval and the seeds that reached it.
@@ -42,7 +41,7 @@ class Study:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
-        return costs(self.runs, self.goal(goal), self.price(price))
+        return self._once(costs, goal, price)
 
     def best(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
         """Return the cost of each method on each problem: at the tuned setting on fresh seeds, or without tuning at its cheapest.
@@ -66,7 +65,7 @@ class Study:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
-        runs, best = run_costs(self.runs, self.goal(goal), self.price(price)), self.best(goal, price)
+        runs, best = self._once(run_costs, goal, price), self.best(goal, price)
         if best.is_empty():
             return ratio(np.zeros(0), np.zeros(0))
         mine = runs.join(best.select("problem", "method", "setting", "purpose"), on=["problem", "method", "setting", "purpose"])
@@ -144,21 +143,25 @@ class Study:
         return _named("price", price, self.declaration.prices, "there is no price: add [prices.NAME]")
 
     def write(self, folder: Path, command: str) -> None:
-        """Write the tables of all goals and prices, and a summary, to `folder`."""
-        tables = self.tables()
-        for (goal, price), table in tables.items():
-            stem = make_folder(folder / "tables") / _file_name(f"{goal}, {price}")
-            for ending, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
-                write(stem.with_name(stem.name + ending), text)
-        facts = {
-            "title": self.declaration.title,
-            "command": command,
-            "runs": 0 if self.runs.is_empty() else self.runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
-            "broken": [f"{name_of(run)}: {why}" for run, why in self.broken],
-            "claims": [str(verdict) for verdict in self.claims()],
-            "notes": {table.title: list(table.notes) for table in tables.values()},
-        }
-        write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        """Write tables, figures, a page and a summary to `folder`."""
+        # Pictures are slow to import.
+        from turnout.studies.files import write_files
+
+        write_files(self, folder, command)
+
+    def broken_words(self) -> list[str]:
+        """Return a sentence about each run that could not be played."""
+        return [f"{name_of(run)}: {why}" for run, why in self.broken]
+
+    def _once(self, what: Callable[..., pl.DataFrame], goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
+        """Return what(runs, goal, price), computed once for a goal and a price of the declaration."""
+        aim, paid = self.goal(goal), self.price(price)
+        if isinstance(goal, Goal) or not isinstance(price, str | None):
+            return what(self.runs, aim, paid)
+        key = what, goal or next(iter(self.declaration.goals)), price or next(iter(self.declaration.prices))
+        if key not in self._known:
+            self._known[key] = what(self.runs, aim, paid)
+        return self._known[key]
 
     def _outcome(self, problem: str, best: pl.DataFrame, winner: str | None, goal, price) -> str:
         """Say who is cheapest on a problem, if that is beyond doubt."""
@@ -183,7 +186,7 @@ class Study:
         """Say on which seeds settings were chosen and reported."""
         declared = self.declaration
         if declared.tuned_on:
-            return f"Settings were chosen on {_seeds(declared.tuned_on)} and are reported on {_seeds(declared.seeds)}."
+            return f"Settings were chosen on {seed_words(declared.tuned_on)} and are reported on {seed_words(declared.seeds)}."
         settings = (
             [] if self.runs.is_empty() else self.runs.group_by("problem", "method").agg(pl.col("setting").n_unique())["setting"]
         )
@@ -223,12 +226,8 @@ def _named(what: str, name: str | None, known: dict, none: str):
     return known[name if name is not None else next(iter(known))]
 
 
-def _seeds(seeds: tuple[int, ...]) -> str:
+def seed_words(seeds: tuple[int, ...]) -> str:
+    """Name seeds."""
     if len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"seeds {seeds[0]} to {seeds[-1]}"
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
-
-
-def _file_name(text: str) -> str:
-    """Return `text` as the name of a file."""
-    return re.sub(r"[^\w.-]+", "-", text).strip("-")
