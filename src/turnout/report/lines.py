@@ -172,7 +172,7 @@ def picture(drawings: Sequence[Drawing]) -> dict[str, Any]:
     style, columns = styles(drawings), min(2, len(drawings))
     wide = columns * (WIDTH + ROOM)
     entry = LETTER * max(map(len, style)) + ROOM
-    legend = {"title": None, "orient": "top", "symbolType": "stroke", "columns": max(1, wide // entry), "labelLimit": wide - ROOM}
+    legend = {"title": None, "orient": "top", "symbolType": "stroke", "symbolOpacity": 1, "columns": max(1, wide // entry), "labelLimit": wide - ROOM}
     charts = [
         {
             **chart(drawing, style, legend),
