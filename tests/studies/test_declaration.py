@@ -126,7 +126,7 @@ def test_configurations_share_problems_goals_and_prices(tmp_path):
         paths.append(tmp_path / f"{name}.toml")
         paths[-1].write_text(tomli_w.dumps(content))
     source = read_sources(paths)
-    assert source.seeds == {"a": [3], "b": [0, 1], "c": [0, 1]}
+    assert {name: method["seeds"] for name, method in source.tables["methods"].items()} == {"a": [3], "b": [0, 1], "c": [0, 1]}
     assert {name: method["problems"] for name, method in source.tables["methods"].items()} == {
         "a": ["log-sum"], "b": ["log-sum"], "c": ["log-sum-2"],
     }  # fmt: skip

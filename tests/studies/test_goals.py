@@ -45,7 +45,7 @@ def test_the_costs_of_many_runs_are_those_of_each(runs, goal, diverged):
     found = run_costs(frame(runs, diverged), goal, t.Exchanges())
     hits = [goal.hit(np.array(values), diverged) for values in runs]
     assert found["cost"].to_list() == [np.inf if hit is None else hit for hit in hits]
-    summary = costs(frame(runs, diverged), goal, t.Exchanges())
+    summary = costs(found)
     assert summary["reached"].item() == sum(hit is not None for hit in hits) and summary["seeds"].item() == len(runs)
 
 
@@ -57,7 +57,7 @@ def test_the_first_hit_is_that_of_a_target():
 
 def test_a_setting_that_comes_nearest_is_best_where_none_arrives():
     rows = pl.concat([frame([[8.0, 4.0]], setting="far"), frame([[8.0, 2.0]], setting="near")])
-    best = best_settings(costs(rows, t.Goal("gradient", below=0.1), t.Exchanges()))
+    best = best_settings(costs(run_costs(rows, t.Goal("gradient", below=0.1), t.Exchanges())))
     assert best["setting"].to_list() == ["near"] and best["cost"].to_list() == [np.inf]
 
 
@@ -65,7 +65,8 @@ def test_a_setting_that_comes_nearest_is_best_where_none_arrives():
     ("fields", "words"),
     [
         ({"metric": "gradiant", "below": 1.0}, "unknown metric 'gradiant': did you mean 'gradient'"),
-        ({"metric": "gradient"}, "give either below or share"),
+        ({"metric": "gradient", "stop": True}, "leave out stop and hold"),
+        ({"metric": "gradient", "hold": "stays"}, "leave out stop and hold"),
         ({"metric": "gradient", "below": 1.0, "share": 0.5}, "give either below or share"),
         ({"metric": "gradient", "share": 1.5}, "less than 1"),
         ({"metric": "gradient", "below": 1.0, "hold": "stays", "stop": True}, "known at its end only"),

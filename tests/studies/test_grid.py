@@ -63,7 +63,7 @@ def test_every_setting_and_seed_is_played_once_and_a_program_shares_all_but_leav
     problem = {key: BASE[key] for key in ("problem", "sampler")}
     method = {"algorithm": BASE["algorithm"], "grid": grid}
     declaration = declared({"seeds": seeds, "run": BASE["run"], "problems": {"made": problem}, "methods": {"a": method}})
-    programs = plan_of(declaration, Cases(None), "report", declaration.seeds)
+    programs = plan_of(declaration, Cases(None), "report")
     runs = [run for program in programs for run in program.runs]
     values_of = {setting.label: setting.values for setting in settings_of(declaration, "made", "a")}
     assert sorted((run.setting, run.seed) for run in runs) == sorted(product(values_of, range(seeds)))
@@ -81,7 +81,7 @@ def test_the_key_of_a_run_changes_with_all_that_determines_it_and_with_nothing_e
         study["methods"] = {"fedavg": {**study["methods"]["fedavg"], **changes.pop("method", {})}}
         study["claims"] = []
         declaration = declared({**study, **changes})
-        return [run.key for program in plan_of(declaration, Cases(None), "report", declaration.seeds) for run in program.runs]
+        return [run.key for program in plan_of(declaration, Cases(None), "report") for run in program.runs]
 
     first = keys()
     assert keys(prices={}, title="Another", seeds=[0, 1, 2], method={"title": "x"}) == first
@@ -145,9 +145,9 @@ def test_tables_are_merged_unless_they_are_of_different_kinds(old, new, result):
 
 
 def test_scaled_numbers_are_multiples_of_a_constant_of_the_problem():
-    declaration = declared(tables())
+    declaration = declared({**tables(), "seeds": 1})
     cases = Cases(None)
-    programs = [program for program in plan_of(declaration, cases, "report", (0,)) if program.runs[0].method == "mbgd"]
+    programs = [program for program in plan_of(declaration, cases, "report") if program.runs[0].method == "mbgd"]
     largest = cases.of(programs[0].experiment).problem.constants().smoothness.max()
     assert [[run.leaves["lr"] for run in program.runs] for program in programs] == 2 * [
         [0.1 * (1 / largest), 0.3 * (1 / largest)]
@@ -182,6 +182,6 @@ def test_a_number_from_which_another_is_computed_at_the_start_is_no_leaf():
     }
     study["claims"] = []
     declaration = declared(study)
-    programs = plan_of(declaration, Cases(None), "report", declaration.seeds)
+    programs = plan_of(declaration, Cases(None), "report")
     assert [program.runs[0].method for program in programs] == ["halved", "halved", "mbgd"]
     assert [len(program.runs) for program in programs] == [3, 3, 6]

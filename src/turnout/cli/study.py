@@ -7,25 +7,60 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, command
+from turnout.core.errors import UserError
 
-Files = Annotated[list[Path], typer.Argument(help="A study (TOML file or folder), or configurations.", metavar="FILE-or-DIR...")]
-Folder = Annotated[Path, typer.Option("--out", help="Folder for runs and tables; runs that are there are not played again.")]
+Files = Annotated[
+    list[Path] | None, typer.Argument(help="A study (TOML file or folder), or configurations.", metavar="FILE-or-DIR...")
+]
+Folder = Annotated[
+    Path | None, typer.Option("--out", help="Folder for runs and tables; runs that are there are not played again.")
+]
+Problems = Annotated[str | None, typer.Option("--problems", metavar="A,B", help="Some of its problems.")]
+Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Some of its methods.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="The most reported seeds of each setting.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that play side by side.")]
+Listed = Annotated[bool, typer.Option("--list", help="List the studies of the papers, which `turnout reproduce` plays.")]
 
 
 @app.command()
 def study(
-    files: Files,
-    out: Folder,
+    files: Files = None,
+    out: Folder = None,
+    problems: Problems = None,
+    methods: Methods = None,
+    seeds: Seeds = None,
     workers: Workers = 1,
     data: Data = None,
+    list_: Listed = False,
 ) -> None:
     """Compare methods on problems over settings and seeds; the same command goes on with an interrupted study."""
+    if list_:
+        show_papers()
+        return
+    if not files:
+        raise UserError("a study needs something to play: give a TOML file or a folder, or see --list")
+    conduct(list(files), out, problems, methods, seeds, workers, data)
+
+
+def show_papers() -> None:
+    """Print the names and titles of the papers' studies, and where they are."""
+    from turnout.studies.papers import PAPERS, papers
+
+    for name, title in papers().items():
+        typer.echo(f"{name}: {title}")
+    typer.echo(f"play one: turnout reproduce NAME --out DIR; copy and change one: {PAPERS}")
+
+
+def conduct(what, out: Path | None, problems: str | None, methods: str | None, seeds: int | None, workers: int, data) -> None:
+    """Play a study, and print its first table."""
     from turnout.cli.progress import studying
     from turnout.cli.tables import show_study
     from turnout.studies.api import study as play
 
+    if out is None:
+        raise UserError("there is no folder for the results: give --out DIR")
+    parts = {"problems": problems and problems.split(","), "methods": methods and methods.split(",")}
     with studying() as watch:
-        played = play(list(files), out, workers=workers, data=data, watch=watch, command=command())
+        played = play(what, out, **parts, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
     show_study(played, out)
     raise typer.Exit(1 if played.broken else 0)

@@ -4,9 +4,11 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from turnout.core.errors import UserError
 
@@ -25,17 +27,39 @@ def named_class(name: str, folder: Path) -> type:
         UserError: If there is no such module, file or class, or importing it fails.
     """
     place, _, attribute = name.rpartition(":")
-    file = (folder / place).resolve() if place.endswith(".py") else None
+    cls = _attribute(name, folder)
+    if not isinstance(cls, type):
+        raise UserError(f"{place} has no class {attribute!r}: write the name of one of its classes after the colon")
+    _NAMES[cls] = f"{(folder / place).resolve()}:{attribute}" if place.endswith(".py") else name
+    return cls
+
+
+def named_function(name: str, folder: Path) -> Callable:
+    """Return the function called `name`.
+
+    Args:
+        name: "package.module:function", or "file.py:function" with a path relative to `folder`.
+        folder: Where files are looked up.
+
+    Raises:
+        UserError: If there is no such module, file or function, or importing it fails.
+    """
+    function = _attribute(name, folder)
+    if not callable(function):
+        place, _, attribute = name.rpartition(":")
+        raise UserError(f"{place or name!r} has no function {attribute!r}: write file.py:function or package.module:function")
+    return function
+
+
+def _attribute(name: str, folder: Path) -> Any:
+    """Return what a module or a file has under the name after the colon; None where it has nothing."""
+    place, _, attribute = name.rpartition(":")
     try:
-        module = import_from_here(place) if file is None else _of_file(file)
+        module = _of_file((folder / place).resolve()) if place.endswith(".py") else import_from_here(place)
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(f"{place} cannot be imported ({reason}): give a module on Python's path, or a file here") from None
-    cls = getattr(module, attribute, None)
-    if not isinstance(cls, type):
-        raise UserError(f"{place} has no class {attribute!r}: write the name of one of its classes after the colon")
-    _NAMES[cls] = name if file is None else f"{file}:{attribute}"
-    return cls
+    return getattr(module, attribute, None)
 
 
 def name_of(cls: type) -> str:

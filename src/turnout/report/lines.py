@@ -172,7 +172,14 @@ def picture(drawings: Sequence[Drawing]) -> dict[str, Any]:
     style, columns = styles(drawings), min(2, len(drawings))
     wide = columns * (WIDTH + ROOM)
     entry = LETTER * max(map(len, style)) + ROOM
-    legend = {"title": None, "orient": "top", "symbolType": "stroke", "symbolOpacity": 1, "columns": max(1, wide // entry), "labelLimit": wide - ROOM}
+    legend = {
+        "title": None,
+        "orient": "top",
+        "symbolType": "stroke",
+        "symbolOpacity": 1,
+        "columns": max(1, wide // entry),
+        "labelLimit": wide - ROOM,
+    }
     charts = [
         {
             **chart(drawing, style, legend),
@@ -191,7 +198,12 @@ def _across(drawing: Drawing) -> dict[str, Any]:
     """Return the horizontal axis; names stay in their order."""
     if drawing.across == "point":
         return {"field": "x", "type": "nominal", "title": drawing.x, "sort": None, "axis": {"labelAngle": 0}}
-    scale = {"type": drawing.across, "zero": False, "nice": False, "padding": 6 * drawing.dots}
+    scale = {
+        "type": drawing.across,
+        "nice": False,
+        "padding": 6 * drawing.dots,
+        **({} if drawing.across == "log" else {"zero": False}),
+    }
     return {
         "field": "x",
         "type": "quantitative",
@@ -203,9 +215,11 @@ def _across(drawing: Drawing) -> dict[str, Any]:
 
 def _axis(field: str, drawing: Drawing) -> dict[str, Any]:
     """Return the vertical axis, whose name is in the title; a log axis has round numbers for ticks."""
-    scale = {"type": drawing.scale, "zero": False, "nice": False, "padding": 6}
+    scale: dict[str, Any] = {"type": drawing.scale, "nice": False, "padding": 6}
     axis: dict[str, Any] = {"tickCount": 6}
-    if drawing.scale == "log":
+    if drawing.scale == "linear":
+        scale["zero"] = False
+    else:
         values = [y for line in drawing.lines for column in (line.low, line.high) for y in column if y is not None]
         ticks = log_ticks(values)
         axis = {"labelExpr": LOG_LABELS, **({"values": ticks} if ticks else {})}

@@ -16,9 +16,12 @@ from turnout.studies.sources import Source
 
 
 def study(
-    what: str | Path | list | Mapping[str, Any],
+    what: str | Path | list | Mapping[str, Any] | Source,
     out: str | Path | None = None,
     *,
+    problems: list[str] | None = None,
+    methods: list[str] | None = None,
+    seeds: int | None = None,
     workers: int = 1,
     data: str | Path | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
@@ -35,6 +38,9 @@ def study(
         what: A TOML file, the folder of a study, a list of configurations, or tables as in TOML, in which a problem, a method, an
             algorithm or a part may be a Python object.
         out: The folder for runs and tables; default: none are kept.
+        problems: Names of the problems that are played; default: all.
+        methods: Names of the methods that play; default: all.
+        seeds: The most reported seeds of each setting, the first ones; default: all.
         workers: Processes that play side by side, each on its share of the cores.
         data: The folder with data files.
         watch: Called with the progress as the study goes on.
@@ -56,8 +62,7 @@ def study(
     """
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers is a number of processes of at least 1, but it is {workers!r}: give workers=2, for instance")
-    source = from_tables(what) if isinstance(what, Mapping) else read_sources(_paths(what))
-    declaration = DeclarationReader(source).declaration()
+    declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
     folder = None if data is None else Path(data)
     if out is not None:
         rows, broken = conduct(declaration, Path(out), folder, workers, watch)
@@ -77,6 +82,13 @@ def from_tables(tables: Mapping[str, Any]) -> Source:
     if isinstance(problems, Mapping):
         problems = {name: {"problem": one} if isinstance(one, Problem) else one for name, one in problems.items()}
     return Source({**tables, "methods": methods, "problems": problems})
+
+
+def _source(what: str | Path | list | Mapping[str, Any] | Source) -> Source:
+    """Return the source of a study."""
+    if isinstance(what, Source):
+        return what
+    return from_tables(what) if isinstance(what, Mapping) else read_sources(_paths(what))
 
 
 def _paths(what: str | Path | list) -> list[Path]:

@@ -11,7 +11,7 @@ from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
 from turnout.io.parquet import parquet
 from turnout.studies.cases import Cases
-from turnout.studies.costs import best_settings, costs
+from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Declaration
 from turnout.studies.plan import Program, Run, plan_of
 from turnout.studies.play import Played
@@ -42,13 +42,12 @@ def conduct(declaration: Declaration, folder: Path, data: Path | None, workers: 
     store, cases, progress = Store(folder), Cases(data), Progress()
     player = Player(store, cases, workers, watch, progress)
     # All mistakes are told before the first run.
-    tuned = plan_of(declaration, cases, "tune", declaration.tuned_on) if declaration.tuned_on else []
-    reported = plan_of(declaration, cases, "report", declaration.seeds)
+    tuned = plan_of(declaration, cases, "tune") if declaration.tuned_on else []
+    reported = plan_of(declaration, cases, "report")
     if tuned:
         player.play(tuned)
         rows = assembled(tuned, store)
-        chosen = {} if rows.is_empty() else _chosen(declaration, rows)
-        reported = plan_of(declaration, cases, "report", declaration.seeds, chosen)
+        reported = plan_of(declaration, cases, "report", _chosen(declaration, rows))
     player.play(reported)
     rows = assembled([*tuned, *reported], store)
     write(folder / ALL, parquet(rows))
@@ -121,8 +120,12 @@ def _labelled(run: Run, rows: pl.DataFrame, keys: list[str], texts: set[str]) ->
     return rows.select(*(pl.lit(value, dtype=types.get(name)).alias(name) for name, value in own.items()), "*")
 
 
-def _chosen(declaration: Declaration, rows: pl.DataFrame) -> dict[tuple[str, str], str]:
-    """Return the setting of each problem and method that costs least on the seeds of tuning."""
-    goal, price = declaration.tuning or ("", "")
-    best = best_settings(costs(rows, declaration.goals[goal], declaration.prices[price]))
-    return {(row["problem"], row["method"]): row["setting"] for row in best.iter_rows(named=True)}
+def _chosen(declaration: Declaration, rows: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
+    """Return the settings of each problem and method that cost least on the seeds of tuning, for some goal and price."""
+    chosen: dict[tuple[str, str], set[str]] = {}
+    for goal, price in declaration.tuning:
+        for row in best_settings(costs(run_costs(rows, declaration.goals[goal], declaration.prices[price]))).iter_rows(
+            named=True
+        ):
+            chosen.setdefault((row["problem"], row["method"]), set()).add(row["setting"])
+    return chosen

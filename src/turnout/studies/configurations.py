@@ -29,7 +29,7 @@ def read_sources(paths: list[Path]) -> Source:
 def as_study(plain: list[tuple[Path, str, dict]]) -> Source:
     """Return configurations as a study; those with the same problem, split, faults and privacy share it."""
     study: dict[str, Any] = {"problems": {}, "methods": {}, "goals": {}, "prices": {}}
-    files, seeds = [], {}
+    files = []
     for path, text, tables in plain:
         experiment = Reader(str(path), text, tables).experiment(path.stem)
         name = experiment.name
@@ -37,7 +37,6 @@ def as_study(plain: list[tuple[Path, str, dict]]) -> Source:
             raise UserError(f'two configurations are named {name!r}: give one of them another name = "..."')
         problem = _problem(study["problems"], {key: tables[key] for key in SHARED if key in tables}, experiment)
         study["methods"][name] = _method(tables, problem, experiment)
-        seeds[name] = grid_of(experiment)[1]
         mounts: list[tuple[Place, Place]] = [
             (("methods", name, "grid"), ("sweep",)),
             (("methods", name), ()),
@@ -49,7 +48,7 @@ def as_study(plain: list[tuple[Path, str, dict]]) -> Source:
             study["prices"].setdefault(price.label, tables["price"][k] if "price" in tables else {"kind": "exchanges"})
             mounts.append((("prices", price.label), ("price", k)))
         files.append(File(str(path), text, tables, tuple(mounts), path.parent))
-    return Source(study, tuple(files), ", ".join(str(path) for path, *_ in plain), seeds)
+    return Source(study, tuple(files), ", ".join(str(path) for path, *_ in plain))
 
 
 def _configuration(path: Path) -> tuple[Path, str, dict] | None:
@@ -78,7 +77,7 @@ def _method(tables: dict, problem: str, experiment: Experiment) -> dict:
     method["run"] = {key: value for key, value in tables.get("run", {}).items() if key != "seed"}
     grid = {key: values for key, values in experiment.sweep.items() if key not in ("seed", "run.seed")}
     method["grid"] = {key if key.split(".")[0] in KNOWN else f"algorithm.{key}": values for key, values in grid.items()}
-    return {**method, "problems": [problem]}
+    return {**method, "problems": [problem], "seeds": grid_of(experiment)[1]}
 
 
 def _goal(goals: dict, target, problem: str) -> None:

@@ -9,7 +9,6 @@ from turnout.accounting.prices import Price
 from turnout.accounting.target import smaller_better
 from turnout.report.format import METRICS
 from turnout.report.lines import Drawing, banded, visible
-from turnout.studies.alternatives import words
 from turnout.studies.costs import SETTING, best_settings
 from turnout.studies.figures import COST, COUNTS, PRICES, Figure, Panel
 
@@ -41,20 +40,22 @@ def settings(study: "Study", panel: Panel, problem: str, price: str | None = Non
         problem: The problem.
         price: Name of the price at which a setting is the cheapest; default: that of the panel.
     """
-    shown = study.costs(panel.goal, price or panel.price) if panel.goal else study.runs.unique(SETTING, maintain_order=True)
+    swept = [key for key in (panel.by, panel.x if panel.y == COST else "") if key in study.runs.columns]
+    compared = panel.settings == "all" or swept or panel.where
+    if panel.goal:
+        shown = (study.costs if compared else study.best)(panel.goal, price or panel.price)
+    else:
+        shown = study.runs.unique(SETTING, maintain_order=True)
     if shown.is_empty():
         return shown
-    swept = [key for key in (panel.by, panel.x if panel.y == COST else None) if key in shown.columns]
     shown = shown.filter(pl.col("problem") == problem, pl.col("method").is_in(panel.methods))
-    compared = panel.settings == "all" or swept or panel.where
-    # "tune" comes after "report".
-    shown = shown.filter(pl.col("purpose") == (pl.col("purpose").max().over("method") if compared else pl.lit("report")))
+    # Both "report" and "tune" are there where a method is tuned; the latter comes last.
+    shown = shown.filter(pl.col("purpose") == pl.col("purpose").max().over("method"))
     for key, value in panel.where.items():
-        value = str(value) if shown.schema.get(key) == pl.String else value
-        shown = shown.filter(pl.col(key).is_null() | (pl.col(key) == value)) if key in shown.columns else shown
-    if not panel.goal or panel.settings == "all":
-        return shown
-    return best_settings(shown, ("method", *swept))
+        if key in shown.columns:
+            same = pl.col(key) == (str(value) if shown.schema[key] == pl.String else value)
+            shown = shown.filter(same | pl.col(key).is_null())
+    return best_settings(shown, ("method", *swept)) if panel.goal and panel.settings == "best" else shown
 
 
 def _drawing(study: "Study", panel: Panel, problem: str) -> Drawing:
@@ -146,5 +147,5 @@ def _label(study: "Study", panel: Panel, facts: dict) -> str:
     if panel.settings == "all" or not panel.goal:
         parts += filter(None, [facts["setting"]])
     elif panel.by and facts.get(panel.by) is not None:
-        parts.append(f"{panel.by.rpartition('.')[2]} = {words(facts[panel.by])}")
+        parts.append(f"{panel.by.rpartition('.')[2]} = {facts[panel.by]}")
     return ", ".join(parts)

@@ -1,24 +1,30 @@
 """The declaration of a study: what is played, and what is asked of the runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from turnout.accounting.prices import Exchanges, Price
 from turnout.core.errors import UserError, unknown
+from turnout.core.named_class import named_function
 from turnout.core.records import Index, Positive, config
-from turnout.experiment.config import Reader
+from turnout.experiment.config import Reader, flatten
 from turnout.studies.figures import Figure, read_figures
 from turnout.studies.goals import Goal
 from turnout.studies.sources import Place, Source
 
-TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims", "figures")
-PROBLEM = ("title", "problem", "split", "sampler", "run", "target", "faults", "privacy")
+TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims", "figures", "findings")
+SHARED = ("problem", "split", "sampler", "run", "target", "faults", "privacy", "grid", "scale")
+PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
 """The keys of a problem."""
-OVERRIDES = ("problem", "split", "sampler", "algorithm", "run", "target", "faults", "privacy", "grid", "scale")
+OVERRIDES = ("algorithm", *SHARED)
 """The keys that a method may have for one of its problems."""
-METHOD = ("title", "problems", "on", *OVERRIDES)
+METHOD = ("title", "problems", "on", "seeds", "tuning_seeds", *OVERRIDES)
 """The keys of a method."""
+
+
+Seeds = Index | list[Index] | str
 
 
 @config
@@ -26,25 +32,25 @@ class Reporting:
     """The seeds of the runs that are reported.
 
     Args:
-        seeds: A list, or the number of seeds, which are the first ones on which no setting is chosen.
+        seeds: A list, a range such as "1000-1100", or the number of seeds: the first ones on which no setting is chosen.
     """
 
-    seeds: Index | list[Index] = 1
+    seeds: Seeds = 1
 
 
 @config
 class Tuning:
-    """Settings are chosen on seeds of their own.
+    """Settings are chosen on seeds of their own, for each pair of a goal and a price.
 
     Args:
-        seeds: A list, or the number of seeds, from 0 on.
-        goal: Name of the goal to which costs are compared; default: the first one.
-        price: Name of the price of these costs; default: the first one.
+        seeds: A list, a range such as "0-10", or the number of seeds, from 0 on.
+        goal: Name of the goal to which costs are compared, or names; default: the first one.
+        price: Name of the price of these costs, or names; default: the first one.
     """
 
-    seeds: Index | list[Index]
-    goal: str | None = None
-    price: str | None = None
+    seeds: Seeds
+    goal: str | list[str] | None = None
+    price: str | list[str] | None = None
 
 
 @config
@@ -70,11 +76,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Method:
-    """A method: what it is called, the problems that it plays on, and seeds of its own, if it has these."""
+    """A method: what it is called, and the problems that it plays on."""
 
     title: str
     problems: tuple[str, ...]
-    seeds: tuple[int, ...] | None = None
+
+
+Findings = Callable[[Any], list[str]]
+"""Takes a study that was played, and says in sentences what was found."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +95,14 @@ class Declaration:
         title: Its title.
         seeds: The seeds of the reported runs.
         tuned_on: The seeds on which settings are chosen; none where all settings are reported.
+        own_seeds: Such seeds of single methods and problems, by ("methods", name, "seeds") and the like.
         problems: The title of each problem.
         methods: The methods by name.
         goals: The goals by name.
         prices: The prices by name.
         claims: The claims.
-        tuning: The name of the goal and of the price by which settings are chosen.
+        tuning: The names of each goal and price by which settings are chosen.
+        findings: What says in sentences what was found, if the study has it.
         figures: The figures; none where they are the default ones.
     """
 
@@ -99,12 +110,14 @@ class Declaration:
     title: str
     seeds: tuple[int, ...]
     tuned_on: tuple[int, ...]
+    own_seeds: dict[tuple[str, str, str], tuple[int, ...]]
     problems: dict[str, str]
     methods: dict[str, Method]
     goals: dict[str, Goal]
     prices: dict[str, Price]
     claims: tuple[Claim, ...]
-    tuning: tuple[str, str] | None
+    tuning: tuple[tuple[str, str], ...]
+    findings: Findings | None = None
     figures: tuple[Figure, ...] = ()
 
     @property
@@ -113,6 +126,36 @@ class Declaration:
         return [
             (problem, name) for problem in self.problems for name, method in self.methods.items() if problem in method.problems
         ]
+
+    def part(self, problems: list[str] | None, methods: list[str] | None, seeds: int | None) -> "Declaration":
+        """Return the part of the study with these problems and methods, and at most so many reported seeds of each setting."""
+        for what, names, known in (("problem", problems, self.problems), ("method", methods, self.methods)):
+            for name in names or ():
+                if name not in known:
+                    raise unknown(what, name, known)
+        if seeds is not None and (not isinstance(seeds, int) or seeds < 1):
+            raise UserError(f"seeds is a number of seeds of at least 1, not {seeds!r}")
+        played = {name: title for name, title in self.problems.items() if problems is None or name in problems}
+        mine = {
+            name: replace(method, problems=tuple(problem for problem in method.problems if problem in played))
+            for name, method in self.methods.items()
+            if methods is None or name in methods
+        }
+        return replace(
+            self,
+            problems=played,
+            methods=mine,
+            seeds=self.seeds[:seeds],
+            own_seeds={place: own[:seeds] if place[2] == "seeds" else own for place, own in self.own_seeds.items()},
+            claims=tuple(claim for claim in self.claims if claim.method in mine and claim.rival in mine),
+        )
+
+    def seeds_of(self, problem: str, method: str, purpose: str) -> tuple[int, ...]:
+        """Return the seeds of a method on a problem for a purpose: the method's own, or the problem's, or those of the study."""
+        key = "seeds" if purpose == "report" else "tuning_seeds"
+        common = self.seeds if purpose == "report" else self.tuned_on
+        places = (("methods", method, key), ("problems", problem, key))
+        return next((self.own_seeds[place] for place in places if place in self.own_seeds), common)
 
 
 class DeclarationReader(Reader):
@@ -132,22 +175,25 @@ class DeclarationReader(Reader):
         self.check_grid(())
         for name in problems:
             self.check_keys(("problems", name), PROBLEM, "key")
+            self.check_grid(("problems", name))
         goals = {name: self.goal(name, problems) for name in self.table(("goals",))}
         prices = {name: self.price(name) for name in self.table(("prices",))} or {"exchanges": Exchanges()}
         tuning = self.plain(Tuning, ("tuning",), self.tables["tuning"]) if "tuning" in self.tables else None
-        tuned_on = () if tuning is None else self.seeds(tuning.seeds, ("tuning", "seeds"), ())
+        tuned_on = () if tuning is None else self.seeds(tuning.seeds, ("tuning", "seeds"))
         top = self.plain(Reporting, (), {key: self.tables[key] for key in ("seeds",) if key in self.tables})
         declaration = Declaration(
             source=self.origin,
             title=str(self.tables.get("title", self.source)),
             seeds=self.seeds(top.seeds, ("seeds",), tuned_on),
             tuned_on=tuned_on,
+            own_seeds=self.own_seeds(tuned_on),
             problems={name: str(content.get("title", name)) for name, content in problems.items()},
-            methods={name: self.method(name, problems) for name in methods},
+            methods={name: self.method(name, methods, problems) for name in methods},
             goals=goals,
             prices=prices,
             claims=self.claims(methods, problems, goals, prices),
-            tuning=tuning and self.asked(tuning, ("tuning",), goals, prices),
+            tuning=() if tuning is None else self.asked(tuning, ("tuning",), goals, prices),
+            findings=self.findings(),
         )
         return replace(declaration, figures=read_figures(self, declaration))
 
@@ -175,12 +221,14 @@ class DeclarationReader(Reader):
         return name
 
     def check_grid(self, path: Place) -> None:
-        """Raise `UserError` where the grid or the scale at `path` is no table."""
-        for key in ("grid", "scale"):
-            if not isinstance(self.at((*path, key)), dict | None):
+        """Raise `UserError` where the grid at `path` is neither a table nor a list of them, or the scale is no table."""
+        grid = self.at((*path, "grid"))
+        several = grid if isinstance(grid, list) and grid else [grid]
+        for key, tables in (("grid", several), ("scale", [self.at((*path, "scale"))])):
+            if not all(isinstance(table, dict | None) for table in tables):
                 raise self.error((*path, key), f'{key} is a table: write {key} = {{ "algorithm.lr" = ... }}')
 
-    def method(self, name: str, problems: dict) -> Method:
+    def method(self, name: str, methods: dict, problems: dict) -> Method:
         """Read a method, but for what it plays."""
         path, content = ("methods", name), self.tables["methods"][name]
         self.check_keys(path, METHOD, "key")
@@ -193,15 +241,38 @@ class DeclarationReader(Reader):
             self.named(problem, problems, (*path, "problems" if problem in played else "on"), "problem")
         for problem in content.get("on", {}):
             self.check_keys((*path, "on", problem), OVERRIDES, "key")
-        seeds = self.origin.seeds.get(name)
-        return Method(str(content.get("title", name)), tuple(played), None if seeds is None else tuple(seeds))
+        played = [problem for problem in played if name in self.playing(problem, methods)]
+        return Method(str(content.get("title", name)), tuple(played))
+
+    def playing(self, problem: str, methods: dict) -> list[str]:
+        """Return the names of the methods that may play on a problem: by default all."""
+        path = ("problems", problem, "methods")
+        names = self.at(path)
+        if names is None:
+            return list(methods)
+        if not isinstance(names, list) or not names:
+            raise self.error(path, "methods is a list of names: leave it out for all of them")
+        return [self.named(name, methods, path, "method") for name in names]
 
     def goal(self, name: str, problems: Mapping) -> Goal:
         """Read a goal."""
-        goal = self.plain(Goal, ("goals", name), self.tables["goals"][name])
+        path, content = ("goals", name), self.tables["goals"][name]
+        if isinstance(content.get("where"), dict):
+            content = {**content, "where": flatten(content["where"])}
+        goal = self.plain(Goal, path, content)
         for problem in goal.problems or ():
-            self.named(problem, problems, ("goals", name, "problems"), "problem")
+            self.named(problem, problems, (*path, "problems"), "problem")
+        for key in goal.where or {}:
+            self.named(key, self.swept_keys(), (*path, "where", *key.split(".")), "swept key")
         return goal
+
+    def swept_keys(self) -> list[str]:
+        """Return all keys that are in a grid."""
+        places = [(), *((part, name) for part in ("problems", "methods") for name in self.table((part,)))]
+        places += [(*place, "on", problem) for place in places if place for problem in self.table((*place, "on"))]
+        grids = [self.at((*place, "grid")) or {} for place in places]
+        tables = [table for grid in grids for table in (grid if isinstance(grid, list) else [grid])]
+        return list(dict.fromkeys(key for table in tables for key in flatten(table)))
 
     def price(self, name: str) -> Price:
         """Read a price."""
@@ -209,11 +280,31 @@ class DeclarationReader(Reader):
         price: Any = self.kind("price", ("prices", name))
         return price
 
-    def seeds(self, given: int | list[int], path: Place, taken: tuple[int, ...]) -> tuple[int, ...]:
-        """Return seeds, none of which is `taken`: those in a list, or the first so many."""
+    def own_seeds(self, tuned_on: tuple[int, ...]) -> dict[tuple[str, str, str], tuple[int, ...]]:
+        """Return the seeds of single methods and problems."""
+        places = [(part, name) for part in ("methods", "problems") for name in self.table((part,))]
+        tuned = {(*place, "tuning_seeds"): () for place in places if "tuning_seeds" in (self.at(place) or {})}
+        result = {path: self.seeds(self.seeds_at(path), path) for path in tuned}
+        for place in places:
+            if "seeds" in (self.at(place) or {}):
+                path = (*place, "seeds")
+                result[path] = self.seeds(self.seeds_at(path), path, result.get((*place, "tuning_seeds"), tuned_on))
+        return result
+
+    def seeds_at(self, path: Place) -> Any:
+        """Return the content at `path`, which is of seeds."""
+        return self.plain(Reporting, path[:-1], {"seeds": self.at(path)}).seeds
+
+    def seeds(self, given: int | list[int] | str, path: Place, taken: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Return seeds, none of which is `taken`: those in a list or in a range, or the first so many."""
+        if isinstance(given, str):
+            first, dash, last = given.partition("-")
+            if not (dash and first.strip().isdigit() and last.strip().isdigit()):
+                raise self.error(path, f'seeds {given!r} are no range: write a range such as "1000-1100"')
+            given = list(range(int(first), int(last) + 1))
         if isinstance(given, int):
-            first = max(taken, default=-1) + 1
-            given = list(range(first, first + given))
+            start = max(taken, default=-1) + 1
+            given = list(range(start, start + given))
         if not given or len({*given}) < len(given):
             raise self.error(path, "seeds are a number of at least 1 or a list of different ones")
         for seed in given:
@@ -239,9 +330,22 @@ class DeclarationReader(Reader):
         self.asked(claim, path, goals, prices)
         return claim
 
-    def asked(self, about: Tuning | Claim, path: Place, goals: dict, prices: dict) -> tuple[str, str]:
-        """Return the names of the goal and of the price that something is about; the first ones by default."""
+    def asked(self, about: Tuning | Claim, path: Place, goals: dict, prices: dict) -> tuple[tuple[str, str], ...]:
+        """Return each pair of the goals and the prices that something is about; the first ones by default."""
         if not goals:
             raise self.error(path, "there is no goal: add [goals.NAME] with a metric and below or share")
-        goal = self.named(about.goal or next(iter(goals)), goals, (*path, "goal"), "goal")
-        return goal, self.named(about.price or next(iter(prices)), prices, (*path, "price"), "price")
+        names = []
+        for what, given, known in (("goal", about.goal, goals), ("price", about.price, prices)):
+            several = given if isinstance(given, list) else [given or next(iter(known))]
+            names.append([self.named(name, known, (*path, what), what) for name in several])
+        return tuple(product(*names))
+
+    def findings(self) -> Findings | None:
+        """Return the function that says what was found."""
+        name = self.tables.get("findings")
+        if name is None or callable(name):
+            return name
+        try:
+            return named_function(str(name), self.origin.folder(("findings",)))
+        except UserError as error:
+            raise self.error(("findings",), str(error)) from None

@@ -9,8 +9,7 @@ from turnout.core.records import config
 from turnout.engines.metrics import NAMES
 from turnout.experiment.config import flatten
 from turnout.report.format import LINEAR, METRICS
-from turnout.studies.alternatives import alternatives_of
-from turnout.studies.sources import Place, Source
+from turnout.studies.sources import Place
 
 if TYPE_CHECKING:
     from turnout.studies.declaration import Declaration, DeclarationReader
@@ -121,22 +120,6 @@ def completed(panel: Panel, declaration: "Declaration") -> Panel:
     return replace(panel, goal=goal, y=y, x=panel.x or price, price=price, problems=problems, methods=methods, scale=scale)
 
 
-def swept_keys(source: Source) -> dict[str, list]:
-    """Return what tables show for the values of each key that a grid sweeps."""
-    tables, keys = source.tables, {}
-    places: list[Place] = [()]
-    for name, method in tables["methods"].items():
-        places += [("methods", name), *(("methods", name, "on", problem) for problem in method.get("on", {}))]
-    for place in places:
-        part = tables
-        for name in place:
-            part = part[name]
-        for key, values in flatten(part.get("grid", {})).items():
-            where = (*place, "grid", *key.split("."))
-            keys.setdefault(key, []).extend(one.shown for one in alternatives_of(source, key, values, where))
-    return keys
-
-
 def price_fields(declaration: "Declaration") -> list[str]:
     """Return the fields of prices that may be a horizontal axis: those that are numbers."""
     records = [vars(price) for price in declaration.prices.values() if hasattr(price, "__dict__")]
@@ -165,7 +148,7 @@ def _panel(reader: "DeclarationReader", declaration: "Declaration", path: Place)
     """Read the panel at `path`."""
     panel = reader.plain(Panel, path, reader.at(path))
     panel = replace(panel, where=flatten(panel.where))
-    swept = swept_keys(declaration.source)
+    swept = reader.swept_keys()
     for key, what, known in (("problems", "problem", declaration.problems), ("methods", "method", declaration.methods)):
         for name in getattr(panel, key):
             reader.named(name, known, (*path, key), what)
@@ -178,10 +161,8 @@ def _panel(reader: "DeclarationReader", declaration: "Declaration", path: Place)
     for key, what, known in given:
         if getattr(panel, key):
             reader.named(getattr(panel, key), known, (*path, key), what)
-    for key, value in panel.where.items():
+    for key in panel.where:
         reader.named(key, swept, (*path, "where"), "swept key")
-        if value not in swept[key]:
-            raise reader.error((*path, "where"), f"{key} is never {value!r}: its values are {', '.join(map(repr, swept[key]))}")
     for key, value in (("share", panel.share), ("settings", panel.settings == "all")):
         if costs and value:
             raise reader.error((*path, key), f"{key} is for metrics along runs: leave it out where y is the cost")

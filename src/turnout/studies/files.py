@@ -41,6 +41,7 @@ def summary(study: "Study", command: str) -> dict:
         "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
         "broken": study.broken_words(),
         "claims": [str(verdict) for verdict in study.claims()],
+        "findings": study.findings(),
         "notes": {table.title: list(table.notes) for table in study.tables().values()},
     }
 

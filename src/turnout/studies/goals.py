@@ -1,6 +1,7 @@
-"""Goals: the first round at which a run is good enough."""
+"""Goals: the first round at which a run is good enough, or the best that it comes to."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -13,12 +14,13 @@ from turnout.engines.metrics import NAMES
 
 @config
 class Goal:
-    """A level of a metric: `below`, or a `share` of the metric's first value.
+    """A level of a metric: `below`, or a `share` of the metric's first value; without either, the best value is what counts.
 
     Args:
         metric: The metric; of an accuracy, the error rate 1 - accuracy is compared.
         below: The goal is met where the metric is below this number.
         share: The goal is met where the metric is at most this share of its first value.
+        where: Values of swept keys: the goal is about the settings that have them; default: about all.
         hold: "first": reached at the first row that meets it; "stays": at the first row from which on all rows meet it.
         problems: The problems that it is about; default: all.
         stop: Whether a run ends where it has reached every goal that stops.
@@ -35,24 +37,35 @@ class Goal:
     below: Positive | None = None
     share: Proper | None = None
     hold: Literal["first", "stays"] = "first"
+    where: dict[str, Any] | None = None
     problems: list[str] | None = None
     stop: bool = False
 
     def __post_init__(self):
         if self.metric not in NAMES:
             raise unknown("metric", self.metric, NAMES)
-        if (self.below is None) == (self.share is None):
+        if self.below is not None and self.share is not None:
             raise UserError("a goal has one level: give either below or share")
+        if not self.levelled and (self.stop or self.hold == "stays"):
+            raise UserError("a goal without a level is the best value of a whole run: leave out stop and hold")
         if self.stop and self.hold == "stays":
             raise UserError("whether a run stays below a level is known at its end only: leave out stop, or hold")
 
-    def about(self, problem: str) -> bool:
-        """Return whether the goal is about `problem`."""
-        return self.problems is None or problem in self.problems
+    @property
+    def levelled(self) -> bool:
+        """Whether there is a level to reach."""
+        return self.below is not None or self.share is not None
+
+    def about(self, problem: str, values: Mapping[str, Any] | None = None) -> bool:
+        """Return whether the goal is about `problem`, and about a setting with these `values` of swept keys."""
+        mine = self.problems is None or problem in self.problems
+        return mine and (values is None or all(values.get(key) == value for key, value in (self.where or {}).items()))
 
     def met(self, values: np.ndarray) -> np.ndarray:
-        """Return for each row of a run whether its metric's `values` [rows] meet the level; NaN does not."""
+        """Return for each row of a run whether its metric's `values` [rows] meet the level, or are the best; NaN does not."""
         values = smaller_better(self.metric, np.asarray(values, float))
+        if not self.levelled:
+            return values == np.fmin.reduce(values)
         return values < self.below if self.share is None else values <= self.share * values[0]
 
     def hit(self, values: np.ndarray, diverged: bool = False) -> int | None:
@@ -63,9 +76,12 @@ class Goal:
 
     @property
     def words(self) -> str:
-        """The goal in words, such as "distance < 0.02"."""
+        """The goal in words, such as "distance < 0.02" or "the best test_accuracy"."""
+        if not self.levelled:
+            return f"the best {self.metric}"
         level = f"< {self.below:g}" if self.share is None else f"≤ {self.share:g} of the start"
-        return f"{self.metric} {level}{'' if self.hold == 'first' else ' and stays there'}"
+        where = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in (self.where or {}).items())
+        return f"{self.metric} {level}{'' if self.hold == 'first' else ' and stays there'}{where and f' at {where}'}"
 
 
 def last_row(goals: list[Goal], frame: pl.DataFrame) -> int | None:

@@ -1,6 +1,8 @@
 """What a method plays on a problem: its configuration in every setting of its grid."""
 
 import dataclasses
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -9,12 +11,26 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment, Reader, flatten
 from turnout.problems.base import Problem
-from turnout.studies.alternatives import alternatives_of, words
 from turnout.studies.declaration import Declaration
 from turnout.studies.sources import Place, Source
 
 Places = list[tuple[dict, Place]]
 """The tables of a study that a configuration is made of, and where they are, the most special first."""
+
+
+OWN = ("title", "problems", "methods", "on", "grid", "scale", "seeds", "tuning_seeds")
+"""The keys of methods and problems that are no tables of a configuration."""
+
+Grid = dict[str, tuple[Any, Place]]
+"""The values of each swept key, and where they are."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A value of a swept key, and what tables show for it."""
+
+    value: Any
+    shown: Any
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class Setting:
         """The setting in words, such as "lr = 0.1, steps = 5"; where last words are shared, the whole keys are shown."""
         short = [key.rpartition(".")[2] for key in self.values]
         names = [name if short.count(name) == 1 and name != "kind" else key for name, key in zip(short, self.values, strict=True)]
-        return ", ".join(f"{name} = {words(value)}" for name, value in zip(names, self.values.values(), strict=True))
+        return ", ".join(f"{name} = {_words(value)}" for name, value in zip(names, self.values.values(), strict=True))
 
     def experiment(self) -> Experiment:
         """Return the configuration."""
@@ -47,22 +63,32 @@ class Setting:
 
 def settings_of(declaration: Declaration, problem: str, method: str) -> list[Setting]:
     """Return all settings of a method on a problem, in the order of its grid; the last key changes fastest."""
-    places = _places(declaration.source, problem, method)
-    tables = _tables(declaration.source.tables, places)
-    grid = {key: alternatives_of(declaration.source, key, values, place) for key, (values, place) in _grid(places).items()}
+    source = declaration.source
+    places = _places(source, problem, method)
+    settings = [setting for grid in grids(places) for setting in _settings_in(source, problem, method, places, grid)]
+    labels = [setting.label for setting in settings]
+    double = next((label for label in labels if labels.count(label) > 1), None)
+    if double is not None:
+        raise source.error(("methods", method, "grid"), f"two settings on {problem} are called {double!r}: leave one out")
+    return settings
+
+
+def _settings_in(source: Source, problem: str, method: str, places: Places, grid: Grid) -> Iterator[Setting]:
+    """Yield the settings in one grid."""
+    tables = _tables(source.tables, places)
     scale = {key: unit for part, _ in reversed(places) for key, unit in flatten(part.get("scale", {})).items()}
-    settings = []
-    for chosen in product(*grid.values()):
+    alternatives = {key: _alternatives(source, key, values, place) for key, (values, place) in grid.items()}
+    where = {key: place for key, (_, place) in grid.items()}
+    for chosen in product(*alternatives.values()):
         own = tables
         # A whole part comes before the keys in it.
         for key, one in sorted(zip(grid, chosen, strict=True), key=lambda pair: pair[0].count(".")):
             try:
                 own = with_value(own, key.split("."), one.value)
             except UserError as error:
-                raise declaration.source.error(_grid(places)[key][1], str(error)) from None
-        reader = SettingReader(declaration.source, own, places, tuple(grid), scale)
-        settings.append(Setting(problem, method, {key: one.shown for key, one in zip(grid, chosen, strict=True)}, reader))
-    return settings
+                raise source.error(where[key], str(error)) from None
+        reader = SettingReader(source, own, places, where, scale)
+        yield Setting(problem, method, {key: one.shown for key, one in zip(grid, chosen, strict=True)}, reader)
 
 
 def with_value(tables: Any, path: list[str], value: Any) -> Any:
@@ -97,11 +123,11 @@ class SettingReader(Reader):
         source: The study.
         tables: The tables of the configuration; parts may be records.
         places: Where these are from, the most special first.
-        grid: The swept keys.
+        grid: Where the values of each swept key are.
         scale: The constant of the problem by which the number at a key is multiplied.
     """
 
-    def __init__(self, source: Source, tables: dict, places: Places, grid: tuple[str, ...], scale: dict[str, str]):
+    def __init__(self, source: Source, tables: dict, places: Places, grid: dict[str, Place], scale: dict[str, str]):
         super().__init__(source.label, "", tables)
         self.origin, self.places, self.grid, self.scale = source, places, grid, scale
 
@@ -110,7 +136,7 @@ class SettingReader(Reader):
         for key in sorted(self.grid, key=len, reverse=True):
             swept = tuple(key.split("."))
             if swept == names[: len(swept)]:
-                return self.origin.error(_grid(self.places)[key][1], f"{'.'.join(names)}: {sentence}")
+                return self.origin.error(self.grid[key], f"{'.'.join(names)}: {sentence}")
         return self.origin.error(self.place(names), sentence)
 
     def place(self, path: Place) -> Place:
@@ -184,15 +210,55 @@ def _tables(study: dict, places: Places) -> dict:
     """Return the tables of a configuration, without its grid."""
     tables: dict = {"run": study["run"]} if "run" in study else {}
     for part, _ in reversed(places[:-1]):
-        own = {key: value for key, value in part.items() if key not in ("title", "problems", "on", "grid", "scale")}
+        own = {key: value for key, value in part.items() if key not in OWN}
         tables = merged(tables, own)
     return tables
 
 
-def _grid(places: Places) -> dict[str, tuple[Any, Place]]:
-    """Return the values of each swept key, and where they are; a more special place has the last word."""
-    grid: dict[str, tuple[Any, Place]] = {}
+def grids(places: Places) -> list[Grid]:
+    """Return the grids at all places: keys of a more special place have the last word, and of several grids each is one more."""
+    whole: list[Grid] = [{}]
     for part, place in reversed(places):
-        for key, values in flatten(part.get("grid", {})).items():
-            grid[key] = (values, (*place, "grid", *key.split(".")))
-    return grid
+        given = part.get("grid", {})
+        if isinstance(given, list):
+            own = [_grid(table, (*place, "grid", k)) for k, table in enumerate(given)]
+        else:
+            own = [_grid(given, (*place, "grid"))]
+        whole = [{**old, **new} for old in whole for new in own]
+    return whole
+
+
+def _grid(table: dict, place: Place) -> Grid:
+    """Return the values of each swept key in the `table` at `place`, and where they are."""
+    return {key: (values, (*place, *key.split("."))) for key, values in flatten(table).items()}
+
+
+def _alternatives(source: Source, key: str, values: Any, place: Place) -> list[Alternative]:
+    """Return the values of a swept key; `UserError` where they are no list, or two of them have one name."""
+    if not isinstance(values, list | tuple) or not values:
+        raise source.error(place, f"grid {key} needs a list of values")
+    alternatives = [_alternative(value) for value in values]
+    shown = [json.dumps(one.shown) for one in alternatives]
+    double = next((name for name in shown if shown.count(name) > 1), None)
+    if double is not None:
+        raise source.error(place, f"two alternatives are called {double}: give a table name = '...', or leave one out")
+    return alternatives
+
+
+def _alternative(value: Any) -> Alternative:
+    if isinstance(value, dict):
+        name = value.get("name", value.get("kind"))
+        rest = {key: part for key, part in value.items() if key != "name"}
+        return Alternative(rest, name if name is not None else _words(rest))
+    if isinstance(value, list | tuple):
+        return Alternative(list(value), json.dumps(list(value)))
+    if dataclasses.is_dataclass(value):
+        return Alternative(value, type(value).__name__)
+    return Alternative(value, value)
+
+
+def _words(value: Any) -> str:
+    """Write the value of a swept key."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {_words(part)}" for key, part in value.items())
+    return str(value)

@@ -35,12 +35,14 @@ def page(study: Study, figures: list[Drawn], command: str) -> str:
     return TEMPLATES.get_template("study.html").render(
         title=declared.title,
         goals={name: goal.words for name, goal in declared.goals.items()},
+        levelled={name: goal.levelled for name, goal in declared.goals.items()},
         prices={name: price.label for name, price in declared.prices.items()},
         summary=_summary(study),
         tables=[
             (*names, table, [(problem, list(rows)) for problem, rows in groupby(table.rows, key=lambda row: row.problem)])
             for names, table in tables.items()
         ],
+        findings=study.findings(),
         verdicts=study.claims(),
         broken=study.broken_words(),
         figures=figures,

@@ -80,8 +80,7 @@ def plan_of(
     declaration: Declaration,
     cases: Cases,
     purpose: str,
-    seeds: tuple[int, ...],
-    chosen: Mapping[tuple[str, str], str] | None = None,
+    chosen: Mapping[tuple[str, str], set[str]] | None = None,
 ) -> list[Program]:
     """Return all programs in the order of the study; `UserError` for a mistake in any of them.
 
@@ -89,20 +88,19 @@ def plan_of(
         declaration: The study.
         cases: Its problems.
         purpose: "tune" or "report".
-        seeds: The seeds of each setting, of methods that have none of their own.
-        chosen: The setting of each problem and method; default: all. Tuning leaves out methods with a single setting.
+        chosen: The settings of each problem and method; default: all. Tuning leaves out methods with a single setting.
     """
-    programs = []
+    programs, apart = [], {key for goal in declaration.goals.values() for key in goal.where or {}}
     for pair, (problem, name) in enumerate(declaration.pairs):
         settings = settings_of(declaration, problem, name)
         if purpose == "tune" and len(settings) == 1:
             continue
-        wanted = None if chosen is None else chosen.get((problem, name))
-        numbered = [(number, setting) for number, setting in enumerate(settings) if wanted in (None, setting.label)]
+        wanted = (chosen or {}).get((problem, name))
+        numbered = [(number, setting) for number, setting in enumerate(settings) if wanted is None or setting.label in wanted]
         resolved = [resolve(declaration, (pair, number), setting, cases) for number, setting in numbered]
-        own = declaration.methods[name].seeds or seeds
-        for group, leaves in grouped(resolved, settings):
-            programs += split_up(program_of(declaration, group, leaves, own, purpose), group[0].case)
+        seeds = declaration.seeds_of(problem, name, purpose)
+        for group, leaves in grouped(resolved, settings, apart):
+            programs += split_up(program_of(declaration, group, leaves, seeds, purpose), group[0].case)
     return programs
 
 
@@ -111,7 +109,9 @@ def program_of(
 ) -> Program:
     """Return the program of a `group` of settings, checked."""
     first = group[0]
-    stops = tuple(goal for goal in declaration.goals.values() if goal.stop and goal.about(first.setting.problem))
+    stops = tuple(
+        goal for goal in declaration.goals.values() if goal.stop and goal.about(first.setting.problem, first.setting.values)
+    )
     base = _base(first, stops)
     algorithm = explained(declaration, first.setting, partial(fitted, first))
     runs = []

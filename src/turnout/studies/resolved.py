@@ -19,6 +19,9 @@ from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
 from turnout.studies.grid import Setting
 
+RATE = "m/n"
+"""The share of the clients that a cohort of `sampler.size` has, as a constant to scale with."""
+
 SWEPT = ("algorithm.", "sampler.")
 """Where the keys are that may be leaves of a compiled program."""
 
@@ -32,14 +35,19 @@ class Resolved:
     experiment: Experiment
     case: Case
 
+    @property
+    def units(self) -> dict[str, float]:
+        """The constants that its numbers may be multiples of."""
+        return units_of(self.experiment, self.case)
+
 
 def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, cases: Cases) -> Resolved:
     """Return a setting with what it plays: metrics are those of the configuration, the goals and the figures."""
     experiment = setting.experiment()
     case = explained(declaration, setting, partial(cases.of, experiment))
     if setting.reader.scale:
-        experiment = replace(setting, reader=setting.reader.scaled(case.units)).experiment()
-    asked = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem)]
+        experiment = replace(setting, reader=setting.reader.scaled(units_of(experiment, case))).experiment()
+    asked = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem, setting.values)]
     panels = [panel for figure in declaration.figures for panel in figure.panels if panel.y in NAMES]
     asked += [panel.y for panel in panels if setting.problem in panel.problems and setting.method in panel.methods]
     given = experiment.run.metrics
@@ -48,14 +56,32 @@ def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, 
     return Resolved(place, setting, experiment, case)
 
 
-def grouped(resolved: list[Resolved], settings: list[Setting]) -> Iterable[tuple[list[Resolved], list[str]]]:
-    """Yield the settings that share a program, and the swept keys that are leaves of it."""
-    alternatives = {key: [s.values[key] for s in settings] for key in settings[0].values}
+def units_of(experiment: Experiment, case: Case) -> dict[str, float]:
+    """Return the constants that numbers of a configuration may be multiples of: those of the problem, and m / n."""
+    size = getattr(getattr(experiment.algorithm, "sampler", None), "size", None)
+    return case.units if size is None else {**case.units, RATE: size / case.problem.population.count}
+
+
+def grouped(resolved: list[Resolved], settings: list[Setting], apart: set[str]) -> Iterable[tuple[list[Resolved], list[str]]]:
+    """Yield the settings that share a program, and the swept keys that are leaves of it.
+
+    Args:
+        resolved: The settings that are played.
+        settings: All settings of the method on the problem.
+        apart: Swept keys that are no leaves, whatever they are.
+    """
+    if RATE in settings[0].reader.scale.values():
+        apart = apart | {"sampler.size"}
+    alternatives: dict[str, list] = {}
+    for setting in settings:
+        for key, value in setting.values.items():
+            alternatives.setdefault(key, []).append(value)
     leaves: dict[tuple, list[str]] = {}
     groups: dict[tuple, list[Resolved]] = {}
     for one in resolved:
         values = one.setting.values
-        maybe = [key for key in values if key.startswith(SWEPT) and all(_is_number(value) for value in alternatives[key])]
+        numeric = {key for key in values if all(map(_is_number, alternatives[key]))}
+        maybe = [key for key in values if key.startswith(SWEPT) and key in numeric - apart]
         fixed = tuple((key, repr(value)) for key, value in values.items() if key not in maybe)
         if fixed not in leaves:
             leaves[fixed] = [key for key in maybe if is_leaf(one, key, alternatives[key])]
@@ -71,7 +97,7 @@ def is_leaf(one: Resolved, key: str, alternatives: list[Any]) -> bool:
     if other is None or now is None:
         return False
     if key in one.setting.reader.scale:
-        other *= one.case.units[one.setting.reader.scale[key]]
+        other *= one.units[one.setting.reader.scale[key]]
     try:
         with scope(one.experiment.run.precision):
             before = bind(set_leaves(one.experiment.algorithm, {name: other}), one.case.problem, one.experiment.run.rounds)
@@ -87,7 +113,7 @@ def leaf_values(one: Resolved, keys: list[str]) -> dict[str, float] | None:
     for key in keys:
         scale = one.setting.reader.scale.get(key)
         value = one.setting.values[key]
-        values[key.removeprefix("algorithm.")] = value if scale is None else value * one.case.units[scale]
+        values[key.removeprefix("algorithm.")] = value if scale is None else value * one.units[scale]
     return values if all(map(_is_number, values.values())) else None
 
 

@@ -32,7 +32,7 @@ class Study:
     declaration: Declaration = field(repr=False)
     runs: pl.DataFrame = field(repr=False)
     broken: tuple[tuple[Run, str], ...] = ()
-    _known: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+    computed: dict = field(default_factory=dict, repr=False, compare=False)
 
     def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
         """Return the median cost of every setting over its seeds, with quartiles, an interval and the seeds that reached it.
@@ -41,7 +41,7 @@ class Study:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
-        return self._once(costs, goal, price)
+        return self._once("costs", goal, price, lambda: costs(self._run_costs(goal, price)))
 
     def best(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
         """Return the cost of each method on each problem: at the tuned setting on fresh seeds, or without tuning at its cheapest.
@@ -50,8 +50,19 @@ class Study:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
+        return self._once("best", goal, price, lambda: self._best(goal, price))
+
+    def _best(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
+        """Return what `best` does."""
         summary = self.costs(goal, price)
-        return summary if summary.is_empty() else best_settings(summary.filter(pl.col("purpose") == "report"))
+        if summary.is_empty():
+            return summary
+        chosen, reported = self._chosen(self.goal(goal), self.price(price)), summary.filter(pl.col("purpose") == "report")
+        if not chosen.is_empty():
+            joined = reported.join(chosen, on=["problem", "method"], how="left", maintain_order="left")
+            free = pl.col("chosen").is_null() | (pl.col("chosen") == pl.col("setting"))
+            reported = joined.filter(free).drop("chosen")
+        return best_settings(reported)
 
     def ratio(
         self, problem: str, method: str, rival: str, goal: str | Goal | None = None, price: str | Price | None = None
@@ -65,7 +76,7 @@ class Study:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
-        runs, best = self._once(run_costs, goal, price), self.best(goal, price)
+        runs, best = self._run_costs(goal, price), self.best(goal, price)
         if best.is_empty():
             return ratio(np.zeros(0), np.zeros(0))
         mine = runs.join(best.select("problem", "method", "setting", "purpose"), on=["problem", "method", "setting", "purpose"])
@@ -97,12 +108,18 @@ class Study:
         """Return the verdict on each claim and problem."""
         return [self.judge(claim, problem) for claim in self.declaration.claims for problem in self._claimed(claim)]
 
+    def findings(self) -> list[str]:
+        """Return the sentences of the study's own function `findings`, if it has one."""
+        return [] if self.declaration.findings is None or self.runs.is_empty() else self.declaration.findings(self)
+
     def judge(self, claim: Claim, problem: str) -> Verdict:
         """Return the verdict on a claim on one problem."""
         goal, price = self._asked(claim)
         names = [self.declaration.methods[name].title for name in (claim.method, claim.rival)]
         limit = "no more than" if claim.at_most == 1 else f"at most {claim.at_most:g} times as much as"
         words = f"{names[0]} costs {limit} {names[1]} to {goal} in {self.price(price).label}"
+        if not self.goal(goal).levelled:
+            words = f"{goal}: {names[0]} comes to {limit.replace(' as much as', '')} what {names[1]} comes to"
         return judged(
             words,
             self.declaration.problems[problem],
@@ -122,13 +139,16 @@ class Study:
         rows = []
         for facts in best.iter_rows(named=True):
             titles = self.declaration.problems[facts["problem"]], self.declaration.methods[facts["method"]].title
-            rows.append(row_of(facts, paid, titles, winners[facts["problem"]] == facts["method"]))
+            rows.append(row_of(facts, aim, paid, titles, winners[facts["problem"]] == facts["method"]))
         notes = [*(self._outcome(problem, best, winners[problem], goal, price) for problem in self._met(best)), self._choice()]
-        return Table(f"Cost to {aim.words}, {paid.label}: median over the seeds", tuple(rows), tuple(notes), best)
+        what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"The best {aim.metric} of each run"
+        return Table(f"{what}: median over the seeds", tuple(rows), tuple(notes), best)
 
     def tables(self) -> dict[tuple[str, str], Table]:
-        """Return the tables of all goals and prices, by their names."""
-        return {(goal, price): self.table(goal, price) for goal in self.declaration.goals for price in self.declaration.prices}
+        """Return the tables of all goals and prices, by their names; a goal without a level has one, at the first price."""
+        goals, prices = self.declaration.goals, list(self.declaration.prices)
+        pairs = [(name, price) for name, goal in goals.items() for price in (prices if goal.levelled else prices[:1])]
+        return {pair: self.table(*pair) for pair in pairs}
 
     def goal(self, goal: str | Goal | None = None) -> Goal:
         """Return a goal by its name, the first one without a name, or the given one."""
@@ -153,15 +173,26 @@ class Study:
         """Return a sentence about each run that could not be played."""
         return [f"{name_of(run)}: {why}" for run, why in self.broken]
 
-    def _once(self, what: Callable[..., pl.DataFrame], goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
-        """Return what(runs, goal, price), computed once for a goal and a price of the declaration."""
-        aim, paid = self.goal(goal), self.price(price)
+    def _run_costs(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
+        """Return the cost of each run."""
+        return self._once("runs", goal, price, lambda: run_costs(self.runs, self.goal(goal), self.price(price)))
+
+    def _once(self, what: str, goal: str | Goal | None, price: str | Price | None, compute: Callable) -> pl.DataFrame:
+        """Return compute(), which is called once for each goal and price of the study, since each is asked for many times."""
         if isinstance(goal, Goal) or not isinstance(price, str | None):
-            return what(self.runs, aim, paid)
-        key = what, goal or next(iter(self.declaration.goals)), price or next(iter(self.declaration.prices))
-        if key not in self._known:
-            self._known[key] = what(self.runs, aim, paid)
-        return self._known[key]
+            return compute()
+        key = (what, goal, price)
+        if key not in self.computed:
+            self.computed[key] = compute()
+        return self.computed[key]
+
+    def _chosen(self, goal: Goal, price: Price) -> pl.DataFrame:
+        """Return the tuned setting of each problem and method: for this goal and price, or for those that come first."""
+        declared = self.declaration
+        pairs = sorted(declared.tuning, key=lambda pair: (declared.goals[pair[0]], declared.prices[pair[1]]) != (goal, price))
+        tuned = [best_settings(self.costs(*pair).filter(pl.col("purpose") == "tune")) for pair in pairs]
+        names = [frame.select("problem", "method", chosen="setting") for frame in tuned if not frame.is_empty()]
+        return pl.concat(names).unique(["problem", "method"], keep="first", maintain_order=True) if names else pl.DataFrame()
 
     def _outcome(self, problem: str, best: pl.DataFrame, winner: str | None, goal, price) -> str:
         """Say who is cheapest on a problem, if that is beyond doubt."""
@@ -201,7 +232,7 @@ class Study:
             for name in self.declaration.problems
             if name in methods[claim.method].problems and name in methods[claim.rival].problems
         ]
-        return claim.problems or [name for name in played if goal.about(name)]
+        return [name for name in played if name in claim.problems] if claim.problems else [n for n in played if goal.about(n)]
 
     def _asked(self, claim: Claim) -> tuple[str, str]:
         """Return the names of the goal and the price of a claim."""

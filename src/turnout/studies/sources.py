@@ -1,7 +1,7 @@
 """The text of a study: TOML files merged into one tree of tables, in which every mistake still has its file and line."""
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,11 @@ class Source:
         tables: The tables of the schema.
         files: Their files; none for tables given in Python.
         label: The name in messages where no file is known.
-        seeds: The seeds of single methods, as plain configurations have them.
     """
 
     tables: dict
     files: tuple[File, ...] = ()
     label: str = "study"
-    seeds: dict[str, list[int]] = field(default_factory=dict)
 
     def depth(self, place: Place) -> int:
         """Return how much of `place` exists."""

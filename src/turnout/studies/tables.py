@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from turnout.accounting.prices import Price
-from turnout.report.format import amount
+from turnout.accounting.target import smaller_better
+from turnout.report.format import amount, number
+from turnout.studies.goals import Goal
 from turnout.studies.statistics import FEWEST
 
 HEADINGS = ("problem", "method", "setting", "cost", "quartiles", "95 % interval", "reached")
@@ -71,22 +73,27 @@ class Table:
         return self.frame.write_csv()
 
 
-def row_of(facts: dict, price: Price, titles: tuple[str, str], wins: bool) -> Row:
+def row_of(facts: dict, goal: Goal, price: Price, titles: tuple[str, str], wins: bool) -> Row:
     """Return the row of a setting's `facts`.
 
     Args:
         facts: A row of `costs`.
+        goal: What was to be reached.
         price: The price of its costs.
         titles: What its problem and its method are called.
         wins: Whether it is cheapest beyond doubt.
     """
-    cost, low, high, *bounds = (shown(price, facts[name]) for name in ("cost", "low", "high", "interval_low", "interval_high"))
+    cost, low, high, *bounds = (
+        shown(goal, price, facts[name]) for name in ("cost", "low", "high", "interval_low", "interval_high")
+    )
     interval = " – ".join(bounds) if facts["seeds"] >= FEWEST else "–"
     return Row(*titles, facts["setting"], cost, f"{low} – {high}", interval, f"{facts['reached']}/{facts['seeds']}", wins)
 
 
-def shown(price: Price, cost: float) -> str:
-    """Write a cost in its unit; "never" where it is infinite."""
+def shown(goal: Goal, price: Price, cost: float) -> str:
+    """Write a cost in its unit, or the best value of a goal without a level; "never" where it is infinite."""
+    if not goal.levelled:
+        return number(smaller_better(goal.metric, cost))
     return amount(price, cost) if math.isfinite(cost) else "never"
 
 

@@ -1,0 +1,40 @@
+"""The studies of the papers, which are shipped with turnout."""
+
+from pathlib import Path
+
+import turnout
+from turnout.core.errors import UserError, unknown
+from turnout.experiment.config import read_toml
+from turnout.studies.grid import merged
+from turnout.studies.sources import Source, read_source
+
+PAPERS = Path(turnout.__file__).parent / "papers"
+
+
+def papers() -> dict[str, str]:
+    """Return the titles of the studies by name."""
+    return {path.parent.name: read_toml(path)[1]["title"] for path in sorted(PAPERS.glob("*/study.toml"))}
+
+
+def paper(name: str, scale: str | None = None) -> Source:
+    """Return the study of a paper.
+
+    Args:
+        name: Its name.
+        scale: The name of a file in its folder `scales`, whose tables are laid over the study.
+
+    Raises:
+        UserError: If there is no such paper, or no such scale of it.
+    """
+    if name not in papers():
+        raise unknown("paper", name, papers())
+    source = read_source(PAPERS / name)
+    if scale is None:
+        return source
+    scales = {path.stem: path for path in (PAPERS / name / "scales").glob("*.toml")}
+    if not scales:
+        raise UserError(f"{name} has a single scale: leave --scale out")
+    if scale not in scales:
+        raise unknown("scale", scale, scales)
+    tables = {key: merged(source.tables.get(key), value) for key, value in read_toml(scales[scale])[1].items()}
+    return Source(source.tables | tables, source.files, source.label)
