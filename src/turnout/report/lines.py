@@ -198,32 +198,28 @@ def _across(drawing: Drawing) -> dict[str, Any]:
     """Return the horizontal axis; names stay in their order."""
     if drawing.across == "point":
         return {"field": "x", "type": "nominal", "title": drawing.x, "sort": None, "axis": {"labelAngle": 0}}
-    scale = {
-        "type": drawing.across,
-        "nice": False,
-        "padding": 6 * drawing.dots,
-        **({} if drawing.across == "log" else {"zero": False}),
-    }
+    axis = {"labelExpr": COST_LABELS, "tickCount": 5}
     return {
         "field": "x",
         "type": "quantitative",
         "title": drawing.x,
-        "scale": scale,
-        "axis": {"labelExpr": COST_LABELS, "tickCount": 5},
+        "scale": _scale(drawing.across, 6 * drawing.dots),
+        "axis": axis,
     }
+
+
+def _scale(kind: str, padding: int) -> dict[str, Any]:
+    """Return a scale that fits the values; a log scale has no zero to leave out."""
+    return {"type": kind, "nice": False, "padding": padding, **({} if kind == "log" else {"zero": False})}
 
 
 def _axis(field: str, drawing: Drawing) -> dict[str, Any]:
     """Return the vertical axis, whose name is in the title; a log axis has round numbers for ticks."""
-    scale: dict[str, Any] = {"type": drawing.scale, "nice": False, "padding": 6}
     axis: dict[str, Any] = {"tickCount": 6}
-    if drawing.scale == "linear":
-        scale["zero"] = False
-    else:
-        values = [y for line in drawing.lines for column in (line.low, line.high) for y in column if y is not None]
-        ticks = log_ticks(values)
+    if drawing.scale == "log":
+        ticks = log_ticks([y for line in drawing.lines for column in (line.low, line.high) for y in column if y is not None])
         axis = {"labelExpr": LOG_LABELS, **({"values": ticks} if ticks else {})}
-    return {"field": field, "type": "quantitative", "title": None, "scale": scale, "axis": axis}
+    return {"field": field, "type": "quantitative", "title": None, "scale": _scale(drawing.scale, 6), "axis": axis}
 
 
 def _short(value: Any) -> float:
