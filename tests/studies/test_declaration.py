@@ -33,7 +33,7 @@ MISTAKES = [
     (("sampler.size = [2, 3]", 'sampler = [{ kind = "block", size = 2 }]'), "block", "sampler.size: unknown key 'size'"),
     (("sampler.size = [2, 3]", 'sampler = ["stratified"]'), "[methods.mbgd]", "with lr = 0.1, sampler = stratified: .* strata"),
     (("sampler.size = [2, 3]", "problem.paarts = [2]"), "paarts", "problem.paarts: unknown key 'paarts': did you mean 'parts'"),
-    (('"1/L"', '"L/2"'), "[0.1, 0.3]", "scale 'L/2' is no constant of this problem: known are L, 1/L"),
+    (('"1/L"', '"L/2"'), "[0.1, 0.3]", "scale 'L/2' is no constant of this problem: known are L, 1/L, m/n"),
     (('kind = "mbgd"', 'kind = "mbdg"'), "mbdg", "algorithm.kind: unknown algorithm kind 'mbdg'"),
     (
         ('problems = ["made"]', 'problems = ["maid"]'),
@@ -54,6 +54,11 @@ MISTAKES = [
     (('method = "fedavg"', 'method = "fedavgg"'), "fedavgg", "claims.method: unknown method 'fedavgg': did you mean 'fedavg'"),
     (("at_most = 2.0", 'at_most = 2.0\ngoal = "far"'), "far", "claims.goal: unknown goal 'far'"),
     (("at_most = 2.0", 'problems = ["x"]'), '["x"]', "claims.problems: unknown problem 'x'"),
+    (("share = 0.5", 'share = 0.5\nwhere = { "sampler.sise" = 2 }'), "where", "unknown swept key 'sampler.sise': did you mean"),
+    (("seeds = 3", 'seeds = "3 to 5"'), "3 to 5", "seeds '3 to 5' are no range: write a range such as"),
+    (('title = "FedAvg"', "seeds = [1, 1]"), "[1, 1]", "methods.fedavg.seeds: seeds are a number of at least 1 or a list"),
+    (("seeds = 3", 'seeds = 3\nfindings = "nowhere.py:say"'), "nowhere", "nowhere.py cannot be imported"),
+    (("[problems.made]", '[problems.made]\nmethods = ["fedavgg"]'), "fedavgg", "problems.made.methods: unknown method 'fedavgg'"),
     (("[goals.near]", "[gaols.near]"), "gaols", "gaols: unknown table 'gaols': did you mean 'goals'"),
     (("[run]", "[sweep]\nlr = [1]\n[run]"), "sweep", "sweep: unknown table"),
 ]
@@ -107,6 +112,36 @@ def test_seeds_of_reported_runs_are_fresh():
     assert declared({**tables(), "tuning": {"seeds": 4}}).seeds == (4, 5, 6)
     assert declared({**tables(), "seeds": [7, 9], "tuning": {"seeds": [3]}}).tuned_on == (3,)
     assert declared(tables()).seeds == (0, 1, 2)
+
+
+def test_methods_and_problems_may_have_seeds_of_their_own():
+    study = tables() | {"seeds": "10-12", "tuning": {"seeds": 2}}
+    study["problems"]["flat"] |= {"seeds": 1, "tuning_seeds": [7]}
+    study["methods"]["mbgd"] |= {"seeds": [20, 21]}
+    own = declared(study)
+    assert own.seeds_of("made", "fedavg", "report") == (10, 11, 12) and own.seeds_of("made", "fedavg", "tune") == (0, 1)
+    assert own.seeds_of("flat", "fedavg", "report") == (8,) and own.seeds_of("flat", "fedavg", "tune") == (7,)
+    assert own.seeds_of("flat", "mbgd", "report") == (20, 21)
+
+
+def test_a_part_of_a_study_has_some_of_its_problems_methods_and_seeds():
+    whole = declared({**tables(), "seeds": [4, 2, 9]})
+    part = whole.part(["made"], ["fedavg"], 2)
+    assert part.pairs == [("made", "fedavg")] and part.seeds_of("made", "fedavg", "report") == (4, 2)
+    assert not part.claims and whole.part(None, None, None) == whole
+    for wrong, words in (
+        ((["mad"], None, None), "problem 'mad'"),
+        ((None, ["fedavgg"], None), "fedavgg"),
+        ((None, None, 0), "seeds"),
+    ):
+        with pytest.raises(t.UserError, match=words):
+            whole.part(*wrong)
+
+
+def test_a_problem_names_the_methods_that_play_on_it():
+    study = tables()
+    study["problems"]["made"]["methods"] = ["mbgd"]
+    assert declared(study).pairs == [("made", "mbgd"), ("flat", "fedavg")]
 
 
 PLAIN = {

@@ -57,6 +57,19 @@ def test_a_setting_is_the_configuration_with_its_values(grid, shared):
         assert setting.experiment() == plain
 
 
+def test_several_grids_are_one_after_another():
+    method = {"algorithm": BASE["algorithm"], "grid": [{"algorithm.lr": [0.1, 0.2]}, {"algorithm.steps": [3], "run.rounds": [5]}]}
+    study = {"problems": {"made": {key: BASE[key] for key in ("problem", "sampler")}}, "methods": {"a": method}}
+    result = settings_of(declared({**study, "grid": {"sampler.size": [1, 2]}}), "made", "a")
+    first = [{"sampler.size": size, "algorithm.lr": lr} for size in (1, 2) for lr in (0.1, 0.2)]
+    second = [{"sampler.size": size, "algorithm.steps": 3, "run.rounds": 5} for size in (1, 2)]
+    assert [setting.values for setting in result] == [*first, *second]
+    assert [setting.experiment().run.rounds for setting in result[-2:]] == [5, 5]
+    method["grid"][1] = {"algorithm.lr": [0.2]}
+    with pytest.raises(t.UserError, match="two settings on made are called 'lr = 0.2'"):
+        settings_of(declared(study), "made", "a")
+
+
 @settings(max_examples=40)
 @given(GRIDS, st.integers(1, 60))
 def test_every_setting_and_seed_is_played_once_and_a_program_shares_all_but_leaves(grid, seeds):
@@ -172,6 +185,13 @@ class Halved(t.Algorithm):
     @t.on_client
     def slope(self, client, x):
         return t.Done(client.grad(x))
+
+
+def test_a_number_may_be_a_multiple_of_the_rate_of_participation():
+    method = {"algorithm": BASE["algorithm"], "scale": {"algorithm.lr": "m/n"}, "grid": {"sampler.size": [2, 3]}}
+    problem = {"problem": BASE["problem"], "sampler": {"kind": "nice"}}
+    programs = plan_of(declared({"problems": {"made": problem}, "methods": {"a": method}}), Cases(None), "report")
+    assert [program.experiment.algorithm.lr for program in programs] == pytest.approx([0.01 / 3, 0.01 / 2])
 
 
 def test_a_number_from_which_another_is_computed_at_the_start_is_no_leaf():

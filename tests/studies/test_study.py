@@ -125,6 +125,41 @@ def test_tuned_settings_are_reported_on_fresh_seeds(problem):
     assert "chosen on seeds 0 to 2 and are reported on seeds 3 to 7" in done.table().notes[-1]
 
 
+def test_settings_are_chosen_for_each_pair_of_a_goal_and_a_price(problem):
+    goals = {"near": {"metric": "gradient", "share": 0.9}, "far": {"metric": "gradient", "share": 0.05}}
+    done = t.study(both(problem, goals=goals, tuning={"seeds": 3, "goal": ["near", "far"], "price": ["exchanges", "bytes"]}))
+    for goal in goals:
+        for price in ("exchanges", "bytes"):
+            tuned = done.costs(goal, price).filter(pl.col("purpose") == "tune", pl.col("method") == "mbgd")
+            best = done.best(goal, price).filter(pl.col("method") == "mbgd")
+            assert best["setting"].item() == tuned.sort("cost", "mean", "queries", "best")["setting"][0]
+    reported = done.runs.filter(pl.col("purpose") == "report", pl.col("method") == "mbgd")["setting"].unique()
+    assert {*reported} == {done.best(goal)["setting"][0] for goal in goals}
+
+
+def test_a_goal_without_a_level_compares_best_values(problem):
+    done = t.study(both(problem, goals={"least": {"metric": "value"}}, claims=[{"method": "gd", "rival": "mbgd"}]))
+    least = done.runs.group_by("method", "setting", "seed").agg(pl.col("value").min()).filter(pl.col("method") == "gd")
+    assert done.best()["cost"].to_list()[1] == least["value"].median() and list(done.tables()) == [("least", "exchanges")]
+    assert "the best value" in done.table().title.lower() and "comes to" in str(done.claims()[0])
+
+
+def test_a_goal_may_be_about_part_of_the_settings(problem):
+    goal = {"metric": "gradient", "share": 0.5, "where": {"algorithm.lr": 0.02}, "stop": True}
+    done = t.study(both(problem, goals={"near": goal}, claims=[]))
+    assert done.costs()["setting"].to_list() == ["lr = 0.02"]
+    rows = done.runs.group_by("method", "setting").agg(pl.len())
+    stopped = {row["setting"]: row["len"] for row in rows.iter_rows(named=True)}
+    assert stopped["lr = 0.05"] == 5 * 26 > stopped["lr = 0.02"]
+
+
+def test_a_study_says_what_its_own_function_finds(problem, tmp_path):
+    (tmp_path / "own.py").write_text("def say(study):\n    return [f'{study.runs.height} rows']\n")
+    study = {"findings": f"{tmp_path / 'own.py'}:say", "run": {"rounds": 2}, "problems": {"made": problem}}
+    done = t.study({**study, "methods": {"gd": t.Gd(t.Full(), lr=0.1)}}, tmp_path / "out")
+    assert done.findings() == ["3 rows"] == json.loads((tmp_path / "out" / "summary.json").read_text())["findings"]
+
+
 def test_a_run_ends_where_it_has_reached_the_goals_that_stop(problem, played):
     whole, _ = played
     goal = {"metric": "gradient", "share": 0.2, "stop": True}

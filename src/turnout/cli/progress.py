@@ -69,26 +69,9 @@ def watching() -> Iterator:
 @contextmanager
 def studying() -> Iterator:
     """Yield a function that shows the progress of a study, and raises `Interrupted` after Ctrl-C."""
-    columns = (
-        TextColumn("{task.fields[runs]} runs"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} rounds"),
-        TextColumn("{task.fields[pace]}"),
-        TimeRemainingColumn(),
-    )
-    shown = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-    with deferred_interrupt("the same command goes on with it") as check, shown as progress:
-        tasks = []
+    from turnout.studies.progress import shown
 
-        def watch(now) -> None:
-            check()
-            runs = f"{now.runs:,}/{now.all_runs:,}"
-            if not tasks:
-                tasks.append(progress.add_task("", total=now.all_rounds, completed=now.rounds, runs=runs, pace=""))
-            speed = progress.tasks[0].speed
-            pace = f"{speed:,.0f}/s" if speed else ""
-            progress.update(tasks[0], total=now.all_rounds, completed=now.rounds, runs=runs, pace=pace)
-
+    with deferred_interrupt("the same command goes on with it") as check, shown(check) as watch:
         yield watch
 
 

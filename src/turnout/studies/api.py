@@ -1,6 +1,7 @@
 """Studies from Python."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.problems.base import Problem
-from turnout.studies.conduct import Progress, conduct
+from turnout.studies.conduct import Watch, conduct
 from turnout.studies.configurations import read_sources
 from turnout.studies.declaration import DeclarationReader
+from turnout.studies.progress import shown
 from turnout.studies.results import Study
 from turnout.studies.sources import Source
 
@@ -24,7 +26,7 @@ def study(
     seeds: int | None = None,
     workers: int = 1,
     data: str | Path | None = None,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Watch | None = None,
     command: str = "turnout.study",
 ) -> Study:
     """Play a study: every method on its problems, in every setting of its grid, with every seed.
@@ -43,7 +45,7 @@ def study(
         seeds: The most reported seeds of each setting, the first ones; default: all.
         workers: Processes that play side by side, each on its share of the cores.
         data: The folder with data files.
-        watch: Called with the progress as the study goes on.
+        watch: Called with the progress as the study goes on; default: bars in terminals and notebooks.
         command: What the summary says about how the study was started.
 
     Examples:
@@ -63,15 +65,13 @@ def study(
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers is a number of processes of at least 1, but it is {workers!r}: give workers=2, for instance")
     declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
-    folder = None if data is None else Path(data)
+    temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
+    with temporary as folder, nullcontext(watch) if watch else shown() as watching:
+        rows, broken = conduct(declaration, Path(folder), None if data is None else Path(data), workers, watching)
+    played = Study(declaration, rows, tuple(broken.values()))
     if out is not None:
-        rows, broken = conduct(declaration, Path(out), folder, workers, watch)
-        played = Study(declaration, rows, tuple(broken.values()))
         played.write(Path(out), command)
-        return played
-    with TemporaryDirectory(prefix="turnout-") as temporary:
-        rows, broken = conduct(declaration, Path(temporary), folder, workers, watch)
-    return Study(declaration, rows, tuple(broken.values()))
+    return played
 
 
 def from_tables(tables: Mapping[str, Any]) -> Source:
