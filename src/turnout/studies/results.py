@@ -15,7 +15,7 @@ from turnout.studies.declaration import Claim, Declaration
 from turnout.studies.goals import Goal
 from turnout.studies.plan import Run
 from turnout.studies.statistics import Ratio, ratio
-from turnout.studies.tables import Table, row_of
+from turnout.studies.tables import HEADINGS, Table, row_of
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,16 @@ class Study:
         from turnout.studies.files import write_files
 
         write_files(self, folder, command)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first table, and the first chart of the first figure."""
+        from turnout.report.notebook import shown
+        from turnout.studies.pictures import figures_of
+
+        table = self.table() if self.declaration.goals and not self.runs.is_empty() else None
+        drawing = next((drawing for drawn in figures_of(self) for drawing in drawn.drawings), None)
+        rows = [] if table is None else [row.cells(str) for row in table.rows]
+        return shown(HEADINGS if rows else [self.declaration.title], rows, drawing)
 
     def broken_words(self) -> list[str]:
         """Return a sentence about each run that could not be played."""
