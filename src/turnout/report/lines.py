@@ -24,6 +24,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 LEVEL = [10, 4]
 """The dashes of a level line."""
 
+Scale = Literal["log", "linear"]
+
 Style = tuple[int, list[int]]
 """The number of a colour, and dashes."""
 
@@ -80,7 +82,7 @@ class Drawing:
     x: str
     y: str
     lines: tuple[Line, ...]
-    scale: Literal["log", "linear"]
+    scale: Scale
     across: Literal["log", "linear", "point"] = "linear"
     dots: bool = False
 
@@ -114,7 +116,7 @@ def banded(runs: Sequence[Run], limit: int = POINTS) -> dict[str, np.ndarray]:
     return {"x": points, **{name: np.quantile(values, share, axis=0, method=method) for name, share, method in parts}}
 
 
-def visible(lines: Sequence[tuple[str, dict[str, Any], bool]], scale: str) -> tuple[Line, ...]:
+def visible(lines: Sequence[tuple[str, dict[str, Any], bool]], scale: Scale) -> tuple[Line, ...]:
     """Return lines, each given as its label, its columns and whether it is level, as they can be drawn on a `scale`.
 
     A median that is not finite, or on a log scale not positive, breaks the line; the band ends at the edge of the chart there.
@@ -136,7 +138,9 @@ def visible(lines: Sequence[tuple[str, dict[str, Any], bool]], scale: str) -> tu
 
 def styles(drawings: Sequence[Drawing]) -> dict[str, Style]:
     """Return the number of the colour and the dashes of each label in `drawings`."""
-    level = {line.label: line.level for drawing in drawings for line in drawing.lines}
+    level: dict[str, bool] = {}
+    for line in (line for drawing in drawings for line in drawing.lines):
+        level[line.label] = line.level or level.get(line.label, False)
     colours = len(LIGHT["lines"])
     return {
         label: (k % colours, LEVEL if level[label] else DASHES[k % len(DASHES)]) for k, label in enumerate(dict.fromkeys(level))
@@ -208,7 +212,7 @@ def _across(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _scale(kind: str, padding: int) -> dict[str, Any]:
+def _scale(kind: Scale, padding: int) -> dict[str, Any]:
     """Return a scale that fits the values; a log scale has no zero to leave out."""
     return {"type": kind, "nice": False, "padding": padding, **({} if kind == "log" else {"zero": False})}
 

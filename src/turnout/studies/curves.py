@@ -8,14 +8,14 @@ import polars as pl
 from turnout.accounting.prices import Price
 from turnout.accounting.target import smaller_better
 from turnout.report.format import METRICS
-from turnout.report.lines import Drawing, banded, visible
+from turnout.report.lines import Drawing, Scale, banded, visible
 from turnout.studies.costs import SETTING, best_settings
 from turnout.studies.figures import COST, COUNTS, PRICES, Figure, Panel
 
 if TYPE_CHECKING:
     from turnout.studies.results import Study
 
-WIDE = 50
+WIDE = 20
 """A swept key whose largest value is so many times its smallest one has a log axis."""
 
 Columns = dict[str, Any]
@@ -55,28 +55,34 @@ def settings(study: "Study", panel: Panel, problem: str, price: str | None = Non
         if key in shown.columns:
             same = pl.col(key) == (str(value) if shown.schema[key] == pl.String else value)
             shown = shown.filter(same | pl.col(key).is_null())
-    return best_settings(shown, ("method", *swept)) if panel.goal and panel.settings == "best" else shown
+    if panel.goal and panel.settings == "best":
+        shown = best_settings(shown, ("method", *swept))
+    return shown.sort(pl.col("method").cast(pl.Enum(list(study.declaration.methods))), *swept, maintain_order=True)
 
 
 def _drawing(study: "Study", panel: Panel, problem: str) -> Drawing:
     """Return the chart of one problem."""
-    title = " · ".join(filter(None, [panel.title, study.declaration.problems[problem] if len(panel.problems) > 1 else None]))
-    title = title or study.declaration.problems[problem]
-    if panel.y != COST:
-        lines = visible([(label, columns, False) for label, columns in _curves(study, panel, problem)], panel.scale or "log")
-        y = f"{METRICS[panel.y or '']}{' / its first value' if panel.share else ''}"
-        prices = study.declaration.prices
-        x = prices[panel.x].label if panel.x in prices else {"queries": "queries of the slowest client"}.get(panel.x, panel.x)
-        return Drawing(title, x, y, lines, panel.scale or "log")
-    points = _price_points(study, panel, problem) if panel.x.startswith(PRICES) else _key_points(study, panel, problem)
-    lines = visible(_spread(points), panel.scale or "log")
-    price, goal = study.price(panel.price), study.goal(panel.goal)
+    name = study.declaration.problems[problem]
+    title = f"{panel.title} · {name}" if panel.title and len(panel.problems) > 1 else panel.title or name
+    return (_cost_drawing if panel.y == COST else _curve_drawing)(study, panel, problem, title, panel.scale or "log")
+
+
+def _curve_drawing(study: "Study", panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:
+    """Return the chart of a metric along the runs."""
+    lines = visible([(label, columns, False) for label, columns in _curves(study, panel, problem)], scale)
+    prices, counts = study.declaration.prices, {"queries": "queries of the slowest client"}
+    x = prices[panel.x].label if panel.x in prices else counts.get(panel.x, panel.x)
+    return Drawing(title, x, f"{METRICS[panel.y]}{' / its first value' if panel.share else ''}", lines, scale)
+
+
+def _cost_drawing(study: "Study", panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:
+    """Return the chart of costs against a swept key or a field of prices."""
+    along_prices, price = panel.x.startswith(PRICES), study.price(panel.price)
+    lines = visible(_spread((_price_points if along_prices else _key_points)(study, panel, problem)), scale)
     swept = [x for line in lines if not line.level for x in line.x]
     across = "point" if any(isinstance(x, str) for x in swept) else _numeric(swept)
-    named = price.unit if panel.x.startswith(PRICES) else price.label
-    return Drawing(
-        title, panel.x.removeprefix(PRICES), f"cost to {goal.words}: {named}", lines, panel.scale or "log", across, dots=True
-    )
+    y = f"cost to {study.goal(panel.goal).words}: {price.unit if along_prices else price.label}"
+    return Drawing(title, panel.x.rpartition(".")[2], y, lines, scale, across, dots=True)
 
 
 def _curves(study: "Study", panel: Panel, problem: str) -> list[tuple[str, Columns]]:
@@ -97,7 +103,8 @@ def _run(study: "Study", panel: Panel, rows: pl.DataFrame) -> tuple[np.ndarray, 
     prices = study.declaration.prices
     x = prices[panel.x].cost(rows) if panel.x in prices else rows[COUNTS[panel.x]]
     y = smaller_better(panel.y, rows[panel.y].to_numpy().astype(float))
-    return np.asarray(x, float), y / y[0] if panel.share else y
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(x, float), y / y[0] if panel.share else y
 
 
 def _key_points(study: "Study", panel: Panel, problem: str) -> list[tuple[str, Any, dict]]:
@@ -134,7 +141,7 @@ def _spread(points: list[tuple[str, Any, dict]]) -> list[tuple[str, Columns, boo
     return lines
 
 
-def _numeric(values: list[float]) -> Any:
+def _numeric(values: list[float]) -> Scale:
     """Return the scale of the numbers of a swept key."""
     return "log" if values and min(values) > 0 and max(values) >= WIDE * min(values) else "linear"
 
@@ -147,5 +154,10 @@ def _label(study: "Study", panel: Panel, facts: dict) -> str:
     if panel.settings == "all" or not panel.goal:
         parts += filter(None, [facts["setting"]])
     elif panel.by and facts.get(panel.by) is not None:
-        parts.append(f"{panel.by.rpartition('.')[2]} = {facts[panel.by]}")
+        parts.append(f"{panel.by.rpartition('.')[2]} = {_word(facts[panel.by])}")
     return ", ".join(parts)
+
+
+def _word(value: Any) -> str:
+    """Write the value of a swept key."""
+    return value if isinstance(value, str) else f"{value:g}"
