@@ -5,8 +5,8 @@ import json
 import pytest
 
 import turnout as t
+from tests.helpers.browser import opened
 from tests.helpers.studies import STUDY, tables
-from tests.report.test_report_browser import browser  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,12 @@ PICTURE = "[data-chart] svg path"
 
 
 @pytest.fixture(scope="module")
-def page(browser, tmp_path_factory):  # noqa: F811
+def browser(tmp_path_factory):
+    yield from opened(tmp_path_factory.mktemp("profile"))
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
     """The page of a small study on a screen of 400 pixels."""
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -43,16 +48,16 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(page):
 def test_the_switches_choose_tables_and_default_figures(page):
     from selenium.webdriver.support.ui import Select, WebDriverWait
 
-    def seen(browser, what):
+    def seen(what):
         script = (
             f"return [...document.querySelectorAll('{what}')].filter(e => !e.hidden).map(e => [e.dataset.goal, e.dataset.price])"
         )
-        return browser.execute_script(script)
+        return page.execute_script(script)
 
-    assert seen(page, "section") == [["near", "exchanges"]]
+    assert seen("section") == [["near", "exchanges"]]
     Select(page.find_element("id", "goal")).select_by_value("far")
     Select(page.find_element("id", "price")).select_by_value("dear")
-    assert seen(page, "section") == [["far", "dear"]] and seen(page, "figure") == [[None, "dear"]]
+    assert seen("section") == [["far", "dear"]] and seen("figure") == [[None, "dear"]]
     shown = "return document.querySelectorAll('figure:not([hidden]) [data-chart] svg path').length"
     WebDriverWait(page, 30).until(lambda b: b.execute_script(shown) > 2)
 
