@@ -202,7 +202,9 @@ def _across(drawing: Drawing) -> dict[str, Any]:
     """Return the horizontal axis; names stay in their order."""
     if drawing.across == "point":
         return {"field": "x", "type": "nominal", "title": drawing.x, "sort": None, "axis": {"labelAngle": 0}}
-    axis = {"labelExpr": COST_LABELS, "tickCount": 5}
+    axis: dict[str, Any] = {"labelExpr": COST_LABELS, "tickCount": 5, "labelOverlap": "greedy"}
+    if drawing.dots:
+        axis["values"] = sorted({x for line in drawing.lines for x in line.x})
     return {
         "field": "x",
         "type": "quantitative",

@@ -12,21 +12,22 @@ from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 from turnout.studies.pictures import Drawn
 from turnout.studies.results import Study, seed_words
+from turnout.studies.tables import Tables
 
 LONGEST = 400
 """The most letters with which an object that was given in Python is shown."""
 
 
-def page(study: Study, figures: list[Drawn], command: str) -> str:
+def page(study: Study, tables: Tables, figures: list[Drawn], facts: dict[str, Any]) -> str:
     """Return the page as HTML that needs nothing but itself.
 
     Args:
         study: The study.
+        tables: Its tables by the names of goal and price.
         figures: Its figures.
-        command: How it was started.
+        facts: Its summary.
     """
     declared = study.declaration
-    tables = study.tables()
     charts = {
         f"{drawn.key}/{k}": {"spec": chart(drawing, drawn.styles), "lines": [vars(line) for line in drawing.lines]}
         for drawn in figures
@@ -37,16 +38,14 @@ def page(study: Study, figures: list[Drawn], command: str) -> str:
         goals={name: goal.words for name, goal in declared.goals.items()},
         levelled={name: goal.levelled for name, goal in declared.goals.items()},
         prices={name: price.label for name, price in declared.prices.items()},
-        summary=_summary(study),
+        counts=_counts(study, facts["runs"]),
         tables=[
             (*names, table, [(problem, list(rows)) for problem, rows in groupby(table.rows, key=lambda row: row.problem)])
             for names, table in tables.items()
         ],
-        findings=study.findings(),
-        verdicts=study.claims(),
-        broken=study.broken_words(),
         figures=figures,
-        facts=_facts(study, command),
+        facts=facts,
+        origin=_origin(study, facts["command"]),
         files=_files(study),
         saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),
         charts=script_json(charts),
@@ -57,15 +56,13 @@ def page(study: Study, figures: list[Drawn], command: str) -> str:
     )
 
 
-def _summary(study: Study) -> str:
+def _counts(study: Study, runs: int) -> str:
     """Say how much was played."""
-    declared, runs = study.declaration, study.runs
-    count = 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique()
-    counts = (count, "run"), (len(declared.methods), "method"), (len(declared.problems), "problem")
+    counts = (runs, "run"), (len(study.declaration.methods), "method"), (len(study.declaration.problems), "problem")
     return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts)
 
 
-def _facts(study: Study, command: str) -> dict[str, Any]:
+def _origin(study: Study, command: str) -> dict[str, Any]:
     """Return where the numbers are from."""
     declared = study.declaration
     seeds = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}

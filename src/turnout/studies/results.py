@@ -179,10 +179,6 @@ class Study:
         rows = [] if table is None else [row.cells(str) for row in table.rows]
         return shown(HEADINGS if rows else [self.declaration.title], rows, drawing)
 
-    def broken_words(self) -> list[str]:
-        """Return a sentence about each run that could not be played."""
-        return [f"{name_of(run)}: {why}" for run, why in self.broken]
-
     def _run_costs(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
         """Return the cost of each run."""
         return self._once("runs", goal, price, lambda: run_costs(self.runs, self.goal(goal), self.price(price)))
