@@ -23,12 +23,12 @@ def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(tmp_path, s
     out = tmp_path / "out"
     code, said, wrong = turnout("study", study, "--out", out)
     assert (code, wrong) == (0, ""), wrong
-    assert {path.name for path in out.iterdir()} == {"runs", "runs.parquet", "tables", "summary.json"}
+    assert {path.name for path in out.iterdir()} == {"runs", "runs.parquet", "tables", "figures", "report.html", "summary.json"}
     tables = {path.name for path in (out / "tables").iterdir()}
     assert tables == {f"near-{price}.{ending}" for price in ("exchanges", "dear") for ending in ("md", "csv", "tex")}
     assert pl.read_csv(out / "tables" / "near-dear.csv")["method"].to_list() == ["fedavg", "mbgd", "fedavg"]
     lines = said.splitlines()
-    assert all(len(line) <= 80 for line in lines if not line.startswith(("runs:", "tables:")))
+    assert all(len(line) <= 80 for line in lines if not line.startswith(("runs:", "tables:", "report:")))
     assert "…" not in said and {*"FedAvg with a name that is rather long for a narrow terminal".split()} <= {*said.split()}
     summary = json.loads((out / "summary.json").read_text())
     assert summary["runs"] == 24 and summary["command"].startswith("turnout study") and not summary["broken"]

@@ -1,45 +1,21 @@
 """The report in a real browser: curves are drawn, the price switch works, and the console stays empty."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 
+from tests.helpers.browser import opened
 from tests.report.test_report import result
 from turnout.report.page import write_report
 from turnout.report.theme import LIGHT
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1100,1000",
-)
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("chromium and chromedriver are not here: install the packages chromium and chromium-driver")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    yield from opened(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.fixture(scope="module")

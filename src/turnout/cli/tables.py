@@ -65,6 +65,7 @@ def show_study(study: Study, folder: Path) -> None:
         for verdict in study.claims():
             console.print(escape(f"{verdict}."))
         console.print(f"tables: {folder / 'tables'}", soft_wrap=True)
+    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
     console.print(f"runs: {folder / 'runs.parquet'}", soft_wrap=True)
 
 

@@ -308,22 +308,29 @@ def line_of(text: str, path: tuple) -> int | None:
         text: The file.
         path: Names of the tables and the key.
     """
-    names = [word for part in path if isinstance(part, str) for word in part.split(".")]
-    number = path[1] if len(path) > 1 and isinstance(path[1], int) else None
-    table, seen, result, depth = [], -1, None, 0
+    names, indices = [], {}
+    for part in path:
+        if isinstance(part, str):
+            names += part.split(".")
+        else:
+            indices[tuple(names)] = part
+    table, result, depth = [], None, 0
+    seen = dict.fromkeys(indices, -1)
     for line, content in enumerate(text.splitlines(), start=1):
         header = re.match(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]?\]", content)
         if header:
             table = [part.strip(" \"'") for part in header[1].split(".")]
-            seen += bool(names) and table == names[:1]
-            here = number is None or seen == number
+            for name in seen:
+                inner = len(name) > len(table) and list(name[: len(table)]) == table
+                seen[name] = -1 if inner else seen[name] + (list(name) == table)
+            here = all(seen[name] == index for name, index in indices.items() if list(name) == table[: len(name)])
             if here and names and table == names[: len(table)] and len(table) > depth:
                 result, depth = line, len(table)
             elif here and names == table[: len(names)] and result is None:
                 result = line
             continue
         key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
-        here = number is None or seen in (number, -1)
+        here = all(seen[name] in (index, -1) for name, index in indices.items())
         full = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key and here else []
         if full and full == names:
             return line

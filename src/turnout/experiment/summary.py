@@ -32,7 +32,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
     return {
         "name": trace.label,
         "turnout": version("turnout"),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": versions(),
         "device": jax.devices()[0].device_kind,
         "command": command,
         "status": "diverged" if trace.diverged is not None else "finished" if trace.met is None else "stopped at the target",
@@ -63,6 +63,11 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "prices": [shown(price) for price in experiment.prices],
         "seconds": round(seconds, 3),
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def to_json(facts: dict) -> str:

@@ -3,9 +3,9 @@
 import altair as alt
 import numpy as np
 
-from turnout.report.charts import COST_LABELS, HEIGHT, LOG_LABELS, WIDTH, floor_rules, target_rules
+from turnout.report.charts import HEIGHT, WIDTH, floor_rules, target_rules
 from turnout.report.downsample import log_ticks
-from turnout.report.format import METRICS
+from turnout.report.format import COST_LABELS, LOG_LABELS, METRICS
 from turnout.report.theme import LIGHT, config
 
 

@@ -6,21 +6,12 @@ import altair as alt
 
 from turnout.accounting.prices import Price
 from turnout.report.downsample import Points, log_ticks, points
-from turnout.report.format import METRICS, axis_title, short
+from turnout.report.format import COST_LABELS, LINEAR, LOG_LABELS, METRICS, axis_title, short
 from turnout.report.loaded_run import Result, distinct
 from turnout.report.theme import DASHES, LEGEND_LABEL, LIGHT, config
 
-LINEAR = tuple(name for name in METRICS if "accuracy" in name or name.endswith("value"))
-"""Metrics on a linear axis: error rates are shares, and losses may be negative."""
-
 WIDTH, HEIGHT = 640, 360
 SWITCH_BUTTONS = 5
-
-# Counts stay as they are up to 9,999 and then become 10k, 2.5M, 1.2G; small values of a log axis become 1e-4.
-COST_LABELS = "abs(datum.value) < 1e4 ? format(datum.value, '~g') : format(datum.value, '~s')"
-LOG_LABELS = (
-    "!datum.label ? '' : datum.value < 1e-3 || datum.value >= 1e6 ? format(datum.value, '~e') : format(datum.value, '~g')"
-)
 
 
 def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.TopLevelMixin:

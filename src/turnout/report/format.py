@@ -26,6 +26,15 @@ METRICS = {
 }
 """The name of each metric in figures. Without a target a report shows the first of them that all results have."""
 
+LINEAR = tuple(name for name in METRICS if "accuracy" in name or name.endswith("value"))
+"""Metrics on a linear axis: error rates are shares, and losses may be negative."""
+
+# Counts stay as they are up to 9,999 and then become 10k, 2.5M, 1.2G; small values of a log axis become 1e-4.
+COST_LABELS = "abs(datum.value) < 1e4 ? format(datum.value, '~g') : format(datum.value, '~s')"
+LOG_LABELS = (
+    "!datum.label ? '' : datum.value < 1e-3 || datum.value >= 1e6 ? format(datum.value, '~e') : format(datum.value, '~g')"
+)
+
 
 def short(metric: str) -> str:
     """Return the name of a metric in a sentence."""

@@ -5,7 +5,6 @@ import os
 import re
 from pathlib import Path
 
-import jinja2
 import vl_convert
 
 from turnout.accounting.ledger import COUNTERS, EVENTS
@@ -14,6 +13,7 @@ from turnout.core.errors import UserError
 from turnout.report.charts import curves, entry_width, figure
 from turnout.report.format import formula, goal, human_bytes, number
 from turnout.report.headline import headline
+from turnout.report.html import TEMPLATES, script_json
 from turnout.report.loaded_run import Result, distinct
 from turnout.report.plan import PLAN, Grid, NamedPlan, calls, message, side_by_side
 from turnout.report.table import main_metric, prices_of, table
@@ -22,10 +22,6 @@ from turnout.report.vega import script
 
 SCALE = 2
 """Pixels of a PNG figure per point."""
-
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("turnout.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-)
 
 
 def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
@@ -48,8 +44,8 @@ def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
         expected=_expected(results),
         dots=any(row.reached for row in costs.rows),
         entry=entry_width([result.label for result in results]),
-        chart=_json(curves(results, metric, prices).to_dict()),
-        themes=_json({"light": config(LIGHT), "dark": config(DARK)}),
+        chart=script_json(curves(results, metric, prices).to_dict()),
+        themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
     )
     path = Path(folder) / "report.html"
@@ -128,11 +124,6 @@ def _counts(events: dict) -> str:
         f"{name.replace('_', ' ')} {human_bytes(count) if name.startswith('bytes') else number(count)}"
         for name, count in happened
     )
-
-
-def _json(content: dict) -> str:
-    """Return JSON that is safe inside a script element."""
-    return json.dumps(content).replace("<", "\\u003c")
 
 
 def _write(path: Path, content: bytes) -> None:

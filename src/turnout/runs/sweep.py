@@ -1,5 +1,6 @@
 """The cells of a sweep, and their traces."""
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -26,7 +27,12 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """Settings and seed, such as "gamma=10 inner=3 seed=0"."""
-        return " ".join([*(f"{name}={value:g}" for name, value in self.settings.items()), f"seed={self.seed}"])
+        return f"{self.setting} seed={self.seed}".lstrip()
+
+    @property
+    def setting(self) -> str:
+        """The settings alone, such as "gamma=10 inner=3"."""
+        return " ".join(f"{name}={value:g}" for name, value in self.settings.items())
 
 
 def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
@@ -51,6 +57,21 @@ class Sweep:
 
     cells: list[Cell]
     traces: list[Trace]
+
+    def __repr__(self) -> str:
+        values = {name: list(dict.fromkeys(cell.settings[name] for cell in self.cells)) for name in self.cells[0].settings}
+        seeds = list(dict.fromkeys(cell.seed for cell in self.cells))
+        grid = ", ".join(f"{name}={reprlib.repr(shown)}" for name, shown in {**values, "seed": seeds}.items())
+        return f"Sweep({len(self.cells)} runs, {grid}; the first is {self.traces[0]!r})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the median over the seeds of the last rows of each setting, and a chart."""
+        from turnout.report.notebook import runs_html
+
+        groups: dict[str, list[pl.DataFrame]] = {}
+        for cell, trace in zip(self.cells, self.traces, strict=True):
+            groups.setdefault(cell.setting or "all", []).append(trace.frame)
+        return runs_html(groups)
 
     @property
     def frame(self) -> pl.DataFrame:

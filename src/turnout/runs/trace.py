@@ -71,6 +71,16 @@ class Trace:
     def __len__(self) -> int:
         return len(self.columns["round"]) if self.columns else 0
 
+    def __repr__(self) -> str:
+        ends = {"round": int(self.columns["round"][-1]), **self.metrics} if len(self) else {}
+        return f"Trace({', '.join([repr(self.label), *(f'{name}={value:.4g}' for name, value in ends.items())])})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the last row, and a chart."""
+        from turnout.report.notebook import runs_html
+
+        return runs_html({self.label: [self.frame]}) if len(self) else repr(self)
+
     @property
     def over(self) -> bool:
         """Whether the run ended before its last round."""

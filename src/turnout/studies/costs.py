@@ -1,6 +1,6 @@
 """What reaching a goal costs: for every run, and in the median over the seeds of every setting."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -74,14 +74,16 @@ def costs(runs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(summaries, infer_schema_length=None)
 
 
-def best_settings(summary: pl.DataFrame) -> pl.DataFrame:
+def best_settings(summary: pl.DataFrame, by: Sequence[str] = ("problem", "method")) -> pl.DataFrame:
     """Return the cheapest setting of each problem and method, of several that with the least mean, or else the fewest queries.
 
     Where no setting reaches the goal in the median, it is the one that comes nearest.
+
+    Args:
+        summary: The rows of `costs`.
+        by: The columns of which each combination of values has its own setting.
     """
     if summary.is_empty():
         return summary
-    ranked = summary.sort("cost", "mean", "queries", "best", maintain_order=True, nulls_last=True)
-    best = ranked.group_by("problem", "method", maintain_order=True).first()
-    order = summary.select("problem", "method").unique(maintain_order=True)
-    return order.join(best, on=["problem", "method"], how="left", maintain_order="left")
+    ranked = summary.with_row_index().sort("cost", "mean", "queries", "best", maintain_order=True, nulls_last=True)
+    return ranked.unique(by, keep="first", maintain_order=True).sort("index").drop("index")

@@ -10,10 +10,11 @@ from turnout.core.errors import UserError, unknown
 from turnout.core.named_class import named_function
 from turnout.core.records import Index, Positive, config
 from turnout.experiment.config import Reader, flatten
+from turnout.studies.figures import Figure, read_figures
 from turnout.studies.goals import Goal
 from turnout.studies.sources import Place, Source
 
-TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims", "findings")
+TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims", "figures", "findings")
 SHARED = ("problem", "split", "sampler", "run", "target", "faults", "privacy", "grid", "scale")
 PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
 """The keys of a problem."""
@@ -102,6 +103,7 @@ class Declaration:
         claims: The claims.
         tuning: The names of each goal and price by which settings are chosen.
         findings: What says in sentences what was found, if the study has it.
+        figures: The figures; none where they are the default ones.
     """
 
     source: Source
@@ -116,6 +118,7 @@ class Declaration:
     claims: tuple[Claim, ...]
     tuning: tuple[tuple[str, str], ...]
     findings: Findings | None = None
+    figures: tuple[Figure, ...] = ()
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -178,7 +181,7 @@ class DeclarationReader(Reader):
         tuning = self.plain(Tuning, ("tuning",), self.tables["tuning"]) if "tuning" in self.tables else None
         tuned_on = () if tuning is None else self.seeds(tuning.seeds, ("tuning", "seeds"))
         top = self.plain(Reporting, (), {key: self.tables[key] for key in ("seeds",) if key in self.tables})
-        return Declaration(
+        declaration = Declaration(
             source=self.origin,
             title=str(self.tables.get("title", self.source)),
             seeds=self.seeds(top.seeds, ("seeds",), tuned_on),
@@ -192,6 +195,7 @@ class DeclarationReader(Reader):
             tuning=() if tuning is None else self.asked(tuning, ("tuning",), goals, prices),
             findings=self.findings(),
         )
+        return replace(declaration, figures=read_figures(self, declaration))
 
     def table(self, path: Place, needed: bool = False) -> dict:
         """Return the table at `path`, of which each value is a table; an empty one where there is none."""

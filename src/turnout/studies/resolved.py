@@ -10,6 +10,7 @@ import numpy as np
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
+from turnout.engines.metrics import NAMES
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import options_of
 from turnout.experiment.config import Experiment
@@ -41,15 +42,17 @@ class Resolved:
 
 
 def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, cases: Cases) -> Resolved:
-    """Return a setting with what it plays: metrics are those of the configuration and of the goals."""
+    """Return a setting with what it plays: metrics are those of the configuration, the goals and the figures."""
     experiment = setting.experiment()
     case = explained(declaration, setting, partial(cases.of, experiment))
     if setting.reader.scale:
         experiment = replace(setting, reader=setting.reader.scaled(units_of(experiment, case))).experiment()
-    goals = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem, setting.values)]
+    asked = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem, setting.values)]
+    panels = [panel for figure in declaration.figures for panel in figure.panels if panel.y in NAMES]
+    asked += [panel.y for panel in panels if setting.problem in panel.problems and setting.method in panel.methods]
     given = experiment.run.metrics
-    if goals or given is not None:
-        experiment = replace(experiment, run=replace(experiment.run, metrics=list(dict.fromkeys([*(given or ()), *goals]))))
+    if asked or given is not None:
+        experiment = replace(experiment, run=replace(experiment.run, metrics=list(dict.fromkeys([*(given or ()), *asked]))))
     return Resolved(place, setting, experiment, case)
 
 

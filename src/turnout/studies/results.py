@@ -1,7 +1,5 @@
 """The results of a study: its runs, and the goals, prices, tables and claims that are applied to them."""
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +9,13 @@ import polars as pl
 
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError, unknown
-from turnout.io.atomic import make_folder, write
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
 from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Claim, Declaration
 from turnout.studies.goals import Goal
 from turnout.studies.plan import Run
 from turnout.studies.statistics import Ratio, ratio
-from turnout.studies.tables import Table, row_of
+from turnout.studies.tables import HEADINGS, Table, row_of
 
 
 @dataclass(frozen=True)
@@ -166,22 +163,21 @@ class Study:
         return _named("price", price, self.declaration.prices, "there is no price: add [prices.NAME]")
 
     def write(self, folder: Path, command: str) -> None:
-        """Write the tables of all goals and prices, and a summary, to `folder`."""
-        tables = self.tables()
-        for (goal, price), table in tables.items():
-            stem = make_folder(folder / "tables") / _file_name(f"{goal}, {price}")
-            for ending, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
-                write(stem.with_name(stem.name + ending), text)
-        facts = {
-            "title": self.declaration.title,
-            "command": command,
-            "runs": 0 if self.runs.is_empty() else self.runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
-            "broken": [f"{name_of(run)}: {why}" for run, why in self.broken],
-            "claims": [str(verdict) for verdict in self.claims()],
-            "findings": self.findings(),
-            "notes": {table.title: list(table.notes) for table in tables.values()},
-        }
-        write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        """Write tables, figures, a page and a summary to `folder`."""
+        # Pictures are slow to import.
+        from turnout.studies.files import write_files
+
+        write_files(self, folder, command)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first table, and the first chart of the first figure."""
+        from turnout.report.notebook import shown
+        from turnout.studies.pictures import figures_of
+
+        table = self.table() if self.declaration.goals and not self.runs.is_empty() else None
+        drawing = next((drawing for drawn in figures_of(self) for drawing in drawn.drawings), None)
+        rows = [] if table is None else [row.cells(str) for row in table.rows]
+        return shown(HEADINGS if rows else [self.declaration.title], rows, drawing)
 
     def _run_costs(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
         """Return the cost of each run."""
@@ -227,7 +223,7 @@ class Study:
         """Say on which seeds settings were chosen and reported."""
         declared = self.declaration
         if declared.tuned_on:
-            return f"Settings were chosen on {_seeds(declared.tuned_on)} and are reported on {_seeds(declared.seeds)}."
+            return f"Settings were chosen on {seed_words(declared.tuned_on)} and are reported on {seed_words(declared.seeds)}."
         settings = (
             [] if self.runs.is_empty() else self.runs.group_by("problem", "method").agg(pl.col("setting").n_unique())["setting"]
         )
@@ -267,12 +263,8 @@ def _named(what: str, name: str | None, known: dict, none: str):
     return known[name if name is not None else next(iter(known))]
 
 
-def _seeds(seeds: tuple[int, ...]) -> str:
+def seed_words(seeds: tuple[int, ...]) -> str:
+    """Name seeds."""
     if len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"seeds {seeds[0]} to {seeds[-1]}"
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
-
-
-def _file_name(text: str) -> str:
-    """Return `text` as the name of a file."""
-    return re.sub(r"[^\w.-]+", "-", text).strip("-")

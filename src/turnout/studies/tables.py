@@ -73,6 +73,10 @@ class Table:
         return self.frame.write_csv()
 
 
+Tables = dict[tuple[str, str], Table]
+"""Tables by the names of their goal and price."""
+
+
 def row_of(facts: dict, goal: Goal, price: Price, titles: tuple[str, str], wins: bool) -> Row:
     """Return the row of a setting's `facts`.
 

@@ -1,0 +1,49 @@
+"""The files of a study: tables, figures, a page and a summary."""
+
+import json
+import re
+from pathlib import Path
+
+from turnout.io.atomic import make_folder, write
+from turnout.studies.page import page
+from turnout.studies.pictures import figures_of, write_pictures
+from turnout.studies.results import Study, name_of
+from turnout.studies.tables import Tables
+
+
+def write_files(study: Study, folder: Path, command: str) -> None:
+    """Write all files of `study` but for its runs.
+
+    Args:
+        study: The study.
+        folder: Its folder.
+        command: How it was started.
+    """
+    tables = study.tables()
+    for names, table in tables.items():
+        stem = make_folder(folder / "tables") / file_name(", ".join(names))
+        for ending, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
+            write(stem.with_name(stem.name + ending), text)
+    figures, facts = figures_of(study), summary(study, tables, command)
+    write_pictures(folder / "figures", figures)
+    write(folder / "report.html", page(study, tables, figures, facts))
+    write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+
+
+def summary(study: Study, tables: Tables, command: str) -> dict:
+    """Return what was played, and what came of it."""
+    runs = study.runs
+    return {
+        "title": study.declaration.title,
+        "command": command,
+        "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
+        "broken": [f"{name_of(run)}: {why}" for run, why in study.broken],
+        "claims": [str(verdict) for verdict in study.claims()],
+        "findings": study.findings(),
+        "notes": {table.title: list(table.notes) for table in tables.values()},
+    }
+
+
+def file_name(text: str) -> str:
+    """Return `text` as the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-")

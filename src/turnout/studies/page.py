@@ -1,0 +1,82 @@
+"""The page of a study."""
+
+import json
+from importlib.metadata import version
+from itertools import groupby
+from typing import Any
+
+from turnout.experiment.summary import versions
+from turnout.report.html import TEMPLATES, script_json
+from turnout.report.lines import chart
+from turnout.report.theme import DARK, LIGHT, config
+from turnout.report.vega import script
+from turnout.studies.pictures import Drawn
+from turnout.studies.results import Study, seed_words
+from turnout.studies.tables import Tables
+
+LONGEST = 400
+"""The most letters with which an object that was given in Python is shown."""
+
+
+def page(study: Study, tables: Tables, figures: list[Drawn], facts: dict[str, Any]) -> str:
+    """Return the page as HTML that needs nothing but itself.
+
+    Args:
+        study: The study.
+        tables: Its tables by the names of goal and price.
+        figures: Its figures.
+        facts: Its summary.
+    """
+    declared = study.declaration
+    charts = {
+        f"{drawn.key}/{k}": {"spec": chart(drawing, drawn.styles), "lines": [vars(line) for line in drawing.lines]}
+        for drawn in figures
+        for k, drawing in enumerate(drawn.drawings)
+    }
+    return TEMPLATES.get_template("study.html").render(
+        title=declared.title,
+        goals={name: goal.words for name, goal in declared.goals.items()},
+        levelled={name: goal.levelled for name, goal in declared.goals.items()},
+        prices={name: price.label for name, price in declared.prices.items()},
+        counts=_counts(study, facts["runs"]),
+        tables=[
+            (*names, table, [(problem, list(rows)) for problem, rows in groupby(table.rows, key=lambda row: row.problem)])
+            for names, table in tables.items()
+        ],
+        figures=figures,
+        facts=facts,
+        origin=_origin(study, facts["command"]),
+        files=_files(study),
+        saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),
+        charts=script_json(charts),
+        light=LIGHT,
+        dark=DARK,
+        themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
+        vega=script(),
+    )
+
+
+def _counts(study: Study, runs: int) -> str:
+    """Say how much was played."""
+    counts = (runs, "run"), (len(study.declaration.methods), "method"), (len(study.declaration.problems), "problem")
+    return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts)
+
+
+def _origin(study: Study, command: str) -> dict[str, Any]:
+    """Return where the numbers are from."""
+    declared = study.declaration
+    seeds = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}
+    seeds |= {"reported on": seed_words(declared.seeds)}
+    return {"command": command, "turnout": version("turnout"), **versions(), **seeds}
+
+
+def _files(study: Study) -> dict[str, str]:
+    """Return the texts of the study by their names; tables that were given in Python as JSON."""
+    source = study.declaration.source
+    return {file.path: file.text for file in source.files} or {"tables": json.dumps(source.tables, indent=2, default=_named)}
+
+
+def _named(value: Any) -> str:
+    """Return an object in words: a record as it is written, anything longer by its class."""
+    words = repr(value)
+    return words if len(words) <= LONGEST else type(value).__name__

@@ -1,0 +1,74 @@
+"""The figures of a study, and their pictures."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import vl_convert
+
+from turnout.engines.metrics import NAMES
+from turnout.io.atomic import make_folder, write
+from turnout.report.lines import Drawing, Style, picture, styles
+from turnout.studies.curves import drawings
+from turnout.studies.figures import Figure, default_figures
+from turnout.studies.results import Study
+
+SCALE = 2
+"""Pixels of a PNG picture per point."""
+
+LEVEL_WORDS = " Level dashed lines are methods that do not sweep the key."
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure and its charts.
+
+    Args:
+        figure: The figure.
+        drawings: Its charts.
+        price: The name of the price that it belongs to; "" where it belongs to all.
+    """
+
+    figure: Figure
+    drawings: list[Drawing]
+    price: str = ""
+
+    @cached_property
+    def styles(self) -> dict[str, Style]:
+        """The style of each line, by its label."""
+        return styles(self.drawings)
+
+    @property
+    def explanation(self) -> str:
+        """What lines and bands are."""
+        level = any(line.level for drawing in self.drawings for line in drawing.lines)
+        return f"Medians over the seeds, with bands between the quartiles.{LEVEL_WORDS if level else ''}"
+
+    @property
+    def key(self) -> str:
+        """Its name on the page."""
+        return f"{self.figure.name}{self.price and f'-{self.price}'}"
+
+
+def figures_of(study: Study) -> list[Drawn]:
+    """Return the declared figures of a study; without these the default ones, for each price."""
+    declared = study.declaration
+    if declared.figures:
+        return [Drawn(figure, drawings(study, figure)) for figure in declared.figures]
+    metrics = [name for name in NAMES if name in study.runs.columns]
+    return [
+        Drawn(figure, drawings(study, figure), price)
+        for price in declared.prices
+        for figure in default_figures(declared, metrics, price)
+    ]
+
+
+def write_pictures(folder: Path, figures: list[Drawn]) -> None:
+    """Write each figure as SVG, PNG and PDF, of the default ones those for the first price."""
+    for drawn in figures:
+        if not drawn.drawings or drawn.price != figures[0].price:
+            continue
+        svg = vl_convert.vegalite_to_svg(picture(drawn.drawings))
+        pictures = {"svg": svg, "png": vl_convert.svg_to_png(svg, scale=SCALE), "pdf": vl_convert.svg_to_pdf(svg)}
+        for ending, content in pictures.items():
+            write(make_folder(folder) / f"figure-{drawn.figure.name}.{ending}", content)

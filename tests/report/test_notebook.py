@@ -1,0 +1,62 @@
+"""What notebooks show of runs, sweeps and studies: a table and a chart, small and without anything from elsewhere."""
+
+import re
+
+import pytest
+
+import turnout as t
+
+
+@pytest.fixture(scope="module")
+def problem() -> t.Problem:
+    return t.Quadratic.random(12, 5, seed=1)
+
+
+@pytest.fixture(scope="module")
+def trace(problem) -> t.Trace:
+    return t.run(t.MbGd(t.Nice(4), lr=0.1), problem, rounds=300, metrics=("gradient",))
+
+
+@pytest.fixture(scope="module")
+def sweep(problem) -> t.Sweep:
+    return t.sweep(t.MbGd(t.Nice(4), lr=0.1), problem, {"lr": [0.01 * k for k in range(1, 16)]}, seeds=range(3), rounds=100)
+
+
+@pytest.fixture(scope="module")
+def study(problem) -> t.Study:
+    methods = {"gd <b>": t.Gd(t.Full(), lr=0.1), "mbgd": t.MbGd(t.Nice(4), lr=0.05)}
+    goals = {"near": {"metric": "gradient", "share": 0.5}}
+    return t.study({"seeds": 2, "run": {"rounds": 150}, "problems": {"made": problem}, "methods": methods, "goals": goals})
+
+
+@pytest.mark.parametrize("name", ["trace", "sweep", "study"])
+def test_a_notebook_shows_a_small_table_and_a_chart(name, request):
+    html = request.getfixturevalue(name)._repr_html_()
+    assert html.count("<table") == html.count("<svg") == 1
+    assert "http" not in html and "<script" not in html and "<b>" not in html
+    assert len(html) < 60_000
+
+
+def test_the_table_of_a_run_is_its_last_row(trace):
+    cells = re.findall(r"<td>(.*?)</td>", trace._repr_html_())
+    assert cells[:3] == ["run", "1", "300"] and float(cells[3]) == pytest.approx(trace.metrics["gradient"], rel=1e-3)
+
+
+def test_the_table_of_a_sweep_has_medians_over_the_seeds(sweep):
+    rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", sweep._repr_html_())
+    assert len(rows) == 12 and "The first 12 of 15 rows" in sweep._repr_html_()
+    last = sorted(
+        trace.metrics["value"] for cell, trace in zip(sweep.cells, sweep.traces, strict=True) if cell.settings["lr"] == 0.02
+    )
+    assert rows[1][:3] == ("lr=0.02", "3", "100") and float(rows[1][3]) == pytest.approx(last[1], rel=1e-3)
+
+
+def test_reprs_are_one_short_line(trace, sweep):
+    assert repr(trace).startswith("Trace('run', round=300, gradient=")
+    assert repr(sweep).startswith("Sweep(45 runs, lr=[0.01, 0.02, ") and "seed=[0, 1, 2]" in repr(sweep)
+    assert len(repr(trace)) < 100 and len(repr(sweep)) < 200 and "\n" not in repr(sweep)
+
+
+def test_a_run_without_rows_is_shown_by_its_name(trace):
+    empty = type(trace)(trace.sites, label="soon")
+    assert repr(empty) == empty._repr_html_() == "Trace('soon')"
