@@ -14,7 +14,7 @@ $(BIN)/turnout: pyproject.toml constraints.txt
 
 demo: $(BIN)/turnout
 	rm -rf demo
-	$(BIN)/turnout compare examples/demo/*.toml --out demo
+	$(BIN)/turnout study examples/demo --out demo
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -93,16 +93,17 @@ class Study:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
+        nearest = self._nearest(problem, goal, price)
+        return nearest[0] if nearest is not None and nearest[2].decided and nearest[2].interval.high < 1 else None
+
+    def _nearest(self, problem: str, goal: str | Goal | None, price: str | Price | None) -> tuple[str, str, Ratio] | None:
+        """Return the cheapest method, the rival that is the least certain to cost more, and the ratio of their costs."""
         best = self.best(goal, price)
-        names = (
-            []
-            if best.is_empty()
-            else best.filter(pl.col("problem") == problem).sort("cost", maintain_order=True)["method"].to_list()
-        )
-        if len(names) < 2:
+        if best.is_empty():
             return None
-        ratios = [self.ratio(problem, names[0], rival, goal, price) for rival in names[1:]]
-        return names[0] if all(one.decided and one.interval.high < 1 for one in ratios) else None
+        first, *rivals = best.filter(pl.col("problem") == problem).sort("cost", maintain_order=True)["method"].to_list() or [None]
+        ratios = [(first, rival, self.ratio(problem, first, rival, goal, price)) for rival in rivals]
+        return max(ratios, key=lambda each: (not each[2].decided, each[2].interval.high), default=None)
 
     def claims(self) -> list[Verdict]:
         """Return the verdict on each claim and problem."""
@@ -202,20 +203,17 @@ class Study:
 
     def _outcome(self, problem: str, best: pl.DataFrame, winner: str | None, goal, price) -> str:
         """Say who is cheapest on a problem, if that is beyond doubt."""
-        where, mine = (
-            self.declaration.problems[problem],
-            best.filter(pl.col("problem") == problem).sort("cost", maintain_order=True),
-        )
-        titles = [self.declaration.methods[name].title for name in mine["method"]]
+        where, mine = self.declaration.problems[problem], best.filter(pl.col("problem") == problem)
+        titles = {name: method.title for name, method in self.declaration.methods.items()}
+        nearest = self._nearest(problem, goal, price)
         if not mine["reached"].sum():
             return f"On {where}, no method reached the goal."
-        if mine.height < 2:
-            return f"On {where}, {titles[0]} has no rival."
-        first, second = mine["method"][0], mine["method"][1]
-        between = self.ratio(problem, first, second, goal, price)
-        compared = f"{titles[0]} to {titles[1]}: {ratio_words(between)}"
+        if nearest is None:
+            return f"On {where}, {titles[mine['method'][0]]} has no rival."
+        first, rival, between = nearest
+        compared = f"{titles[first]} to {titles[rival]}: {ratio_words(between)}"
         if winner is not None:
-            return f"On {where}, {titles[0]} is cheapest ({compared})."
+            return f"On {where}, {titles[first]} is cheapest ({compared})."
         reason = "" if between.decided else f", since {too_few(between)}"
         return f"On {where}, no winner is certain{reason} ({compared})."
 
