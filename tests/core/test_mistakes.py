@@ -87,7 +87,7 @@ def run(*arguments, **options):
         (run(PROBLEM, t.MbGd(NICE, lr=0.1)), ["algorithm must be an Algorithm"]),
         (run(t.MbGd(NICE, lr=0.1), [1.0, 2.0]), ["problem must be a Problem such as t.Quadratic.random(12, 5)", "[1.0, 2.0]"]),
         (run(t.MbGd(NICE, lr=0.1), t.Quadratic), ["problem must be a Problem", "the class Quadratic"]),
-        (run(t.MbGd(NICE, lr=0.1), PROBLEM, test=REMOTE), ["test must have rows", "Remote has none: give a problem with rows"]),
+        (run(t.MbGd(NICE, lr=0.1), PROBLEM, test=REMOTE), ["cannot be compiled: use engine = 'nodes'"]),
         (run(t.MbGd(NICE, lr=0.1), PROBLEM, test=0.1), ["test must be a Problem", "but it is 0.1"]),
         (run(t.MbGd(NICE, lr=0.1), PROBLEM, precision="single", seed=2**31), ["must be below 2^31 in single precision"]),
         (

@@ -23,6 +23,7 @@ from turnout.engines.exchange.strong_types import completed
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import asked_for
 from turnout.engines.node import FIRST, Version
+from turnout.engines.remote_evaluation import RemoteEvaluation
 from turnout.engines.reply_usage import sums_needed, survey
 from turnout.engines.state import Progress, as_row, judge, play_round, with_target
 from turnout.io.serialization import Buffer, decode, encode
@@ -200,6 +201,9 @@ class MessageEngine(ABC):
         # Each client replies with its accuracy, and their list is "accuracies".
         self.each = "accuracies" in names
         self.asked = tuple(dict.fromkeys("accuracy" if name == "accuracies" else name for name in names))
+        further = {"test": job.test, "held_out": job.held_out}
+        remote = {prefix: part.problem for prefix, part in further.items() if part is not None and part.problem.remote}
+        self.apart = {prefix: RemoteEvaluation(problem, prefix, metrics) for prefix, problem in remote.items()}
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
 
     def play(self, asks: Callable[..., EngineAsk], progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
@@ -216,8 +220,9 @@ class MessageEngine(ABC):
     def _trace_row(self, progress: Progress) -> tuple[Progress, dict]:
         """Do the same as `state.trace_row`, without a copy of the parameters, which may be a large model."""
         x = self.algorithm.output(progress.server)
+        apart = {prefix: evaluate(x) for prefix, evaluate in self.apart.items()}
         good, quality, values = _judge(
-            self.job, self.algorithm, self.metrics, progress.server, progress.quality, self._measured(x)
+            self.job, self.algorithm, self.metrics, progress.server, progress.quality, self._measured(x), apart
         )
         if good:
             progress = progress._replace(good=x)

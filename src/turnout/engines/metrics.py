@@ -1,6 +1,7 @@
 """Metrics of a run, which are evaluated without cost in the ledger."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -30,8 +31,11 @@ DIVERGED = 1e12
 """A run has diverged where the loss or a parameter exceeds this."""
 
 
+EMPTY: Mapping = MappingProxyType({})
+
+
 def evaluate(
-    names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree, test=None, held_out=None
+    names: tuple[str, ...], storage, optimum: Optimum | None, x: PyTree, test=None, held_out=None, apart: Mapping = EMPTY
 ) -> dict[str, Float[Array, ""]]:
     """Return the metrics `names` at x, on the rows in `storage`, `test` and `held_out`.
 
@@ -42,8 +46,9 @@ def evaluate(
         x: Parameters.
         test: Rows of the test set.
         held_out: Rows of the held-out clients.
+        apart: What was measured at x of "test" or "held_out" where their rows are not here.
     """
-    return derive(names, measure(asked_for(names), storage, x), optimum, x, test, held_out)
+    return derive(names, measure(asked_for(names), storage, x), optimum, x, test, held_out, apart)
 
 
 def asked_for(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,7 +82,7 @@ def measure(names: tuple[str, ...], storage, x: PyTree) -> dict[str, PyTree]:
 
 
 def derive(
-    names: tuple[str, ...], measured: dict, optimum: Optimum | None, x: PyTree, test=None, held_out=None
+    names: tuple[str, ...], measured: dict, optimum: Optimum | None, x: PyTree, test=None, held_out=None, apart: Mapping = EMPTY
 ) -> dict[str, Float[Array, ""]]:
     """Return the metrics `names` at x from what was `measured` there.
 
@@ -88,6 +93,7 @@ def derive(
         x: Parameters.
         test: Rows of the test set.
         held_out: Rows of the held-out clients.
+        apart: What was measured at x of "test" or "held_out" where their rows are not here.
     """
     values = {name: measured[name] for name in ("value", "accuracy") if name in names}
     if "gap" in names:
@@ -96,16 +102,15 @@ def derive(
         values["gradient"] = squared_norm(measured["gradient"])
     if "distance" in names:
         values["distance"] = squared_norm(jax.tree.map(lambda a, b: a - jnp.asarray(b, a.dtype), x, optimum.x))
-    if "test_value" in names:
-        values["test_value"] = total(test, "value", x)
-    if "test_accuracy" in names:
-        values["test_accuracy"] = accuracy(test, x)
-    if "held_out_value" in names:
-        values["held_out_value"] = total(held_out, "value", x)
-    if "held_out_accuracy" in names:
-        values["held_out_accuracy"] = accuracy(held_out, x)
     values |= quantiles(names, "", lambda: measured["accuracies"])
-    return values | quantiles(names, "held_out_", lambda: accuracies(held_out, x))
+    for prefix, rows in (("test_", test), ("held_out_", held_out)):
+        here = apart.get(prefix.removesuffix("_"))
+        if f"{prefix}value" in names:
+            values[f"{prefix}value"] = total(rows, "value", x) if here is None else here["value"]
+        if f"{prefix}accuracy" in names:
+            values[f"{prefix}accuracy"] = accuracy(rows, x) if here is None else here["accuracy"]
+        values |= quantiles(names, prefix, lambda rows=rows, here=here: here["accuracies"] if here else accuracies(rows, x))
+    return values
 
 
 def quantiles(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Array, " n"]]) -> dict[str, Float[Array, ""]]:

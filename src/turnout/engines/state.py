@@ -1,6 +1,6 @@
 """State of a run between rounds, and the steps that every engine takes from there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +12,7 @@ from turnout.accounting.ledger import Site
 from turnout.engines.ask import EngineAsk, State
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
-from turnout.engines.metrics import derive, evaluate, healthy
+from turnout.engines.metrics import EMPTY, derive, evaluate, healthy
 from turnout.samplers.base import samplers_in
 from turnout.samplers.diagnostics import Quality, shown, since_row, unjudged
 
@@ -143,7 +143,13 @@ def with_target(job: Job, progress: Progress, values: dict) -> Progress:
 
 
 def judge(
-    job: Job, algorithm, metrics: tuple[str, ...], server: PyTree, quality: Quality | None, measured: dict | None = None
+    job: Job,
+    algorithm,
+    metrics: tuple[str, ...],
+    server: PyTree,
+    quality: Quality | None,
+    measured: dict | None = None,
+    apart: Mapping = EMPTY,
 ) -> tuple[Bool[Array, ""], Quality | None, dict]:
     """Return whether all metrics are finite, the quality of the draws from now on, and the metrics' values.
 
@@ -156,12 +162,13 @@ def judge(
         server: State of the server.
         quality: Quality of the draws; None where no metric needs it.
         measured: What the clients measured of f; None computes it from the rows in `job`.
+        apart: What was measured of "test" or "held_out" where their rows are not in `job`.
     """
     x = algorithm.output(server)
     if measured is None:
-        values = evaluate(metrics, job.storage, job.optimum, x, job.test, job.held_out)
+        values = evaluate(metrics, job.storage, job.optimum, x, job.test, job.held_out, apart)
     else:
-        values = derive(metrics, measured, job.optimum, x, job.test, job.held_out)
+        values = derive(metrics, measured, job.optimum, x, job.test, job.held_out, apart)
     if quality is not None:
         sampling = shown(quality, samplers_in(algorithm)[0])
         values |= {name: sampling[name] for name in metrics if name in sampling}

@@ -13,7 +13,7 @@ from turnout.problems.base import Precision, Problem
 
 
 def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
-    """Raise `UserError` unless `algorithm` and `problem` are such, and the problems `evaluated` have rows at the server.
+    """Raise `UserError` unless `algorithm`, `problem` and the problems `evaluated` are such.
 
     Args:
         algorithm: What was given as the algorithm.
@@ -25,9 +25,7 @@ def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
         raise UserError(f"{type(algorithm).__name__} is no record: write @turnout.record above the class")
     checked("problem", problem, Problem)
     for name, part in evaluated.items():
-        if checked(name, part, Problem | None) is not None and part.remote:
-            kind = type(part).__name__
-            raise UserError(f"{name} must have rows that the server evaluates, but a {kind} has none: give a problem with rows")
+        checked(name, part, Problem | None)
 
 
 def check_seeds(seeds: Seeds, precision: Precision) -> None:

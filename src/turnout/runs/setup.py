@@ -77,7 +77,8 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
     check_parts(algorithm, problem, test=options.test, held_out=options.held_out)
     precision = options.precision or problem.precision
     check_seeds(options.purpose_seeds(), precision)
-    refuse_engine(problem, options.aggregation, compiled=compiled)
+    for part in (problem, options.test, options.held_out):
+        refuse_engine(part, options.aggregation, compiled=compiled)
     refuse_mixed(problem, precision)
     metrics = wanted_metrics(problem, options.target, options.metrics, options.test, options.held_out)
     with scope(precision):
@@ -203,7 +204,7 @@ def wanted_metrics(
     return tuple(name for name in NAMES if name in wanted)
 
 
-def refuse_engine(problem: Problem, aggregation: Aggregation, *, compiled: bool) -> None:
+def refuse_engine(problem: Problem | None, aggregation: Aggregation, *, compiled: bool) -> None:
     """Raise `UserError` where the compiled engine cannot run the problem as asked.
 
     Args:
@@ -211,7 +212,7 @@ def refuse_engine(problem: Problem, aggregation: Aggregation, *, compiled: bool)
         aggregation: "plain" or "sum".
         compiled: Whether the engine is the compiled one.
     """
-    if compiled and problem.remote:
+    if compiled and problem is not None and problem.remote:
         raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
     if compiled and aggregation != "plain":
         raise UserError(

@@ -117,9 +117,9 @@ class Study:
         goal, price = self._asked(claim)
         names = [self.declaration.methods[name].title for name in (claim.method, claim.rival)]
         limit = "no more than" if claim.at_most == 1 else f"at most {claim.at_most:g} times as much as"
-        words = f"{names[0]} costs {limit} {names[1]} to {goal} in {self.price(price).label}"
+        words = f"{names[0]} costs {limit} {names[1]} to {self.goal(goal).words} in {self.price(price).label}"
         if not self.goal(goal).levelled:
-            words = f"{goal}: {names[0]} comes to {limit.replace(' as much as', '')} what {names[1]} comes to"
+            words = f"{self.goal(goal).words}: {names[0]} comes to {limit.replace(' as much as', '')} what {names[1]} comes to"
         return judged(
             words,
             self.declaration.problems[problem],
