@@ -73,7 +73,7 @@ def test_the_configurations_of_a_page_are_valid(page, tmp_path):
             study = tmp_path / "study.toml"
             study.write_text(block)
             declaration = DeclarationReader(read_sources([study])).declaration()
-            assert plan_of(declaration, Cases(None), "report", declaration.seeds)
+            assert plan_of(declaration, Cases(None), "report")
             continue
         tables = REST | tomllib.loads(block)
         if tables["problem"]["kind"] in ("log-sum", "chain", "remote"):

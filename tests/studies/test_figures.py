@@ -51,6 +51,14 @@ MISTAKES = [
     (('methods = ["mbgd"]', 'by = "lr"'), "by =", "figures.panels.by: unknown swept key 'lr'"),
     (('methods = ["mbgd"]', 'scale = "square"'), "square", "figures.panels.scale: must be 'log' or 'linear'"),
     (('x = "sampler.size"', 'x = "exchanges"'), 'x = "exchanges"', "figures.panels.x: unknown horizontal axis 'exchanges'"),
+    (
+        (
+            '[[figures.panels]]\ny = "cost"\nx = "sampler.size"',
+            '[[ figures.panels ]]\ny = "cost"\nx = "price.c1"\nprice = "exchanges"',
+        ),
+        "[[ figures.panels ]]",
+        "figures.panels: price 'exchanges' has no c1: name one of dear",
+    ),
     (('x = "sampler.size"', "share = true"), "share", "figures.panels.share: share is for metrics along runs"),
     (
         ('[[figures.panels]]\ny = "cost"\nx = "sampler.size"', '[[ figures.panels ]]\ny = "cost"'),
@@ -98,7 +106,7 @@ PANELS = [
     {"settings": "all"},
     {"y": "gap", "x": "dear", "share": True},
     {"y": "cost", "x": "algorithm.lr", "by": "algorithm.steps", "price": "dear"},
-    {"y": "cost", "x": "price.c2", "price": "dear"},
+    {"y": "cost", "x": "price.c2"},
     {"x": "queries", "where": {"algorithm.lr": 0.02}},
 ]
 
@@ -173,6 +181,13 @@ def test_costs_against_a_field_of_prices_are_those_of_each_price(played):
     for method, line in lines.items():
         best = [played.best("near", price).filter(pl.col("method") == method)["cost"].item() for price in ("dear", "dearer")]
         assert line.x == [2.0, 9.0] and line.median == best
+
+
+def test_a_part_of_a_study_has_the_figures_of_what_is_played(played):
+    gd = Study(played.declaration.part(None, ["gd"], None), played.runs.filter(pl.col("method") == "gd"))
+    assert drawn(gd, 0).keys() == {"gd"}
+    flat = t.study(tables(STUDY + FIGURES), problems=["flat"], seeds=1)
+    assert [drawings(flat, figure) for figure in flat.declaration.figures] == [[], []]
 
 
 def test_where_leaves_settings_out_and_methods_without_the_key_in(played):

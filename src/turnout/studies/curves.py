@@ -25,7 +25,8 @@ def drawings(study: "Study", figure: Figure) -> list[Drawing]:
     """Return the charts of a figure that have something to show: one for each panel and problem."""
     if study.runs.is_empty():
         return []
-    each = [_drawing(study, panel, problem) for panel in figure.panels for problem in panel.problems]
+    played = study.declaration.problems
+    each = [_drawing(study, panel, name) for panel in figure.panels for name in panel.problems if name in played]
     return [drawing for drawing in each if drawing.lines]
 
 

@@ -33,7 +33,7 @@ class Panel:
         y: A metric, or "cost"; default: the metric of the goal.
         x: The name of a price, "round" or "queries"; of costs a swept key, or "price." and a field of the price.
         goal: Name of the goal by which settings are chosen, and to which costs are; default: the first one.
-        price: Name of the price of these costs; default: `x` where that is a price, else the first one.
+        price: Name of the price of these costs; default: `x` where that is a price, else the first one with its field.
         settings: Whether the cheapest setting of each method is drawn, or all of them.
         where: Values of swept keys: only these settings are drawn; methods without the key are drawn as they are.
         by: A swept key: each of its values has a line.
@@ -112,7 +112,11 @@ def completed(panel: Panel, declaration: "Declaration") -> Panel:
         raise UserError("there is no goal: add [goals.NAME], or give a metric as y")
     if y == COST and not panel.x:
         raise UserError("x is missing: give the swept key against which costs are drawn")
-    price = panel.price or (panel.x if panel.x in declaration.prices else next(iter(declaration.prices)))
+    needed = panel.x.removeprefix(PRICES) if panel.x.startswith(PRICES) else "label"
+    fit = [name for name, one in declaration.prices.items() if hasattr(one, needed)]
+    price = panel.price or (panel.x if panel.x in fit else fit[0])
+    if price not in fit:
+        raise UserError(f"price {price!r} has no {needed}: name one of {', '.join(fit)}")
     about = [name for name in declaration.problems if not goal or declaration.goals[goal].about(name)]
     methods = panel.methods or list(declaration.methods)
     problems = [name for name in panel.problems or about if any(name in declaration.methods[each].problems for each in methods)]
