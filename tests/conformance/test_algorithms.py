@@ -1,7 +1,7 @@
 """What every algorithm owes: the checks of `turnout.testing` on each example, its ledger by hand, and rates of theorems."""
 
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 import jax
 import numpy as np
@@ -24,8 +24,9 @@ def close(a, b, tolerance=1e-11):
         np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance)
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(ALGORITHMS[name].on(3.0), small())
 
 
@@ -36,15 +37,20 @@ SHARED_RUNS = ("parameters_stay_finite", "engines_agree", "ledger_counts_what_no
 """Checks of two runs, one of each engine; the others play more."""
 
 
-@every_algorithm
-@pytest.mark.parametrize("check", SHARED_RUNS)
+def fast(name, check) -> bool:
+    return check in SHARED_RUNS or name in REPRESENTATIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        pytest.param(name, check, marks=() if fast(name, check) else pytest.mark.slow)
+        for name in ALGORITHMS
+        for check in CHECKS
+        if check != "states_keep_their_types"
+    ],
+)
 def test_conformance(name, check):
-    CHECKS[check](case_of(name))
-
-
-@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, ALGORITHMS))
-@pytest.mark.parametrize("check", [check for check in CHECKS if check not in (*SHARED_RUNS, "states_keep_their_types")])
-def test_conformance_in_further_runs(name, check):
     CHECKS[check](case_of(name))
 
 

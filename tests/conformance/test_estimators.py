@@ -1,6 +1,6 @@
 """What every gradient estimator owes within I-CGM: the checks of `turnout.testing` on each example."""
 
-from functools import cache
+from functools import lru_cache
 
 import pytest
 
@@ -19,12 +19,13 @@ SHARED = (
 )
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("name_of_check", SHARED)
+@pytest.mark.parametrize("name", NAMES)
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))

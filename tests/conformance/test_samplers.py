@@ -1,6 +1,6 @@
 """What every sampler and every rule for probabilities owes: the checks of `turnout.testing` on each example."""
 
-from functools import cache
+from functools import lru_cache
 
 import jax.numpy as jnp
 import pytest
@@ -16,13 +16,14 @@ DESIGNS |= {
 }
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(DESIGNS[name], small())
 
 
-@pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("name_of_check", CHECKS)
+@pytest.mark.parametrize("name", DESIGNS)
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))
 
