@@ -11,7 +11,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
-from tests.helpers.tiers import slow_but
+from tests.helpers.tiers import slow_but, slow_but_pairs
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.testing.algorithms import CHECKS, case, nobody, states_keep_their_types
@@ -88,13 +88,12 @@ ROWS = {
 """Algorithms for problems with many rows: passes over batches, states of clients, messages for each, flat parameters."""
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("problem", ["logistic", "network"])
+@pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ROWS, ["logistic", "network"]))
 def test_nodes_give_the_compiled_run_on_tiles_and_nested_parameters(name, problem):
     CHECKS["engines_agree"](case(ROWS[name](t.Independent(size=3.0)), PROBLEMS[problem]()))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", slow_but(["fedavg-epochs", "feddcd"], ROWS))
 def test_a_cohort_computed_two_clients_at_a_time_changes_nothing(name):
     session = Session(ROWS[name](t.Nice(5)), logistic(), seeds=Seeds.of(0), rounds=3)
     whole = t.run(ROWS[name](t.Nice(5)), logistic(), rounds=3)
@@ -114,8 +113,7 @@ FAULTY = {
 """Under faults it is the handling of replies and states that differs, those of servers, clients and samplers."""
 
 
-@pytest.mark.parametrize("name", FAULTY)
-@pytest.mark.parametrize("missing", ["skip", "repeat"])
+@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(FAULTY, ["skip", "repeat"]))
 def test_nodes_give_the_compiled_run_under_faults(name, missing):
     algorithm = FAULTY[name](t.Independent(size=3.0))
     options = {"rounds": 3, "seed": 4, "faults": t.Faults(0.3, missing)}
