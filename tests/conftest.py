@@ -37,10 +37,8 @@ settings.load_profile("turnout")
 
 
 def pytest_collection_finish():
-    """Let collections of garbage be rare and pass over what was imported, which stays."""
+    """Let collections of garbage pass over what was imported, which stays."""
     gc.freeze()
-    # Tracing makes many objects that stay.
-    gc.set_threshold(50_000, 20, 20)
 
 
 GROWTH = 250 * 2**20 // os.sysconf("SC_PAGE_SIZE")
