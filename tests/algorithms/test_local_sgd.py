@@ -110,9 +110,19 @@ def reference(problem, lr, batch, epochs, rounds, seeds) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("engine", ["compiled", "nodes"])
-@pytest.mark.parametrize("make", [t.FedAvg, t.MbLocalGd])
-@pytest.mark.parametrize("sizes", [EVEN, UNEVEN], ids=["blocks", "tiles"])
+@pytest.mark.parametrize(
+    ("sizes", "make", "engine"),
+    [
+        (EVEN, t.FedAvg, "compiled"),
+        (EVEN, t.MbLocalGd, "nodes"),
+        (UNEVEN, t.FedAvg, "nodes"),
+        (UNEVEN, t.MbLocalGd, "compiled"),
+        pytest.param(EVEN, t.FedAvg, "nodes", marks=pytest.mark.slow),
+        pytest.param(EVEN, t.MbLocalGd, "compiled", marks=pytest.mark.slow),
+        pytest.param(UNEVEN, t.FedAvg, "compiled", marks=pytest.mark.slow),
+        pytest.param(UNEVEN, t.MbLocalGd, "nodes", marks=pytest.mark.slow),
+    ],
+)
 def test_it_is_local_sgd(sizes, make, engine):
     problem, seeds = ridge(sizes), t.Seeds.of(7)
     trace = t.run(make(t.Full(), lr=0.1, batch=4, epochs=2), problem, rounds=3, seeds=seeds, engine=engine)

@@ -12,6 +12,7 @@ import turnout as t
 from tests.algorithms.test_local_sgd import order_of
 from tests.helpers.examples import logistic, network, quadratic
 from tests.helpers.gradients import client_gradient
+from tests.helpers.tiers import slow_but_pairs
 from turnout import client_solvers
 from turnout import optimisers as o
 from turnout.core.seeds import Seeds
@@ -148,10 +149,10 @@ def drawn(sampler):
         yield np.asarray(cohort.ids)[here].tolist(), np.asarray(cohort.share)[here], np.asarray(cohort.weight)[here]
 
 
-@every_kind
-@pytest.mark.parametrize(("rate", "engine"), [(None, "compiled"), (0.5, "compiled"), (0.5, "nodes")])
-def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, rate, engine, monkeypatch):
+@pytest.mark.parametrize(("kind", "way"), slow_but_pairs(KINDS, ["steady", "scheduled", "scheduled on nodes"]))
+def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, way, monkeypatch):
     """With a schedule too, which changes the clients' steps alone."""
+    rate, engine = None if way == "steady" else 0.5, "nodes" if way.endswith("nodes") else "compiled"
     options, program, (down, up, queries) = KINDS[kind]
     schedule = None if rate is None else t.schedules.Exponential(rate)
     algorithm = getattr(t, kind)(t.Nice(SIZE), steps=STEPS, schedule=schedule, **options)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.helpers.examples import logistic, quadratic
+from tests.helpers.examples import PROBLEMS, quadratic
 from tests.helpers.gradients import client_gradient
+from tests.helpers.tiers import slow_but_pairs
 from turnout.core.seeds import Seeds
 from turnout.runs.setup import bind
 
@@ -68,11 +69,14 @@ ALGORITHMS = {
 }
 
 
-@pytest.mark.parametrize("problem", [quadratic, logistic], ids=["quadratic", "logistic"])
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_run_is_its_numpy_program(name, sampler, problem):
+RUNS = {f"{name}-{sampler}": (name, sampler) for sampler in SAMPLERS for name in ALGORITHMS}
+
+
+@pytest.mark.parametrize(("run", "problem"), slow_but_pairs(RUNS, ["quadratic", "logistic"]))
+def test_a_run_is_its_numpy_program(run, problem):
+    name, sampler = RUNS[run]
     make, reference = ALGORITHMS[name]
+    problem = PROBLEMS[problem]
     for seed in (0, 1):
         trace = t.run(make(SAMPLERS[sampler]()), problem(), rounds=ROUNDS, seed=seed)
         np.testing.assert_allclose(trace.x, reference(problem(), SAMPLERS[sampler](), seed), atol=1e-12)

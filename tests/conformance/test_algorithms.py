@@ -1,7 +1,7 @@
 """What every algorithm owes: the checks of `turnout.testing` on each example, its ledger by hand, and rates of theorems."""
 
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
-from tests.helpers.tiers import slow_but
+from tests.helpers.tiers import slow_but, slow_but_pairs
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.testing.algorithms import CHECKS, case, nobody, states_keep_their_types
@@ -24,8 +24,9 @@ def close(a, b, tolerance=1e-11):
         np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance)
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(ALGORITHMS[name].on(3.0), small())
 
 
@@ -36,15 +37,20 @@ SHARED_RUNS = ("parameters_stay_finite", "engines_agree", "ledger_counts_what_no
 """Checks of two runs, one of each engine; the others play more."""
 
 
-@every_algorithm
-@pytest.mark.parametrize("check", SHARED_RUNS)
+def fast(name, check) -> bool:
+    return check in SHARED_RUNS or name in REPRESENTATIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        pytest.param(name, check, marks=() if fast(name, check) else pytest.mark.slow)
+        for name in ALGORITHMS
+        for check in CHECKS
+        if check != "states_keep_their_types"
+    ],
+)
 def test_conformance(name, check):
-    CHECKS[check](case_of(name))
-
-
-@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, ALGORITHMS))
-@pytest.mark.parametrize("check", [check for check in CHECKS if check not in (*SHARED_RUNS, "states_keep_their_types")])
-def test_conformance_in_further_runs(name, check):
     CHECKS[check](case_of(name))
 
 
@@ -82,13 +88,12 @@ ROWS = {
 """Algorithms for problems with many rows: passes over batches, states of clients, messages for each, flat parameters."""
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("problem", ["logistic", "network"])
+@pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ROWS, ["logistic", "network"]))
 def test_nodes_give_the_compiled_run_on_tiles_and_nested_parameters(name, problem):
     CHECKS["engines_agree"](case(ROWS[name](t.Independent(size=3.0)), PROBLEMS[problem]()))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", slow_but(["fedavg-epochs", "feddcd"], ROWS))
 def test_a_cohort_computed_two_clients_at_a_time_changes_nothing(name):
     session = Session(ROWS[name](t.Nice(5)), logistic(), seeds=Seeds.of(0), rounds=3)
     whole = t.run(ROWS[name](t.Nice(5)), logistic(), rounds=3)
@@ -108,8 +113,7 @@ FAULTY = {
 """Under faults it is the handling of replies and states that differs, those of servers, clients and samplers."""
 
 
-@pytest.mark.parametrize("name", FAULTY)
-@pytest.mark.parametrize("missing", ["skip", "repeat"])
+@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(FAULTY, ["skip", "repeat"]))
 def test_nodes_give_the_compiled_run_under_faults(name, missing):
     algorithm = FAULTY[name](t.Independent(size=3.0))
     options = {"rounds": 3, "seed": 4, "faults": t.Faults(0.3, missing)}

@@ -1,7 +1,7 @@
 """What every cohort solver owes: the checks of `turnout.testing` on each example, and its ledger by hand."""
 
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 import pytest
 
@@ -13,13 +13,14 @@ from turnout.testing import check
 from turnout.testing.solvers import CHECKS, case
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(SOLVERS[name], small())
 
 
-@pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("name_of_check", CHECKS)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))
 

@@ -1,6 +1,6 @@
 """What every gradient estimator owes within I-CGM: the checks of `turnout.testing` on each example."""
 
-from functools import cache
+from functools import lru_cache
 
 import pytest
 
@@ -17,14 +17,26 @@ SHARED = (
     "lost_replies_are_mended",
     "resumes_to_the_bit",
 )
+IN_ALL = ("states_keep_their_types", "engines_agree", "ledger_counts_what_nodes_send")
+"""Checks of two runs, one of each engine; the others play more."""
+
+REPRESENTATIVE = ("saga", "storm")
+"""What clients keep, and what the server carries on."""
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("name_of_check", SHARED)
-def test_conformance(name, name_of_check):
-    CHECKS[name_of_check](case_of(name))
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        pytest.param(name, check, marks=() if check in IN_ALL or name in REPRESENTATIVE else pytest.mark.slow)
+        for name in NAMES
+        for check in SHARED
+    ],
+)
+def test_conformance(name, check):
+    CHECKS[check](case_of(name))

@@ -1,6 +1,6 @@
 """What every optimiser owes: the checks of `turnout.testing` on each example."""
 
-from functools import cache
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,14 @@ from turnout.testing import check
 from turnout.testing.optimisers import CHECKS, case
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(OPTIMISERS[name], small())
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
 @pytest.mark.parametrize("name_of_check", CHECKS)
+@pytest.mark.parametrize("name", OPTIMISERS)
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))
 

@@ -1,13 +1,13 @@
 """What every sampler and every rule for probabilities owes: the checks of `turnout.testing` on each example."""
 
-from functools import cache
+from functools import lru_cache
 
 import jax.numpy as jnp
 import pytest
 
 import turnout as t
 from tests.helpers.examples import PROBABILITIES, SAMPLERS, small
-from turnout.testing import check
+from turnout.testing import check as check_all
 from turnout.testing.samplers import CHECKS, case
 
 DESIGNS = {**SAMPLERS, **{f"independent-{name}": t.Independent(size=3.0, probability=p) for name, p in PROBABILITIES.items()}}
@@ -16,15 +16,32 @@ DESIGNS |= {
 }
 
 
-@cache
+@lru_cache(1)
 def case_of(name):
+    """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
     return case(DESIGNS[name], small())
 
 
-@pytest.mark.parametrize("name", DESIGNS)
-@pytest.mark.parametrize("name_of_check", CHECKS)
-def test_conformance(name, name_of_check):
-    CHECKS[name_of_check](case_of(name))
+OF_DRAWS = ("ids_name_clients", "clients_are_drawn_once", "weights_are_finite", "draws_match_the_declared_probabilities")
+"""Checks of many thousand draws, which take a program of their own."""
+
+LEARNT = {f"independent-{name}" for name in ("vrb", "mabs", "avare", "osmd", "a-osmd", "last-norm")}
+"""Rules whose draws tests/samplers/test_probabilities.py finds unbiased too."""
+
+REPEATED = {"replacement-k-vib", "replacement-mabs"}
+"""Rules that are among those of independent draws; "replacement-osmd" shows that draws with replacement take rules."""
+
+
+def slow(name, check) -> bool:
+    return name in REPEATED or (name in LEARNT and check in OF_DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [pytest.param(name, check, marks=pytest.mark.slow if slow(name, check) else ()) for name in DESIGNS for check in CHECKS],
+)
+def test_conformance(name, check):
+    CHECKS[check](case_of(name))
 
 
 @t.record
@@ -71,7 +88,7 @@ SENTENCES = {
 @pytest.mark.parametrize("way", SENTENCES)
 def test_a_wrong_sampler_is_refused(way):
     with pytest.raises(t.UserError, match=SENTENCES[way]):
-        check(Wrong(way), small())
+        check_all(Wrong(way), small())
 
 
 @t.record
@@ -89,4 +106,4 @@ COUNTER: list[int] = []
 
 def test_draws_that_depend_on_more_than_the_key_are_refused():
     with pytest.raises(t.UserError, match="Impure gives another run on separate nodes than compiled"):
-        check(Impure(), small())
+        check_all(Impure(), small())

@@ -19,8 +19,6 @@ from turnout.data.arrays import features_of
 from turnout.data.columns import WORDS
 
 h5py = pytest.importorskip("h5py")
-datasets = pytest.importorskip("datasets")
-Image = pytest.importorskip("PIL.Image")
 
 GENERATOR = np.random.default_rng(5)
 IMAGES = GENERATOR.integers(256, size=(5, 28, 28)).astype(np.uint8)
@@ -260,6 +258,8 @@ def test_what_is_no_parquet_is_a_user_error(tmp_path):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
+    # Slow to import.
+    datasets, image = pytest.importorskip("datasets"), pytest.importorskip("PIL.Image")
     datasets.disable_progress_bars()
     folder = tmp_path_factory.mktemp("saved")
     features = datasets.Features(
@@ -271,7 +271,7 @@ def saved(tmp_path_factory):
             "writer": datasets.Value("string"),
         }
     )
-    pictures = [Image.fromarray(image) for image in IMAGES]
+    pictures = [image.fromarray(pixels) for pixels in IMAGES]
     columns = {
         "image": IMAGES,
         "picture": pictures,

@@ -33,7 +33,7 @@ def quadratic() -> t.Problem:
 def logistic() -> t.Problem:
     """Twelve clients of very different sizes, so that rows are stored in tiles, with unequal weights lambda."""
     generator = np.random.default_rng(2)
-    sizes = np.array([3, 5, 40, 7, 9, 1, 2, 60, 8, 8, 3, 2])
+    sizes = np.array([3, 8, 40, 8, 8, 1, 3, 60, 8, 8, 3, 3])
     rows = int(sizes.sum())
     labels = np.where(generator.normal(size=rows) > 0, 1.0, -1.0)
     dataset = Dataset("made", generator.normal(size=(rows, 5)), labels)

@@ -10,3 +10,14 @@ def slow_but(fast: Collection[str], names: Iterable[str]) -> list:
     names = [*names]
     assert {*fast} <= {*names}, f"{[*{*fast} - {*names}]} are no cases"
     return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def slow_but_pairs(names: Iterable[str], others: Iterable[str]) -> list:
+    """Return all pairs as parameters of a test, marked slow but for so many that each name is in one of them."""
+    names, others = [*names], [*others]
+    size = min(len(names), len(others))
+    return [
+        pytest.param(name, other, marks=() if (i - j) % size == 0 else pytest.mark.slow)
+        for i, name in enumerate(names)
+        for j, other in enumerate(others)
+    ]

@@ -10,6 +10,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, SOLVERS, logistic, sppm
 from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
+from turnout.testing.algorithms import compilations
 
 HESSIAN = ("newton", "aicn", "localnewton", "sketch")
 """Cohort solvers that ask for second derivatives."""
@@ -140,3 +141,11 @@ def short(problem: t.Problem, **options):
 def test_a_mistake_is_one_sentence(problem, sentence):
     with pytest.raises(UserError, match=sentence):
         problem()
+
+
+def test_other_clients_of_the_same_sizes_compile_nothing():
+    one, other = (t.Remote.of(START, [t.NumpyOracle(GOOD.value_of, GOOD.gradient_of, 2)]) for _ in range(2))
+    short(one)
+    assert not compilations(lambda: short(other))
+    with pytest.raises(UserError, match="client 0 is not here"):
+        other.without_clients().client(0)

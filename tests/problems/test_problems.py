@@ -33,22 +33,27 @@ def sparse(problem):
     return replace(problem, rows=(SparseRows.of(sp.csr_array(features)), labels))
 
 
-def oracles(problem, x, ids):
+@jax.jit
+def answers(storage, ids, x):
     """Values, gradients and Hessian-vector products (v = x + 1) of clients `ids` at points x [m, ...], as one cohort."""
-    storage = jax.tree.map(jnp.asarray, store(problem))
 
     def one(i, x):
         client = JaxClient(i, None, None, storage.oracle(i))
         return client.value(x), client.value_and_grad(x), client.hvp(x, jax.tree.map(lambda a: a + 1, x))
 
-    return jax.jit(jax.vmap(one))(jnp.asarray(ids, "int32"), x)
+    return jax.vmap(one)(ids, x)
+
+
+def oracles(problem, x, ids):
+    """The same for a problem, whose rows are stored as they are for a run."""
+    return jax.tree.map(np.asarray, answers(store(problem), np.asarray(ids, "int32"), x))
 
 
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic()), quadratic()], ids=["tiles", "sparse", "blocks"])
 def test_each_client_has_its_own_oracle(problem):
     ids = [3, 0, 7, 3, 11]
     x = np.random.default_rng(1).normal(size=(5, 5))
-    values, (same, gradients), products = oracles(problem, jnp.asarray(x), ids)
+    values, (same, gradients), products = oracles(problem, x, ids)
     np.testing.assert_allclose(values, same, rtol=1e-13)
     dense = logistic() if problem.rows[0].shape[-1] == 5 and not isinstance(problem, t.Quadratic) else problem
     for k, i in enumerate(ids):
@@ -68,7 +73,7 @@ def test_storage_never_changes_a_value(sizes, seed, keep_sparse):
     problem = t.Ridge.of(dataset, Split(np.arange(rows), np.concatenate([[0], np.cumsum(sizes)])), mu=0.1)
     stored = sparse(problem) if keep_sparse else problem
     x = generator.normal(size=3)
-    values, (_, gradients), _ = oracles(stored, jnp.tile(x, (len(sizes), 1)), range(len(sizes)))
+    values, (_, gradients), _ = oracles(stored, np.tile(x, (len(sizes), 1)), range(len(sizes)))
     features, targets = problem.rows
     residuals = features @ x - targets
     bounds = zip(problem.offsets, problem.offsets[1:], strict=False)
@@ -77,8 +82,11 @@ def test_storage_never_changes_a_value(sizes, seed, keep_sparse):
     np.testing.assert_allclose(np.mean(gradients, axis=0), total_gradient(stored, x), atol=1e-12)
 
 
+total_of = jax.jit(total, static_argnums=1)
+
+
 def total_gradient(problem, x):
-    return total(jax.tree.map(jnp.asarray, store(problem)), "value_and_grad", jnp.asarray(x))[1] + problem.mu * x
+    return np.asarray(total_of(store(problem), "value_and_grad", x)[1]) + problem.mu * x
 
 
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic())], ids=["dense", "sparse"])
@@ -118,7 +126,7 @@ def test_constants_bound_every_clients_gradient(problem):
     for _ in range(20):
         x, y = generator.normal(size=(2, problem.clients, width))
         ids = range(problem.clients)
-        change = np.linalg.norm(oracles(problem, jnp.asarray(x), ids)[1][1] - oracles(problem, jnp.asarray(y), ids)[1][1], axis=1)
+        change = np.linalg.norm(oracles(problem, x, ids)[1][1] - oracles(problem, y, ids)[1][1], axis=1)
         moved = np.linalg.norm(x - y, axis=1)
         assert np.all(change <= constants.smoothness * moved * (1 + 1e-12))
         assert np.all(change >= constants.convexity * moved * (1 - 1e-12))

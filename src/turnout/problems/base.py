@@ -185,6 +185,10 @@ class Problem:
         weights = np.full(self.clients, 1 / self.clients) if weights is None else np.asarray(weights)
         return np.repeat(weights / self.sizes, self.sizes)
 
+    def without_clients(self) -> "Problem":
+        """Return what the server computes with: the same problem, without what only its clients need."""
+        return self
+
     def client(self, i: int) -> "Problem":
         """Return the problem of client i alone, with its own rows only."""
         own = np.arange(self.offsets[i], self.offsets[i + 1])

@@ -1,8 +1,9 @@
 """Problems whose clients' losses only the clients can compute."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -92,9 +93,17 @@ class Remote(Problem):
     def start(self, key):
         return jax.tree.map(jnp.asarray, self.initial)
 
+    def without_clients(self) -> "Remote":
+        """Return the problem without its clients, so that problems of other clients of the same sizes share compiled programs."""
+        return replace(self, owned=_elsewhere)
+
     def client(self, i: int):
         """Return client i as given: an `Oracle`, or a `Problem` of one client."""
         return self.owned(i)
+
+
+def _elsewhere(i: int) -> NoReturn:
+    raise UserError(f"client {i} is not here: the server has no clients")
 
 
 def _one_of(clients: list, i: int) -> Any:

@@ -104,7 +104,7 @@ def prepare(
         mixed: Whether clients compute in bfloat16.
     """
     kind = jnp.result_type(float)
-    storage = store(problem, mixed)
+    storage = store(problem.without_clients(), mixed)
     per_client = storage.bytes_per_client()
     if not on_cpu():
         per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
