@@ -342,7 +342,7 @@ class DeclarationReader(Reader):
 
     def findings(self) -> Findings | None:
         """Return the function that says what was found."""
-        name = self.tables.get("findings")
+        name: Any = self.tables.get("findings")
         if name is None or callable(name):
             return name
         try:

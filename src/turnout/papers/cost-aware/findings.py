@@ -28,7 +28,10 @@ class Costs:
 
     def __init__(self, study: t.Study):
         declared = study.declaration
-        self.goals, self.ratios = list(declared.goals), {name: price.arbitrary for name, price in declared.prices.items()}
+        self.goals, self.ratios = (
+            list(declared.goals),
+            {name: vars(price)["arbitrary"] for name, price in declared.prices.items()},
+        )
         self.titles = {name: method.title for name, method in declared.methods.items()} | declared.problems
         self.tables = declared.source.tables["problems"]
         self.table: dict[tuple, dict] = {}
