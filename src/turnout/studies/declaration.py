@@ -342,10 +342,10 @@ class DeclarationReader(Reader):
 
     def findings(self) -> Findings | None:
         """Return the function that says what was found."""
-        name: Any = self.tables.get("findings")
-        if name is None or callable(name):
-            return name
+        given: Any = self.tables.get("findings")
+        if given is None or callable(given):
+            return given  # type: ignore
         try:
-            return named_function(str(name), self.origin.folder(("findings",)))
+            return named_function(str(given), self.origin.folder(("findings",)))
         except UserError as error:
             raise self.error(("findings",), str(error)) from None
