@@ -1,1 +1,0 @@
-"""Reproducing the figures and tables of papers from real runs."""

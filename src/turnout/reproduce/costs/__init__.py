@@ -1,1 +1,0 @@
-"""Papers that compare methods by what it costs them to reach a target."""

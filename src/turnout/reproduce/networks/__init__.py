@@ -1,1 +1,0 @@
-"""Comparing methods on networks by what it costs to train them."""

@@ -1,1 +1,0 @@
-"""Papers that compare ways to sample clients, by the variance and the regret of their draws."""

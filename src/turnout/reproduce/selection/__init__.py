@@ -1,1 +1,0 @@
-"""Papers that compare methods by what their selections of clients cost, at several prices."""
