@@ -10,7 +10,7 @@ from turnout.experiment.config import RunSpec, read
 from turnout.experiment.registry import TABLES
 from turnout.privacy.mechanism import Privacy
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.toml"))
+EXAMPLES = [path for path in sorted((Path(__file__).parents[2] / "examples").rglob("*.toml")) if path.stem != "study"]
 
 
 def test_every_configured_name_and_key_is_documented():

@@ -2,8 +2,11 @@
 
 import json
 import re
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
+from turnout.experiment.summary import versions
 from turnout.io.atomic import make_folder, write
 from turnout.studies.page import page
 from turnout.studies.pictures import figures_of, write_pictures
@@ -36,6 +39,9 @@ def summary(study: Study, tables: Tables, command: str) -> dict:
     return {
         "title": study.declaration.title,
         "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {"turnout": version("turnout"), **versions()},
+        "seeds": {"tuned on": list(study.declaration.tuned_on), "reported on": list(study.declaration.seeds)},
         "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
         "broken": [f"{name_of(run)}: {why}" for run, why in study.broken],
         "claims": [str(verdict) for verdict in study.claims()],

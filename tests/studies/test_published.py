@@ -1,0 +1,39 @@
+"""The published results: a cheap part of each study, played again, gives the rows that are stored."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import turnout as t
+from turnout.studies.files import file_name
+from turnout.studies.papers import paper
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+PARTS = [
+    pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware"),
+    pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze"),
+    pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
+    pytest.param("feddcd", "mnist", "feddcd", id="feddcd", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "problem", "method"), PARTS)
+def test_a_part_of_a_study_gives_the_published_rows(name, problem, method, real_data):
+    played = t.study(paper(name), problems=[problem], methods=[method], data=real_data)
+    tables = played.tables()
+    assert tables
+    for (goal, price), table in tables.items():
+        stored = pl.read_csv(RESULTS / name / "tables" / f"{file_name(f'{goal}, {price}')}.csv", infer_schema_length=None)
+        stored = stored.filter(pl.col("problem") == problem, pl.col("method") == method)
+        own = pl.read_csv(table.csv().encode(), infer_schema_length=None)
+        assert stored.height == own.height
+        assert_frame_equal(own, stored.select(own.columns), rel_tol=1e-6, check_dtypes=False)
+
+
+def test_every_result_says_how_it_was_made():
+    text = (RESULTS / "README.md").read_text()
+    folders = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
+    assert folders and all(f"[{name}]({name}" in text for name in folders)
