@@ -43,8 +43,8 @@ def sentences() -> list[str]:
     off = float(np.linalg.norm(whole - VECTORS.sum(axis=0)))
     return [
         f"Example 3.2, by enumeration: independent draws with p = (1/4, 3/4, 1) have variance {variance(coins):.3g} and take "
-        f"three clients with probability {three} and one with {one}; two draws with replacement, q = (0.1, 0.3, 0.6), have variance "
-        f"{variance(replacement(Q, 2)):.3g}. The printed (1, 3, 6) are lengths, not their squares.",
+        f"three clients with probability {three} and one with {one}; two draws with replacement, q = (0.1, 0.3, 0.6), have "
+        f"variance {variance(replacement(Q, 2)):.3g}. The printed (1, 3, 6) are lengths, not their squares.",
         f"There, all three clients, each drawn once with q, give ({whole[0]:.1f}, {whole[1]:.1f}), at a distance of {off:.3g} "
         "from the sum; the paper prints (6.4, 5.9), and 0.6 as the squared distance.",
     ]

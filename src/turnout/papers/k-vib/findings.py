@@ -30,7 +30,6 @@ MEASURES = {
 LOWER, NEAR, RESIDUAL, GAIN = 70.0, 10.0, 95.0, 20.0
 """Percent: asked of last norm below K-Vib and above the optimum, of the residual sampler, of any with equal weights."""
 
-
 MEMORY = "The residual sampler, FedVARP’s estimator with adaptive probabilities and a vector kept for each client,"
 
 
@@ -71,10 +70,6 @@ class Samplers:
         """Return all sentences about what was played."""
         if not self.sizes:
             return []
-        last, residual = (
-            "Last norm",
-            "The residual sampler, FedVARP’s estimator with adaptive probabilities and a vector for each client,",
-        )
         return [
             *([self.advantage()] if self.plays(INFORMED) else []),
             *(self.rivals(measure, name) for measure, name in MEASURES.items() if self.plays(BASELINES)),
