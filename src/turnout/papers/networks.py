@@ -14,7 +14,7 @@ from turnout.report.format import number
 from turnout.studies.declaration import Claim
 
 NAMES = {"accuracy": "training accuracy", "test_accuracy": "test accuracy", "value": "training loss"}
-COMMON, MEASURE = "to-common", "uniform"
+COMMON, MEASURE = "common test accuracy", "uniform"
 """A goal that is lowered to what the mean over the runs of a method comes to, and that method."""
 
 
@@ -46,19 +46,23 @@ class Costs(NamedTuple):
 
 def findings(study: t.Study) -> list[str]:
     """Say for each claim what the methods cost in the mean, with standard errors, and whether it holds for these means."""
-    methods = study.declaration.methods
     return [
         sentence(study, claim, problem)
         for claim in study.declaration.claims
         for problem in claim.problems or ()
-        if problem in methods[claim.method].problems and problem in methods[claim.rival].problems
+        if {claim.method, claim.rival} <= played(study, problem)
     ]
+
+
+def played(study: t.Study, problem: str) -> set[str]:
+    """Return the methods that were played on a problem."""
+    return {*study.runs.filter(pl.col("problem") == problem, pl.col("purpose") == "report")["method"]}
 
 
 def sentence(study: t.Study, claim: Claim, problem: str) -> str:
     """Say what the methods of a claim cost on a problem."""
     declared, price, goal = study.declaration, study.price(claim.price), study.goal(claim.goal)
-    if claim.goal == COMMON and problem in declared.methods[MEASURE].problems:
+    if claim.goal == COMMON and MEASURE in played(study, problem):
         goal = common(study, problem, goal, price)
     own, rival = (costs(study, problem, name, goal, price) for name in (claim.method, claim.rival))
     titles = [declared.methods[name].title for name in (claim.method, claim.rival)]
