@@ -77,7 +77,7 @@ def sentence(study: t.Study, claim: Claim, problem: str) -> str:
     bound = "" if math.isfinite(rival.mean) else "at most "
     ratio = f"{bound}{number(own.mean / rival.least)}" if math.isfinite(own.mean) else "not known"
     paid = "exchanges" if isinstance(price, Exchanges) else price.label
-    level = number(1 - goal.below if upwards else goal.below)
+    level = number(1 - (goal.below or 0) if upwards else goal.below or 0)
     return (
         f"On {where}, a {metric} of {level} costs {titles[0]} {own} and {titles[1]} {rival} ({paid}, {own.values.size} seeds), a "
         f"ratio of {ratio}: the bar of {claim.at_most:g} is {met}."
@@ -103,7 +103,7 @@ def costs(study: t.Study, problem: str, method: str, goal: t.Goal, price: Price)
             values.append(metric[np.argmin(errors)])
             continue
         # A value at the level itself, up to rounding, reaches it.
-        met = errors <= goal.below + 1e-12
+        met = errors <= (goal.below or 0) + 1e-12
         values.append(cost[np.argmax(met)] if met.any() else math.inf)
     return Costs(np.array(values), np.array(spent))
 
@@ -112,4 +112,4 @@ def common(study: t.Study, problem: str, goal: t.Goal, price: Price) -> t.Goal:
     """Return a goal no further than the mean over the runs of `MEASURE` comes."""
     rows = pl.concat(runs(study, problem, MEASURE, goal, price))
     means = rows.group_by("round").agg(pl.col(goal.metric).mean())[goal.metric].to_numpy()
-    return replace(goal, below=max(goal.below, float(np.min(smaller_better(goal.metric, means)))))
+    return replace(goal, below=max(goal.below or 0, float(np.min(smaller_better(goal.metric, means)))))

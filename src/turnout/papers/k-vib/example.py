@@ -27,7 +27,10 @@ def independent(p: Sequence[Fraction]) -> Outcomes:
 def replacement(q: Sequence[Fraction], draws: int) -> Outcomes:
     """Return the outcomes of draws with chances q."""
     orders = product(range(len(q)), repeat=draws)
-    return [(prod(q[i] for i in one), np.bincount(one, minlength=len(q)) / np.array(q, float) / draws) for one in orders]
+    return [
+        (prod((q[i] for i in one), start=Fraction(1)), np.bincount(one, minlength=len(q)) / np.array(q, float) / draws)
+        for one in orders
+    ]
 
 
 def variance(outcomes: Outcomes) -> float:

@@ -5,11 +5,14 @@ from dataclasses import fields, replace
 import turnout as t
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
+from turnout.samplers.weighted import Weighted
 
 
 @t.record
 class InformedLocalGd(t.MbLocalGd):
     """MB-LocalGD whose sampler is given G, the size of the feedback of all clients in a first round with everyone."""
+
+    sampler: Weighted
 
     def bind(self, problem):
         rule = self.sampler.probability
