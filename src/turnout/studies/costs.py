@@ -37,7 +37,8 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
         smaller = smaller_better(goal.metric, values)
         best = float(np.fmin.reduce(smaller))
         if not goal.levelled:
-            spent = best if hit is None else float(smaller[hit])
+            last = np.inf if hit is None else float(smaller[hit])
+            spent = last if goal.hold == "last" else best
         records.append({**one.select(run).row(0, named=True), "cost": spent, "queries": queries, "best": best})
     schema = {name: rows.schema[name] for name in run} | dict.fromkeys(("cost", "queries", "best"), pl.Float64)
     return pl.DataFrame(records, schema=schema)

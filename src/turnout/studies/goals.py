@@ -72,10 +72,10 @@ class Goal:
         return values < self.below if self.share is None else values <= self.share * values[0]
 
     def hit(self, values: np.ndarray, diverged: bool = False) -> int | None:
-        """Return the row at which the goal is reached; None where it is not, nor where it should stay and the run diverged."""
+        """Return the row at which the goal is reached; None where it is not, nor at the end of a run that diverged."""
         met = self.met(values)
         reached = met if self.hold == "first" else np.logical_and.accumulate(met[::-1])[::-1]
-        return int(np.argmax(reached)) if reached.any() and not (diverged and self.hold == "stays") else None
+        return int(np.argmax(reached)) if reached.any() and not (diverged and self.hold != "first") else None
 
     @property
     def words(self) -> str:
