@@ -75,3 +75,12 @@ def test_a_setting_that_comes_nearest_is_best_where_none_arrives():
 def test_a_goal_that_means_nothing_is_refused(fields, words):
     with pytest.raises(t.UserError, match=words):
         t.Goal(**fields)
+
+
+def test_a_goal_without_a_level_is_the_best_value_or_the_last():
+    rows = frame([[8.0, 0.5, 2.0], [8.0, 4.0, 3.0]])
+    for hold, values in (("first", [0.5, 3.0]), ("last", [2.0, 3.0])):
+        assert run_costs(rows, t.Goal("gradient", hold=hold), t.Exchanges())["cost"].to_list() == values
+    assert run_costs(frame([[8.0, 0.5]], diverged=True), t.Goal("gradient", hold="last"), t.Exchanges())["cost"].item() == np.inf
+    with pytest.raises(t.UserError, match="leave out below and share"):
+        t.Goal("gradient", below=0.5, hold="last")

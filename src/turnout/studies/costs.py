@@ -21,7 +21,8 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     """Return the cost of each run: the price at the first row at which `goal` is reached, infinite where it never is.
 
     The column "queries" holds the oracle calls of the slowest clients at that row, and "best" the smallest value of the metric
-    in the run, of an accuracy that of the error rate. This is also the cost of a goal without a level.
+    in the run, of an accuracy that of the error rate. A goal without a level costs this, or the last
+    value.
     """
     if goal.metric not in rows.columns:
         return pl.DataFrame()
@@ -33,8 +34,11 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
         values = one[goal.metric].to_numpy()
         hit = goal.hit(values, diverged=one["diverged"][-1])
         spent, queries = (np.inf if hit is None else float(one[name][hit]) for name in ("spent", "queries_slowest"))
-        best = float(np.fmin.reduce(smaller_better(goal.metric, values)))
-        spent = spent if goal.levelled else best
+        smaller = smaller_better(goal.metric, values)
+        best = float(np.fmin.reduce(smaller))
+        if not goal.levelled:
+            last = np.inf if hit is None else float(smaller[hit])
+            spent = last if goal.hold == "last" else best
         records.append({**one.select(run).row(0, named=True), "cost": spent, "queries": queries, "best": best})
     schema = {name: rows.schema[name] for name in run} | dict.fromkeys(("cost", "queries", "best"), pl.Float64)
     return pl.DataFrame(records, schema=schema)

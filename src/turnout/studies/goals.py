@@ -14,14 +14,15 @@ from turnout.engines.metrics import NAMES
 
 @config
 class Goal:
-    """A level of a metric: `below`, or a `share` of the metric's first value; without either, the best value is what counts.
+    """A level of a metric: `below`, or a `share` of the metric's first value; without either, the best or the last value counts.
 
     Args:
         metric: The metric; of an accuracy, the error rate 1 - accuracy is compared.
         below: The goal is met where the metric is below this number.
         share: The goal is met where the metric is at most this share of its first value.
         where: Values of swept keys: the goal is about the settings that have them; default: about all.
-        hold: "first": reached at the first row that meets it; "stays": at the first row from which on all rows meet it.
+        hold: "first": reached at the first row that meets it; "stays": at the first row from which on all rows meet it; "last":
+            without a level, the last value of a run counts in the place of the best one.
         problems: The problems that it is about; default: all.
         stop: Whether a run ends where it has reached every goal that stops.
 
@@ -36,7 +37,7 @@ class Goal:
     metric: str
     below: Positive | None = None
     share: Proper | None = None
-    hold: Literal["first", "stays"] = "first"
+    hold: Literal["first", "stays", "last"] = "first"
     where: dict[str, Any] | None = None
     problems: list[str] | None = None
     stop: bool = False
@@ -48,6 +49,8 @@ class Goal:
             raise UserError("a goal has one level: give either below or share")
         if not self.levelled and (self.stop or self.hold == "stays"):
             raise UserError("a goal without a level is the best value of a whole run: leave out stop and hold")
+        if self.levelled and self.hold == "last":
+            raise UserError("hold = 'last' takes the last value of a run, whatever it is: leave out below and share")
         if self.stop and self.hold == "stays":
             raise UserError("whether a run stays below a level is known at its end only: leave out stop, or hold")
 
@@ -62,26 +65,27 @@ class Goal:
         return mine and (values is None or all(values.get(key) == value for key, value in (self.where or {}).items()))
 
     def met(self, values: np.ndarray) -> np.ndarray:
-        """Return for each row of a run whether its metric's `values` [rows] meet the level, or are the best; NaN does not."""
+        """Return for each row of a run whether its metric's `values` [rows] meet the level, or are what counts; NaN does not."""
         values = smaller_better(self.metric, np.asarray(values, float))
         if not self.levelled:
-            return values == np.fmin.reduce(values)
+            return np.arange(values.size) == values.size - 1 if self.hold == "last" else values == np.fmin.reduce(values)
         return values < self.below if self.share is None else values <= self.share * values[0]
 
     def hit(self, values: np.ndarray, diverged: bool = False) -> int | None:
-        """Return the row at which the goal is reached; None where it is not, nor where it should stay and the run diverged."""
+        """Return the row at which the goal is reached; None where it is not, nor at the end of a run that diverged."""
         met = self.met(values)
         reached = met if self.hold == "first" else np.logical_and.accumulate(met[::-1])[::-1]
-        return int(np.argmax(reached)) if reached.any() and not (diverged and self.hold == "stays") else None
+        return int(np.argmax(reached)) if reached.any() and not (diverged and self.hold != "first") else None
 
     @property
     def words(self) -> str:
         """The goal in words, such as "distance < 0.02" or "the best test_accuracy"."""
-        if not self.levelled:
-            return f"the best {self.metric}"
-        level = f"< {self.below:g}" if self.share is None else f"≤ {self.share:g} of the start"
         where = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in (self.where or {}).items())
-        return f"{self.metric} {level}{'' if self.hold == 'first' else ' and stays there'}{where and f' at {where}'}"
+        where = where and f" at {where}"
+        if not self.levelled:
+            return f"the {'last' if self.hold == 'last' else 'best'} {self.metric}{where}"
+        level = f"< {self.below:g}" if self.share is None else f"≤ {self.share:g} of the start"
+        return f"{self.metric} {level}{'' if self.hold == 'first' else ' and stays there'}{where}"
 
 
 def last_row(goals: list[Goal], frame: pl.DataFrame) -> int | None:

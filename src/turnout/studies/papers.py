@@ -1,11 +1,11 @@
 """The studies of the papers, which are shipped with turnout."""
 
 from pathlib import Path
+from typing import Any
 
 import turnout
 from turnout.core.errors import UserError, unknown
 from turnout.experiment.config import read_toml
-from turnout.studies.grid import merged
 from turnout.studies.sources import Source, read_source
 
 PAPERS = Path(turnout.__file__).parent / "papers"
@@ -21,7 +21,8 @@ def paper(name: str, scale: str | None = None) -> Source:
 
     Args:
         name: Its name.
-        scale: The name of a file in its folder `scales`, whose tables are laid over the study.
+        scale: The name of a file in its folder `scales`, whose tables are laid over the study, key by key; a table with a kind is
+            a whole one and replaces the study's.
 
     Raises:
         UserError: If there is no such paper, or no such scale of it.
@@ -36,5 +37,11 @@ def paper(name: str, scale: str | None = None) -> Source:
         raise UserError(f"{name} has a single scale: leave --scale out")
     if scale not in scales:
         raise unknown("scale", scale, scales)
-    tables = {key: merged(source.tables.get(key), value) for key, value in read_toml(scales[scale])[1].items()}
-    return Source(source.tables | tables, source.files, source.label)
+    return Source(laid_over(source.tables, read_toml(scales[scale])[1]), source.files, source.label)
+
+
+def laid_over(old: Any, new: Any) -> Any:
+    """Return `new` over `old`, key by key; a table with a kind is a whole one."""
+    if not isinstance(old, dict) or not isinstance(new, dict) or "kind" in new:
+        return new
+    return {**old, **{key: laid_over(old.get(key), value) for key, value in new.items()}}

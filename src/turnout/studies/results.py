@@ -142,14 +142,17 @@ class Study:
             titles = self.declaration.problems[facts["problem"]], self.declaration.methods[facts["method"]].title
             rows.append(row_of(facts, aim, paid, titles, winners[facts["problem"]] == facts["method"]))
         notes = [*(self._outcome(problem, best, winners[problem], goal, price) for problem in self._met(best)), self._choice()]
-        what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"The best {aim.metric} of each run"
+        what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"{aim.words.capitalize()} of each run"
         return Table(f"{what}: median over the seeds", tuple(rows), tuple(notes), best)
 
     def tables(self) -> dict[tuple[str, str], Table]:
-        """Return the tables of all goals and prices, by their names; a goal without a level has one, at the first price."""
+        """Return the tables of all goals that runs are about and all prices, by their names.
+
+        A goal without a level has one, at the first price.
+        """
         goals, prices = self.declaration.goals, list(self.declaration.prices)
         pairs = [(name, price) for name, goal in goals.items() for price in (prices if goal.levelled else prices[:1])]
-        return {pair: self.table(*pair) for pair in pairs}
+        return {pair: self.table(*pair) for pair in pairs if not self.best(*pair).is_empty()}
 
     def goal(self, goal: str | Goal | None = None) -> Goal:
         """Return a goal by its name, the first one without a name, or the given one."""
@@ -197,7 +200,8 @@ class Study:
         """Return the tuned setting of each problem and method: for this goal and price, or for those that come first."""
         declared = self.declaration
         pairs = sorted(declared.tuning, key=lambda pair: (declared.goals[pair[0]], declared.prices[pair[1]]) != (goal, price))
-        tuned = [best_settings(self.costs(*pair).filter(pl.col("purpose") == "tune")) for pair in pairs]
+        costs = [frame for pair in pairs if not (frame := self.costs(*pair)).is_empty()]
+        tuned = [best_settings(frame.filter(pl.col("purpose") == "tune")) for frame in costs]
         names = [frame.select("problem", "method", chosen="setting") for frame in tuned if not frame.is_empty()]
         return pl.concat(names).unique(["problem", "method"], keep="first", maintain_order=True) if names else pl.DataFrame()
 
