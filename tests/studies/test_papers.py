@@ -1,6 +1,44 @@
-"""The studies of the papers: what a scale changes."""
+"""The studies that are shipped: everything that they declare can be read, and what a scale changes."""
 
-from turnout.studies.papers import laid_over
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import turnout as t
+from tests.helpers.commands import turnout
+from turnout.studies.configurations import read_sources
+from turnout.studies.declaration import DeclarationReader
+from turnout.studies.grid import settings_of
+from turnout.studies.papers import PAPERS, laid_over, paper, papers
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SOURCES = {
+    **{name: partial(paper, name) for name in papers()},
+    **{f"{path.parents[1].name}-paper": partial(paper, path.parents[1].name, "paper") for path in PAPERS.glob("*/scales/*.toml")},
+    **{path.parent.name: partial(read_sources, [path.parent]) for path in EXAMPLES.glob("*/study.toml")},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_every_setting_is_a_configuration_and_its_parts_are_known(source):
+    declaration = DeclarationReader(source()).declaration()
+    assert declaration.pairs
+    for problem, method in declaration.pairs:
+        for setting in settings_of(declaration, problem, method):
+            assert isinstance(setting.experiment().algorithm, t.Algorithm)
+
+
+def test_papers_are_listed_and_mistakes_told():
+    code, out, _ = turnout("study", "--list")
+    assert code == 0 and all(f"{name}: " in out for name in papers()) and str(PAPERS) in out
+    for arguments, words in ((["feddcb"], "unknown paper 'feddcb': did you mean 'feddcd'"), (["feddcd"], "give --out DIR")):
+        code, _, wrong = turnout("reproduce", *arguments)
+        assert code == 2 and words in wrong
+    with pytest.raises(t.UserError, match="feddcd has a single scale: leave --scale out"):
+        paper("feddcd", "paper")
+    with pytest.raises(t.UserError, match="unknown scale 'papr': did you mean 'paper'"):
+        paper("k-vib-networks", "papr")
 
 
 def test_a_scale_changes_keys_and_replaces_tables_with_a_kind():
