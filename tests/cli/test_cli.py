@@ -55,6 +55,7 @@ def test_the_written_configuration_repeats_the_run(finished, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_with_nested_records_repeats_and_sweeps(tmp_path):
     coins = {"kind": "independent", "size": 4.0, "probability": {"kind": "k-vib", "mixing": 0.2}}
     sampler = {"kind": "available", "probability": 0.8, "sampler": coins}
@@ -232,6 +233,7 @@ def test_progress_shows_on_a_terminal_and_nowhere_else(tmp_path, finished):
 EXAMPLE = "examples/adult/sppm-stratified.toml"
 
 
+@pytest.mark.slow
 def test_the_main_job_on_real_data(tmp_path, real_data, request):
     out = tmp_path / "out"
     code, _, err = turnout("run", request.config.rootpath / EXAMPLE, "--out", out)

@@ -66,7 +66,7 @@ def test_who_is_asked_when_nobody_is_drawn(name):
     assert (contacts[0] < contacts[-1]) == (name in ASKING_EVERYONE)
 
 
-@every_algorithm
+@pytest.mark.parametrize("name", slow_but({"accfeddcd", "feddyn", "fedvarp", "icgm", "mime", "scaffold", "sppm"}, ALGORITHMS))
 def test_states_keep_their_types_on_nested_parameters(name):
     states_keep_their_types(case(ALGORITHMS[name].make(t.Nice(3)), PROBLEMS["network"]()))
 

@@ -7,14 +7,15 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
-from benchmarks.drill.cases import Case
-from benchmarks.drill.kills import drill
-
 pytestmark = pytest.mark.slow
 
 
 def test_kills_change_nothing_that_has_to_hold(tmp_path):
     """Two of them in each run."""
+    # Flower is slow to import.
+    from benchmarks.drill.cases import Case
+    from benchmarks.drill.kills import drill
+
     kills = ["node", "superlink", "server", "node"]
     cases = [Case("scaffold", "repeat", clients=3, rounds=12), Case("rg-saga", "skip", clients=3, rounds=12)]
     runs = list(drill(tmp_path, cases, kills, np.random.default_rng(0), share=2))
