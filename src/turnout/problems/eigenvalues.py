@@ -14,6 +14,15 @@ def top_eigenvalues(problem: Problem, intercept: bool = False) -> np.ndarray:
         problem: A problem with rows (features, labels).
         intercept: Whether to append a column of ones.
     """
+    # Every run asks for these, most of them several times, and they take as long as many rounds.
+    known = vars(problem).setdefault("_top_eigenvalues", {})
+    if intercept not in known:
+        known[intercept] = _top_eigenvalues(problem, intercept)
+    return known[intercept]
+
+
+def _top_eigenvalues(problem: Problem, intercept: bool) -> np.ndarray:
+    """Return what `top_eigenvalues` does."""
     offsets = problem.offsets.tolist()
     bounds = zip(offsets, offsets[1:], strict=False)
     features = ((plain(problem.rows[0], a, b), b - a) for a, b in bounds)
