@@ -153,7 +153,8 @@ def test_divergence_names_the_round_and_keeps_the_last_good_model(tmp_path):
 @pytest.mark.slow
 def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     """The process may write files of 2,048 bytes at most, so that the configuration fits and nothing else does."""
-    limited = ["bash", "-c", 'ulimit -f 2; exec "$@"', "bash", sys.executable, "-m", "turnout"]
+    # Without -B, Python would leave half of a compiled module too.
+    limited = ["bash", "-c", 'ulimit -f 2; exec "$@"', "bash", sys.executable, "-B", "-m", "turnout"]
     done = subprocess.run([*limited, "run", config(tmp_path), "--out", tmp_path / "out"], capture_output=True, text=True)
     code, err = done.returncode, done.stderr
     assert code == 2 and err.count("\n") == 1 and "cannot be written" in err, err

@@ -1,6 +1,7 @@
 """What reaching a goal costs: for every run, and in the median over the seeds of every setting."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -44,7 +45,7 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     return pl.DataFrame(records, schema=schema)
 
 
-def about(goal: Goal, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+def about(goal: Goal, schema: Mapping[str, Any]) -> pl.Expr:
     """Return which rows of a table `goal` is about: its problems, and settings with its values of swept keys."""
     wanted = pl.lit(True) if goal.problems is None else pl.col("problem").is_in(goal.problems)
     for key, value in (goal.where or {}).items():
