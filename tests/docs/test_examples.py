@@ -18,8 +18,8 @@ from turnout.cli import command_line
 from turnout.experiment.config import Reader
 from turnout.studies.cases import Cases
 from turnout.studies.configurations import read_sources
-from turnout.studies.declaration import DeclarationReader
 from turnout.studies.plan import plan_of
+from turnout.studies.reader import DeclarationReader
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

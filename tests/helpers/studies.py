@@ -4,7 +4,8 @@ import tomllib
 from pathlib import Path
 
 from turnout.studies.configurations import read_sources
-from turnout.studies.declaration import Declaration, DeclarationReader
+from turnout.studies.declaration import Declaration
+from turnout.studies.reader import DeclarationReader
 from turnout.studies.sources import Source
 
 STUDY = """\

@@ -8,9 +8,9 @@ import pytest
 import turnout as t
 from tests.helpers.commands import turnout
 from turnout.studies.configurations import read_sources
-from turnout.studies.declaration import DeclarationReader
 from turnout.studies.grid import settings_of
 from turnout.studies.papers import PAPERS, laid_over, paper, papers
+from turnout.studies.reader import DeclarationReader
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOURCES = {

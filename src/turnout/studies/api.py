@@ -11,8 +11,8 @@ from turnout.core.errors import UserError
 from turnout.problems.base import Problem
 from turnout.studies.conduct import Watch, conduct
 from turnout.studies.configurations import read_sources
-from turnout.studies.declaration import DeclarationReader
 from turnout.studies.progress import shown
+from turnout.studies.reader import DeclarationReader
 from turnout.studies.results import Study
 from turnout.studies.sources import Source
 

@@ -12,7 +12,8 @@ from turnout.report.format import LINEAR, METRICS
 from turnout.studies.sources import Place
 
 if TYPE_CHECKING:
-    from turnout.studies.declaration import Declaration, DeclarationReader
+    from turnout.studies.declaration import Declaration
+    from turnout.studies.reader import DeclarationReader
 
 COST = "cost"
 PRICES = "price."
