@@ -71,8 +71,8 @@ def test_a_run_with_nested_records_repeats_and_sweeps(tmp_path):
     setting = "sampler.sampler.probability.mixing"
     code, _, wrong = turnout("sweep", path, "--out", tmp_path / "swept", "--set", f"{setting}=0.2,0.9")
     assert code == 0, wrong
-    assert "mixing must be at most 1" in refused(tmp_path, "sweep", path, "--out", tmp_path / "no", "--set", f"{setting}=2.0")
-    swept, alone = (pl.read_parquet(tmp_path / name / "trace.parquet") for name in ("swept", "first"))
+    assert "mixing: must be at most 1" in refused(tmp_path, "sweep", path, "--out", tmp_path / "no", "--set", f"{setting}=2.0")
+    swept, alone = (pl.read_parquet(tmp_path / name) for name in ("swept/runs.parquet", "first/trace.parquet"))
     assert swept[setting].n_unique() == 2
     np.testing.assert_allclose(swept.filter(pl.col(setting) == 0.2)["value"], alone["value"], rtol=1e-10)
 
@@ -164,37 +164,40 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     assert files(tmp_path / "out") == FILES
 
 
-def test_a_comparison_has_a_folder_for_each_run_and_one_report(tmp_path):
+def test_a_comparison_is_a_study_with_a_method_for_each_file(tmp_path):
     first, second = config(tmp_path, "slow", algorithm={"kind": "fedavg", "lr": 0.05}), config(tmp_path, "fast")
     code, said, err = turnout("compare", first, second, "--out", tmp_path / "out")
     assert (code, err) == (0, "") and "slow" in said and "fast" in said
-    assert files(tmp_path / "out") == {"runs.json", "summary.json", "report.html"}
-    assert files(tmp_path / "out" / "slow") == files(tmp_path / "out" / "fast") == FILES
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert list(summary["runs"]) == ["slow", "fast"]
+    assert summary["command"].startswith("turnout compare") and summary["runs"] == 2
     assert "two configurations are named 'fast'" in refused(tmp_path, "compare", second, second, "--out", tmp_path / "other")
     wrong = config(tmp_path, "wrong", sampler={"kind": "nice", "size": 99})
     assert "wants 99" in refused(tmp_path, "compare", second, wrong, "--out", tmp_path / "other")
+    assert "the command that began it" in refused(tmp_path, "resume", tmp_path / "out")
+    assert "holds another run" in refused(tmp_path, "run", first, "--out", tmp_path / "out")
 
 
 def test_a_sweeps_cell_is_the_run_with_its_settings(tmp_path):
     path, out = config(tmp_path), tmp_path / "out"
-    code, said, err = turnout("sweep", path, "--set", "algorithm.lr=0.1,0.3", "--seeds", "0,1", "--out", out)
+    grid = ("--set", "algorithm.lr=0.1,0.3", "--set", "sampler.size=4,5", "--seeds", "0,1")
+    code, said, err = turnout("sweep", path, *grid, "--out", out)
     assert (code, err) == (0, ""), err
-    assert files(out) == FILES
     single = config(tmp_path, "single", run={"rounds": 6, "seed": 1})
     assert turnout("run", single, "--out", tmp_path / "single")[0] == 0
-    cell = pl.read_parquet(out / "trace.parquet").filter(pl.col("lr") == 0.3, pl.col("seed") == 1)
+    runs = pl.read_parquet(out / "runs.parquet")
+    cell = runs.filter(pl.col("algorithm.lr") == 0.3, pl.col("sampler.size") == 4, pl.col("seed") == 1)
     one = pl.read_parquet(tmp_path / "single" / "trace.parquet")
     np.testing.assert_allclose(cell["distance"], one["distance"], rtol=1e-12)
     assert cell["bytes_up"].to_list() == one["bytes_up"].to_list()
-    costs = json.loads((out / "summary.json").read_text())["sweep"]["costs"]["exchanges"]
-    assert {row["lr"] for row in costs} == {0.1, 0.3}
+    table = pl.read_csv(out / "tables" / "distance-0.1-exchanges.csv")
+    assert set(table.select("algorithm.lr", "sampler.size").rows()) == {(0.1, 4), (0.1, 5), (0.3, 4), (0.3, 5)}
+    assert table["cost"].is_sorted() and "lr = 0.3, size = 4" in said
     for bad, words in (
-        ("sampler.size=2,3", "fixes a shape"),
         ("algorithm.lrr=1", "did you mean 'lr'"),
-        ("lr=x", "numbers"),
+        ("lr=x", "must be a number"),
         ("lr=-1", "greater"),
+        ("lr", "write a name and values"),
+        ("sampler.kind=nicer", "did you mean 'nice'"),
     ):
         assert words in refused(tmp_path, "sweep", path, "--set", bad, "--out", tmp_path / "other")
 

@@ -1,4 +1,4 @@
-"""turnout study: the command, its terminal table, and comparisons of sweeps."""
+"""turnout study, compare and sweep: the commands, the table in the terminal, and the same costs as from Python."""
 
 import json
 import re
@@ -6,9 +6,13 @@ import re
 import polars as pl
 import pytest
 
+import turnout as t
 from tests.helpers.commands import config, turnout
 from tests.helpers.studies import STUDY
-from turnout.report.loaded_run import Result
+from turnout.accounting.prices import Exchanges, Hierarchical
+from turnout.experiment.build import build
+from turnout.experiment.config import read
+from turnout.studies.files import file_name
 
 
 @pytest.fixture
@@ -52,31 +56,33 @@ def test_a_broken_run_is_reported_and_the_exit_code_is_one(tmp_path, study):
     assert pl.read_parquet(tmp_path / "out" / "runs.parquet")["method"].unique().to_list() == ["fedavg"]
 
 
-def test_a_comparison_of_sweeps_a_study_of_them_and_their_summaries_agree(tmp_path):
+def swept(path) -> t.Sweep:
+    """Return the sweep of a configuration, played from Python."""
+    experiment = read(path)
+    problem, grid = build(experiment, None).problem, dict(experiment.sweep)
+    seeds = grid.pop("seed")
+    named = {name.removeprefix("algorithm."): values for name, values in grid.items()}
+    options = {"rounds": experiment.run.rounds, "precision": "double", "target": experiment.target}
+    return t.sweep(experiment.algorithm, problem, named, seeds=seeds, **options)
+
+
+def test_compare_sweep_and_study_agree_with_sweeps_from_python(tmp_path):
     prices = [{"kind": "exchanges"}, {"kind": "hierarchical", "c1": 0.5, "c2": 2.0}]
-    one = config(tmp_path, "one", sweep={"algorithm.lr": [0.1, 0.3], "seed": [0, 1, 2, 3]}, price=prices, run={"rounds": 12})
-    two = config(
-        tmp_path,
-        "two",
-        algorithm={"kind": "mbgd", "lr": 0.3},
-        sweep={"algorithm.lr": [0.2, 0.4], "seed": [0, 1, 2]},
-        run={"rounds": 12},
-    )
-    code, said, wrong = turnout("compare", one, two, "--out", tmp_path / "compared")
-    assert (code, wrong) == (0, ""), wrong
-    code, _, wrong = turnout("study", one, two, "--out", tmp_path / "study")
-    assert (code, wrong) == (0, ""), wrong
-    table = pl.read_csv(tmp_path / "study" / "tables" / "distance-0.1-exchanges.csv")
-    for name in ("one", "two"):
-        facts = json.loads((tmp_path / "compared" / name / "summary.json").read_text())
-        result = Result.read(tmp_path / "compared" / name)
-        assert result.label == name == facts["name"]
-        for price in result.prices:
-            least = min(row["cost"] for row in facts["sweep"]["costs"][price.label] if row["cost"] is not None)
-            assert result.cost(price) == least
-        cheapest = facts["sweep"]["costs"]["exchanges"][0]["cost"]
-        assert table.filter(pl.col("method") == name)["cost"].item() == cheapest
-        assert re.search(rf"{name} .*\b{cheapest:g}\b", said)
+    short = {"run": {"rounds": 12}}
+    one = config(tmp_path, "one", sweep={"algorithm.lr": [0.1, 0.3], "seed": [0, 1, 2, 3]}, price=prices, **short)
+    other = {"algorithm.lr": [0.2, 0.4], "seed": [0, 1, 2]}
+    two = config(tmp_path, "two", algorithm={"kind": "mbgd", "lr": 0.3}, sweep=other, **short)
+    for command, files in (("compare", [one, two]), ("study", [one, two]), ("sweep", [one])):
+        code, said, wrong = turnout(command, *files, "--out", tmp_path / command)
+        assert (code, wrong) == (0, ""), wrong
+        for price in (Exchanges(), Hierarchical(c1=0.5, c2=2.0)):
+            table = pl.read_csv(tmp_path / command / "tables" / f"distance-0.1-{file_name(price.label)}.csv")
+            for path in files:
+                costs, mine = swept(path).costs(price), table.filter(pl.col("method") == path.stem)
+                assert mine["cost"].min() == costs["cost"][0]
+                if command == "sweep":
+                    assert mine["cost"].to_list() == costs["cost"].to_list()
+                    assert mine["algorithm.lr"].to_list() == costs["lr"].to_list()
 
 
 def test_a_study_of_a_study_and_configurations_is_refused(tmp_path, study):

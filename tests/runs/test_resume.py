@@ -49,31 +49,6 @@ def test_a_stopped_run_ends_as_an_uninterrupted_one(tmp_path, whole, kill, code)
 
 
 @pytest.mark.slow
-def test_a_stopped_sweep_goes_on(tmp_path):
-    path = config(
-        tmp_path, **{**LONG, "run": {"rounds": 6000, "every": 20}}, sweep={"algorithm.lr": [0.1, 0.2, 0.3], "seed": [0, 1]}
-    )
-    assert turnout("sweep", path, "--out", tmp_path / "whole")[0] == 0
-    out = tmp_path / "out"
-    assert interrupt(start("sweep", path, "--out", out), out, signal.SIGKILL) == -signal.SIGKILL
-    assert turnout("resume", out)[0] == 0
-    assert (out / "trace.parquet").read_bytes() == (tmp_path / "whole" / "trace.parquet").read_bytes()
-
-
-@pytest.mark.slow
-def test_a_stopped_comparison_goes_on(tmp_path, whole):
-    first, second = (
-        config(tmp_path, "made", **LONG),
-        config(tmp_path, "other", **{**LONG, "algorithm": {"kind": "mbgd", "lr": 0.1}}),
-    )
-    out = tmp_path / "out"
-    assert interrupt(start("compare", first, second, "--out", out), out, signal.SIGKILL) == -signal.SIGKILL
-    assert turnout("resume", out)[0] == 0
-    assert (out / "made" / "trace.parquet").read_bytes() == whole["trace.parquet"]
-    assert (out / "report.html").exists() and (out / "other" / "model.safetensors").exists()
-
-
-@pytest.mark.slow
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     out = tmp_path / "out"
     interrupt(start("run", config(tmp_path, **LONG), "--out", out), out, signal.SIGKILL)

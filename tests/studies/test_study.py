@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 import tomli_w
+from polars.testing import assert_frame_equal
 
 import turnout as t
 from tests.helpers.studies import STUDY, tables
@@ -202,12 +203,36 @@ def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
     monkeypatch.setattr("turnout.studies.plan.TOGETHER", 3)
     sizes: list[int] = []
 
-    def watched(program, case, report):
+    def watched(program, *others):
         sizes.append(len(program.runs))
-        return play(program, case, report)
+        return play(program, *others)
 
     monkeypatch.setattr("turnout.studies.workers.play", watched)
     assert t.study(both(problem)).runs["seed"].n_unique() == 5 and sizes == [3, 3, 3, 1, 3, 2]
+
+
+@pytest.mark.parametrize("engine", ["compiled", "nodes"])
+def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, engine):
+    monkeypatch.setattr("turnout.studies.play.SECONDS", 0.0)
+    run = {"rounds": 30, "engine": engine, "every": 5}
+    declared = both(problem, seeds=1, run=run, methods={"mbgd": t.MbGd(t.Nice(4), lr=0.1)}, claims=[])
+    whole, rounds = t.study(declared), []
+
+    def stop(progress):
+        if progress.rounds >= 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        t.study(declared, tmp_path, watch=stop)
+    (checkpoint,) = tmp_path.glob("runs/*.safetensors")
+    content = checkpoint.read_bytes()
+    again = t.study(declared, tmp_path, watch=lambda progress: rounds.append(progress.rounds))
+    assert_frame_equal(again.runs, whole.runs)
+    assert rounds[1] > 10 and [path.suffix for path in tmp_path.glob("runs/*")] == [".parquet"]
+    for path in tmp_path.glob("runs/*.parquet"):
+        path.unlink()
+    checkpoint.write_bytes(content[: len(content) // 2])
+    assert_frame_equal(t.study(declared, tmp_path).runs, whole.runs)
 
 
 def test_a_folder_with_another_run_is_refused(problem, tmp_path):

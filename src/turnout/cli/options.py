@@ -17,6 +17,10 @@ Data = Annotated[
     typer.Option("--data", help="Folder with data files; default: $TURNOUT_DATA.", show_default=False),
 ]
 ResumableOut = Annotated[Path, typer.Option("--out", help="Folder for the results; the same command resumes an unfinished run.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that play side by side.")]
+StudyOut = Annotated[
+    Path, typer.Option("--out", help="Folder for runs and tables; runs that are there are not played again.", show_default=False)
+]
 Deadline = Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)]
 
 

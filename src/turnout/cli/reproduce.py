@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data
-from turnout.cli.study import Folder, Methods, Problems, Seeds, Workers, conduct, show_papers
+from turnout.cli.options import Data, Workers
+from turnout.cli.study import Folder, Methods, Problems, Seeds, conduct, show_papers
 
 Paper = Annotated[str | None, typer.Argument(help="A name from `turnout study --list`.", metavar="[PAPER]")]
 Scale = Annotated[str | None, typer.Option("--scale", metavar="NAME", help="Another scale, such as the paper’s.")]

@@ -1,4 +1,4 @@
-"""turnout resume: continue an interrupted run or comparison."""
+"""turnout resume: continue an interrupted run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,22 +11,17 @@ from turnout.cli.options import Data, command
 
 @app.command()
 def resume(
-    folder: Annotated[Path, typer.Argument(help="Folder of an interrupted run or comparison.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="Folder of an interrupted run.", metavar="DIR")],
     data: Data = None,
 ) -> None:
     """Continue an interrupted run from its last checkpoint; the results are those of an uninterrupted run."""
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
-    from turnout.experiment import comparison
     from turnout.experiment.run import resume as resume_run
     from turnout.report.loaded_run import Result
 
     with watching() as watch:
-        if comparison.is_comparison(folder):
-            runs = comparison.complete(folder, data, watch, command())
-        elif resume_run(folder, data, watch, command()) is None:
+        if resume_run(folder, data, watch, command()) is None:
             typer.echo(f"{folder} is complete: there is nothing to resume")
             return
-        else:
-            runs = [folder]
-    show([Result.read(run) for run in runs], folder)
+    show([Result.read(folder)], folder)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, command
+from turnout.cli.options import Data, Workers, command
 from turnout.core.errors import UserError
 
 Files = Annotated[
@@ -18,7 +18,6 @@ Folder = Annotated[
 Problems = Annotated[str | None, typer.Option("--problems", metavar="A,B", help="Some of its problems.")]
 Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Some of its methods.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="The most reported seeds of each setting.")]
-Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that play side by side.")]
 Listed = Annotated[bool, typer.Option("--list", help="List the studies of the papers, which `turnout reproduce` plays.")]
 
 
@@ -51,7 +50,15 @@ def show_papers() -> None:
     typer.echo(f"play one: turnout reproduce NAME --out DIR; copy and change one: {PAPERS}")
 
 
-def conduct(what, out: Path | None, problems: str | None, methods: str | None, seeds: int | None, workers: int, data) -> None:
+def conduct(
+    what,
+    out: Path | None,
+    problems: str | None = None,
+    methods: str | None = None,
+    seeds: int | None = None,
+    workers: int = 1,
+    data: Path | None = None,
+) -> None:
     """Play a study, and print its first table."""
     from turnout.cli.progress import studying
     from turnout.cli.tables import show_study

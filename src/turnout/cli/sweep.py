@@ -1,17 +1,19 @@
-"""turnout sweep: a grid of hyper-parameters and seeds as one compiled program."""
+"""turnout sweep: a study of one configuration in several settings."""
 
+import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Out, command
+from turnout.cli.options import Data, StudyOut, Workers
+from turnout.cli.study import conduct
 from turnout.core.errors import UserError
 
 Grid = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=V1,V2,...", help="Values of a hyper-parameter, such as algorithm.gamma=1,10."),
+    typer.Option("--set", metavar="NAME=V1,V2,...", help="Values of any key, such as algorithm.gamma=1,10 or sampler.size=2,4."),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", metavar="S1,S2,...", help="Seeds of the runs of every setting.")]
 
@@ -19,35 +21,33 @@ Seeds = Annotated[str | None, typer.Option("--seeds", metavar="S1,S2,...", help=
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML); its [sweep] is the grid.", metavar="FILE.toml")],
-    out: Out,
+    out: StudyOut,
     grid: Grid = None,
     seeds: Seeds = None,
+    workers: Workers = 1,
     data: Data = None,
 ) -> None:
-    """Run a grid of hyper-parameters and seeds as one compiled program, and rank the settings by cost."""
-    from dataclasses import replace
+    """Run a configuration in all settings of a grid with several seeds, and find the cheapest setting: a study of one method."""
+    from turnout.studies.configurations import as_study, read_configuration
 
-    from turnout.cli.progress import watching
-    from turnout.cli.tables import show_sweep
-    from turnout.experiment import config
-    from turnout.experiment.run import start
-
-    experiment = config.read(file)
-    options = dict(_values(option) for option in [*(grid or []), *([f"seed={seeds}"] if seeds else [])])
-    experiment = replace(experiment, sweep={**experiment.sweep, **options})
-    if not experiment.sweep:
+    path, text, tables = read_configuration(file)
+    values = dict(_values(option) for option in [*(grid or []), *([f"seed={seeds}"] if seeds else [])])
+    swept = {**tables.get("sweep", {}), **values}
+    if not swept:
         raise UserError(f"{file} has no [sweep] table: add one, or give --set NAME=V1,V2,...")
-    with watching() as watch:
-        start(experiment, out, data, watch, command())
-    show_sweep(out)
+    conduct(as_study([(path, text, {**tables, "sweep": swept})]), out, workers=workers, data=data)
 
 
-def _values(option: str) -> tuple[str, list[float]]:
-    """Read "name=1,2.5" into a name and numbers."""
+def _values(option: str) -> tuple[str, list[Any]]:
+    """Read "name=1,2.5" into a name and its values; what is no value of TOML is text."""
     name, equals, values = option.partition("=")
+    if not (name and equals and values):
+        raise UserError(f"--set {option}: write a name and values, such as algorithm.gamma=1,10")
+    return name, [_value(word.strip()) for word in values.split(",")]
+
+
+def _value(word: str) -> Any:
     try:
-        if not equals:
-            raise ValueError
-        return name, [int(word) if word.strip().lstrip("-").isdigit() else float(word) for word in values.split(",")]
-    except ValueError:
-        raise UserError(f"--set {option}: write a name and numbers, such as algorithm.gamma=1,10") from None
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        return word

@@ -1,6 +1,5 @@
 """Tables of results in the terminal."""
 
-import json
 from itertools import groupby
 from pathlib import Path
 
@@ -16,6 +15,9 @@ from turnout.studies.results import Study, name_of
 from turnout.studies.tables import Row
 
 console = Console()
+
+LONGEST = 20
+"""The most rows of a problem that a terminal shows."""
 
 
 def show(results: list[Result], folder: Path) -> None:
@@ -38,19 +40,6 @@ def show(results: list[Result], folder: Path) -> None:
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
 
 
-def show_sweep(folder: Path) -> None:
-    """Print the settings of a sweep, cheapest first, and the path of the report."""
-    facts = json.loads((folder / "summary.json").read_text())
-    label, rows = next(iter(facts["sweep"]["costs"].items()))
-    shown = Table(title=f"Cost to the target, {label}: median over seeds", title_justify="left")
-    for column in rows[0]:
-        shown.add_column("seeds that reached it" if column == "reached" else column, justify="right")
-    for row in rows[:20]:
-        shown.add_row(*(f"{value:,.6g}" if isinstance(value, (int, float)) else "not reached" for value in row.values()))
-    console.print(shown)
-    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
-
-
 def show_study(study: Study, folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
     for run, why in study.broken:
@@ -59,9 +48,12 @@ def show_study(study: Study, folder: Path) -> None:
         costs = study.table()
         console.print(f"[bold]{escape(costs.title)}[/]")
         for problem, rows in groupby(costs.rows, key=lambda row: row.problem):
-            console.print(_study_table(problem, list(rows)))
+            console.print(_study_table(problem, list(rows)[:LONGEST]))
         for note in costs.notes:
             console.print(escape(note))
+        for price in list(study.declaration.prices)[1:]:
+            for note in study.table(price=price).notes[:-1]:
+                console.print(escape(f"{price}: {note}"))
         for verdict in study.claims():
             console.print(escape(f"{verdict}."))
         console.print(f"tables: {folder / 'tables'}", soft_wrap=True)

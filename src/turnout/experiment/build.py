@@ -15,7 +15,7 @@ from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
-from turnout.runs.sweep import Cell, cells_of
+from turnout.runs.sweep import Cell
 
 
 @dataclass(frozen=True)
@@ -93,24 +93,14 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, 
         built: The problem built from it.
         optimum: The minimiser, if known.
         engine: Makes the engine; None for the configured one.
-        cells: The cells of a sweep; None for those of the configured grid.
+        cells: The cells of a sweep; None for a single run.
     """
     if experiment.privacy is not None:
         import_dp_accounting()
     options = options_of(experiment, built)
-    cells = cells_of(*grid_of(experiment)) if experiment.sweep else cells
     return Session(
         experiment.algorithm, built.problem, options, deployed=engine, optimum=optimum, label=experiment.name, cells=cells
     )
-
-
-def grid_of(experiment: Experiment) -> tuple[dict[str, list], list[int]]:
-    """Return the grid of hyper-parameters of a sweep, and its seeds."""
-    grid = {name.removeprefix("algorithm."): values for name, values in experiment.sweep.items()}
-    seeds = grid.pop("run.seed", None) or grid.pop("seed", None) or [experiment.run.seed]
-    if not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
-        raise UserError(f"sweep: seeds are whole numbers from 0, but they are {seeds}")
-    return grid, seeds
 
 
 def _file_digest(path: Path) -> str:

@@ -57,7 +57,7 @@ class Experiment:
     """One configuration.
 
     Args:
-        name: The name of the run, and of its folder in a comparison.
+        name: The name of the run.
         problem: The `[problem]` table, a record with `build`.
         split: The `[split]` table; None for problems without data.
         algorithm: The algorithm, with its sampler.

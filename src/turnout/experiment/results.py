@@ -1,7 +1,6 @@
 """The files that a run leaves in its folder."""
 
 import io
-import math
 from pathlib import Path
 
 import jax
@@ -20,14 +19,10 @@ from turnout.problems.base import Problem
 from turnout.report.loaded_run import Result
 from turnout.report.plan import PLAN
 from turnout.runs.session import Session
-from turnout.runs.sweep import Sweep
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
 MODEL, SPLIT = "model.safetensors", "split.npz"
-
-REPORTED_SETTINGS = 6
-"""The number of a sweep's settings in its report."""
 
 
 def write_split(folder: Path, built: Built) -> None:
@@ -62,32 +57,6 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")
     write(folder / SUMMARY, to_json(facts))
     report([Result.read(folder)], folder, experiment.name)
-
-
-def write_sweep(experiment, problem: Problem, session: Session, folder: Path, command: str, seconds: float) -> None:
-    """Write the results of a sweep: all rows, the cost of every setting, and a report of the cheapest settings.
-
-    Args:
-        experiment: The configuration.
-        problem: The problem.
-        session: The session of the run.
-        folder: Folder of the results.
-        command: The command line, for the summary.
-        seconds: Duration of the run in seconds.
-    """
-    swept = Sweep(session.cells, session.traces)
-    costs = {price.label: swept.costs(price).to_dicts() for price in experiment.prices}
-    best = [swept.typical(setting, experiment.prices[0]) for setting in costs[experiment.prices[0].label][:REPORTED_SETTINGS]]
-    summaries = [summarise(experiment, problem, trace, command, seconds) for trace in best]
-    seed = next(cell.seed for cell, trace in zip(session.cells, session.traces, strict=True) if trace is best[0])
-    _save(best[0], folder, experiment, seed)
-    write(folder / TRACE, parquet(swept.frame))
-    for row in (row for rows in costs.values() for row in rows):
-        row["cost"] = row["cost"] if math.isfinite(row["cost"]) else None
-    facts = {"cells": len(session.cells), "grid": experiment.sweep, "costs": costs}
-    write(folder / SUMMARY, to_json({**summaries[0], "name": experiment.name, "sweep": facts}))
-    results = [Result(trace.label, facts, trace.frame) for trace, facts in zip(best, summaries, strict=True)]
-    report(results, folder, experiment.name)
 
 
 def report(results: list[Result], folder: Path, title: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from turnout.core.errors import UserError
 from turnout.experiment.build import Built, build, session_of
 from turnout.experiment.config import Experiment, read
-from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split, write_sweep
+from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
 from turnout.io.atomic import make_folder, write
 from turnout.io.serialization import decode, encode
 from turnout.runs.session import Session
 
-OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs.json")
-"""The files by which a folder is known to hold a run or a comparison."""
+OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs")
+"""The files by which a folder is known to hold a run or a study."""
 
 Watch = Callable[[Session], None]
 """Called before a run and after each of its chunks."""
@@ -61,7 +61,8 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
     if not (folder / CONFIG).exists():
-        raise UserError(f"{folder} holds no run: there is no {CONFIG} in it")
+        study = " (a study goes on with the command that began it)" if (folder / "runs").is_dir() else ""
+        raise UserError(f"{folder} holds no run: there is no {CONFIG} in it{study}")
     if (folder / SUMMARY).exists():
         return None
     experiment = read(folder / CONFIG)
@@ -85,11 +86,10 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
         watch(session)
     seconds = time.perf_counter() - began
     write_split(folder, built)
-    write_results = write_sweep if experiment.sweep else write_run
-    write_results(experiment, built.problem, session, folder, command, seconds)
+    write_run(experiment, built.problem, session, folder, command, seconds)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     trace = session.trace
-    if trace.diverged is not None and not experiment.sweep:
+    if trace.diverged is not None:
         raise UserError(
             f"{experiment.name} diverged at round {trace.diverged}: the last good model, of round "
             f"{trace.columns['round'][-1]}, is in {folder / MODEL}; lower the step size"

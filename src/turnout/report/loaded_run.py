@@ -10,11 +10,10 @@ import polars as pl
 import pydantic
 
 from turnout.accounting.ledger import EVENTS
-from turnout.accounting.prices import FORMER_KINDS, Exchanges, KnownPrice, Price
+from turnout.accounting.prices import FORMER_KINDS, KnownPrice, Price
 from turnout.accounting.target import Target, smaller_better
 from turnout.core.errors import UserError
 from turnout.core.named_class import named_class
-from turnout.report.swept import cheapest
 from turnout.theory.feddcd import LowerBound
 
 PRICE = pydantic.TypeAdapter(KnownPrice)
@@ -29,17 +28,14 @@ class Result:
     Args:
         label: The name of the run in a report.
         summary: The content of `summary.json`.
-        trace: The rows of `trace.parquet`: metrics and cumulative events of each evaluated round; of a sweep, those of the run
-            with the median cost of the cheapest setting at the first price.
+        trace: The rows of `trace.parquet`: metrics and cumulative events of each evaluated round.
         config: The text of `config.toml`, if there is one.
-        cells: The rows of all runs of a sweep.
     """
 
     label: str
     summary: dict
     trace: pl.DataFrame
     config: str | None = None
-    cells: pl.DataFrame | None = None
 
     @classmethod
     def read(cls, folder: Path | str, label: str | None = None) -> "Result":
@@ -58,23 +54,10 @@ class Result:
             raise UserError(f"{config}: cannot be read as UTF-8 text: restore it or remove it") from None
         result = cls(label or str(summary.get("name") or folder.name), summary, _trace(folder), text)
         result.check(folder)
-        return result.of_sweep() if "sweep" in summary and "seed" in result.trace.columns else result
-
-    def of_sweep(self) -> "Result":
-        """Return the results of a sweep, whose rows `trace` holds all."""
-        if self.target is None:
-            first = self.trace.partition_by(self.trace.columns[: self.trace.columns.index("seed") + 1], maintain_order=True)[0]
-            return replace(self, trace=first)
-        price = (self.prices or [Exchanges()])[0]
-        return replace(self, trace=cheapest(self.trace, self.target, price)[1], cells=self.trace)
+        return result
 
     def cost(self, price: Price) -> float:
-        """Return the cost up to the target if it was reached, and else of the whole run.
-
-        That of a sweep is the least median over the seeds of its settings.
-        """
-        if self.cells is not None and self.hit is not None:
-            return cheapest(self.cells, self.target, price)[0]
+        """Return the cost up to the target if it was reached, and else of the whole run."""
         return float(np.asarray(price.cost(self.trace))[-1 if self.hit is None else self.hit])
 
     @property

@@ -96,7 +96,7 @@ def _shown(result: Result) -> dict:
         }
         for site in summary.get("ledger", {}).get("sites", [])
     ]
-    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "sweep", "plan")}
+    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "plan")}
     return {
         "label": result.label,
         "sites": sites,

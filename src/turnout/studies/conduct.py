@@ -77,7 +77,7 @@ class Player:
         self.progress.runs = self.progress.all_runs - sum(len(program.runs) for program in missing)
         self.progress.rounds = self.progress.all_rounds - sum(program.rounds for program in missing)
         self.watch(self.progress)
-        play_all(missing, self.cases, self.workers, self._report, self._keep)
+        play_all(missing, self.cases, self.store.runs, self.workers, self._report, self._keep)
 
     def _missing(self, program: Program) -> Program:
         """Return `program` without the runs that are kept."""
@@ -90,6 +90,7 @@ class Player:
     def _keep(self, program: Program, played: Played) -> None:
         if not played.rows.is_empty():
             self.store.add(played.rows)
+        self.store.forget(program.key)
         self.broken |= {run.key: (run, played.broken[run.key]) for run in program.runs if run.key in played.broken}
         self.progress.runs += len(program.runs)
         self.watch(self.progress)

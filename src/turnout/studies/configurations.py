@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from turnout.core.errors import UserError
-from turnout.experiment.build import grid_of
 from turnout.experiment.config import KNOWN, Experiment, Reader, read_toml
 from turnout.studies.sources import File, Place, Source, read_source
 
@@ -15,15 +14,19 @@ SHARED = ("problem", "split", "faults", "privacy")
 
 def read_sources(paths: list[Path]) -> Source:
     """Read one study, or several configurations as one."""
-    plain = [None if path.is_dir() else _configuration(path) for path in paths]
-    if all(plain):
-        return as_study([content for content in plain if content])
-    if len(paths) > 1:
-        path = paths[plain.index(None)]
+    if len(paths) == 1 and (paths[0].is_dir() or _is_study(read_toml(paths[0])[1])):
+        return read_source(paths[0])
+    return as_study([read_configuration(path) for path in paths])
+
+
+def read_configuration(path: Path) -> tuple[Path, str, dict]:
+    """Return the path, the text and the tables of a plain configuration."""
+    text, tables = ("", {"problems": {}}) if path.is_dir() else read_toml(path)
+    if _is_study(tables):
         raise UserError(
-            f"{path} is a whole study: give it alone, or configurations with [problem], [sampler] and [algorithm] only"
+            f"{path} is a whole study: give it alone to turnout study, or give configurations with [problem] and [algorithm]"
         )
-    return read_source(paths[0])
+    return path, text, tables
 
 
 def as_study(plain: list[tuple[Path, str, dict]]) -> Source:
@@ -48,13 +51,19 @@ def as_study(plain: list[tuple[Path, str, dict]]) -> Source:
             study["prices"].setdefault(price.label, tables["price"][k] if "price" in tables else {"kind": "exchanges"})
             mounts.append((("prices", price.label), ("price", k)))
         files.append(File(str(path), text, tables, tuple(mounts), path.parent))
+    if not study["goals"]:
+        study["goals"]["last value"] = {"metric": _first_metric(plain[0][2]), "hold": "last"}
     return Source(study, tuple(files), ", ".join(str(path) for path, *_ in plain))
 
 
-def _configuration(path: Path) -> tuple[Path, str, dict] | None:
-    """Return the path, the text and the tables of a plain configuration; None for a study."""
-    text, tables = read_toml(path)
-    return None if {"methods", "problems"} & tables.keys() else (path, text, tables)
+def _first_metric(tables: dict) -> str:
+    """Return the first metric that a configuration records."""
+    return (tables.get("run", {}).get("metrics") or ["value"])[0]
+
+
+def _is_study(tables: dict) -> bool:
+    """Return whether tables are those of a study."""
+    return bool({"methods", "problems"} & tables.keys())
 
 
 def _problem(problems: dict, tables: dict, experiment: Experiment) -> str:
@@ -75,9 +84,10 @@ def _method(tables: dict, problem: str, experiment: Experiment) -> dict:
     if experiment.target is not None and experiment.target.stop:
         method["target"] = tables["target"]
     method["run"] = {key: value for key, value in tables.get("run", {}).items() if key != "seed"}
-    grid = {key: values for key, values in experiment.sweep.items() if key not in ("seed", "run.seed")}
+    grid = dict(experiment.sweep)
+    seeds = grid.pop("run.seed", None) or grid.pop("seed", None) or [experiment.run.seed]
     method["grid"] = {key if key.split(".")[0] in KNOWN else f"algorithm.{key}": values for key, values in grid.items()}
-    return {**method, "problems": [problem], "seeds": grid_of(experiment)[1]}
+    return {**method, "problems": [problem], "seeds": seeds}
 
 
 def _goal(goals: dict, target, problem: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
 
@@ -75,6 +76,18 @@ class Program:
         """The rounds of all runs."""
         return self.experiment.run.rounds * len(self.runs)
 
+    @property
+    def key(self) -> str:
+        """The digest of what determines all runs."""
+        return sha256("".join(run.key for run in self.runs).encode()).hexdigest()[:32]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the runs can be the cells of one sweep, which has one seed a cell and the compiled engine."""
+        run = self.experiment.run
+        purposes = (run.sampling_seed, run.local_seed, run.model_seed, run.faults_seed)
+        return run.engine == "compiled" and self.experiment.privacy is None and all(seed is None for seed in purposes)
+
 
 def plan_of(
     declaration: Declaration,
@@ -127,13 +140,13 @@ def program_of(
 
 
 def split_up(program: Program, case: Case) -> list[Program]:
-    """Return a program as several of nearly equal size, if it has too many runs."""
+    """Return a program as several of nearly equal size, if it has too many runs: more than one where no sweep can have them."""
     run, algorithm = program.experiment.run, program.experiment.algorithm
     start = jax.eval_shape(case.problem.start, jax.random.key(0))
     state = jax.eval_shape(algorithm.client_state, start)
     parameters, memory = (sum(leaf.size for leaf in jax.tree.leaves(part)) for part in (start, state))
     each = 32 * parameters + 8 * memory * case.problem.clients + ROW_BYTES * (1 + run.rounds // run.every)
-    most = max(1, min(TOGETHER, MEMORY // each))
+    most = max(1, min(TOGETHER, MEMORY // each)) if program.compiled else 1
     parts = -(-len(program.runs) // most)
     size = -(-len(program.runs) // parts)
     return [replace(program, runs=program.runs[k : k + size]) for k in range(0, len(program.runs), size)]

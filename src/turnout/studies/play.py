@@ -1,19 +1,28 @@
 """Playing a program: its runs in, their rows out."""
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import polars as pl
 
 from turnout.core.errors import UserError
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import session_of
+from turnout.io.atomic import write
+from turnout.io.serialization import decode, encode
 from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 from turnout.studies.cases import Case
 from turnout.studies.goals import last_row
 from turnout.studies.plan import Program, Run
+from turnout.studies.store import CHECKPOINT
+
+SECONDS = 20.0
+"""Time between two checkpoints."""
 
 Report = Callable[[int], None]
 """Told the number of rounds that were played since it was last told; may raise to interrupt."""
@@ -27,62 +36,65 @@ class Played:
     broken: dict[str, str]
 
 
-def play(program: Program, case: Case, report: Report) -> Played:
-    """Play a program; where it breaks, each run alone, so that a broken one does not take others with it."""
+def play(program: Program, case: Case, report: Report, folder: Path) -> Played:
+    """Play a program; where it breaks, each run alone, so that a broken one does not take others with it.
+
+    Args:
+        program: The program.
+        case: Its problem.
+        report: Told the rounds that were played.
+        folder: Where checkpoints are.
+    """
     try:
-        traces = together(program, case, report) if goes_together(program) else one_by_one(program, case, report)
+        traces = traces_of(program, case, report, folder / f"{program.key}{CHECKPOINT}")
         frames = [rows_of(program, run, trace) for run, trace in zip(program.runs, traces, strict=True)]
         return Played(pl.concat(frames, how="vertical_relaxed"), {})
     except Exception as error:
         if len(program.runs) == 1:
             return Played(pl.DataFrame(), {program.runs[0].key: sentence(error)})
-    parts = [play(replace(program, runs=(run,)), case, report) for run in program.runs]
+    parts = [play(replace(program, runs=(run,)), case, report, folder) for run in program.runs]
     frames = [part.rows for part in parts if not part.rows.is_empty()]
     rows = pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame()
     return Played(rows, {key: why for part in parts for key, why in part.broken.items()})
 
 
-def goes_together(program: Program) -> bool:
-    """Return whether the runs can be the cells of one sweep, which has one seed a cell and the compiled engine."""
-    run = program.experiment.run
-    purposes = (run.sampling_seed, run.local_seed, run.model_seed, run.faults_seed)
-    return run.engine == "compiled" and program.experiment.privacy is None and all(seed is None for seed in purposes)
-
-
-def together(program: Program, case: Case, report: Report) -> list[Trace]:
-    """Play all runs as the cells of one sweep, until each has reached its goals."""
-    session = session_for(program.experiment, case, [Cell(run.leaves, run.seed) for run in program.runs])
-    for done in chunks(session):
+def traces_of(program: Program, case: Case, report: Report, checkpoint: Path) -> list[Trace]:
+    """Play all runs until each has reached its goals, from the checkpoint if there is one."""
+    session = session_for(program, case)
+    for done in chunks(session, checkpoint):
         report(done * len(program.runs))
         if program.stops and all(last_row(list(program.stops), trace.frame) is not None for trace in session.traces):
             break
     return session.traces
 
 
-def one_by_one(program: Program, case: Case, report: Report) -> list[Trace]:
-    """Play each run in a session of its own."""
-    traces = []
-    for run in program.runs:
-        algorithm = set_leaves(program.experiment.algorithm, run.leaves)
-        options = replace(program.experiment.run, seed=run.seed)
-        session = session_for(replace(program.experiment, algorithm=algorithm, run=options), case, None)
-        for done in chunks(session):
-            report(done)
-        traces.append(session.trace)
-    return traces
+def session_for(program: Program, case: Case) -> Session:
+    """Return the session of a program: its runs as the cells of a sweep, or its single run.
 
-
-def session_for(experiment, case: Case, cells: list[Cell] | None) -> Session:
-    """Return the session of a configuration, with the optimum of its problem where a metric needs that."""
+    It has the optimum of its problem where a metric needs that.
+    """
+    experiment, cells = program.experiment, None
+    if program.compiled:
+        cells = [Cell(run.leaves, run.seed) for run in program.runs]
+    else:
+        (run,) = program.runs
+        options = replace(experiment.run, seed=run.seed)
+        experiment = replace(experiment, algorithm=set_leaves(experiment.algorithm, run.leaves), run=options)
     target = [] if experiment.target is None else [experiment.target.metric]
     needed = {"gap", "distance"} & {*(experiment.run.metrics or ()), *target}
     return session_of(experiment, case.built, optimum=case.optimum if needed else None, cells=cells)
 
 
-def chunks(session: Session) -> Iterator[int]:
-    """Play a session, and yield the rounds of each chunk."""
-    before = 0
+def chunks(session: Session, checkpoint: Path) -> Iterator[int]:
+    """Play a session from its checkpoint if there is one, and yield the rounds of each chunk; long ones leave checkpoints."""
+    # A run that cannot go on from what is there begins anew.
+    with suppress(OSError, UserError):
+        session.restore(decode(checkpoint.read_bytes(), None)[0])
+    before, saved = 0, time.monotonic()
     for _ in session.play():
+        if time.monotonic() - saved >= SECONDS:
+            write(checkpoint, encode(session.snapshot(), None, {}))
+            saved = time.monotonic()
         yield session.round - before
         before = session.round
 

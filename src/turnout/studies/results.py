@@ -54,6 +54,10 @@ class Study:
 
     def _best(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
         """Return what `best` does."""
+        return best_settings(self._reported(goal, price))
+
+    def _reported(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
+        """Return the costs of the settings that are reported: with tuning the chosen ones."""
         summary = self.costs(goal, price)
         if summary.is_empty():
             return summary
@@ -62,7 +66,7 @@ class Study:
             joined = reported.join(chosen, on=["problem", "method"], how="left", maintain_order="left")
             free = pl.col("chosen").is_null() | (pl.col("chosen") == pl.col("setting"))
             reported = joined.filter(free).drop("chosen")
-        return best_settings(reported)
+        return reported
 
     def ratio(
         self, problem: str, method: str, rival: str, goal: str | Goal | None = None, price: str | Price | None = None
@@ -131,19 +135,23 @@ class Study:
     def table(self, goal: str | Goal | None = None, price: str | Price | None = None) -> Table:
         """Return the cost of each method on each problem as a table for Markdown, CSV and LaTeX.
 
+        Of a study with one method it has all settings that are reported, cheapest first.
+
         Args:
             goal: A goal, or the name of one; default: the first one.
             price: A price, or the name of one; default: the first one.
         """
         aim, paid, best = self.goal(goal), self.price(price), self.best(goal, price)
         winners = {problem: self.winner(problem, goal, price) for problem in self.declaration.problems}
-        rows = []
-        for facts in best.iter_rows(named=True):
+        shown, rows = best, []
+        if len(self.declaration.methods) == 1 and not best.is_empty():
+            shown = self._reported(goal, price).sort("problem", "cost", "mean", "queries", "best", maintain_order=True)
+        for facts in shown.iter_rows(named=True):
             titles = self.declaration.problems[facts["problem"]], self.declaration.methods[facts["method"]].title
             rows.append(row_of(facts, aim, paid, titles, winners[facts["problem"]] == facts["method"]))
         notes = [*(self._outcome(problem, best, winners[problem], goal, price) for problem in self._met(best)), self._choice()]
         what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"{aim.words.capitalize()} of each run"
-        return Table(f"{what}: median over the seeds", tuple(rows), tuple(notes), best)
+        return Table(f"{what}: median over the seeds", tuple(rows), tuple(notes), shown)
 
     def tables(self) -> dict[tuple[str, str], Table]:
         """Return the tables of all goals that runs are about and all prices, by their names.
@@ -209,15 +217,16 @@ class Study:
         """Say who is cheapest on a problem, if that is beyond doubt."""
         where, mine = self.declaration.problems[problem], best.filter(pl.col("problem") == problem)
         titles = {name: method.title for name, method in self.declaration.methods.items()}
-        nearest = self._nearest(problem, goal, price)
+        nearest, least = self._nearest(problem, goal, price), "cheapest" if self.goal(goal).levelled else "best"
         if not mine["reached"].sum():
             return f"On {where}, no method reached the goal."
         if nearest is None:
-            return f"On {where}, {titles[mine['method'][0]]} has no rival."
+            setting = mine["setting"][0]
+            return f"On {where}, {titles[mine['method'][0]]} {f'is {least} with {setting}' if setting else 'has no rival'}."
         first, rival, between = nearest
         compared = f"{titles[first]} to {titles[rival]}: {ratio_words(between)}"
         if winner is not None:
-            return f"On {where}, {titles[first]} is cheapest ({compared})."
+            return f"On {where}, {titles[first]} is {least} ({compared})."
         reason = "" if between.decided else f", since {too_few(between)}"
         return f"On {where}, no winner is certain{reason} ({compared})."
 

@@ -12,6 +12,9 @@ from turnout.io.parquet import parquet
 
 RUNS, ALL = "runs", "runs.parquet"
 
+CHECKPOINT = ".safetensors"
+"""The ending of a checkpoint's file, whose name is the key of its program."""
+
 
 class Store:
     """Keeps the rows of runs in files of a folder, one for each time that a program was played.
@@ -24,9 +27,9 @@ class Store:
         other = next((name for name in ("config.toml", "runs.json", "summary.json") if (folder / name).exists()), None)
         if other is not None and not (folder / RUNS).is_dir():
             raise UserError(f"{folder} holds another run ({other}): choose another --out")
-        self.folder = make_folder(folder)
+        self.runs = make_folder(folder / RUNS)
         self._files: dict[str, Path] = {}
-        for file in sorted(make_folder(folder / RUNS).glob("*.parquet")):
+        for file in sorted(self.runs.glob("*.parquet")):
             with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
                 self._know(pl.read_parquet(file, columns=["run"])["run"].unique().to_list(), file)
 
@@ -36,9 +39,13 @@ class Store:
     def add(self, rows: pl.DataFrame) -> None:
         """Keep the rows of runs, which the column "run" names."""
         keys = rows["run"].unique(maintain_order=True).to_list()
-        file = self.folder / RUNS / f"{sha256(''.join(keys).encode()).hexdigest()[:32]}.parquet"
+        file = self.runs / f"{sha256(''.join(keys).encode()).hexdigest()[:32]}.parquet"
         write(file, parquet(rows))
         self._know(keys, file)
+
+    def forget(self, program: str) -> None:
+        """Remove the checkpoint of the program with this key."""
+        (self.runs / f"{program}{CHECKPOINT}").unlink(missing_ok=True)
 
     def read(self, keys: list[str]) -> dict[str, pl.DataFrame]:
         """Return the rows of those of the runs `keys` that are kept."""

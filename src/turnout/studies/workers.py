@@ -22,22 +22,25 @@ from turnout.studies.play import Played, Report, play, sentence
 Keep = Callable[[Program, Played], None]
 """Called with each program and what it left."""
 
+Folders = tuple[Path | None, Path]
+"""The folder with data files, and the one of checkpoints."""
 
-def play_all(programs: list[Program], cases: Cases, workers: int, report: Report, keep: Keep) -> None:
-    """Play all programs, in `workers` processes if these are more than one."""
+
+def play_all(programs: list[Program], cases: Cases, folder: Path, workers: int, report: Report, keep: Keep) -> None:
+    """Play all programs, in `workers` processes if these are more than one; `folder` has the checkpoints."""
     if workers == 1 or len(programs) < 2:
         for program in programs:
-            keep(program, _played(program, cases, report))
+            keep(program, _played(program, cases, folder, report))
         return
     if jax.default_backend() != "cpu":
         raise UserError("workers share the cores of a CPU, but this machine has an accelerator: leave workers at 1")
-    side_by_side(programs, cases.data, min(workers, len(programs)), report, keep)
+    side_by_side(programs, (cases.data, folder), min(workers, len(programs)), report, keep)
 
 
-def side_by_side(programs: list[Program], data: Path | None, workers: int, report: Report, keep: Keep) -> None:
+def side_by_side(programs: list[Program], folders: Folders, workers: int, report: Report, keep: Keep) -> None:
     """Play programs in worker processes; a process that dies leaves its runs broken, and another takes its place."""
     waiting = list(reversed(programs))
-    team = [Worker.start(data, number, workers) for number in range(workers)]
+    team = [Worker.start(folders, number, workers) for number in range(workers)]
     try:
         for worker in team:
             worker.give(waiting.pop())
@@ -53,7 +56,7 @@ def side_by_side(programs: list[Program], data: Path | None, workers: int, repor
                 if waiting:
                     if worker.died:
                         team.remove(worker)
-                        worker = Worker.start(data, worker.number, workers)
+                        worker = Worker.start(folders, worker.number, workers)
                         team.append(worker)
                     worker.give(waiting.pop())
     finally:
@@ -74,11 +77,11 @@ class Worker:
     died: bool = False
 
     @classmethod
-    def start(cls, data: Path | None, number: int, workers: int) -> "Worker":
+    def start(cls, folders: Folders, number: int, workers: int) -> "Worker":
         """Start a process on its share of the cores."""
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        process = context.Process(target=serve, args=(there, data, found_classes()), daemon=True)
+        process = context.Process(target=serve, args=(there, folders, found_classes()), daemon=True)
         with share_of_cores(number, workers):
             process.start()
         there.close()
@@ -100,25 +103,26 @@ class Worker:
             return Played(pl.DataFrame(), {run.key: f"its process died (exit code {code})" for run in self.program.runs})
 
 
-def serve(pipe: Connection, data: Path | None, classes: list[str]) -> None:
+def serve(pipe: Connection, folders: Folders, classes: list[str]) -> None:
     """Play the programs that come through `pipe`: what a worker process does."""
     # The parent is interrupted and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in classes:
         named_class(name, Path())
+    data, checkpoints = folders
     cases = Cases(data)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            pipe.send(_played(pipe.recv(), cases, pipe.send))
+            pipe.send(_played(pipe.recv(), cases, checkpoints, pipe.send))
 
 
-def _played(program: Program, cases: Cases, report: Report) -> Played:
+def _played(program: Program, cases: Cases, folder: Path, report: Report) -> Played:
     """Return what `program` leaves."""
     try:
         case = cases.of(program.experiment)
     except UserError as error:
         return Played(pl.DataFrame(), {run.key: sentence(error) for run in program.runs})
-    return play(program, case, report)
+    return play(program, case, report, folder)
 
 
 @contextmanager
