@@ -12,13 +12,12 @@ from turnout.studies.papers import paper
 
 RESULTS = Path(__file__).parents[2] / "results"
 
-NEED_DATA = ("cohort-squeeze", "feddcd")
+NEED_DATA = ("cohort-squeeze",)
 
 PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware"),
     pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
-    pytest.param("feddcd", "mnist", "feddcd", id="feddcd", marks=pytest.mark.slow),
 ]
 
 

@@ -10,7 +10,7 @@ from turnout.experiment.summary import versions
 from turnout.io.atomic import make_folder, write
 from turnout.studies.page import page
 from turnout.studies.pictures import figures_of, write_pictures
-from turnout.studies.results import Study, name_of
+from turnout.studies.results import Study, name_of, seed_words
 from turnout.studies.tables import Tables
 
 
@@ -35,13 +35,14 @@ def write_files(study: Study, folder: Path, command: str) -> None:
 
 def summary(study: Study, tables: Tables, command: str) -> dict:
     """Return what was played, and what came of it."""
-    runs = study.runs
+    runs, declared = study.runs, study.declaration
+    tuned = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}
     return {
-        "title": study.declaration.title,
+        "title": declared.title,
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": {"turnout": version("turnout"), **versions()},
-        "seeds": {"tuned on": list(study.declaration.tuned_on), "reported on": list(study.declaration.seeds)},
+        "seeds": {**tuned, "reported on": seed_words(declared.seeds)},
         "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
         "broken": [f"{name_of(run)}: {why}" for run, why in study.broken],
         "claims": [str(verdict) for verdict in study.claims()],

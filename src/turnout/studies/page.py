@@ -1,17 +1,15 @@
 """The page of a study."""
 
 import json
-from importlib.metadata import version
 from itertools import groupby
 from typing import Any
 
-from turnout.experiment.summary import versions
 from turnout.report.html import TEMPLATES, script_json
 from turnout.report.lines import chart
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 from turnout.studies.pictures import Drawn
-from turnout.studies.results import Study, seed_words
+from turnout.studies.results import Study
 from turnout.studies.tables import Tables
 
 LONGEST = 400
@@ -45,7 +43,7 @@ def page(study: Study, tables: Tables, figures: list[Drawn], facts: dict[str, An
         ],
         figures=figures,
         facts=facts,
-        origin=_origin(study, facts["command"]),
+        origin={"command": facts["command"], **facts["versions"], **facts["seeds"]},
         files=_files(study),
         saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),
         charts=script_json(charts),
@@ -60,14 +58,6 @@ def _counts(study: Study, runs: int) -> str:
     """Say how much was played."""
     counts = (runs, "run"), (len(study.declaration.methods), "method"), (len(study.declaration.problems), "problem")
     return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts)
-
-
-def _origin(study: Study, command: str) -> dict[str, Any]:
-    """Return where the numbers are from."""
-    declared = study.declaration
-    seeds = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}
-    seeds |= {"reported on": seed_words(declared.seeds)}
-    return {"command": command, "turnout": version("turnout"), **versions(), **seeds}
 
 
 def _files(study: Study) -> dict[str, str]:
