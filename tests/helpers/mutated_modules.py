@@ -25,7 +25,7 @@ MODULES = {
     "samplers/pivotal.py": f"{DESIGNS} -k pivotal",
     "samplers/replacement.py": f"{DESIGNS} -k replacement",
     "samplers/shuffled.py": f"{SAMPLERS} -k 'shuffled or epoch'",
-    "samplers/strata.py": f"{SAMPLERS} -k 'strat or block'",
+    "samplers/strata.py": f"{SAMPLERS} -k 'strat or block or extreme'",
     "samplers/stratified.py": f"{SAMPLERS} -k 'strat or stage or clusters'",
     "samplers/subsets.py": f"{SAMPLERS} -k 'subset and not nice'",
     "samplers/systematic.py": f"{DESIGNS} -k systematic",

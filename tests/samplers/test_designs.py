@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import linalg, stats
 
@@ -16,6 +16,8 @@ import turnout as t
 from tests.helpers.examples import logistic
 from tests.samplers.test_samplers import ALARM, chance, draws
 from turnout.samplers.draw_by_draw import one_draw_variance
+from turnout.samplers.fixed_size import in_random_order
+from turnout.samplers.pivotal import pivotal_selection
 from turnout.samplers.probabilities.waterfilling import capped
 from turnout.theory import designs
 
@@ -116,6 +118,28 @@ def test_cohorts_of_fixed_size_follow_the_design(name, p):
     assert np.all(drawn.active)
     assert chance(Counter(map(frozenset, np.asarray(drawn.ids).tolist())), law) > ALARM
     np.testing.assert_allclose(drawn.expansion, 1 / p[np.asarray(drawn.ids)], rtol=1e-12)
+
+
+def test_a_systematic_selection_has_k_clients_for_every_start():
+    """The sum of p_i is K up to rounding, which is exaggerated here: p is scaled to that sum."""
+    keys, factors = jax.random.split(jax.random.key(0), 1000), np.repeat([0.9, 1.1], 500)
+    select = jax.jit(jax.vmap(lambda key, factor: fixed("systematic", 2).select(key, factor * TWO, FIVE)))
+    np.testing.assert_array_equal(np.sum(select(keys, factors), axis=1), 2)
+
+
+@pytest.mark.parametrize("p", [[0.0, 0.5], [0.25, 0.25], [0.25, 0.75], [1.0, 0.5], [0.75, 0.75]])
+def test_a_pivotal_duel_is_exact_for_evenly_spaced_coins(p):
+    """Over the coins 0, 1/4, 1/2 and 3/4 the mean is p, and a client with p_i = 0 never wins, even by the coin 0."""
+    coins = jnp.arange(4) / 4
+    results = jax.vmap(lambda coin: pivotal_selection(jnp.asarray(p), jnp.stack([0 * coin, coin])))(coins)
+    np.testing.assert_allclose(np.mean(np.asarray(results), axis=0), p, atol=1e-15)
+
+
+def test_a_systematic_order_is_random_with_clients_that_never_come_at_its_end():
+    p = jnp.asarray([0.0, 0.5, 1.0, 0.0, 0.5])
+    orders = np.asarray(jax.vmap(lambda key: in_random_order(key, p))(jax.random.split(jax.random.key(0), 200)))
+    assert set(map(tuple, orders[:, :3].tolist())) == set(itertools.permutations((1, 2, 4)))
+    assert np.all(np.sort(orders[:, 3:]) == [0, 3])
 
 
 def ordered(q, size):
@@ -290,6 +314,7 @@ TWELVE = {
     on=st.lists(st.booleans(), min_size=12, max_size=12),
     key=st.integers(0, 2**31 - 1),
 )
+@example(scores=[1.0] * 12, on=[False] * 11 + [True], key=0)
 def test_any_probabilities_and_any_mask(name, scores, on, key):
     """The size is exact, who is certain or the only one comes, who is away does not, and nothing is NaN."""
     population = t.Population(count=12, available=jnp.array(on), presence=np.ones(12))
@@ -302,6 +327,7 @@ def test_any_probabilities_and_any_mask(name, scores, on, key):
     p = np.asarray(p)
     ids, active = np.asarray(cohort.ids), np.asarray(cohort.active)
     present = np.sum(p > 0)
+    assert np.all((ids >= 0) & (ids < 12))
     assert len(set(ids[active])) == active.sum() and np.all(np.array(on)[ids[active]])
     assert np.all(np.isfinite(cohort.expansion)) and np.all(np.isfinite(p)) and np.all(p[~np.array(on)] == 0)
     assert np.isfinite(variance)

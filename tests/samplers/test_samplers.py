@@ -176,6 +176,30 @@ def test_stratified_takes_one_client_of_each_stratum():
     assert chance(counts, expected) > ALARM
 
 
+def test_strata_by_gradients_are_made_as_often_as_the_user_says():
+    problem = t.Quadratic.random(6, 2)
+    assert t.Stratified(by="gradients", clusters=3, every=2).fit(problem).every == 2
+    assert t.Stratified(by="gradients", clusters=3).fit(problem).every is None
+
+
+@pytest.mark.parametrize(
+    ("sampler", "given"),
+    [
+        pytest.param(t.Subsets, ([[0, 1], [1, 2]], [0.25, 0.75]), id="subsets"),
+        pytest.param(t.Block, ([0, 1, 1], [0.5, 0.5]), id="block"),
+        pytest.param(t.Stratified, ([0, 1, 1], None, "split", None, None), id="stratified"),
+        pytest.param(t.ShuffledStratified, ([0, 1, 1],), id="shuffled-stratified"),
+    ],
+)
+def test_what_binding_sets_is_neither_given_by_position_nor_shown(sampler, given):
+    """The arguments are all that may be given by position."""
+    with pytest.raises(TypeError, match="positional argument"):
+        sampler(*given, None)
+    bound = sampler(*given).bind(t.Population(count=3))
+    fields = ("members", "sizes", "inclusion", "order", "starts", "places")
+    assert not any(f"{name}=" in repr(bound) for name in fields)
+
+
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_averages_are_unbiased_by_enumeration(name, weights):
@@ -221,6 +245,7 @@ def test_draws_follow_the_design_with_its_weights(name):
         (t.Stratified(strata=[0] * 6), t.Nice(1)),
         (t.Stratified(strata=list(range(6))), t.Full()),
         (t.Stratified(strata=list(range(6)), size=4), t.Nice(4)),
+        (t.Stratified(strata=[0, 1, 1, 2, 2, 2], size=3), t.Stratified(strata=[0, 1, 1, 2, 2, 2])),
         (t.ShuffledNice(6), t.Full()),
     ],
 )
@@ -362,7 +387,7 @@ def test_a_probability_that_is_no_number_is_refused():
         (lambda: t.NonUniform([1.0] + [0.0] * 11), "greater than 0, but entry 1 is 0"),
         (lambda: t.NonUniform(np.full(12, np.nan)), "greater than 0, but entry 0 is nan"),
         (lambda: t.Subsets([[0, 1], list(range(11))], [0.5, 0.5]), "client 11 is in no subset"),
-        (lambda: t.Subsets([list(range(12)), [3, 3]], [0.5, 0.5]), "subset 1 names client 3 twice"),
+        (lambda: t.Subsets([list(range(12)), [5, 3, 3]], [0.5, 0.5]), "subset 1 names client 3 twice"),
         (lambda: t.Subsets([list(range(13))], [1.0]), "subset 0 names client 12, but they are 0 to 11"),
         (lambda: t.Subsets([list(range(12))], [0.5, 0.5]), "needs 1 probabilities, one for each subset, but got 2"),
         (lambda: t.Subsets([], []), "sum to 1, but they sum to 0"),

@@ -191,3 +191,14 @@ def test_importance_needs_strong_convexity(problem, words):
         t.Importance().fit(problem())
     with pytest.raises(t.UserError, match="fit it to one"):
         t.Importance().bind(t.Population(count=3))
+
+
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+@pytest.mark.parametrize("weights", [None, np.array([0.5, 0.3, 0.2])])
+def test_importance_makes_every_client_as_convex_as_the_mean(scale, weights):
+    """p_i is in proportion to lambda_i mu_i, so that mu_AS = min_i lambda_i mu_i / p_i is as large as can be."""
+    mu = scale * np.array([1.0, 4.0, 2.0])
+    problem = t.Quadratic.of(mu[:, None] * [1.0, 1.5], np.ones((3, 2)), weights)
+    shares = np.full(3, 1 / 3) if weights is None else weights
+    p = t.Importance().fit(problem).probability
+    np.testing.assert_allclose(shares * mu / p, shares @ mu, rtol=1e-12)

@@ -43,6 +43,10 @@ def test_given_probabilities_are_those_of_the_clients_that_are_there():
     assert sampler.refresh(state, None, None) is state and sampler.observe(state, None, None) is state
 
 
+def test_a_design_may_leave_out_clients_that_are_away():
+    assert t.Available(t.Pivotal(size=2), 0.5).bind(FOUR).sampler == t.Pivotal(size=2).bind(FOUR)
+
+
 @pytest.mark.parametrize("error", [0.9e-6, -0.9e-6])
 def test_given_probabilities_may_be_rounded(error):
     """A millionth for each client."""
