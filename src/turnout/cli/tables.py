@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from turnout.report.format import goal
+from turnout.report.headline import stalls
 from turnout.report.loaded_run import Result
 from turnout.report.table import table
 from turnout.studies.results import Study, name_of
@@ -37,6 +38,8 @@ def show(results: list[Result], folder: Path) -> None:
             *(f"[bold]{a}[/]" if best else a for a, best in zip(amounts, row.cheapest, strict=True)),
         )
     console.print(shown)
+    for sentence in stalls(costs):
+        console.print(escape(sentence))
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
 
 

@@ -11,9 +11,20 @@ def headline(table: Table) -> list[str]:
     not_reached = [row.label for row in table.rows if not row.reached]
     if table.target and reached and not_reached:
         sentences.append(f"{listed(not_reached)} did not reach it.")
+    sentences += stalls(table)
     if not table.same_problem:
         sentences.append("The runs are not all of the same problem and split: their costs cannot be compared.")
     return sentences
+
+
+def stalls(table: Table) -> list[str]:
+    """Return a sentence about each run that comes no nearer to its target."""
+    return [
+        f"{row.label} stalls: {row.target.metric} went from {row.stall[0]:.4g} to {row.stall[1]:.4g} in its last rounds, and at "
+        f"this pace it does not come below {row.target.below:g}: change the step size, average the iterates, or take larger cohorts."
+        for row in table.rows
+        if row.stall and row.target
+    ]
 
 
 def _answer(table: Table) -> str:

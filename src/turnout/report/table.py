@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnout.accounting.prices import Exchanges, Price
+from turnout.accounting.stall import stalled
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.report.format import METRICS, amount, human_bytes, number
@@ -33,6 +34,7 @@ class Row:
         cheapest: Whether that cost is the smallest of the table.
         events: The counts of `EVENTS`.
         diverged: Whether the run diverged.
+        stall: The target's metric in the last two quarters of a run that comes no nearer to it.
     """
 
     label: str
@@ -43,6 +45,7 @@ class Row:
     cheapest: tuple[bool, ...]
     events: dict[str, int]
     diverged: bool = False
+    stall: tuple[float, float] | None = None
 
     @property
     def reached(self) -> bool:
@@ -146,10 +149,11 @@ def _cheapest(paid: list[list[float]], reached: list[bool]) -> np.ndarray:
 
 
 def _paid(result: Result, costs: list[float], cheapest: list[bool]) -> Row:
-    best = None
+    best = stall = None
     if result.target:
         values = result.values(result.target.metric)
         best = float(np.nanmin(values)) if np.isfinite(values).any() else None
+        stall = None if result.hit is not None else stalled(values, result.target.below)
     return Row(
         label=result.label,
         target=result.target,
@@ -159,4 +163,5 @@ def _paid(result: Result, costs: list[float], cheapest: list[bool]) -> Row:
         cheapest=tuple(cheapest),
         events={name: int(result.trace[name][_row(result)]) for name in EVENTS},
         diverged=result.summary.get("status") == "diverged",
+        stall=stall,
     )
