@@ -21,7 +21,7 @@ def stalls(table: Table) -> list[str]:
     """Return a sentence about each run that comes no nearer to its target."""
     return [
         f"{row.label} stalls: {row.target.metric} went from {row.stall[0]:.4g} to {row.stall[1]:.4g} in its last rounds, and at "
-        f"this pace it does not come below {row.target.below:g}: change the step size, average the iterates, or take larger cohorts."
+        f"this pace it does not come below {row.target.below:g}: change the step size, average iterates, or draw more clients."
         for row in table.rows
         if row.stall and row.target
     ]
