@@ -4,6 +4,7 @@ import json
 from itertools import groupby
 from pathlib import Path
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -16,6 +17,12 @@ from turnout.studies.results import Study, name_of
 from turnout.studies.tables import Row
 
 console = Console()
+
+
+def warn(warnings: list[str]) -> None:
+    """Print warnings to the standard error."""
+    for warning in warnings:
+        typer.echo(f"turnout: warning: {warning}", err=True)
 
 
 def show(results: list[Result], folder: Path) -> None:

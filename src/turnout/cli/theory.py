@@ -29,7 +29,7 @@ def theory(
     from turnout.experiment import config
     from turnout.experiment.build import build
     from turnout.experiment.run import new_folder
-    from turnout.experiment.theory import advice_for, costs_of, guarantees, write_guarantees
+    from turnout.experiment.theory import advice_for, costs_of, guarantees, regrets_of, write_guarantees
     from turnout.theory.recommend import UNEVEN
 
     experiment = config.read(file)
@@ -40,12 +40,14 @@ def theory(
         typer.echo(f"variance of uniform draws over that of draws by weight, for replies of equal norm: {advice.gain:.4g}")
     bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
     costs, no_costs = _result_or_error(costs_of, experiment, problem)
-    if no_bounds is not None and no_costs is not None:
+    regrets, no_regrets = _result_or_error(regrets_of, experiment, problem)
+    if no_bounds is not None and no_costs is not None and no_regrets is not None:
         raise no_bounds
     if out is not None:
-        write_guarantees(bounds, costs, new_folder(out), command())
+        write_guarantees(bounds, costs, regrets, new_folder(out), command())
     typer.echo(f"No bound: {no_bounds}.") if bounds is None else show(bounds)
     typer.echo(f"No costs of client selection: {no_costs}.") if costs is None else show_costs(costs)
+    typer.echo(f"No bounds of K-Vib: {no_regrets}.") if regrets is None else show_regrets(regrets)
     if out is not None:
         typer.echo(f"written: {out / 'theory.json'}")
 
@@ -99,6 +101,35 @@ def show_costs(costs) -> None:
     console.print(constants)
     for price in facts["prices"]:
         console.print(_orders(price), _parameters(price))
+
+
+REGRETS = {
+    "rounds": "rounds T",
+    "clients": "clients N",
+    "size": "expected clients in a cohort K",
+    "theta": "theta",
+    "static_regret": "static regret / G^2 while no p_i reaches 1 (Theorem 5.2)",
+    "static_regret_capped": "static regret / G^2 (Theorem 5.2)",
+    "hindsight": "best p of each round over best fixed p, / G^2 (Theorem 5.1)",
+    "gap": "f(x_0) - f*",
+    "smoothness": "L",
+    "variance": "sigma_g^2, at x_0",
+    "feedback": "G, at x_0",
+    "gradient": "least E|grad f|^2 of T rounds (Theorem 4.1)",
+}
+"""What the bounds of K-Vib are called."""
+
+
+def show_regrets(regrets) -> None:
+    """Print the `RegretBounds` of K-Vib."""
+    from rich.table import Table
+
+    from turnout.cli.tables import console
+
+    shown = Table("what", "value", title="Bounds of K-Vib; G is the largest feedback lambda_i |g_i|", title_justify="left")
+    for name, value in regrets.facts().items():
+        shown.add_row(REGRETS[name], _amount(value))
+    console.print(shown)
 
 
 def _orders(price: dict):

@@ -20,6 +20,7 @@ from turnout.runs.setup import bind, scope
 from turnout.samplers.base import samplers_in
 from turnout.theory.applicability import Theory, has_theory, theory_of
 from turnout.theory.bounds import Bound, complexity, theorem_1, tolerance
+from turnout.theory.kvib import RegretBounds, regret_bounds
 from turnout.theory.recommend import Advice, Memory, advise, expected_size
 from turnout.theory.selection_costs import Costs, selection_costs
 
@@ -126,12 +127,31 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
     return selection_costs(algorithm, problem, start, math.sqrt(experiment.target.below), prices)
 
 
-def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder: Path, command: str) -> None:
-    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`.
+def regrets_of(experiment: Experiment, problem: Problem) -> RegretBounds:
+    """Return the bounds of K-Vib on the regret of `experiment`.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+
+    Raises:
+        UserError: If its first sampler does not draw independently by the rule `k-vib`, or T K < N.
+    """
+    with scope("double"):
+        (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
+        start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
+    return regret_bounds(sampler, problem, experiment.run.rounds, start)
+
+
+def write_guarantees(
+    guarantees: Guarantees | None, costs: Costs | None, regrets: RegretBounds | None, folder: Path, command: str
+) -> None:
+    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the figure of a bound to `folder`.
 
     Args:
         guarantees: Bounds; None where no theorem applies.
         costs: Costs of client selection; None where there are none.
+        regrets: Bounds on the regret of K-Vib; None where there are none.
         folder: Folder of the results.
         command: The command line, for the summary.
     """
@@ -143,6 +163,7 @@ def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder:
         "command": command,
         **({} if guarantees is None else guarantees.facts()),
         **({} if costs is None else {"selection": costs.facts()}),
+        **({} if regrets is None else {"k-vib": regrets.facts()}),
     }
     write(folder / "theory.json", to_json(facts))
     if guarantees is None:
