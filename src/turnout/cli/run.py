@@ -27,10 +27,12 @@ def run(
     experiment = config.read(file)
     if experiment.sweep:
         raise UserError(f"{file} has a [sweep] table: run it with turnout sweep")
+    warned = []
     with watching() as watch:
 
         def warn_first(session):
-            if session.round == 0:
+            if not warned:
+                warned.append(session)
                 warn(warnings_of(session.engine.algorithm, session.engine.job.population))
             watch(session)
 
