@@ -184,7 +184,7 @@ def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict
         problem: The problem.
         session: The session of the run.
     """
-    about = has_theory(experiment.algorithm) and "distance" in session.metrics
+    about = has_theory(experiment.algorithm) and {"distance", "dual_gap"} & {*session.metrics}
     if not about and not (isinstance(problem, Chain) and {"distance", "gap"} & {*session.metrics}):
         return {}
     engine: Any = session.engine

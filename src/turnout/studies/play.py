@@ -75,7 +75,7 @@ def one_by_one(program: Program, case: Case, report: Report) -> list[Trace]:
 def session_for(experiment, case: Case, cells: list[Cell] | None) -> Session:
     """Return the session of a configuration, with the optimum of its problem where a metric needs that."""
     target = [] if experiment.target is None else [experiment.target.metric]
-    needed = {"gap", "distance"} & {*(experiment.run.metrics or ()), *target}
+    needed = {"gap", "distance", "dual_gap"} & {*(experiment.run.metrics or ()), *target}
     return session_of(experiment, case.built, optimum=case.optimum if needed else None, cells=cells)
 
 
