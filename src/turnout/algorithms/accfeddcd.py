@@ -132,12 +132,9 @@ class AccFedDcd(Algorithm):
         due = jnp.ones(clients.met.shape, bool) if server.due is None else server.due
 
         def one(state, mean, due):
-            new = self._stepped(state, mean, share)
-            y, z = (
-                jax.tree.map(lambda new, old: jnp.where(due, new, old), *pair) for pair in ((new.y, state.y), (new.z, state.z))
-            )
+            new = jax.tree.map(lambda new, old: jnp.where(due, new, old), self._stepped(state, mean, share), state)
             missed = jnp.where(state.met < 0, 0, round - state.met // 2 - 1)
-            return after_rounds(y, z, missed, a, c * (1 - a))[0]
+            return after_rounds(new.y, new.z, missed, a, c * (1 - a))[0]
 
         return jax.vmap(one)(clients, server.owed, due)
 
