@@ -10,6 +10,7 @@ import pytest
 import turnout as t
 from tests.helpers.examples import SAMPLERS
 from turnout.core.seeds import Seeds
+from turnout.engines.sweep import in_batches
 from turnout.runs.setup import bind, scope
 
 ROUNDS = 50
@@ -67,3 +68,23 @@ def test_cohorts_are_those_of_the_seed_in_both_precisions(name):
     single, double = counts(ids, active, expansion), counts(double_ids, double_active, double_expansion)
     np.testing.assert_array_equal(single > 0, double > 0)
     np.testing.assert_allclose(single, double, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_cells_that_are_computed_side_by_side_draw_as_runs_do():
+    """In single precision, the draws being in a loop within each cell."""
+    population = t.Population(count=6)
+    sampler = t.Pivotal([0.2, 0.9, 0.4, 0.3, 0.7, 0.5], size=3).bind(population)
+
+    def one(seed):
+        def add(number, counted):
+            cohort = sampler.draw(None, Seeds.of(seed).draw(number, 0), population)
+            return counted.at[cohort.ids].add(cohort.expansion)
+
+        return jax.lax.fori_loop(0, 5, add, jnp.zeros(6, jnp.result_type(float)))
+
+    with scope("single"):
+        seeds = jnp.arange(4, dtype="int32")
+        together = jax.jit(lambda seeds: in_batches(one, seeds, 2))(seeds)
+        apart = [jax.jit(one)(seed) for seed in seeds]
+    np.testing.assert_array_equal(together, apart)

@@ -133,6 +133,7 @@ def test_bounds_of_a_configuration_are_those_of_its_sampler():
         sampler = bind(t.Independent(t.KVib(), size=4.0), problem, 60)
     found = kvib.regret_bounds(sampler, problem, 60, np.zeros(3))
     assert found.theta == pytest.approx(kvib.mixing(60, 12, 4), rel=1e-12)
+    assert found.start is not None
     gap, smoothness, variance, feedback = found.start
     assert (gap, smoothness) == pytest.approx((np.sum(b.mean(0) ** 2) / 2, 1.0))
     assert variance == pytest.approx(np.mean(np.sum((b - b.mean(0)) ** 2, axis=1)))

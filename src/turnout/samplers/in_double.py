@@ -19,7 +19,7 @@ def in_double(method):
         if kind == "float64":
             return method(self, state, key, *rest)
         with jax.enable_x64(True):
-            self, state, rest = with_floats((self, state, rest), "float64")
+            self, state = with_floats((self, state), "float64")
             result = method(self, state, in_64_bits(key), *rest)
         return with_floats(result, kind)
 
