@@ -11,6 +11,7 @@ import turnout as t
 from tests.helpers.examples import SAMPLERS
 from turnout.core.seeds import Seeds
 from turnout.engines.sweep import in_batches
+from turnout.experiment.describe import plan_for
 from turnout.runs.setup import bind, scope
 
 ROUNDS = 50
@@ -88,3 +89,13 @@ def test_cells_that_are_computed_side_by_side_draw_as_runs_do():
         together = jax.jit(lambda seeds: in_batches(one, seeds, 2))(seeds)
         apart = [jax.jit(one)(seed) for seed in seeds]
     np.testing.assert_array_equal(together, apart)
+
+
+@pytest.mark.filterwarnings("error")
+def test_cost_estimates_are_those_of_the_seed_in_both_precisions():
+    """Of cohorts of random size."""
+    problem = t.Quadratic.random(6, 3, seed=0)
+    algorithm = t.MbGd(t.Independent([0.2, 0.9, 0.4, 0.3, 0.7, 0.5]), lr=0.1)
+    plans = [plan_for(algorithm, problem, seeds=Seeds.of(0), rounds=9, precision=precision) for precision in ("single", "double")]
+    single, double = ([call.counts for call in plan.calls] for plan in plans)
+    assert len(single) > 0 and single == double
