@@ -15,6 +15,7 @@ from scipy import linalg, stats
 import turnout as t
 from tests.helpers.examples import logistic
 from tests.samplers.test_samplers import ALARM, chance, draws
+from turnout.samplers.cube import TRIALS
 from turnout.samplers.draw_by_draw import one_draw_variance
 from turnout.samplers.fixed_size import in_random_order
 from turnout.samplers.pivotal import pivotal_selection
@@ -246,6 +247,7 @@ N, K = 200, 20
 STRATA = np.arange(N) % 4
 MANY = t.Population(count=N, strata=STRATA)
 GENERATOR = np.random.default_rng(5)
+TWELVE_CLIENTS = t.Population(count=12)
 UNEQUAL = np.asarray(capped(jnp.asarray(0.1 + GENERATOR.exponential(size=N) ** 2), jnp.asarray(float(K))))
 REPLIES = (1 + GENERATOR.normal(size=(N, 3))) * np.sqrt(UNEQUAL)[:, None]
 LARGE = {
@@ -286,6 +288,29 @@ def test_variance_is_exact_for_equal_probabilities(name):
     sampler = sampler.bind(FIVE)
     exact = 3 * 5 / (2 * 4) * np.sum((VECTORS - VECTORS.mean(0)) ** 2)
     assert sampler.variance(sampler.start(FIVE), FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
+def test_the_variance_of_a_cube_is_that_of_its_enumerated_law(p):
+    """Within 5 standard errors of an estimate from `TRIALS` draws."""
+    law, expanded = LAWS["cube"](p), VECTORS / p[:, None]
+    chances = np.array(list(law.values()))
+    errors2 = np.array([np.sum((expanded[list(chosen)].sum(axis=0) - VECTORS.sum(axis=0)) ** 2) for chosen in law])
+    exact = chances @ errors2
+    error = np.sqrt((chances @ errors2**2 - exact**2) / TRIALS)
+    sampler = fixed("cube", round(p.sum()), p).bind(FIVE)
+    assert 0 < error < 0.06 * exact
+    assert abs(sampler.variance(None, FIVE, jnp.asarray(VECTORS)) - exact) < 5 * error
+
+
+def test_the_variance_of_a_cube_with_few_clients_left_is_not_too_small():
+    """Two columns and the size leave little freedom to 4 of 12: formulas for large cohorts give a quarter of what draws show."""
+    balance, count = np.random.default_rng(0).normal(size=(12, 2)), 4000
+    sampler, vectors = t.Cube(size=4, balance=balance).bind(TWELVE_CLIENTS), balance @ np.array([[1.0], [2.0]])
+    ids = np.asarray(draws(sampler, TWELVE_CLIENTS, count=count).ids)
+    errors2 = (3 * vectors[ids].sum(axis=(1, 2)) - vectors.sum()) ** 2
+    error = errors2.std() * (1 / count + 1 / TRIALS) ** 0.5
+    assert abs(sampler.variance(None, TWELVE_CLIENTS, jnp.asarray(vectors)) - errors2.mean()) < 5 * error < 0.5 * errors2.mean()
 
 
 @jax.jit

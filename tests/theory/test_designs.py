@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -126,3 +127,13 @@ def test_lemma_1_is_about_one_client_of_each_stratum(sampler):
     population = six("uniform")
     with pytest.raises(t.UserError, match="every stratum"):
         stratified_bound(sampler.bind(population), population, GRADIENTS)
+
+
+@pytest.mark.parametrize("sampler", [t.Independent(0.3), t.WithReplacement([0.1, 0.1, 0.2, 0.2, 0.1, 0.3], size=2)])
+def test_constants_are_in_double_precision_whatever_that_of_the_caller(sampler):
+    population = six("uniform")
+    with jax.enable_x64(False):
+        single = inclusion(sampler.bind(population), population)
+    np.testing.assert_array_equal(single, inclusion(sampler.bind(population), population))
+    if isinstance(sampler, t.Independent):
+        np.testing.assert_array_equal(single, np.full(6, 0.3))

@@ -1,12 +1,14 @@
 """What the theory guarantees for a run, in its summary and by command."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import turnout as t
 from tests.helpers.commands import config, turnout
@@ -133,3 +135,42 @@ def test_the_command_refuses_what_no_theory_is_about(tmp_path):
     )
     code, _, wrong = turnout("theory", network)
     assert code == 2 and wrong.count("\n") == 1 and "strongly convex" in wrong, wrong
+
+
+FEDDCD = {"algorithm": {"kind": "feddcd", "solver": "newton-cg"}, "target": {"metric": "gap", "below": 1e-3}}
+SELECTION = {"target": {"metric": "gradient", "below": 1e-12}, "price": [{"kind": "selection"}]}
+
+
+@pytest.mark.parametrize("tables", [SPPM, SELECTION], ids=["sppm", "selection"])
+def test_no_number_is_cut_in_a_narrow_terminal(tmp_path, monkeypatch, tables):
+    """All words of the tables that a wide terminal shows come whole."""
+    file, words = config(tmp_path, **tables), []
+    for columns in (400, 40):
+        monkeypatch.setattr("turnout.cli.tables.console", Console(width=columns))
+        code, said, wrong = turnout("theory", file)
+        assert (code, wrong) == (0, ""), wrong
+        assert "\u2026" not in said
+        cells = [cell for line in said.splitlines() if line.startswith("\u2502") for cell in line.split("\u2502")]
+        words.append(Counter(word for cell in cells for word in cell.split()))
+    assert sum(words[0].values()) > 20 and words[0] == words[1]
+
+
+def test_the_command_compares_methods_by_table_1_of_feddcd(tmp_path):
+    """Without noise, zeta being the largest |grad f_i(x*)|."""
+    code, said, wrong = turnout("theory", config(tmp_path, **FEDDCD), "--out", tmp_path / "out")
+    assert (code, wrong) == (0, ""), wrong
+    facts = json.loads((tmp_path / "out" / "theory.json").read_text())
+    (_, zeta2), (alpha, _), (_, beta) = facts["gradient_norms2"], facts["mu"], facts["L"]
+    log, zeta = np.log(1e3), zeta2**0.5
+    expected = {
+        "MB-SGD": (1 - 4 / 12) * zeta2 / (4 * alpha * 1e-3) + beta / alpha * log,
+        "FedAvg": (beta / 1e-3) ** 0.5 * zeta / alpha + beta / alpha * log,
+        "SCAFFOLD": (beta / alpha + 12 / 4) * log,
+        "FedDCD": 11 / 3 * beta / alpha * np.log(zeta / 1e-3),
+        "AccFedDCD": 11 / 3 * (beta / alpha) ** 0.5 * np.log(zeta / 1e-3),
+    }
+    assert facts["orders"] == pytest.approx(expected, rel=1e-9)
+    for order in expected.values():
+        assert f"{order:.4g}" in said
+    assert facts["designs"]["nice"]["sigma2_as"] == pytest.approx(facts["sigma2_as"])
+    assert f"{facts['designs']['stratified']['lemma_1']:.4g}" in said

@@ -127,6 +127,17 @@ class AccFedDcd(Algorithm):
 
         return ask.loop(2, one_cohort, (server, 2 * ask.round - 2))[0]
 
+    def duals(self, server, clients, round):
+        a, c, share = self._weights()
+        due = jnp.ones(clients.met.shape, bool) if server.due is None else server.due
+
+        def one(state, mean, due):
+            new = jax.tree.map(lambda new, old: jnp.where(due, new, old), self._stepped(state, mean, share), state)
+            missed = jnp.where(state.met < 0, 0, round - state.met // 2 - 1)
+            return after_rounds(new.y, new.z, missed, a, c * (1 - a))[0]
+
+        return jax.vmap(one)(clients, server.owed, due)
+
     @on_client
     def solve(self, client, message):
         """w_i at this round's v_i, which a client of the round's first cohort has already in the second."""
@@ -155,7 +166,10 @@ class AccFedDcd(Algorithm):
 
     def _corrected(self, client, mean) -> ClientDuals:
         """Return the client's state after the step of its last cohort, whose mean solution is `mean`."""
-        state, (_, _, share) = client.state, self._weights()
+        return self._stepped(client.state, mean, self._weights()[2])
+
+    def _stepped(self, state: ClientDuals, mean: PyTree, share) -> ClientDuals:
+        """Return a client's `state` after that step, `share` being a r / (a^2 + b)."""
         rate, second = self.lr * jnp.asarray(self.convexity), state.met % 2 == 1
         y = dual_step(state.y, jnp.where(second, 0, rate), state.w, mean)
         z = dual_step(state.z, jnp.where(second, share * rate, 0), state.w, mean)

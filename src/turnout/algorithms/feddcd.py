@@ -106,6 +106,11 @@ class FedDcd(Algorithm):
         place = jax.random.categorical(key, jnp.where(replies.answered, 0.0, -jnp.inf))
         return new._replace(x=if_any(replies, jax.tree.map(lambda w: w[place], replies.values), server.x))
 
+    def duals(self, server, clients, round):
+        rates = self.lr * jnp.broadcast_to(jnp.asarray(self.convexity, jnp.result_type(float)), (self.clients,))
+        steps = rates if server.due is None else jnp.where(server.due, rates, 0)
+        return jax.vmap(dual_step)(clients.y, steps, clients.w, server.owed)
+
     @on_client
     def solve(self, client, message):
         """w_i, after the step for the last mean where that comes along."""

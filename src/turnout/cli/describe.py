@@ -17,13 +17,18 @@ def describe(
     data: Data = None,
 ) -> None:
     """Estimate what configurations will send, to whom, how often and at what cost, without running them."""
+    from turnout.cli.tables import warn
     from turnout.experiment import config
     from turnout.experiment.build import build
     from turnout.experiment.describe import describe as estimate
+    from turnout.experiment.describe import warnings
     from turnout.report.plan import calls, markdown, side_by_side
 
     experiments = [config.read(file) for file in files]
-    plans = [estimate(experiment, build(experiment, data).problem) for experiment in experiments]
+    problems = [build(experiment, data).problem for experiment in experiments]
+    plans = [*map(estimate, experiments, problems)]
+    for found in map(warnings, experiments, problems):
+        warn(found)
     for grid in [*map(calls, plans), side_by_side(plans)]:
         if as_markdown:
             typer.echo(markdown(grid))

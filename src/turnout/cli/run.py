@@ -18,14 +18,23 @@ def run(
 ) -> None:
     """Run one configuration and write its results to a folder."""
     from turnout.cli.progress import watching
-    from turnout.cli.tables import show
+    from turnout.cli.tables import show, warn
     from turnout.experiment import config
     from turnout.experiment.run import start
     from turnout.report.loaded_run import Result
+    from turnout.samplers.base import warnings_of
 
     experiment = config.read(file)
     if experiment.sweep:
         raise UserError(f"{file} has a [sweep] table: run it with turnout sweep")
+    warned = []
     with watching() as watch:
-        start(experiment, out, data, watch, command())
+
+        def warn_first(session):
+            if not warned:
+                warned.append(session)
+                warn(warnings_of(session.engine.algorithm, session.engine.job.population))
+            watch(session)
+
+        start(experiment, out, data, warn_first, command())
     show([Result.read(out)], out)

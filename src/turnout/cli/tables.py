@@ -3,6 +3,7 @@
 from itertools import groupby
 from pathlib import Path
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -19,6 +20,12 @@ console = Console()
 
 LONGEST = 20
 """The most rows of a problem that a terminal shows."""
+
+
+def warn(warnings: list[str]) -> None:
+    """Print warnings to the standard error."""
+    for warning in warnings:
+        typer.echo(f"turnout: warning: {warning}", err=True)
 
 
 def show(results: list[Result], folder: Path) -> None:

@@ -98,6 +98,16 @@ class Algorithm:
         """
         raise UserError(f"no theorem here bounds |x - x*| for {type(self).__name__}")
 
+    def duals(self, server: PyTree, clients: PyTree, round) -> PyTree:
+        """Return the dual variables y_i [n, ...] of a dual method, for the metric "dual_gap".
+
+        Args:
+            server: State of the server.
+            clients: States of the clients [n, ...].
+            round: Number of rounds played.
+        """
+        raise UserError(f"{type(self).__name__} has no dual variables: leave the metric 'dual_gap' out")
+
     def round(self, ask: "Ask", server: PyTree) -> PyTree:
         """Return the server's state after one round.
 

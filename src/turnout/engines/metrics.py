@@ -16,10 +16,11 @@ from turnout.samplers.diagnostics import NAMES as SAMPLING
 TEST = ("test_value", "test_accuracy")
 QUANTILES = {"accuracy_10": 0.1, "accuracy_50": 0.5, "accuracy_90": 0.9}
 HELD_OUT = ("held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in QUANTILES))
-NAMES = ("value", "gap", "gradient", "distance", "accuracy", *QUANTILES, *TEST, *HELD_OUT, *SAMPLING)
+NAMES = ("value", "gap", "gradient", "distance", "dual_gap", "accuracy", *QUANTILES, *TEST, *HELD_OUT, *SAMPLING)
 """Names of all metrics:
 
 * value, gap, gradient, distance: f(x), f(x) - f(x*), |grad f(x)|^2, |x - x*|^2;
+* dual_gap: G(y) - G* of a dual method, see `turnout.engines.dual_gap`;
 * accuracy: the share of rows that x classifies correctly, clients weighted by lambda;
 * accuracy_10, accuracy_50, accuracy_90: quantiles over clients of the accuracy on their own rows;
 * test_value, test_accuracy: mean loss and accuracy on the rows of the test problem;

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, PyTree
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
 from turnout.engines.ask import EngineAsk, State
+from turnout.engines.dual_gap import dual_gap
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import EMPTY, derive, evaluate, healthy
@@ -119,6 +120,8 @@ def trace_row(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress)
         progress: State of the run.
     """
     good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality)
+    if "dual_gap" in metrics:
+        values |= {"dual_gap": dual_gap(job, algorithm, progress.server, progress.clients, progress.round)}
     x = algorithm.output(progress.server)
     progress = progress._replace(
         quality=quality,

@@ -1,5 +1,6 @@
 """A sweep as one compiled program: each cell is a run of the compiled engine with its own hyper-parameters and seed."""
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jaxtyping import PyTree
 
 from turnout.core.errors import UserError, unknown
 from turnout.engines.compiled import advance
@@ -89,7 +91,27 @@ def _advance(job: Job, cells, leaves, limit, rows, every, *, structure, swept, *
         *cell, progress = cell
         return advance(*_cell(job, leaves, swept, structure, *cell), progress, limit, rows, every, **options)
 
-    return lax.map(one, cells, batch_size=1 if jax.default_backend() == "cpu" else BATCH)
+    return lax.map(one, cells) if jax.default_backend() == "cpu" else in_batches(one, cells, BATCH)
+
+
+def in_batches(one: Callable, cells: PyTree, size: int) -> PyTree:
+    """Return `one` of each of the `cells`, computed `size` at a time.
+
+    The program of a cell is traced in the precision in force and batched in 64 bits, where JAX keeps the types of draws
+    (`turnout.samplers.in_double`).
+
+    Args:
+        one: Function of a cell.
+        cells: Pytree of arrays with the cells as leading axis.
+        size: Number of cells that are computed at once.
+    """
+    # Slow to import.
+    from jax.extend.core import jaxpr_as_fun
+
+    program, shapes = jax.make_jaxpr(one, return_shape=True)(jax.tree.map(lambda leaf: leaf[0], cells))
+    with jax.enable_x64(True):
+        leaves = lax.map(lambda leaves: jaxpr_as_fun(program)(*leaves), jax.tree.leaves(cells), batch_size=size)
+    return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
 
 
 def set_leaves(node, settings: dict[str, float]):

@@ -13,6 +13,7 @@ from turnout.problems.base import Precision, Problem
 from turnout.report.plan import NamedPlan
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, prepare, scope
+from turnout.samplers.base import warnings_of
 
 
 def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
@@ -26,6 +27,17 @@ def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
     costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, faults=experiment.faults, precision=precision)
     return NamedPlan(experiment.name, costs, every_price(experiment))
+
+
+def warnings(experiment: Experiment, problem: Problem) -> list[str]:
+    """Return what a user should know of the samplers before a run of `experiment`.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+    """
+    with scope(experiment.run.precision):
+        return warnings_of(bind(experiment.algorithm, problem, experiment.run.rounds), problem.population)
 
 
 def plan_for(

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from turnout.accounting.prices import Selection
+from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment
 from turnout.experiment.summary import to_json
@@ -17,9 +18,13 @@ from turnout.problems import Chain
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, scope
+from turnout.samplers import Full, Nice, Sampler
 from turnout.samplers.base import samplers_in
 from turnout.theory.applicability import Theory, has_theory, theory_of
 from turnout.theory.bounds import Bound, complexity, theorem_1, tolerance
+from turnout.theory.constants import DesignConstants
+from turnout.theory.feddcd_complexity import table_1
+from turnout.theory.kvib import RegretBounds, regret_bounds
 from turnout.theory.recommend import Advice, Memory, advise, expected_size
 from turnout.theory.selection_costs import Costs, selection_costs
 
@@ -39,6 +44,7 @@ class Guarantees:
         epsilon: The target on "distance"; None without one.
         recommended: The gamma and the rounds with which Theorem 1 reaches `epsilon`; None where it does not apply.
         tolerance: The b of Lemma 13 at the configured gamma; None where Theorem 1 does not apply.
+        orders: Table 1 of FedDCD for the target; None unless that is on "gap" and cohorts are uniform, of two clients or more.
     """
 
     name: str
@@ -48,6 +54,7 @@ class Guarantees:
     epsilon: float | None
     recommended: tuple[float, int] | None
     tolerance: float | None
+    orders: dict[str, float] | None
 
     def curves(self, t: np.ndarray) -> dict[str, np.ndarray]:
         """Return the bounds after `t` rounds by label: at the configured gamma, at the recommended one, and the lower bound."""
@@ -67,7 +74,8 @@ class Guarantees:
         recommended = self.recommended and dict(zip(("gamma", "rounds"), self.recommended, strict=True))
         aims = {"epsilon": self.epsilon, "recommended": recommended, "tolerance": self.tolerance}
         curves = {"rounds": milestones(self.rounds), **self.curves(milestones(self.rounds))}
-        return {"name": self.name, **self.theory.facts(), "gamma": self.gamma, **aims, "curves": curves}
+        orders = {} if self.orders is None else {"orders": self.orders}
+        return {"name": self.name, **self.theory.facts(), "gamma": self.gamma, **aims, **orders, "curves": curves}
 
 
 def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advice:
@@ -102,7 +110,23 @@ def guarantees(experiment: Experiment, problem: Problem) -> Guarantees:
         recommended = complexity(epsilon, constants.mu, constants.sigma2, constants.distance2)
         allowed = tolerance(algorithm.accuracy or epsilon, gamma, constants.mu)
     last = max(experiment.run.rounds, 1 if recommended is None else recommended[1])
-    return Guarantees(experiment.name, theory, last, gamma, epsilon, recommended, allowed)
+    orders = orders_of(algorithm.sampler, constants, target)
+    return Guarantees(experiment.name, theory, last, gamma, epsilon, recommended, allowed, orders)
+
+
+def orders_of(sampler: Sampler, constants: DesignConstants, target: Target | None) -> dict[str, float] | None:
+    """Return table 1 of FedDCD; None unless the target is on "gap" and cohorts are uniform, of two clients or more.
+
+    Args:
+        sampler: Bound sampler.
+        constants: Constants of the problem.
+        target: Target of the configuration.
+    """
+    size = constants.clients if isinstance(sampler, Full) else sampler.size if isinstance(sampler, Nice) else 0
+    if target is None or target.metric != "gap" or size < 2:
+        return None
+    rates = float(constants.convexity.min()), float(constants.smoothness.max())
+    return table_1(target.below, size, constants.clients, *rates, float(constants.gradient_norms2.max() ** 0.5))
 
 
 def costs_of(experiment: Experiment, problem: Problem) -> Costs:
@@ -126,12 +150,31 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
     return selection_costs(algorithm, problem, start, math.sqrt(experiment.target.below), prices)
 
 
-def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder: Path, command: str) -> None:
-    """Write theory.json, with `costs` under "selection", and, where there is a bound, its figure to `folder`.
+def regrets_of(experiment: Experiment, problem: Problem) -> RegretBounds:
+    """Return the bounds of K-Vib on the regret of `experiment`.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+
+    Raises:
+        UserError: If its first sampler does not draw independently by the rule `k-vib`, or T K < N.
+    """
+    with scope("double"):
+        (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
+        start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
+    return regret_bounds(sampler, problem, experiment.run.rounds, start)
+
+
+def write_guarantees(
+    guarantees: Guarantees | None, costs: Costs | None, regrets: RegretBounds | None, folder: Path, command: str
+) -> None:
+    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the figure of a bound to `folder`.
 
     Args:
         guarantees: Bounds; None where no theorem applies.
         costs: Costs of client selection; None where there are none.
+        regrets: Bounds on the regret of K-Vib; None where there are none.
         folder: Folder of the results.
         command: The command line, for the summary.
     """
@@ -143,6 +186,7 @@ def write_guarantees(guarantees: Guarantees | None, costs: Costs | None, folder:
         "command": command,
         **({} if guarantees is None else guarantees.facts()),
         **({} if costs is None else {"selection": costs.facts()}),
+        **({} if regrets is None else {"k-vib": regrets.facts()}),
     }
     write(folder / "theory.json", to_json(facts))
     if guarantees is None:
@@ -163,7 +207,7 @@ def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict
         problem: The problem.
         session: The session of the run.
     """
-    about = has_theory(experiment.algorithm) and "distance" in session.metrics
+    about = has_theory(experiment.algorithm) and {"distance", "dual_gap"} & {*session.metrics}
     if not about and not (isinstance(problem, Chain) and {"distance", "gap"} & {*session.metrics}):
         return {}
     engine: Any = session.engine

@@ -112,7 +112,7 @@ def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], 
     rounds = result.trace["round"].to_numpy()[chosen]
     costs = [np.asarray(price.cost(result.trace), float)[chosen] for price in prices]
     hit = result.hit if result.target and result.target.metric == metric else None
-    bound = result.bound if metric == "distance" else None
+    bound = {"distance": result.bound, "dual_gap": result.dual_bound}.get(metric)
     lower = _lower(result, metric, rounds, values[chosen])
     return [
         {

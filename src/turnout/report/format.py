@@ -8,6 +8,7 @@ from turnout.accounting.target import Target
 METRICS = {
     "gap": "gap f(x) − f(x*)",
     "distance": "squared distance ‖x − x*‖²",
+    "dual_gap": "dual gap G(y) − G(y*)",
     "gradient": "squared gradient norm ‖∇f(x)‖²",
     "accuracy": "error rate, 1 − accuracy",
     "value": "loss f(x)",

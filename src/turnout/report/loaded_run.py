@@ -14,7 +14,7 @@ from turnout.accounting.prices import FORMER_KINDS, KnownPrice, Price
 from turnout.accounting.target import Target, smaller_better
 from turnout.core.errors import UserError
 from turnout.core.named_class import named_class
-from turnout.theory.feddcd import LowerBound
+from turnout.theory.feddcd import LowerBound, dual_gap
 
 PRICE = pydantic.TypeAdapter(KnownPrice)
 TARGET = pydantic.TypeAdapter(Target)
@@ -87,6 +87,14 @@ class Result:
         return rate ** self.trace["round"].to_numpy().astype(float) * start + neighbourhood
 
     @property
+    def dual_bound(self) -> np.ndarray | None:
+        """The theorem's bound on E[G(y) - G*] for each trace row; None if there is none."""
+        bound = (self.summary.get("theory") or {}).get("bound", {})
+        if bound.get("dual") is None or "dual_gap" not in self.trace.columns:
+            return None
+        return dual_gap(self.trace["round"].to_numpy(), float(bound["rate"]), self.trace["dual_gap"][0], float(bound["dual"]))
+
+    @property
     def lower(self) -> LowerBound | None:
         """The lower bound of all methods; None if there is none."""
         lower = (self.summary.get("theory") or {}).get("lower")
@@ -107,7 +115,7 @@ class Result:
     def check(self, folder: Path) -> None:
         """Raise `UserError` if the summary or the trace is not valid."""
         try:
-            target, _ = self.target, (self.prices, self.bound, self.floor, self.lower)
+            target, _ = self.target, (self.prices, self.bound, self.dual_bound, self.floor, self.lower)
         except (pydantic.ValidationError, AttributeError, KeyError, TypeError, ValueError):
             raise UserError(f"{folder / 'summary.json'}: its prices, target or theory are not valid: run again") from None
         needed = ["round", *EVENTS, *([target.metric] if target else [])]

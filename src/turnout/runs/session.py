@@ -69,7 +69,7 @@ class Session:
         compiled = cells is not None or (deployed is None and options.engine == "compiled")
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled)
         self.algorithm, self.problem = algorithm, problem
-        if optimum is None and {"gap", "distance"} & set(self.metrics):
+        if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
             job = job_of(algorithm, problem, options, self.precision, self.metrics, optimum, swept=cells is not None)

@@ -14,6 +14,7 @@ from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.core.seeds import Seeds
+from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.inputs import Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
 from turnout.engines.reply_usage import sums_needed, survey
@@ -81,6 +82,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
         refuse_engine(part, options.aggregation, compiled=compiled)
     refuse_mixed(problem, precision)
     metrics = wanted_metrics(problem, options.target, options.metrics, options.test, options.held_out)
+    refuse_dual_gap(algorithm, metrics, compiled=compiled)
     with scope(precision):
         return Fitted(bind(algorithm, problem, options.rounds), metrics, precision)
 

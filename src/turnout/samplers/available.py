@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from turnout.core.errors import UserError
 from turnout.core.records import Fraction, Share, record
 from turnout.samplers.base import Sampler, as_probabilities
+from turnout.samplers.in_double import in_double
 
 AVAILABILITY_KEY = 2**31 - 1
 """Folded into the server's key, so that availability does not share keys with the algorithm."""
@@ -90,14 +91,17 @@ class Available(Sampler):
     def refresh(self, state, ask, x):
         on, inner = state
         connected = ask.connected()
-        return self._transition(on, ask) if connected is None else connected, self.sampler.refresh(inner, ask, x)
+        if connected is None:
+            connected = self._transition(on, jax.random.fold_in(ask.key(), AVAILABILITY_KEY), ask.round == 1)
+        return connected, self.sampler.refresh(inner, ask, x)
 
-    def _transition(self, on, ask) -> Bool[Array, " n"]:
-        """Return who is available after one step of each client's chain."""
+    @in_double
+    def _transition(self, on, key, first) -> Bool[Array, " n"]:
+        """Return who is available after one step of each client's chain, or in the `first` round."""
         q = self._q(on.size)
         rho = jnp.asarray(self.memory, q.dtype)
-        p = jnp.where(ask.round == 1, q, (1 - rho) * q + jnp.where(on, rho, 0))
-        return jax.random.uniform(jax.random.fold_in(ask.key(), AVAILABILITY_KEY), q.shape, q.dtype) < p
+        p = jnp.where(first, q, (1 - rho) * q + jnp.where(on, rho, 0))
+        return jax.random.uniform(key, q.shape, q.dtype) < p
 
     def _q(self, n: int) -> Float[Array, " n"]:
         """Return q_i."""

@@ -104,6 +104,14 @@ class Sampler:
         """Return this sampler tuned to a run of `rounds` rounds."""
         return self
 
+    def warning(self, population: Population) -> str | None:
+        """Return what a user should know before a run, in one sentence; None for nothing.
+
+        Args:
+            population: The clients, their weights, and who is available.
+        """
+        return None
+
     def start(self, population: Population) -> Any:
         """Return the first state, a pytree of arrays; None for a sampler without state."""
         return None
@@ -211,6 +219,17 @@ def samplers_in(node: Any) -> list[Sampler]:
         return [node] if isinstance(node, Sampler) else []
     nested = [sampler for field in fields(node) for sampler in samplers_in(getattr(node, field.name))]
     return [node, *nested] if isinstance(node, Sampler) else nested
+
+
+def warnings_of(algorithm: Any, population: Population) -> list[str]:
+    """Return the warnings of all samplers in `algorithm`, bound and tuned to a run, each once.
+
+    Args:
+        algorithm: An algorithm that is bound to a problem.
+        population: The clients of the problem.
+    """
+    found = (sampler.warning(population) for sampler in samplers_in(algorithm))
+    return [*dict.fromkeys(warning for warning in found if warning is not None)]
 
 
 def check_size(size: float, population: Population, sampler: str) -> None:

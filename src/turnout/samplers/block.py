@@ -10,6 +10,7 @@ import numpy as np
 from turnout.core.cohort import Cohort
 from turnout.core.records import Fraction, record, static
 from turnout.samplers.base import Sampler, as_distribution
+from turnout.samplers.in_double import in_double
 from turnout.samplers.strata import partition
 
 
@@ -47,8 +48,9 @@ class Block(Sampler):
         q = as_distribution(self.probability, sizes.size, "block", "block")
         return replace(self, blocks=None, probability=q, order=order, starts=starts, places=int(sizes.max()))
 
+    @in_double
     def draw(self, state, key, population):
-        q, order, starts = (jnp.asarray(leaf) for leaf in (self.probability, self.order, self.starts))
+        q, order, starts = jnp.asarray(self.probability, float), jnp.asarray(self.order), jnp.asarray(self.starts)
         j = jax.random.choice(key, q.size, p=q)
         places = starts[j] + jnp.arange(self.places, dtype="int32")
         # Places beyond the last client, where JAX reads the last one, are empty.

@@ -13,6 +13,7 @@ from turnout.core.records import record
 from turnout.core.tree import positive
 from turnout.problems.base import Population
 from turnout.samplers.draw_by_draw import DrawByDraw, gumbel_scores, one_draw_variance
+from turnout.samplers.in_double import in_double
 
 
 @record
@@ -40,6 +41,7 @@ class DesRaj(DrawByDraw):
     name: ClassVar[str] = "des-raj"
     weights: ClassVar[str] = "lambda_i (K - k + r_k / q_k) / K for the k-th drawn"
 
+    @in_double
     def draw(self, state, key, population):
         q = self.draw_probabilities(state, population)
         _, ids = lax.top_k(gumbel_scores(key, q), self.size)

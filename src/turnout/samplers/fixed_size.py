@@ -13,6 +13,7 @@ from turnout.core.errors import UserError
 from turnout.core.records import Count, Fraction, record, static
 from turnout.core.tree import positive
 from turnout.problems.base import Population
+from turnout.samplers.in_double import in_double
 from turnout.samplers.probabilities import Probability
 from turnout.samplers.probabilities.waterfilling import capped
 from turnout.samplers.weighted import Weighted
@@ -50,6 +51,7 @@ class FixedSize(Weighted):
         """
         raise UserError(f"{type(self).__name__} has no select(self, key, p, population): write one")
 
+    @in_double
     def draw(self, state, key, population):
         p = self.expected_draws(state, population)
         selected = self.select(key, p, population)
@@ -59,28 +61,24 @@ class FixedSize(Weighted):
         return Cohort.of(ids, jnp.where(active, p[ids], 1), population, selection="arbitrary", active=active)
 
     def variance(self, state, population, vectors):
-        return balanced_variance(self.expected_draws(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))
+        return hajek_variance(self.expected_draws(state, population), vectors)
 
 
-def balanced_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"], ratios: Float[Array, "n r"]) -> Float[Array, ""]:
-    """Return sum_i c_i |v_i / p_i - B' z_i|^2, c_i = p_i (1 - p_i) m / (m - r), minimised over B (Deville and Tille, 2005).
+def hajek_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"]) -> Float[Array, ""]:
+    """Return sum_i c_i |v_i / p_i - B|^2, c_i = p_i (1 - p_i) m / (m - 1), B the mean of v_i / p_i weighted by c_i (Hajek, 1964).
 
-    It approximates the variance of sum_{i in S} v_i / p_i for a design balanced on x_i = p_i z_i, where z_i, row i of `ratios`,
-    has rank r over the clients with c_i > 0, and m counts the clients with 0 < p_i < 1. With z_i = 1, a fixed size, it is
-    Hajek's formula, which is exact for equal p_i.
+    It approximates the variance of sum_{i in S} v_i / p_i for a fixed size, where m counts the clients with 0 < p_i < 1; it is
+    exact for equal p_i.
 
     Args:
         p: Inclusion probabilities p_i [n].
         vectors: v_i [n, d].
-        ratios: z_i [n, r].
     """
-    coefficients = jnp.where(p > 0, p * (1 - p), 0).astype(vectors.dtype)
-    root, expansion = jnp.sqrt(jnp.maximum(coefficients, 0))[:, None], (1 / positive(p)).astype(vectors.dtype)[:, None]
-    regressors, targets = root * ratios, root * expansion * vectors
-    fit, _, rank, _ = jnp.linalg.lstsq(regressors, targets)
-    m = jnp.sum(coefficients > 0)
-    freedom = jnp.maximum(m - rank, 1).astype(vectors.dtype)
-    return jnp.sum((targets - regressors @ fit) ** 2) * m.astype(vectors.dtype) / freedom
+    weights = jnp.where((p > 0) & (p < 1), p * (1 - p), 0).astype(vectors.dtype)[:, None]
+    expanded = vectors / positive(p).astype(vectors.dtype)[:, None]
+    mean = jnp.sum(weights * expanded, axis=0, keepdims=True) / positive(jnp.sum(weights))
+    m = jnp.sum(weights > 0, dtype=vectors.dtype)
+    return jnp.sum(weights * (expanded - mean) ** 2) * m / jnp.maximum(m - 1, 1)
 
 
 def in_random_order(key, p: Float[Array, " n"]) -> Int[Array, " n"]:

@@ -15,6 +15,7 @@ from turnout.core.permutation import permute
 from turnout.core.records import Count, Fraction, Positive, record, static
 from turnout.core.tree import positive
 from turnout.samplers.base import as_probabilities
+from turnout.samplers.in_double import in_double
 from turnout.samplers.probabilities import Probability, Uniform
 from turnout.samplers.weighted import Weighted
 
@@ -77,6 +78,7 @@ class Independent(Weighted):
             return jnp.asarray(self.size, jnp.result_type(float)) / n if isinstance(self.probability, Uniform) else None
         return jnp.asarray(self.probability, jnp.result_type(float)) if jnp.ndim(self.probability) == 0 else None
 
+    @in_double
     def draw(self, state, key, population):
         n, places = population.count, self.capacity or population.count
         probability = self._common_probability(n)

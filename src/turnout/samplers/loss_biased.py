@@ -15,6 +15,7 @@ from turnout.core.records import Count, NonNegative, Share, record, static
 from turnout.problems.base import Population
 from turnout.samplers.base import Sampler, check_size
 from turnout.samplers.draw_by_draw import gumbel_scores
+from turnout.samplers.in_double import in_double
 
 
 @record
@@ -61,6 +62,7 @@ class PowerOfChoice(Sampler):
     def start(self, population):
         return jnp.full(population.count, -jnp.inf, jnp.result_type(float))
 
+    @in_double
     def consulted_cohort(self, state, key, population):
         return largest(gumbel_scores(key, jnp.where(population.present, population.shares, 0)), self.candidates, population)
 
@@ -138,8 +140,9 @@ class Afl(Sampler):
             state.observed.at[places].set(True, mode="drop"),
         )
 
+    @in_double
     def draw(self, state, key, population):
-        dtype, present = state.values.dtype, population.present
+        dtype, present = jnp.result_type(float), population.present
         ties, noise, rest = jax.random.uniform(key, (3, population.count), dtype, jnp.finfo(dtype).tiny)
         best = jnp.max(state.values, where=state.observed, initial=-jnp.inf)
         values = jnp.where(state.observed, state.values, jnp.where(jnp.any(state.observed), best, 0))

@@ -8,7 +8,8 @@ from turnout.core.cohort import Cohort
 from turnout.core.permutation import permute
 from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler, check_size
-from turnout.samplers.fixed_size import balanced_variance
+from turnout.samplers.fixed_size import hajek_variance
+from turnout.samplers.in_double import in_double
 
 
 @record
@@ -40,6 +41,7 @@ class Nice(Sampler):
         check_size(self.size, population, "nice")
         return self
 
+    @in_double
     def draw(self, state, key, population):
         n, available = population.count, population.available
         if available is None:
@@ -56,4 +58,4 @@ class Nice(Sampler):
         return jnp.where(population.available, jnp.minimum(1, self.size / jnp.maximum(1, m)), 0)
 
     def variance(self, state, population, vectors):
-        return balanced_variance(self.expected_draws(state, population), vectors, jnp.ones((population.count, 1), vectors.dtype))
+        return hajek_variance(self.expected_draws(state, population), vectors)

@@ -10,6 +10,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.records import Fraction, record
 from turnout.samplers.base import Sampler, as_distribution
+from turnout.samplers.in_double import in_double
 
 
 @record
@@ -35,8 +36,9 @@ class NonUniform(Sampler):
     def bind(self, population):
         return replace(self, probability=as_distribution(self.probability, population.count, "nonuniform", "client"))
 
+    @in_double
     def draw(self, state, key, population):
-        p = jnp.asarray(self.probability)
+        p = jnp.asarray(self.probability, float)
         i = jax.random.choice(key, population.count, (1,), p=p)
         return Cohort.of(i, p[i], population, selection="arbitrary")
 

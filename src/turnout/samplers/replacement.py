@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from turnout.core.cohort import Cohort
 from turnout.core.records import record
 from turnout.samplers.draw_by_draw import DrawByDraw, one_draw_variance
+from turnout.samplers.in_double import in_double
 
 
 @record
@@ -35,12 +36,13 @@ class WithReplacement(DrawByDraw):
     replacement: ClassVar[str] = "with"
     weights: ClassVar[str] = "lambda_i times / (K q_i)"
 
+    @in_double
     def draw(self, state, key, population):
         q = self.draw_probabilities(state, population)
         ends = jnp.cumsum(q)
         points = jax.random.uniform(key, (self.size,), q.dtype) * ends[-1]
         # The first client whose interval ends beyond the point has q_i > 0.
-        drawn = jnp.minimum(jnp.searchsorted(ends, points, side="right"), jnp.argmax(ends).astype("int32"))
+        drawn = jnp.minimum(jnp.searchsorted(ends, points, side="right"), jnp.sum(ends < ends[-1], dtype="int32"))
         ids, times = jnp.unique(drawn, size=self.size, fill_value=0, return_counts=True)
         active = (times > 0) & (ends[-1] > 0)
         mean = jnp.where(active, self.size * q[ids], 1)

@@ -12,6 +12,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.permutation import permute
 from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler, check_size
+from turnout.samplers.in_double import in_double
 from turnout.samplers.strata import partition
 
 
@@ -106,6 +107,7 @@ class ShuffledStratified(Shuffled):
         order, starts = partition(self.strata, population, "shuffled-stratified")
         return replace(self, strata=None, order=order, starts=starts)
 
+    @in_double
     def draw(self, state, key, population):
         base, t = self._position(state, key)
         order, starts = jnp.asarray(self.order), jnp.asarray(self.starts)

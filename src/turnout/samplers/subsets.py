@@ -11,6 +11,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.records import Fraction, Index, record
 from turnout.samplers.base import Sampler, as_distribution
+from turnout.samplers.in_double import in_double
 
 
 @record
@@ -57,8 +58,9 @@ class Subsets(Sampler):
         inclusion = np.minimum(inclusion, 1)
         return replace(self, subsets=None, probability=p, members=members, sizes=sizes, inclusion=inclusion)
 
+    @in_double
     def draw(self, state, key, population):
-        k = jax.random.choice(key, len(self.sizes), p=jnp.asarray(self.probability))
+        k = jax.random.choice(key, len(self.sizes), p=jnp.asarray(self.probability, float))
         ids = jnp.asarray(self.members)[k]
         active = jnp.arange(ids.size, dtype="int32") < jnp.asarray(self.sizes)[k]
         return Cohort.of(ids, jnp.asarray(self.inclusion)[ids], population, selection="arbitrary", active=active)

@@ -72,6 +72,9 @@ class Weighted(Sampler):
             return replace(self, probability=self.probability.for_rounds(rounds))
         return self
 
+    def warning(self, population):
+        return self.probability.warning(self.size, population) if isinstance(self.probability, Probability) else None
+
     def start(self, population):
         return self.probability.start(population) if isinstance(self.probability, Probability) else None
 

@@ -81,7 +81,7 @@ def session_for(program: Program, case: Case) -> Session:
         options = replace(experiment.run, seed=run.seed)
         experiment = replace(experiment, algorithm=set_leaves(experiment.algorithm, run.leaves), run=options)
     target = [] if experiment.target is None else [experiment.target.metric]
-    needed = {"gap", "distance"} & {*(experiment.run.metrics or ()), *target}
+    needed = {"gap", "distance", "dual_gap"} & {*(experiment.run.metrics or ()), *target}
     return session_of(experiment, case.built, optimum=case.optimum if needed else None, cells=cells)
 
 

@@ -22,6 +22,7 @@ from turnout.core.tree import add
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.reply_usage import survey
 from turnout.engines.state import begin, play_round
+from turnout.engines.sweep import in_batches
 from turnout.problems.base import Problem
 from turnout.runs.setup import bind, prepare, scope
 from turnout.samplers import Sampler
@@ -154,7 +155,7 @@ def many_runs(job, algorithm: Algorithm, seeds: Int[Array, " runs"], *, sites) -
         first = begin(CompiledAsk, own, algorithm, sites)
         return lax.fori_loop(0, ROUNDS, lambda _, old: play_round(CompiledAsk, own, algorithm, sites, old), first).server
 
-    return lax.map(one, seeds, batch_size=TOGETHER)
+    return in_batches(one, seeds, TOGETHER)
 
 
 def ids_name_clients(case: SamplerCase) -> None:

@@ -12,6 +12,7 @@ from turnout.problems.base import Problem
 from turnout.samplers.shuffled import Shuffled
 from turnout.theory.bounds import Bound
 from turnout.theory.constants import DesignConstants, constants_of
+from turnout.theory.design_table import table_4
 from turnout.theory.feddcd import LowerBound
 from turnout.theory.feddcd_bounds import lower_bound_of
 from turnout.theory.sampling_error import sampling_floor
@@ -28,12 +29,14 @@ class Theory:
         constants: Constants of the problem under the sampler.
         floors: E|x - x*|^2 of cohorts solved exactly, for each number of COHORTS; None where unknown.
         bound: A bound, or the sentence that says why there is none.
+        designs: `table_4` of the clients.
         lower: A lower bound; None where there is none.
     """
 
     constants: DesignConstants
     floors: list[float] | None
     bound: Bound | str
+    designs: dict[str, dict[str, float]]
     lower: LowerBound | None = None
 
     def facts(self) -> dict:
@@ -45,6 +48,7 @@ class Theory:
             "sigma2_as": self.constants.sigma2,
             "gradient_norms2": _range(self.constants.gradient_norms2),
             "distance2": self.constants.distance2,
+            "designs": self.designs,
         }
         if self.floors is not None:
             facts["floors"] = {str(m): floor for m, floor in zip(COHORTS, self.floors, strict=True)}
@@ -75,7 +79,8 @@ def theory_of(algorithm, problem: Problem, faults=None, seed: int = 0, optimum=N
         bound = bound_of(algorithm, problem, constants, faults)
     except UserError as error:
         bound = str(error)
-    return Theory(constants, floors, bound, lower_bound_of(algorithm, problem))
+    designs = table_4(algorithm.sampler, problem.population, constants.convexity, at.gradients)
+    return Theory(constants, floors, bound, designs, lower_bound_of(algorithm, problem))
 
 
 def bound_of(algorithm, problem: Problem, constants: DesignConstants, faults=None) -> Bound:

@@ -18,6 +18,7 @@ class Bound:
         rate: Factor of one round.
         neighbourhood: The limit as t grows.
         start: The first term at t = 0.
+        dual: E[G(y) - G*] <= dual rate^t (G_0 - G*) for the dual objective G; None for primal methods.
 
     Examples:
         >>> from turnout.theory.bounds import Bound
@@ -29,6 +30,7 @@ class Bound:
     rate: float
     neighbourhood: float
     start: float
+    dual: float | None = None
 
     def at(self, t):
         """Return the bound after t rounds, a number or an array."""

@@ -8,6 +8,7 @@ the dependence between draws.
 from functools import singledispatch
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
@@ -255,12 +256,14 @@ def _(sampler: Subsets, population):
 
 @design.register
 def _(sampler: Independent, population):
-    return Coins(np.asarray(sampler.expected_draws(fixed_state(sampler, population), population), float))
+    with jax.enable_x64(True):
+        return Coins(np.asarray(sampler.expected_draws(fixed_state(sampler, population), population)))
 
 
 @design.register
 def _(sampler: WithReplacement, population):
-    return Repeated(np.asarray(sampler.draw_probabilities(fixed_state(sampler, population), population), float), sampler.size)
+    with jax.enable_x64(True):
+        return Repeated(np.asarray(sampler.draw_probabilities(fixed_state(sampler, population), population)), sampler.size)
 
 
 def fixed_state(sampler: Sampler, population: Population):

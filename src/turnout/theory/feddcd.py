@@ -127,6 +127,36 @@ def accfeddcd_constant(spectral_gap: float, convexity: float, smoothness: float)
     return 2 * max(rate, a / (2 * weight)) * (0.5 + weight)
 
 
+def accfeddcd_dual_constant(spectral_gap: float, convexity: float, smoothness: float) -> float:
+    """Return 1 + 2 C beta / alpha, the `constant` in `dual_gap` for AccFedDCD, with C as in `accfeddcd_constant`.
+
+    P(t) shrinks by 1 - a a round from P(0) = G_0 - G* + C |y*|^2, and |y*|^2 <= 2 (beta / alpha) (G_0 - G*) in units where
+    alpha = 1. It is about 2 for full participation. Equation (10) has 1, for which the paper's proof leaves the second term out.
+
+    Args:
+        spectral_gap: r, in (0, 1].
+        convexity: alpha > 0.
+        smoothness: beta >= alpha.
+
+    Raises:
+        UserError: If a constant is out of range.
+    """
+    a, ratio = 1 - accfeddcd_rate(spectral_gap, convexity, smoothness), convexity / smoothness
+    return 1 + ((a + spectral_gap**2 * ratio) / spectral_gap) ** 2 / ratio
+
+
+def dual_gap(t, rate: float, first: float, constant: float = 1.0):
+    """Return the bound E[G(y) - G*] <= constant rate^t (G_0 - G*) (equations (3), (8) and (10)).
+
+    Args:
+        t: Number of rounds, or an array of them.
+        rate: Factor of one round.
+        first: G_0 - G*.
+        constant: 1 for Theorems 4.1 and 5.2, `accfeddcd_dual_constant` for AccFedDCD.
+    """
+    return constant * rate ** (1.0 * t) * first
+
+
 def distance(t, rate: float, clients: int, convexity: float, dual2: float, constant: float = 1.0):
     """Return the bound E (1/n) sum_i |w_i - x*|^2 <= constant rate^t sum_i |y*_i|^2 / (n alpha^2) (equations (4) and (11)).
 

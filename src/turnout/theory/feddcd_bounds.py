@@ -98,7 +98,8 @@ def accfeddcd_bound(
             f"Theorem 6.1 of FedDCD is about lr = 1, smoothness of at least L_i and fraction = {r:.6g}: leave these keys out"
         )
     start = feddcd.accfeddcd_constant(r, alpha, beta) * constants.gradient_norms2.mean() / alpha**2
-    return _bound("6.1 of FedDCD", feddcd.accfeddcd_rate(r, alpha, beta), float(start), constants)
+    dual = feddcd.accfeddcd_dual_constant(r, alpha, beta)
+    return _bound("6.1 of FedDCD", feddcd.accfeddcd_rate(r, alpha, beta), float(start), constants, dual)
 
 
 def lower_bound_of(algorithm, problem: Problem) -> feddcd.LowerBound | None:
@@ -122,6 +123,6 @@ def _check_convexity(convexity, constants: DesignConstants) -> None:
         raise UserError("the theorems of FedDCD need a convexity of at most mu_i: leave it out")
 
 
-def _bound(theorem: str, rate: float, start: float, constants: DesignConstants) -> Bound:
+def _bound(theorem: str, rate: float, start: float, constants: DesignConstants, dual: float = 1.0) -> Bound:
     """The bound rate^(t - 1) start, as round t hands out the models that its clients have after t - 1 rounds."""
-    return Bound(theorem, rate, 0.0, max(start / rate, constants.distance2))
+    return Bound(theorem, rate, 0.0, max(start / rate, constants.distance2), dual)

@@ -87,3 +87,36 @@ def accfeddcd(epsilon, size, clients, convexity, smoothness, heterogeneity) -> f
         heterogeneity: zeta.
     """
     return math.sqrt(smoothness / convexity) / nice_spectral_gap(size, clients) * math.log(heterogeneity / epsilon)
+
+
+def table_1(epsilon, size, clients, convexity, smoothness, heterogeneity) -> dict[str, float]:
+    """Return the order of each method's rounds with exact gradients, sigma = 0; 0 where epsilon is reached at once (table 1).
+
+    A round of AccFedDCD is two cohorts.
+
+    Args:
+        epsilon: Accuracy.
+        size: tau, at least 2.
+        clients: n.
+        convexity: alpha.
+        smoothness: beta.
+        heterogeneity: zeta.
+
+    Raises:
+        UserError: If tau is out of range.
+
+    Examples:
+        >>> from turnout.theory.feddcd_complexity import table_1
+        >>> found = table_1(1e-3, size=5, clients=9, convexity=1.0, smoothness=4.0, heterogeneity=1.0)
+        >>> min(found, key=found.get)
+        'AccFedDCD'
+    """
+    rates, sizes = (convexity, smoothness), (size, clients)
+    orders = {
+        "MB-SGD": mbsgd(epsilon, *sizes, *rates, heterogeneity, noise2=0.0),
+        "FedAvg": fedavg(epsilon, size, *rates, heterogeneity, noise2=0.0, steps=1),
+        "SCAFFOLD": scaffold(epsilon, *sizes, *rates, noise2=0.0, steps=1),
+        "FedDCD": feddcd(epsilon, *sizes, *rates, heterogeneity),
+        "AccFedDCD": accfeddcd(epsilon, *sizes, *rates, heterogeneity),
+    }
+    return {method: max(0.0, order) for method, order in orders.items()}

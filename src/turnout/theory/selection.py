@@ -1,9 +1,10 @@
-"""The bounds of Cost-aware client selection on I-CGM with RG-SAGA and RG-SVRG, as functions of constants.
+"""The bounds of Cost-aware client selection on I-CGM and its estimators, as functions of constants.
 
 n clients of equal weight, m in a cohort, client 1 the delegate; h_i = f - f_i. `Dissimilarity` defines delta, Delta_1 and L_1;
 n_m = n / m, q_m = (n - m) / (n - 1) and delta_m^2 = q_m delta^2 / m = `deviation`^2. In the bounds on estimators, the entries
 t = 0, 1, ..., T of `steps2` are E|x^t - x^{t-1}|^2, the first of which counts for nothing, and those of `gradients2`
-E|grad f(x^t)|^2.
+E|grad f(x^t)|^2. Queries are those of the slowest client of each exchange, summed, as in the ledger: a full pass counts 1, where
+section 2.1 of the paper counts ceil(n_m), one for each of its rounds.
 """
 
 import math
@@ -117,7 +118,7 @@ class Guarantee(NamedTuple):
         parameters: The parameters to take.
         rounds: T.
         cost: Upper bound on the expected price.
-        queries: Upper bound on the expected queries of the slowest clients, summed over exchanges.
+        queries: Upper bound on the expected queries of the slowest clients, summed over exchanges; a full pass counts 1.
     """
 
     parameters: Parameters
@@ -130,7 +131,7 @@ class Choice(NamedTuple):
     """The constants of a theorem: lambda = 3 Delta_1 + prox s, beta = r / memory, T = 256 (Delta_1 + rounds s) F^0 / epsilon^2.
 
     s = delta_m / sqrt(r), r being the share of its memory that an estimator renews in a round: 1 / n_m for RG-SAGA, p_B for
-    RG-SVRG.
+    RG-SVRG, and p_B^2 for SVRG, which has no beta.
 
     Args:
         prox: Factor of s in lambda.
@@ -149,12 +150,15 @@ SAGA = Choice(prox=113, memory=112, rounds=38)
 SVRG = Choice(prox=22, memory=2, rounds=8)
 """The constants of Theorem C.7 (condition (C.2))."""
 
+PLAIN_SVRG = Choice(prox=16, memory=1, rounds=6)
+"""The constants of Theorem C.4."""
+
 
 def rg_saga(case: Case) -> Guarantee:
     """Return the guarantee of Theorem 6.1 for I-CGM with RG-SAGA.
 
     lambda = 3 Delta_1 + 113 sqrt(n_m) delta_m, beta = 1 / (112 n_m), T = ceil(256 (Delta_1 + 38 sqrt(n_m) delta_m) F^0 /
-    epsilon^2), price N <= 2 C_A ceil(n_m) + (C_R + 1) T, queries K <= 2 ceil(n_m) + (2 + 1/p) T.
+    epsilon^2), price N <= 2 C_A ceil(n_m) + (C_R + 1) T, queries K <= 2 + (2 + 1/p) T.
 
     Args:
         case: The problem, the price and the accuracy.
@@ -168,7 +172,7 @@ def rg_svrg(case: Case) -> Guarantee:
 
     p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 22 delta_m / sqrt(p_B), beta = p_B / 2,
     T = ceil(256 (Delta_1 + 8 delta_m / sqrt(p_B)) F^0 / epsilon^2), price N <= C_A ceil(n_m) + (2 C_R + 1) T,
-    queries K <= ceil(n_m) + (p_B ceil(n_m) + 3 + 1/p) T.
+    queries K <= 1 + (p_B + 3 + 1/p) T.
 
     Args:
         case: The problem, the price and the accuracy.
@@ -176,6 +180,21 @@ def rg_svrg(case: Case) -> Guarantee:
     refresh = _refresh(case)
     parameters, rounds = _chosen(case, SVRG, refresh)
     return _charged(case, parameters._replace(refresh=refresh), rounds, passes=1 + refresh * rounds, queries=3)
+
+
+def svrg(case: Case) -> Guarantee:
+    """Return the guarantee of Theorem C.4 for I-CGM with SVRG itself, g^t = G^t.
+
+    p_B = C_R / (C_A ceil(n_m)), lambda = 3 Delta_1 + 16 delta_m / p_B, T = ceil(256 (Delta_1 + 6 delta_m / p_B) F^0 / epsilon^2),
+    price N <= C_A ceil(n_m) + (2 C_R + 1) T, queries K <= 1 + (p_B + 2 + 1/p) T.
+
+    Args:
+        case: The problem, the price and the accuracy.
+    """
+    refresh = _refresh(case)
+    parameters, rounds = _chosen(case, PLAIN_SVRG, refresh**2)
+    parameters = parameters._replace(beta=1.0, refresh=refresh)
+    return _charged(case, parameters, rounds, passes=1 + refresh * rounds, queries=2)
 
 
 def practical(case: Case) -> Parameters:
@@ -213,10 +232,7 @@ def probability(lam: float, delta_one: float, smooth_one: float) -> float:
     Raises:
         UserError: If lambda is too small.
     """
-    warning = lam_warning(lam, delta_one)
-    if warning is not None:
-        raise UserError(warning)
-    return (lam - delta_one) / (8 * (smooth_one + lam))
+    return (_above(lam, delta_one) - delta_one) / (8 * (smooth_one + lam))
 
 
 def lam_warning(lam: float, delta_one: float) -> str | None:
@@ -242,6 +258,102 @@ def cohort_delta(delta: float, clients: int, size: int) -> float:
         size: m.
     """
     return delta * math.sqrt((clients - size) / max(1, clients - 1) / size)
+
+
+def theorem_3_1(lam: float, delta_one: float, gap: float, errors2: float, residuals2: float) -> float:
+    """Return the bound of Theorem 3.1 on sum_{t=1}^T (|grad f(x^t)|^2 + (lambda + Delta_1)^2 |x^t - x^{t-1}|^2) of I-CGM.
+
+    a F^0 + (a / (lambda - Delta_1) + 4) sum |g^t - grad f(x^t)|^2 + 4 sum |grad F_t(x^{t+1})|^2, the sums over t = 0, ..., T - 1,
+    with a = 12 (lambda + Delta_1)^2 / (lambda - Delta_1) and F_t(x^{t+1}) <= F_t(x^t).
+
+    Args:
+        lam: lambda > Delta_1.
+        delta_one: Delta_1.
+        gap: F^0.
+        errors2: sum_t |g^t - grad f(x^t)|^2.
+        residuals2: sum_t |grad F_t(x^{t+1})|^2.
+
+    Raises:
+        UserError: If lambda is too small.
+    """
+    weight = 12 * _descent(lam, delta_one)
+    return weight * gap + (weight / (lam - delta_one) + 4) * errors2 + 4 * residuals2
+
+
+def condition_6(lam: float, delta_one: float, gap: float, errors2: float) -> float:
+    """Return how large sum_t E|grad F_t(x^{t+1})|^2 may be (condition (6)).
+
+    (lambda + Delta_1)^2 / (lambda - Delta_1) F^0 + sum_t E|g^t - grad f(x^t)|^2, both sums over t = 0, ..., T - 1.
+
+    Args:
+        lam: lambda > Delta_1.
+        delta_one: Delta_1.
+        gap: F^0.
+        errors2: sum_t E|g^t - grad f(x^t)|^2.
+
+    Raises:
+        UserError: If lambda is too small.
+    """
+    return _descent(lam, delta_one) * gap + errors2
+
+
+def error_weight(lam: float, delta_one: float) -> float:
+    """Return w = 12 (lambda + Delta_1)^2 / (lambda - Delta_1)^2 + 8, with which condition (7) weighs the estimator's errors.
+
+    w sum_{t=0}^{T-1} E|g^t - grad f(x^t)|^2 <= sum_{t=1}^T (E|grad f(x^t)|^2 / 2 + (lambda + Delta_1)^2 E|x^t - x^{t-1}|^2).
+
+    Args:
+        lam: lambda > Delta_1.
+        delta_one: Delta_1.
+
+    Raises:
+        UserError: If lambda is too small.
+    """
+    return 12 * _descent(lam, delta_one) / (lam - delta_one) + 8
+
+
+def corollary_3_2(lam: float, delta_one: float, gap: float, rounds: int) -> float:
+    """Return the bound 32 (lambda + Delta_1)^2 / (lambda - Delta_1) F^0 / T on E|grad f|^2 under (6) and (7) (Corollary 3.2).
+
+    The gradient is that at an iterate drawn from x^1, ..., x^T.
+
+    Args:
+        lam: lambda > Delta_1.
+        delta_one: Delta_1.
+        gap: F^0.
+        rounds: T.
+
+    Raises:
+        UserError: If lambda is too small.
+    """
+    return 32 * _descent(lam, delta_one) * gap / rounds
+
+
+def lemma_3_3(lam: float, delta_one: float, smooth_one: float, rounds: int) -> int:
+    """Return the K = ceil(8 L_1 T / (lambda - Delta_1)) steps of CGM_const that satisfy condition (6) in T rounds (Lemma 3.3).
+
+    Args:
+        lam: lambda > Delta_1.
+        delta_one: Delta_1.
+        smooth_one: L_1.
+        rounds: T.
+
+    Raises:
+        UserError: If lambda is too small.
+    """
+    return math.ceil(8 * smooth_one * rounds / (_above(lam, delta_one) - delta_one))
+
+
+def remark_a_5(clients: int, failure: float) -> int:
+    """Return the 2 n^2 log(2 n / delta) random selections of one client that give a full gradient (Remark A.5), rounded up.
+
+    They do with probability at least 1 - delta, and are cheaper than a full pass where C_A n exceeds C_R times their number.
+
+    Args:
+        clients: n.
+        failure: delta, in (0, 1).
+    """
+    return math.ceil(2 * clients**2 * math.log(2 * clients / failure))
 
 
 def lemma_4_1(gradients2: Float[np.ndarray, " t"], steps2: Float[np.ndarray, " t"], deviation, clients: int, size: int) -> float:
@@ -317,6 +429,19 @@ def corollary_5_4(steps2: Float[np.ndarray, " t"], deviation: float, beta: float
     return lemma_5_2(lemma_4_3(steps2, deviation, refresh), steps2, deviation, beta)
 
 
+def _above(lam: float, delta_one: float) -> float:
+    """Return lambda; `UserError` if it is not above Delta_1."""
+    warning = lam_warning(lam, delta_one)
+    if warning is not None:
+        raise UserError(warning)
+    return lam
+
+
+def _descent(lam: float, delta_one: float) -> float:
+    """Return (lambda + Delta_1)^2 / (lambda - Delta_1)."""
+    return (_above(lam, delta_one) + delta_one) ** 2 / (lam - delta_one)
+
+
 def _refresh(case: Case) -> float:
     """p_B = C_R / (C_A ceil(n_m)), for which a round pays as much for full passes as for its cohort."""
     return case.price.random / (case.price.arbitrary * case.selections)
@@ -334,4 +459,4 @@ def _charged(case: Case, parameters: Parameters, rounds: int, passes: float, que
     """Charge `passes` over all clients, and a cohort's exchange, with its `queries`, and the delegate's in each round."""
     selections, price = case.selections * passes, case.price
     cost = price.arbitrary * selections + (price.random + 1) * rounds
-    return Guarantee(parameters, rounds, cost, selections + (queries + 1 / parameters.probability) * rounds)
+    return Guarantee(parameters, rounds, cost, passes + (queries + 1 / parameters.probability) * rounds)

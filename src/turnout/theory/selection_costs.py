@@ -17,10 +17,10 @@ from turnout.samplers.base import samplers_in
 from turnout.samplers.full_pass import cohort_size
 from turnout.theory.designs import client_weights
 from turnout.theory.dissimilarity import gradients_at, measured
-from turnout.theory.selection import Case, practical, rg_saga, rg_svrg
+from turnout.theory.selection import Case, practical, rg_saga, rg_svrg, svrg
 from turnout.theory.selection_complexity import TABLE
 
-GUARANTEES = {"rg-saga": rg_saga, "rg-svrg": rg_svrg}
+GUARANTEES = {"rg-saga": rg_saga, "rg-svrg": rg_svrg, "svrg": svrg}
 """The theorems about I-CGM, by its estimators."""
 
 NAMES = ("delta", "Delta_1", "Delta_max", "L_1", "L_max", "L_f")

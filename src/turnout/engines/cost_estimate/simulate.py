@@ -114,8 +114,10 @@ def simulate(run: TracedRun, rounds: int, seeds: int) -> tuple[list, list]:
 
     given = run.job.seeds
     all_seeds = jax.tree.map(lambda seed: jnp.asarray(seed) + jnp.arange(seeds, dtype=jnp.asarray(seed).dtype), given)
-    program = jax.jit(jax.vmap(one, axis_size=seeds)).lower(all_seeds).compile(compiler_options=QUICK_TO_COMPILE)
-    return jax.device_get(program(all_seeds))
+    # In 64 bits JAX keeps the types that were traced, those of draws included.
+    with jax.enable_x64(True):
+        program = jax.jit(jax.vmap(one, axis_size=seeds)).lower(all_seeds).compile(compiler_options=QUICK_TO_COMPILE)
+        return jax.device_get(program(all_seeds))
 
 
 def _known(run: TracedRun, unknown: int) -> tuple[list[bool], list[bool]]:

@@ -74,6 +74,15 @@ class Probability:
         """Return the first state, a pytree of arrays."""
         return None
 
+    def warning(self, size, population: Population) -> str | None:
+        """Return what a user should know before a run with draws of K = `size` clients, in one sentence; None for nothing.
+
+        Args:
+            size: K, the number of clients in a cohort.
+            population: The clients, their weights, and who is available.
+        """
+        return None
+
     def refresh(self, state: Any, ask: Any, x: Any) -> Any:
         """Return the state at the start of a round with parameters `x`.
 

@@ -66,7 +66,8 @@ class KVib(RegularisedLeader):
     """K-Vib: a_i = sqrt(omega_i + gamma), omega_i <- omega_i + pi_i^2 / p_i for drawn i (Zeng et al., 2023, Algorithm 2).
 
     The capped p are mixed, p <- (1 - theta) p + theta K / n, and both the estimator and the feedback divide by the mixed p.
-    theta = min(1, (n / (T K))^(1/3)) and gamma = G^2 n / (K theta) (section 6, Theorem 5.2).
+    theta = min(1, (n / (T K))^(1/3)) and gamma = G^2 n / (K theta) (section 6, Theorem 5.2). If T K <= n, theta is 1: draws are
+    uniform unless `mixing` sets another theta.
 
     Args:
         bound: G, the size of pi_i; None takes the mean feedback of the first cohort.
@@ -88,6 +89,15 @@ class KVib(RegularisedLeader):
 
     def default_theta(self, ratio, size):
         return jnp.minimum(1, (ratio / size) ** (1 / 3))
+
+    def warning(self, size, population):
+        rounds, n = float(self.known_rounds()), population.count
+        if self.mixing is not None or rounds * size > n:
+            return None
+        return (
+            f"probability 'k-vib' draws uniformly in all of the {rounds:,.0f} rounds, since rounds times size is not above the "
+            f"{n:,} clients: set mixing below 1, or raise rounds or size"
+        )
 
 
 @record

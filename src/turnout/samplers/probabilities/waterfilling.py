@@ -30,9 +30,10 @@ def capped(scores: Scores, size: Float[Array, ""], available: Mask | None = None
     order = jnp.sort(scores)
     places = size - jnp.arange(scores.size - 1, -1, -1, dtype=scores.dtype)
     among = (places > 0) & (places * order <= jnp.cumsum(order))
-    last = scores.size - 1 - jnp.argmax(among[::-1])
+    positions = jnp.arange(scores.size, dtype="int32")
+    last = jnp.max(jnp.where(among, positions, -1))
     # Summed again, since cumulative sums round more.
-    total = jnp.sum(jnp.where(jnp.arange(scores.size) <= last, order, 0))
+    total = jnp.sum(jnp.where(positions <= last, order, 0))
     p = jnp.minimum(1, places[last] * (scores / positive(total)))
     positives = count(scores > 0, scores.dtype)
     rest = jnp.maximum(size - positives, 0) / positive(count(allowed, scores.dtype) - positives)
