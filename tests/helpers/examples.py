@@ -277,7 +277,7 @@ SOLVER_EXCHANGES = {
     "scaffnew": one(queries=None, bytes_down=1 + 4 + 3 * 8),
     "localgd": (Exchange(), Exchange(down=2, bytes_down=2 * 8, queries=2 + 1)),
     "localnewton": (Exchange(scalars_up=1), Exchange(down=2, bytes_down=8, queries=None)),
-    "sketch": one(queries=None, bytes_down=1, scalars_up=1),
+    "sketch": one(scalars_up=1, queries=2),
     "descent": one(),
     "fedlamb": one(down=3, up=2, bytes_down=_CONSTANTS, queries=2),
     "fedopt": one(down=2, bytes_down=_CONSTANTS, queries=2),

@@ -214,35 +214,37 @@ def test_a_solver_without_what_it_needs_says_so():
             t.run(t.Sppm(t.Nice(2), solver, gamma=1.0), problem, rounds=1)
 
 
-def sketched_by_hand(problem, cohorts, gamma, floor, scale, power):
-    """Curvature-sketched steps with decreasing weights, in NumPy: B from the first cohort, then x <- x - a B^-1 grad."""
+def sketched_by_hand(problem, cohorts, gamma, solver, power):
+    """Curvature-sketched steps with increasing weights, in NumPy: Q <- decay Q + sketch, then x <- x - a B^-1 grad."""
     constants = problem.constants()
     mu, smoothness = constants.convexity.min(), constants.smoothness.max()
-    x, total, metric = np.zeros(5), 0.0, (mu + floor * (smoothness - mu)) * np.eye(5)
+    theta = mu + solver.floor * (smoothness - mu)
+    x, total, curvature, count = np.zeros(5), 0.0, np.zeros((5, 5)), 0.0
     for k, cohort in enumerate(cohorts):
-        if k == 0:
-            for i, weight in cohort:
-                slope = client_gradient(problem, i, x)
-                u = slope / np.linalg.norm(slope)
-                features, _ = (part[problem.offsets[i] : problem.offsets[i + 1]] for part in problem.rows)
-                kappa = np.mean((features @ u) ** 2) / 4
-                metric = metric + scale * weight * kappa * np.outer(u, u)
-        g = sum(weight * client_gradient(problem, i, x) for i, weight in cohort)
+        curvature, count, gradient = solver.decay * curvature, solver.decay * count + 1, np.zeros(5)
+        for i, weight in cohort:
+            slope = client_gradient(problem, i, x)
+            gradient += weight * slope
+            u = (slope - mu * x) / np.linalg.norm(slope - mu * x)
+            features, labels = (part[problem.offsets[i] : problem.offsets[i + 1]] for part in problem.rows)
+            chance = 1 / (1 + np.exp(-features @ x))
+            curvature += weight * np.mean(chance * (1 - chance) * (features @ u) ** 2) * np.outer(u, u)
+        metric = theta * np.eye(5) + solver.scale * curvature / count
         total += (k + 1) ** power
-        x = x - (k + 1) ** power / total * np.linalg.solve(metric + np.eye(5) / gamma, g)
+        x = x - (k + 1) ** power / total * np.linalg.solve(metric + np.eye(5) / gamma, gradient)
     return x
 
 
 def test_the_sketch_is_its_numpy_program():
     problem, sampler = logistic(), t.Nice(4)
-    algorithm = t.Sppm(sampler, t.solvers.SketchedNewton(floor=0.02, scale=0.6), gamma=1e9, inner=1, averaging=0.5)
-    trace = t.run(algorithm, problem, rounds=6, seed=2)
+    solver = t.solvers.SketchedNewton(floor=0.02, scale=0.6, decay=0.7)
+    trace = t.run(t.Sppm(sampler, solver, gamma=1e9, inner=1, averaging=0.5), problem, rounds=6, seed=2)
     cohorts = []
     for number in range(1, 7):
         cohort = sampler.draw(None, Seeds.of(2).draw(number, 0), problem.population)
         cohorts.append([(int(i), float(w)) for i, w in zip(cohort.ids, cohort.weight, strict=True)])
-    np.testing.assert_allclose(trace.x, sketched_by_hand(problem, cohorts, 1e9, 0.02, 0.6, 0.5), atol=1e-12)
-    assert trace.ledger.totals()["queries_total"] == 4 * (6 + 1)
+    np.testing.assert_allclose(trace.x, sketched_by_hand(problem, cohorts, 1e9, solver, 0.5), atol=1e-12)
+    assert trace.ledger.totals()["queries_total"] == 4 * 6 * 2
 
 
 def test_first_schedule_and_averaging():
