@@ -11,7 +11,7 @@ from tests.helpers.commands import config, turnout
 from turnout.accounting.stall import QUARTERS, stalled
 
 
-@given(st.floats(0.5, 1.0), st.integers(8, 200), st.floats(1e-12, 1e-3))
+@given(st.floats(0.5, 1.0), st.integers(20, 200), st.floats(1e-12, 1e-3))
 def test_a_geometric_fall_stalls_if_it_needs_many_more_quarters(rate, rows, below):
     values = rate ** np.arange(rows)
     quarters = math.log(np.median(values[-(rows // 4) :]) / below) / (-math.log(rate) * (rows // 4)) if rate < 1 else math.inf

@@ -74,7 +74,7 @@ def test_a_run_with_nested_records_repeats_and_sweeps(tmp_path):
     assert "mixing: must be at most 1" in refused(tmp_path, "sweep", path, "--out", tmp_path / "no", "--set", f"{setting}=2.0")
     swept, alone = (pl.read_parquet(tmp_path / name) for name in ("swept/runs.parquet", "first/trace.parquet"))
     assert swept[setting].n_unique() == 2
-    np.testing.assert_allclose(swept.filter(pl.col(setting) == 0.2)["value"], alone["value"], rtol=1e-10)
+    np.testing.assert_allclose(swept.filter(pl.col(setting) == 0.2)["distance"], alone["distance"], rtol=1e-10)
 
 
 def refused(folder, *arguments, **options) -> str:

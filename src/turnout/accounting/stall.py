@@ -5,15 +5,15 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-QUARTERS = 40
-"""A run stalls if it would need so many times the last quarter of its rows to reach the target."""
+QUARTERS = 16
+"""A run stalls if it would need so many more quarters, four times its length, to reach the target."""
 
-FEWEST = 8
+FEWEST = 20
 """Rows of a run of which this can be said."""
 
 
 def stalled(values: Float[np.ndarray, " rows"], below: float) -> tuple[float, float] | None:
-    """Return the medians of the last two quarters of `values` if these fall too slowly ever to come below `below`, else None.
+    """Return the medians of the last two quarters of `values` if these fall too slowly to come below `below`, else None.
 
     With medians a and b, a run comes below after about log(b / below) / log(a / b) more quarters.
 

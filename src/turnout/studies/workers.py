@@ -90,7 +90,9 @@ class Worker:
     def give(self, program: Program) -> None:
         """Have the process play `program`."""
         self.program = program
-        self.pipe.send(program)
+        # Of a process that has died already, `answer` tells.
+        with suppress(OSError):
+            self.pipe.send(program)
 
     def answer(self) -> int | Played:
         """Return the rounds played since the last answer, or what the program left."""
