@@ -20,9 +20,9 @@ def test_a_geometric_fall_stalls_if_it_needs_many_more_quarters(rate, rows, belo
 
 
 def test_a_floor_of_noise_is_a_stall_and_a_fall_is_none():
-    problem, rounds = t.Quadratic.random(12, 5, seed=0), 400
+    problem, rounds = t.Quadratic.random(12, 5, seed=0), 4000
     noisy = t.run(t.MbGd(t.Nice(2), lr=0.1), problem, rounds=rounds, metrics=("distance",))
-    exact = t.run(t.Gd(t.Full(), lr=0.1), problem, rounds=rounds, metrics=("distance",))
+    exact = t.run(t.Gd(t.Full(), lr=0.001), problem, rounds=rounds, metrics=("distance",))
     noise, fall = (trace.frame["distance"].to_numpy() for trace in (noisy, exact))
     assert stalled(noise, np.median(noise[rounds // 2 :]) / 100)
     assert stalled(fall, fall[-1] / 100) is None

@@ -21,7 +21,7 @@ def stalls(table: Table) -> list[str]:
     """Return a sentence about each run that comes no nearer to its target."""
     return [
         f"{row.label} stalls: {row.target.metric} went from {row.stall[0]:.4g} to {row.stall[1]:.4g} in its last rounds; at this "
-        f"pace four times as many do not reach {row.target.below:g}: change the step size, average iterates, or draw more clients."
+        f"pace four times as many miss {row.target.below:g}: change the step size, average iterates, or draw more clients."
         for row in table.rows
         if row.stall and row.target
     ]
