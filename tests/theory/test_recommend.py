@@ -31,19 +31,85 @@ def test_the_gain_is_one_for_equal_weights_and_never_below():
     assert advise(half, 2, 100).gain > 1e6
 
 
+@pytest.mark.parametrize(("population", "sampler"), [(EQUAL, "uniform"), (UNEVEN, "size")])
+def test_weights_decide_where_the_minimiser_is_not_known(population, sampler):
+    advice = advise(population, 10, 10**6)
+    assert advice.sampler == sampler
+    assert all(row.floor is None and row.memory == "none" for row in advice.candidates)
+
+
+def test_strata_are_candidates_where_there_are_some():
+    strata = np.arange(100) % 10
+    assert advise(EQUAL, 10, 100, sampler=t.Stratified(strata=strata).bind(EQUAL)).sampler == "stratified, shuffled"
+    assert advise(t.Population(count=100, strata=strata), 10, 100).sampler == "stratified, shuffled"
+
+
+def _steps(population, seed=0, spread=None):
+    """v_i with sum_i lambda_i v_i = 0."""
+    weights = np.full(population.count, 1 / population.count) if population.weights is None else population.weights
+    steps = np.random.default_rng(seed).normal(size=(population.count, 3))
+    steps = steps if spread is None else steps * spread[:, None]
+    return steps - weights @ steps
+
+
+def test_floors_are_mean_squared_errors_of_the_means_of_cohorts():
+    """Six clients in two strata, cohorts of two, two cohorts: every pair of draws is enumerated."""
+    population, strata = t.Population(count=6), np.array([0, 0, 0, 1, 1, 1])
+    steps = _steps(population)
+    advice = advise(population, 2, 2, sampler=t.Stratified(strata=strata).bind(population), steps=steps)
+    floors = {row.name: row.floor for row in advice.candidates}
+
+    def floor(cohorts, weight):
+        single = [weight * steps[list(cohort)].sum(axis=0) / 6 for cohort in cohorts]
+        one = np.mean([np.sum(v**2) for v in single])
+        two = np.mean([np.sum((a + b) ** 2) / 4 for a, b in itertools.product(single, repeat=2)])
+        return (one + two) / 2
+
+    pairs = list(itertools.combinations(range(6), 2))
+    assert floors["uniform"] == pytest.approx(floor(pairs, 3), rel=1e-12)
+    across = list(itertools.product(range(3), range(3, 6)))
+    assert floors["stratified"] == pytest.approx(floor(across, 3), rel=1e-12)
+    assert list(floors.values()) == sorted(floors.values())
+
+
+def test_the_floor_of_the_best_learned_draws_is_below_that_of_any_probabilities():
+    steps = _steps(UNEVEN, spread=np.random.default_rng(1).lognormal(0, 1, 100))
+    floors = {row.name: row.floor for row in advise(UNEVEN, 10, 40, steps=steps).candidates}
+    assert floors["last-norm"] < floors["size"]
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        p = rng.dirichlet(np.ones(100)) * 10
+        p = np.clip(p, 0.01, 1)
+        p = np.where(p < 1, np.minimum(p * 10 / p.sum(), 1), p)
+        exact = np.sum((1 - p) / p * UNEVEN.weights**2 * np.sum(steps**2, axis=1))
+        share = floors["last-norm"] / np.mean([1 / m for m in range(20, 41)])
+        assert share <= exact * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
-    ("population", "rounds", "memory", "sampler"),
+    ("memory", "rounds", "share", "sampler"),
     [
-        (EQUAL, 10**6, "none", "uniform"),
-        (UNEVEN, 10**6, "none", "size"),
-        (UNEVEN, 1, "vectors", "size"),
-        (EQUAL, 1, "vectors", "uniform"),
-        (EQUAL, 10**6, "scalars", "last-norm"),
-        (EQUAL, 10**6, "vectors", "drift"),
+        ("vectors", 10**3, 2.0, "uniform, shuffled"),
+        ("vectors", 10**3, 0.5, "drift, with fedvarp"),
+        ("scalars", 10**3, 0.5, "last-norm"),
+        ("none", 10**3, 0.5, "uniform, shuffled"),
+        ("vectors", 5, 0.5, "uniform, shuffled"),
     ],
 )
-def test_more_memory_and_more_visits_are_used(population, rounds, memory, sampler):
-    assert advise(population, 10, rounds, memory).sampler == sampler
+def test_memory_is_recommended_where_all_else_leaves_more_than_the_target(memory, rounds, share, sampler):
+    """The errors of a few clients are much larger, so that draws by their norms leave less than uniform ones in epochs."""
+    steps = np.zeros((100, 1))
+    steps[:8, 0] = [1.0, -1.0] * 4
+    size = 7  # does not divide the epoch
+    plain = min(row.floor for row in advise(EQUAL, size, rounds, steps=steps).candidates if row.memory == "none")
+    advice = advise(EQUAL, size, rounds, memory, steps=steps, target=share * plain)
+    assert advice.sampler == sampler, advice
+
+
+def test_a_sampler_with_memory_must_halve_the_error():
+    """All clients alike: norms teach nothing, so that nothing is stored for them."""
+    steps = np.where(np.arange(100) % 2, 1.0, -1.0)[:, None]
+    assert advise(EQUAL, 10, 1000, "scalars", steps=steps, target=1e-30).sampler == "uniform, shuffled"
 
 
 def test_everybody_is_asked_where_a_cohort_holds_all():

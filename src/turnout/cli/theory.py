@@ -30,14 +30,11 @@ def theory(
     from turnout.experiment.build import build
     from turnout.experiment.run import new_folder
     from turnout.experiment.theory import advice_for, costs_of, guarantees, regrets_of, write_guarantees
-    from turnout.theory.recommend import UNEVEN
 
     experiment = config.read(file)
     problem = build(experiment, data).problem
     advice = advice_for(experiment, problem, memory)
-    typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
-    if advice.gain >= UNEVEN:
-        typer.echo(f"variance of uniform draws over that of draws by weight, for replies of equal norm: {advice.gain:.4g}")
+    show_advice(advice)
     bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
     costs, no_costs = _result_or_error(costs_of, experiment, problem)
     regrets, no_regrets = _result_or_error(regrets_of, experiment, problem)
@@ -58,6 +55,22 @@ def _result_or_error(compute, *arguments):
         return compute(*arguments), None
     except UserError as error:
         return None, error
+
+
+def show_advice(advice) -> None:
+    """Print an `Advice`: the samplers that can be had, and the recommended one."""
+    from turnout.theory.recommend import KEPT, UNEVEN
+
+    if any(row.floor is not None for row in advice.candidates):
+        rows = [
+            (row.name, _number(row.clients), f"{'at best ' if row.at_best else ''}{row.floor:.3g}", KEPT[row.memory])
+            for row in advice.candidates
+        ]
+        title = f"E[{advice.error}] that the draws leave, a mean over the second half of as many contacts as the run has"
+        _print_table(title, ("sampler", "clients", "error", "memory of clients"), rows, text=(0, 3))
+    if advice.gain >= UNEVEN:
+        typer.echo(f"variance of uniform draws over that of draws by weight, for replies of equal norm: {advice.gain:.4g}")
+    typer.echo(f"sampler recommended: {advice.sampler}, since {advice.reason}")
 
 
 def show(result) -> None:
@@ -105,8 +118,7 @@ def _print_table(title: str, headings, rows, text=(0,)) -> None:
 
 
 WORST_CASE = (
-    "The constants are for the worst case, so the orders do not rank methods: on one problem I-CGM-RG-SAGA was predicted a price "
-    "of 183 and FedDyn 29,680, where runs took 118 and 92."
+    "Constant factors are 1 and theorems are about the worst case: orders compare growth, and runs may rank methods otherwise."
 )
 """What to know before prices are compared."""
 

@@ -15,6 +15,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.summary import to_json
 from turnout.io.atomic import make_folder, write
 from turnout.problems import Chain
+from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, scope
@@ -89,7 +90,36 @@ def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advi
     with scope("double"):
         (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
         size = expected_size(sampler, problem.population)
-        return advise(problem.population, size, experiment.run.rounds, memory)
+    target, at = experiment.target, _at_optimum(problem)
+    if at is None or at.hessian is None:
+        return advise(problem.population, size, experiment.run.rounds, memory, sampler=sampler)
+    steps = steps_to_optimum(at, of_gap := target is None or target.metric != "distance")
+    below = target.below if target is not None and target.metric == ("gap" if of_gap else "distance") else None
+    with scope("double"):
+        options = {"sampler": sampler, "steps": steps, "target": below, "error": "f - f*" if of_gap else "|x - x*|^2"}
+        return advise(problem.population, size, experiment.run.rounds, memory, **options)
+
+
+def _at_optimum(problem: Problem) -> AtOptimum | None:
+    """Return what is known at the minimiser; None where that cannot be found."""
+    if not problem.strongly_convex:
+        return None
+    try:
+        return at_optimum(problem)
+    except UserError:
+        return None
+
+
+def steps_to_optimum(at: AtOptimum, of_gap: bool) -> np.ndarray:
+    """Return H^-1 grad f_i(x*) of every client [n, d], or (2 H)^(-1/2) grad f_i(x*) for the error in f.
+
+    The latter are given in the basis of H's eigenvectors; directions in which f is flat leave no error in f.
+    """
+    if not of_gap:
+        return np.linalg.solve(at.hessian, at.gradients.T).T
+    curvatures, directions = np.linalg.eigh(at.hessian)
+    flat = curvatures <= np.finfo(float).eps * curvatures.size * curvatures[-1]
+    return at.gradients @ directions / np.sqrt(np.where(flat, np.inf, 2 * curvatures))
 
 
 def guarantees(experiment: Experiment, problem: Problem) -> Guarantees:
