@@ -61,6 +61,7 @@ from turnout.runs.callbacks import BestParameters, Callback, EarlyStopping
 from turnout.runs.sweep import Sweep
 from turnout.runs.trace import Trace
 from turnout.samplers import (
+    AdaptiveSize,
     Afl,
     Available,
     Block,
@@ -111,6 +112,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AOsmd",
     "AccFedDcd",
+    "AdaptiveSize",
     "Afl",
     "Algorithm",
     "Ask",

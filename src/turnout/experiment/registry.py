@@ -78,6 +78,7 @@ TABLES = {
         "power-of-choice": samplers.PowerOfChoice,
         "afl": samplers.Afl,
         "available": samplers.Available,
+        "adaptive-size": samplers.AdaptiveSize,
     },
     "probability": {
         "uniform": probabilities.Uniform,

@@ -1,5 +1,6 @@
 """Samplers: how the participating clients of a round are drawn. `turnout.samplers.base` describes the protocol."""
 
+from turnout.samplers.adaptive_size import AdaptiveSize as AdaptiveSize
 from turnout.samplers.available import Available as Available
 from turnout.samplers.base import Sampler as Sampler
 from turnout.samplers.block import Block as Block
