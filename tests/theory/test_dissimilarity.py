@@ -1,6 +1,6 @@
 """Measured constants: exact ones against singular values, local ones against those and against NumPy's Hessians."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import jax
@@ -19,6 +19,11 @@ from turnout.theory import dissimilarity
 from turnout.theory.dissimilarity import along, at, exact, measured
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.1, 0.2])
+
+
+def fields_of(record) -> dict:
+    """The fields of a record, without what it has computed since it was made."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def singular(matrices, weights, delegate: int) -> list:
@@ -121,7 +126,7 @@ def hessians(problem, x) -> np.ndarray:
 @pytest.fixture(scope="module")
 def nonconvex() -> NonconvexLogistic:
     """Clients of unequal sizes, stored in tiles, with unequal weights."""
-    return NonconvexLogistic(**vars(logistic()), alpha=0.6)
+    return NonconvexLogistic(**fields_of(logistic()), alpha=0.6)
 
 
 @pytest.mark.usefixtures("hessians_kept")
@@ -179,7 +184,7 @@ def test_a_step_along_the_worst_direction_reaches_the_exact_constants(full):
 
 def test_the_penalty_leaves_dissimilarity_alone_and_bends_only_within_its_constants(short):
     """Along points of equal signs: across 0 the gradient jumps, and no constant L is large enough."""
-    penalised = LogSum(**vars(short), alpha=10.0)
+    penalised = LogSum(**fields_of(short), alpha=10.0)
     signs = np.random.default_rng(6).choice([-1, 1], 40)
     points = list(signs * np.random.default_rng(7).exponential(0.1, (6, 40)))
     found, bound = along(penalised, points), exact(penalised)
