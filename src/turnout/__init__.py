@@ -8,7 +8,7 @@
 from typing import TYPE_CHECKING
 
 from turnout import client_solvers, optimisers, solvers
-from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, Seconds, Selection
+from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, LinearPrice, Seconds, Selection
 from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
@@ -159,6 +159,7 @@ __all__ = [
     "Independent",
     "KVib",
     "LastNorm",
+    "LinearPrice",
     "Logistic",
     "Mabs",
     "MbGd",

@@ -1,6 +1,6 @@
 """Counters never overflow, and prices are functions of events."""
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 
 import jax
 import jax.numpy as jnp
@@ -150,3 +150,21 @@ def test_a_target_is_hit_at_the_first_row_below():
 def test_a_run_goes_on_beyond_its_target_unless_told_to_stop():
     assert not t.Target("gap", 0.1).stop and t.Target("gap", 0.1, stop=True).stop
     assert jax.tree.leaves(t.Target("gap", 0.1, stop=True)) == [0.1]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([f.name for f in fields(t.LinearPrice) if f.name != "kind"]), st.floats(0.01, 100), min_size=1
+    )
+)
+def test_a_linear_price_adds_up_what_each_event_costs(prices):
+    counts = {name: np.arange(3) * (k + 1) for k, name in enumerate(EVENTS)}
+    expected = sum(a * counts[name] for name, a in prices.items())
+    price = t.LinearPrice(**prices)
+    np.testing.assert_allclose(price.cost(counts), expected)
+    assert all(name.replace("_", " ") in price.label for name in prices)
+
+
+def test_a_linear_price_of_nothing_is_refused():
+    with pytest.raises(t.UserError, match="needs an event that costs something"):
+        t.LinearPrice()

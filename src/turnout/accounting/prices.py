@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Union, runtime_c
 import numpy as np
 from annotated_types import Ge
 
+from turnout.accounting.ledger import EVENTS
 from turnout.core.errors import UserError
 from turnout.core.records import NonNegative, Positive, config
 
@@ -186,10 +187,71 @@ class Seconds:
         return self.latency * events["exchanges"] + transfer + self.query * events["queries_slowest"]
 
 
+@config
+class LinearPrice:
+    """A price for each event, added up: a_1 n_1 + a_2 n_2 + ... for the counts n_k of `ledger.EVENTS`.
+
+    Args:
+        exchanges: Price of an exchange, >= 0, as all the others.
+        rejected: Of an exchange that a solver rejects, in addition.
+        cohorts: Of a new cohort.
+        contacts: Of a message to one client.
+        draws_arbitrary: Of an arbitrary selection.
+        draws_random: Of a random selection.
+        draws_delegate: Of a delegate selection.
+        reasks: Of another exchange with a cohort.
+        queries_slowest: Of an oracle call of the slowest client of an exchange.
+        queries_total: Of an oracle call of any client.
+        bytes_down: Of a byte to a client.
+        bytes_up: Of a byte to the server.
+        kind: The name of the price in configurations.
+
+    Raises:
+        UserError: If nothing has a price.
+
+    Examples:
+        >>> import turnout as t
+        >>> price = t.LinearPrice(exchanges=10.0, contacts=0.5)
+        >>> price.label, price.cost({"exchanges": 2, "contacts": 8})
+        ('10 exchanges + 0.5 contacts', 24.0)
+    """
+
+    unit: ClassVar[str] = "the sum of what its events cost"
+    kind: Literal["linear"] = field(default="linear", kw_only=True)
+    exchanges: NonNegative = 0.0
+    rejected: NonNegative = 0.0
+    cohorts: NonNegative = 0.0
+    contacts: NonNegative = 0.0
+    draws_arbitrary: NonNegative = 0.0
+    draws_random: NonNegative = 0.0
+    draws_delegate: NonNegative = 0.0
+    reasks: NonNegative = 0.0
+    queries_slowest: NonNegative = 0.0
+    queries_total: NonNegative = 0.0
+    bytes_down: NonNegative = 0.0
+    bytes_up: NonNegative = 0.0
+
+    def __post_init__(self):
+        if not self._terms():
+            raise UserError("price 'linear' needs an event that costs something: give one, such as contacts = 1.0")
+
+    def _terms(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in EVENTS if getattr(self, name, 0.0)}
+
+    @property
+    def label(self) -> str:
+        return " + ".join(
+            f"{'' if price == 1 else f'{price:g} '}{name.replace('_', ' ')}" for name, price in self._terms().items()
+        )
+
+    def cost(self, events: Columns):
+        return sum(price * events[name] for name, price in self._terms().items())
+
+
 FORMER_KINDS = {"rounds": "exchanges"}
 """Former kinds that configurations and results may still contain, and their present names."""
 
-KnownPrice = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds]
+KnownPrice = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds, LinearPrice]
 
 
 def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:

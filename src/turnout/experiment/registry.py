@@ -183,6 +183,7 @@ TABLES = {
         "selection": prices.Selection,
         "bytes": prices.Bytes,
         "seconds": prices.Seconds,
+        "linear": prices.LinearPrice,
     },
 }
 """The class of each kind, by table.

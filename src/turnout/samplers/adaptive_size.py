@@ -19,6 +19,9 @@ from turnout.samplers.probabilities import Probability
 MEMORY = 0.95
 """The weight of the former mean in the running mean of the steps."""
 
+SIZE = (jax.tree_util.GetAttrKey("size"),)
+"""The place of the expected size in a sampler."""
+
 SLACK = math.e
 """How far k may fall below `smallest`, so that a single step against the others does not raise K."""
 
@@ -142,7 +145,8 @@ class AdaptiveSize(Sampler):
 
     def _sized(self, state: SizeState) -> Independent:
         """Return the inner sampler with the present K."""
-        return replace(self.sampler, size=jnp.maximum(state.size, self.smallest))
+        size = jnp.maximum(state.size, self.smallest)
+        return jax.tree_util.tree_map_with_path(lambda path, leaf: size if path == SIZE else leaf, self.sampler)
 
     def draw(self, state, key, population):
         return self._sized(state).draw(state.inner, key, population)

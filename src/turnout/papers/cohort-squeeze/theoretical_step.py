@@ -18,6 +18,7 @@ TARGET = 0.005
 class LocalGd(t.FedAvg):
     """`FedAvg` at the theoretical step size. Args are those of `FedAvg`; lr is set by `bind`."""
 
+    sampler: t.Nice
     lr: Positive | None = None
 
     def bind(self, problem):
@@ -28,6 +29,7 @@ class LocalGd(t.FedAvg):
 class MbGd(t.MbGd):
     """`MbGd` at the theoretical step size. Args are those of `MbGd`; lr is set by `bind`."""
 
+    sampler: t.Nice
     lr: Positive | None = None
 
     def bind(self, problem):
@@ -38,6 +40,7 @@ class MbGd(t.MbGd):
 class MbLocalGd(t.MbLocalGd):
     """`MbLocalGd` at the theoretical step size. Args are those of `MbLocalGd`; lr is set by `bind`."""
 
+    sampler: t.Nice
     lr: Positive | None = None
 
     def bind(self, problem):
