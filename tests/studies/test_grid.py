@@ -126,6 +126,23 @@ def test_a_special_place_has_the_last_word():
     assert (made[0].experiment().algorithm.sampler, flat[0].experiment().algorithm.sampler) == (t.Nice(2), t.Full())
 
 
+def test_an_empty_list_leaves_out_a_key_of_the_problem_and_is_a_mistake_elsewhere():
+    whole = {
+        "problems": {"made": {"problem": BASE["problem"], "grid": {"sampler.size": [2, 4]}}},
+        "methods": {
+            "all": {"algorithm": BASE["algorithm"], "sampler": {"kind": "full"}, "grid": {"sampler.size": []}},
+            "some": {"algorithm": BASE["algorithm"], "sampler": {"kind": "nice", "size": 1}},
+        },
+    }
+    study = declared(whole)
+    assert [setting.values for setting in settings_of(study, "made", "all")] == [{}]
+    assert [setting.experiment().algorithm.sampler for setting in settings_of(study, "made", "all")] == [t.Full()]
+    assert len(settings_of(study, "made", "some")) == 2
+    whole["methods"]["some"]["grid"] = {"algorithm.lr": []}
+    with pytest.raises(t.UserError, match=r"grid algorithm\.lr needs a list of values"):
+        settings_of(declared(whole), "made", "some")
+
+
 def test_parts_may_be_alternatives_with_names():
     study = tables()
     solvers = ["bfgs", {"kind": "agd", "smoothness": 9.0, "name": "Nesterov"}, {"kind": "agd"}]

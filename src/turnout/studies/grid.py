@@ -216,7 +216,10 @@ def _tables(study: dict, places: Places) -> dict:
 
 
 def grids(places: Places) -> list[Grid]:
-    """Return the grids at all places: keys of a more special place have the last word, and of several grids each is one more."""
+    """Return the grids at all places: keys of a more special place have the last word, and of several grids each is one more.
+
+    An empty list leaves out a key of a more general place.
+    """
     whole: list[Grid] = [{}]
     for part, place in reversed(places):
         given = part.get("grid", {})
@@ -224,8 +227,13 @@ def grids(places: Places) -> list[Grid]:
             own = [_grid(table, (*place, "grid", k)) for k, table in enumerate(given)]
         else:
             own = [_grid(given, (*place, "grid"))]
-        whole = [{**old, **new} for old in whole for new in own]
+        whole = [_laid_over(old, new) for old in whole for new in own]
     return whole
+
+
+def _laid_over(old: Grid, new: Grid) -> Grid:
+    """Return the keys of both grids; those that `new` has without values are not swept."""
+    return {key: given for key, given in {**old, **new}.items() if not (key in old and key in new and given[0] == [])}
 
 
 def _grid(table: dict, place: Place) -> Grid:
