@@ -12,7 +12,7 @@ from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 from turnout.testing.algorithms import compilations
 
-HESSIAN = ("newton", "aicn", "localnewton", "sketch")
+HESSIAN = ("newton", "aicn", "giant", "localnewton", "sketch")
 """Cohort solvers that ask for second derivatives."""
 
 CASES = {name: example.on(3.0) for name, example in ALGORITHMS.items()}

@@ -25,7 +25,7 @@ SOLVERS = {
     "aicn": (t.solvers.Aicn(concordance=1e-3), 40),
     "scaffnew": (t.solvers.Scaffnew(), 6000),
     "localgd": (t.solvers.LocalGd(steps=3), 100_000),
-    "localnewton": (t.solvers.LocalNewton(), 4000),
+    "giant": (t.solvers.Giant(), 4000),
     # With floor >= 1/2 the metric is above half of every Hessian, so that the fixed steps converge.
     "sketch": (t.solvers.SketchedNewton(floor=0.6), 100_000),
 }
@@ -209,9 +209,26 @@ def test_a_solver_without_what_it_needs_says_so():
         twice_differentiable = False
 
     problem = Rough.of(*quadratic().rows)
-    for solver in (t.solvers.Newton(), t.solvers.Aicn(), t.solvers.LocalNewton(), t.solvers.SketchedNewton()):
+    for solver in (t.solvers.Newton(), t.solvers.Aicn(), t.solvers.Giant(), t.solvers.LocalNewton(), t.solvers.SketchedNewton()):
         with pytest.raises(t.UserError, match="needs second derivatives: Rough has none"):
             t.run(t.Sppm(t.Nice(2), solver, gamma=1.0), problem, rounds=1)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1e6])
+def test_local_newton_takes_the_mean_of_what_clients_find(gamma):
+    """Two Newton steps of each client on its own logistic loss, in NumPy; phi decreases enough for the whole mean."""
+    problem, x, after = logistic(), np.zeros(5), []
+    for i in range(problem.clients):
+        features, labels = (part[problem.offsets[i] : problem.offsets[i + 1]] for part in problem.rows)
+        z = x
+        for _ in range(2):
+            chance = 1 / (1 + np.exp(-features @ z))
+            hessian = features.T @ (features * (chance * (1 - chance))[:, None]) / len(labels)
+            hessian = hessian + (problem.mu + 1 / gamma) * np.eye(5)
+            z = z - np.linalg.solve(hessian, client_gradient(problem, i, z) + (z - x) / gamma)
+        after.append(z)
+    trace = t.run(t.Sppm(t.Full(), t.solvers.LocalNewton(steps=2), gamma, inner=1), problem, rounds=1)
+    np.testing.assert_allclose(trace.x, problem.population.weights @ after, rtol=1e-9)
 
 
 def sketched_by_hand(problem, cohorts, gamma, solver, power):

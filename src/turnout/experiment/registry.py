@@ -148,6 +148,7 @@ TABLES = {
         "aicn": solvers.Aicn,
         "scaffnew": solvers.Scaffnew,
         "localgd": solvers.LocalGd,
+        "giant": solvers.Giant,
         "localnewton": solvers.LocalNewton,
         "sketch": solvers.SketchedNewton,
         "descent": solvers.FirstOrder,

@@ -7,6 +7,7 @@ from turnout.solvers.first_order import FirstOrder as FirstOrder
 from turnout.solvers.from_algorithm import AsCohortSolver as AsCohortSolver
 from turnout.solvers.gradient import AcceleratedGradient as AcceleratedGradient
 from turnout.solvers.gradient import GradientDescent as GradientDescent
+from turnout.solvers.local import Giant as Giant
 from turnout.solvers.local import LocalGd as LocalGd
 from turnout.solvers.local import LocalNewton as LocalNewton
 from turnout.solvers.newton import Aicn as Aicn

@@ -82,7 +82,7 @@ class LocalGd(CohortSolver):
 
 
 @record
-class LocalNewton(LineSearch):
+class Giant(LineSearch):
     """Means of the clients' Newton directions: GIANT (Wang et al., 2018, Algorithm 1).
 
     y <- y - a mean_i (grad^2 phi_i(y))^-1 grad phi(y) / W. Clients solve their systems by conjugate gradients (lineax).
@@ -98,7 +98,7 @@ class LocalNewton(LineSearch):
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
-        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.LocalNewton(), gamma=0.5, inner=2), problem, rounds=3)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.Giant(), gamma=0.5, inner=2), problem, rounds=3)
         >>> trace.x.shape
         (3,)
     """
@@ -111,21 +111,43 @@ class LocalNewton(LineSearch):
         return jnp.ones((), phi.centre.dtype)
 
     def direction(self, ask, phi, state, new, reply):
-        share = positive(phi.weight)
-        y, aim = phi.unravel(new.y), phi.unravel(new.gradient / share)
-        replies = exchange(ask, phi, self.local_direction, (y, aim, phi.convexity / share))
-        full = -ravel_pytree(weighted_mean(replies, jax.tree.map(jnp.zeros_like, y)))[0]
+        full = self.full_step(ask, phi, new)
         # The memory is the length of the last full step. The accepted step divided by that is the last a.
         last = jnp.where(jnp.isfinite(state.value), jnp.linalg.norm(state.step) / positive(state.memory), 1)
         return jnp.linalg.norm(full), jnp.minimum(1, 2 * last) * full
 
+    def full_step(self, ask, phi, new):
+        """Return the step for a = 1 [d].
+
+        Args:
+            ask: Access to the clients.
+            phi: The subproblem.
+            new: State at the point that was just accepted.
+        """
+        share = positive(phi.weight)
+        y, aim = phi.unravel(new.y), phi.unravel(new.gradient / share)
+        replies = exchange(ask, phi, self.local_direction, (y, aim, phi.convexity / share))
+        return -ravel_pytree(weighted_mean(replies, jax.tree.map(jnp.zeros_like, y)))[0]
+
     @on_client
     def local_direction(self, client, message):
         """(grad^2 f_i(y) + pull I)^-1 aim."""
+        y, aim, pull = message
+        value, products = self.newton_direction(client, y, aim, pull)
+        return Done(value, queries=products)
+
+    def newton_direction(self, client, y, aim, pull):
+        """Return (grad^2 f_i(y) + pull I)^-1 aim, and the number of products with the Hessian.
+
+        Args:
+            client: Client i.
+            y: Where the Hessian is taken.
+            aim: The right side.
+            pull: Curvature of the proximal term.
+        """
         # Slow to import.
         import lineax
 
-        y, aim, pull = message
         operator = lineax.FunctionLinearOperator(
             lambda v: jax.tree.map(lambda h, v: h + pull * v, client.hvp(y, v), v),
             jax.eval_shape(lambda: aim),
@@ -133,4 +155,48 @@ class LocalNewton(LineSearch):
         )
         solver = lineax.CG(rtol=1e-12, atol=1e-12, max_steps=self.products)
         solution = lineax.linear_solve(operator, aim, solver, throw=False)
-        return Done(solution.value, queries=solution.stats["num_steps"])
+        return solution.value, solution.stats["num_steps"]
+
+
+@record
+class LocalNewton(Giant):
+    """Several Newton steps at each client, with a line search for all (Bischoff et al., 2023, with global line search).
+
+    y <- y + a mean_i (z_i - y), where z_i is y after the steps z <- z - (grad^2 phi_i(z))^-1 grad phi_i(z) on the client's own
+    phi_i(z) = f_i(z) + |z - x|^2 / (2 gamma W). Exchanges and `a` are those of `Giant`. Where the mean is no descent direction of
+    phi, the step is -grad phi / (W L + 1 / gamma).
+
+    Args:
+        smoothness: L; None takes max_i L_i of the problem.
+        convexity: mu; None takes min_i mu_i of the problem.
+        products: Products with the Hessian that a client makes at most for one step.
+        steps: Newton steps of a client.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.Sppm(t.Nice(4), t.solvers.LocalNewton(steps=2), gamma=0.5, inner=2), problem, rounds=3)
+        >>> trace.x.shape
+        (3,)
+    """
+
+    steps: Count = 3
+
+    def full_step(self, ask, phi, new):
+        y, x = phi.unravel(new.y), phi.unravel(phi.centre)
+        replies = exchange(ask, phi, self.local_steps, (y, x, phi.convexity / positive(phi.weight)))
+        return ravel_pytree(weighted_mean(replies, jax.tree.map(jnp.zeros_like, y)))[0]
+
+    @on_client
+    def local_steps(self, client, message):
+        """z_i - y."""
+        y, x, pull = message
+
+        def step(carry):
+            z, queries = carry
+            gradient = jax.tree.map(lambda g, z, x: g + pull * (z - x), client.grad(z), z, x)
+            direction, products = self.newton_direction(client, z, gradient, pull)
+            return jax.tree.map(jnp.subtract, z, direction), queries + jnp.asarray(products, "int32") + 1
+
+        z, queries = client.loop(self.steps, step, (y, jnp.asarray(0, "int32")))
+        return Done(jax.tree.map(jnp.subtract, z, y), queries=queries)
