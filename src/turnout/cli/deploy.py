@@ -39,4 +39,4 @@ def show_result(unusable: dict[str, int], out: Path) -> None:
     for reason, count in unusable.items():
         if count:
             typer.echo(f"{count} replies: {reason}")
-    show([Result.read(out)], out)
+    show(Result.read(out), out)

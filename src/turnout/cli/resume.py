@@ -24,4 +24,4 @@ def resume(
         if resume_run(folder, data, watch, command()) is None:
             typer.echo(f"{folder} is complete: there is nothing to resume")
             return
-    show([Result.read(folder)], folder)
+    show(Result.read(folder), folder)

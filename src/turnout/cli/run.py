@@ -37,4 +37,4 @@ def run(
             watch(session)
 
         start(experiment, out, data, warn_first, command())
-    show([Result.read(out)], out)
+    show(Result.read(out), out)

@@ -9,14 +9,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from turnout.report.costs import EVENTS, costs_of
 from turnout.report.format import goal
-from turnout.report.headline import stalls
+from turnout.report.headline import stall
 from turnout.report.loaded_run import Result
-from turnout.report.table import table
 from turnout.studies.results import Study, name_of
 from turnout.studies.tables import Row
 
 console = Console()
+
+UNSEEN = [EVENTS[name] for name in ("cohorts", "bytes_down", "bytes_up")]
+"""The headings of counts that only the report shows."""
 
 LONGEST = 20
 """The most rows of a problem that a terminal shows."""
@@ -28,24 +31,17 @@ def warn(warnings: list[str]) -> None:
         typer.echo(f"turnout: warning: {warning}", err=True)
 
 
-def show(results: list[Result], folder: Path) -> None:
-    """Print the cost to the target of each run, and the path of the report."""
-    costs = table(results)
-    shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the runs", title_justify="left")
+def show(result: Result, folder: Path) -> None:
+    """Print the cost of a run to its target, and the path of the report."""
+    costs = costs_of(result)
+    shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the run", title_justify="left")
     shown.add_column("run", overflow="fold")
-    events = {name: heading for name, heading in costs.events.items() if name in ("exchanges", "iterations")}
-    for heading in ("outcome", *events.values(), *(price.label for price in costs.prices)):
+    cells = {heading: cell for heading, cell in costs.cells.items() if heading not in UNSEEN}
+    for heading in ("outcome", *cells):
         shown.add_column(heading, justify="right", overflow="fold")
-    for row in costs.rows:
-        amounts = (row.cost(price, k) for k, price in enumerate(costs.prices))
-        shown.add_row(
-            escape(row.label),
-            row.outcome,
-            *map(row.count, events),
-            *(f"[bold]{a}[/]" if best else a for a, best in zip(amounts, row.cheapest, strict=True)),
-        )
+    shown.add_row(escape(costs.label), costs.outcome, *cells.values())
     console.print(shown)
-    for sentence in stalls(costs):
+    for sentence in stall(costs):
         console.print(escape(sentence))
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
 

@@ -71,6 +71,6 @@ def plan_of(session: Session) -> CostEstimate:
 
 
 def every_price(experiment: Experiment) -> tuple[Price, ...]:
-    """Return the prices of `experiment`, and the default price of every other kind."""
-    configured = {kind_of(price) for price in experiment.prices}
+    """Return the prices of `experiment`, and the default price of every other kind; a linear price has no default."""
+    configured = {"linear", *map(kind_of, experiment.prices)}
     return (*experiment.prices, *(price() for kind, price in TABLES["price"].items() if kind not in configured))

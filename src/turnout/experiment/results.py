@@ -56,22 +56,22 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
         facts["privacy"] = privacy_spent(experiment.privacy, session)
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")
     write(folder / SUMMARY, to_json(facts))
-    report([Result.read(folder)], folder, experiment.name)
+    report(Result.read(folder), folder, experiment.name)
 
 
-def report(results: list[Result], folder: Path, title: str) -> None:
-    """Write the report and the figures of `results` to `folder`.
+def report(result: Result, folder: Path, title: str) -> None:
+    """Write the report and the figures of `result` to `folder`.
 
     Args:
-        results: Finished runs.
+        result: A finished run.
         folder: Folder of the results.
         title: Title of the page.
     """
     # Drawing is slow to import.
     from turnout.report.page import write_figures, write_report
 
-    write_figures(folder, results)
-    write_report(folder, results, title)
+    write_figures(folder, result)
+    write_report(folder, result, title)
 
 
 def _save(trace: Trace, folder: Path, experiment: Experiment, seed: int) -> None:

@@ -7,54 +7,46 @@ import altair as alt
 from turnout.accounting.prices import Price
 from turnout.report.downsample import Points, log_ticks, points
 from turnout.report.format import COST_LABELS, LINEAR, LOG_LABELS, METRICS, axis_title, short
-from turnout.report.loaded_run import Result, distinct
-from turnout.report.theme import DASHES, LEGEND_LABEL, LIGHT, config
+from turnout.report.loaded_run import Result
+from turnout.report.theme import LIGHT, config
 
 WIDTH, HEIGHT = 640, 360
 SWITCH_BUTTONS = 5
 
 
-def curves(results: list[Result], metric: str, prices: list[Price]) -> alt.TopLevelMixin:
-    """Draw `metric` against cumulative cost, one line per result, with a switch between the prices.
+def curves(result: Result, metric: str, prices: list[Price]) -> alt.TopLevelMixin:
+    """Draw `metric` against cumulative cost, with a switch between the prices.
 
     Args:
-        results: Finished runs.
+        result: A finished run.
         metric: Name of the metric.
         prices: Prices of the events.
     """
     prices = list(prices)
-    results = distinct(results)
-    drawn = points(results, metric, prices, metric not in LINEAR)
-    levels = sorted({result.target.below for result in results if result.target and result.target.metric == metric})
-    labels = [result.label for result in results]
+    drawn = points(result, metric, prices, metric not in LINEAR)
+    levels = [result.target.below] if result.target and result.target.metric == metric else []
     titles = json.dumps([axis_title(price) for price in prices])
     title = alt.TitleParams(
         text=alt.ExprRef(f"{titles}[price]"), subtitle=drawn.notes, orient="bottom", anchor="middle", offset=8,
         subtitlePadding=6,
     )  # fmt: skip
-    columns = alt.param(name="columns", value=max(1, WIDTH // entry_width(labels)))
     return (
-        alt.layer(*_lines(drawn, metric, labels, levels), *target_rules(levels), *floor_rules(drawn.floors))
-        .add_params(_switch(prices), columns)
+        alt.layer(*_lines(drawn, metric, levels), *target_rules(levels), *floor_rules(drawn.floors))
+        .add_params(_switch(prices))
         .properties(width=WIDTH, height=HEIGHT, title=title)
         .configure(**config(LIGHT))
     )
 
 
-def figure(results: list[Result], metric: str, price: Price) -> alt.TopLevelMixin:
+def figure(result: Result, metric: str, price: Price) -> alt.TopLevelMixin:
     """Draw `metric` against cumulative cost under one price.
 
     Args:
-        results: Finished runs.
+        result: A finished run.
         metric: Name of the metric.
         price: The price.
     """
-    return curves(results, metric, [price])
-
-
-def entry_width(labels: list[str]) -> int:
-    """Return the approximate width of the widest entry of the legend, in pixels."""
-    return 32 + min(LEGEND_LABEL, 7 * max(map(len, labels)))
+    return curves(result, metric, [price])
 
 
 def _switch(prices: list[Price]) -> alt.Parameter:
@@ -66,34 +58,24 @@ def _switch(prices: list[Price]) -> alt.Parameter:
     return alt.param(name="price", value=0, bind=control(options=list(range(len(prices))), labels=labels, name="Price "))
 
 
-def _lines(drawn: Points, metric: str, labels: list[str], levels: list[float]) -> list[alt.Chart]:
-    """Return the lines, the marks where the target was met, and the points with tooltips."""
-    ncolors = len(LIGHT["lines"])
-    dashes = [DASHES[k // ncolors % len(DASHES)] for k in range(len(labels))]
-    legend = alt.Legend(title=None, orient="top", offset=30, columns=alt.ExprRef("columns"), symbolType="stroke")
-    selected = alt.selection_point(name="picked", fields=["label"], bind="legend")
+def _lines(drawn: Points, metric: str, levels: list[float]) -> list[alt.Chart]:
+    """Return the line, the bounds, the mark where the target was met, and the points with tooltips."""
     common = (
         alt.Chart(alt.Data(values=drawn.rows))
         .transform_calculate(cost="datum['cost' + price]")
         .encode(
             x=alt.X("cost:Q", title=None, axis=alt.Axis(labelExpr=COST_LABELS, tickCount=6)),
             y=_metric_axis(drawn, metric, levels),
-            color=alt.Color("label:N", scale=alt.Scale(domain=labels), legend=legend),
+            color=alt.Color("label:N", legend=None),
         )
     )
-    faded = alt.when(selected).then(alt.value(1)).otherwise(alt.value(0.12))
-    line = common.mark_line(strokeWidth=2.2, strokeJoin="round").encode(
-        strokeDash=alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend),
-        order=alt.Order("round:Q"),
-        opacity=faded,
-    )
-    marks = [line.add_params(selected)]
+    marks = [common.mark_line(strokeWidth=2.2, strokeJoin="round").encode(order=alt.Order("round:Q"))]
     for name in ("bound", "lower"):
         if any(name in row for row in drawn.rows):
             bound = common.mark_line(style=name).transform_filter(f"isValid(datum.{name})")
-            marks.append(bound.encode(y=alt.Y(f"{name}:Q"), order=alt.Order("round:Q"), opacity=faded))
+            marks.append(bound.encode(y=alt.Y(f"{name}:Q"), order=alt.Order("round:Q")))
     if any(row["hit"] for row in drawn.rows):
-        marks.append(common.mark_point(style="hit").transform_filter("datum.hit").encode(opacity=faded))
+        marks.append(common.mark_point(style="hit").transform_filter("datum.hit"))
     return [*marks, _hover(common, metric)]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from turnout.accounting.prices import Price
 from turnout.report.loaded_run import Result
 
-PER_LINE, IN_ALL, AT_LEAST = 1000, 5000, 100
-"""The largest number of points of a line and of all lines, and the smallest limit of one line."""
+MOST = 1000
+"""The largest number of points of a line."""
 
 
 LARGEST = 1e250
@@ -28,7 +28,7 @@ class Points:
 
     Args:
         rows: Points with label, round, metric, hit, cost0, cost1, ... (one for each price), and the bounds of theory.
-        floors: The sampling errors of one cohort, each with a label.
+        floors: The sampling error of one cohort with its label, if it is known.
         notes: Sentences on what is left out, and on what is theory.
     """
 
@@ -41,35 +41,29 @@ class Points:
         return [row[key] for row in (*self.rows, *self.floors) for key in ("metric", "bound", "lower", "floor") if key in row]
 
 
-def points(results: list[Result], metric: str, prices: list[Price], log: bool) -> Points:
+def points(result: Result, metric: str, prices: list[Price], log: bool) -> Points:
     """Return the points of `metric`; a log axis shows positive values only.
 
     Args:
-        results: Finished runs.
+        result: A finished run.
         metric: Name of the metric.
         prices: Prices of the events.
         log: Whether the axis is logarithmic.
     """
-    limit = max(AT_LEAST, min(PER_LINE, IN_ALL // len(results)))
-    rows, hidden, thinned = [], 0, False
-    for result in results:
-        values = np.asarray(result.values(metric), float)
-        shown = (np.abs(values) < LARGEST) & (values > 1 / LARGEST if log else True)
-        visible = np.flatnonzero(shown)
-        hidden += len(values) - len(visible)
-        thinned |= len(visible) > limit
-        rows += _rows(result, metric, values, prices, thin(visible, limit, result.hit))
-    notes = []
+    values = np.asarray(result.values(metric), float)
+    visible = np.flatnonzero((np.abs(values) < LARGEST) & (values > 1 / LARGEST if log else True))
+    rows = _rows(result, metric, values, prices, thin(visible, MOST, result.hit))
+    notes, hidden = [], len(values) - len(visible)
     if hidden:
         which = "zero, negative or not finite, which a log axis cannot show" if log else "not finite"
         notes.append(f"left out: {hidden:,} {'value' if hidden == 1 else 'values'} {which}")
-    if thinned:
-        notes.append(f"drawn: at most {limit:,} evaluations of each run, evenly spaced")
+    if len(visible) > MOST:
+        notes.append(f"drawn: at most {MOST:,} evaluations, evenly spaced")
     if any("bound" in row for row in rows):
         notes.append("thin dashes: the theorem’s bound on the mean over seeds, for exact proximal steps")
     if any("lower" in row for row in rows):
         notes.append("thin dots: the lower bound of any method on the mean over seeds (Theorem 7.1 of FedDCD)")
-    return Points(rows, _floors(results) if metric == "distance" else [], notes)
+    return Points(rows, _floors(result) if metric == "distance" else [], notes)
 
 
 def thin(rows: np.ndarray, limit: int, hit: int | None) -> np.ndarray:
@@ -98,14 +92,10 @@ def log_ticks(values: list[float]) -> list[float] | None:
     return ticks if len(ticks) >= 2 else None
 
 
-def _floors(results: list[Result]) -> list[dict]:
-    """Return the distinct sampling errors of one cohort; errors of some runs only have the labels of these."""
-    labels_of: dict[float, list[str]] = {}
-    for result in results:
-        if result.floor and result.floor > 1 / LARGEST:
-            labels_of.setdefault(_compact(result.floor), []).append(result.label)
-    suffixes = {floor: "" if len(labels) == len(results) else f": {', '.join(labels)}" for floor, labels in labels_of.items()}
-    return [{"floor": floor, "text": f"sampling error of one cohort{suffix}"} for floor, suffix in suffixes.items()]
+def _floors(result: Result) -> list[dict]:
+    """Return the sampling error of one cohort, if it is known and can be drawn."""
+    known = result.floor is not None and result.floor > 1 / LARGEST
+    return [{"floor": _compact(result.floor), "text": "sampling error of one cohort"}] if known else []
 
 
 def _rows(result: Result, metric: str, values: np.ndarray, prices: list[Price], chosen: np.ndarray) -> list[dict]:

@@ -1,8 +1,7 @@
 """The results of a run, read from its folder."""
 
 import json
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -122,22 +121,6 @@ class Result:
         for name in needed:
             if name not in self.trace.columns or not self.trace.schema[name].is_numeric():
                 raise UserError(f"{folder / 'trace.parquet'}: column {name!r} is missing or not numeric: run again")
-
-
-def distinct(results: list[Result]) -> list[Result]:
-    """Return the results with distinct labels: the second "a" becomes "a (2)"."""
-    seen: Counter = Counter()
-    taken = {result.label for result in results}
-    renamed = []
-    for result in results:
-        seen[result.label] += 1
-        label = result.label
-        if seen[label] > 1:
-            while (label := f"{result.label} ({seen[result.label]})") in taken:
-                seen[result.label] += 1
-            taken.add(label)
-        renamed.append(replace(result, label=label))
-    return renamed
 
 
 def _price(kind: str, **fields) -> Price:

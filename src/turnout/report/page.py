@@ -10,13 +10,13 @@ import vl_convert
 from turnout.accounting.ledger import COUNTERS, EVENTS
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
-from turnout.report.charts import curves, entry_width, figure
+from turnout.report.charts import curves, figure
+from turnout.report.costs import costs_of, main_metric, prices_of
 from turnout.report.format import formula, goal, human_bytes, number
 from turnout.report.headline import headline
 from turnout.report.html import TEMPLATES, script_json
-from turnout.report.loaded_run import Result, distinct
+from turnout.report.loaded_run import Result
 from turnout.report.plan import PLAN, Grid, NamedPlan, calls, message, side_by_side
-from turnout.report.table import main_metric, prices_of, table
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 
@@ -24,27 +24,24 @@ SCALE = 2
 """Pixels of a PNG figure per point."""
 
 
-def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
+def write_report(folder: Path | str, result: Result, title: str) -> Path:
     """Write the self-contained page `report.html` to `folder`.
 
     Args:
         folder: Folder of the report.
-        results: Finished runs.
+        result: A finished run.
         title: Title of the page.
     """
-    results = distinct(results)
-    costs, metric, prices = table(results), main_metric(results), prices_of(results)
+    costs, metric, prices = costs_of(result), main_metric(result), prices_of(result)
     page = TEMPLATES.get_template("report.html").render(
         title=title,
         headline=headline(costs),
-        table=costs,
+        costs=costs,
         goal=goal(costs.target) if costs.target else None,
         formulas=[(price.label, formula(price), price.unit) for price in prices],
-        results=[_shown(result) for result in results],
-        expected=_expected(results),
-        dots=any(row.reached for row in costs.rows),
-        entry=entry_width([result.label for result in results]),
-        chart=script_json(curves(results, metric, prices).to_dict()),
+        result=_shown(result),
+        expected=_expected(result),
+        chart=script_json(curves(result, metric, prices).to_dict()),
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
     )
@@ -53,21 +50,21 @@ def write_report(folder: Path | str, results: list[Result], title: str) -> Path:
     return path
 
 
-def write_figures(folder: Path | str, results: list[Result]) -> list[Path]:
+def write_figures(folder: Path | str, result: Result) -> list[Path]:
     """Write one figure for each price to `folder`/figures, as SVG and PNG, and return the paths.
 
     Args:
         folder: Folder of the report.
-        results: Finished runs.
+        result: A finished run.
     """
     figures = Path(folder) / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{figures}: cannot be made ({error.strerror}): choose another folder") from None
-    metric, written = main_metric(results), []
-    for price in prices_of(results):
-        for kind, drawing in drawings(figure(results, metric, price).to_dict()).items():
+    metric, written = main_metric(result), []
+    for price in prices_of(result):
+        for kind, drawing in drawings(figure(result, metric, price).to_dict()).items():
             path = figures / f"{metric}-{_slug(price)}.{kind}"
             _write(path, drawing)
             written.append(path)
@@ -107,14 +104,12 @@ def _shown(result: Result) -> dict:
     }
 
 
-def _expected(results: list[Result]) -> list[Grid]:
-    """Return the cost estimates of the runs that have one."""
-    estimates = [
-        NamedPlan(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
-        for result in results
-        if "plan" in result.summary
-    ]
-    return [side_by_side(estimates), *map(calls, estimates)] if estimates else []
+def _expected(result: Result) -> list[Grid]:
+    """Return the cost estimate of the run, if it has one."""
+    if "plan" not in result.summary:
+        return []
+    estimate = NamedPlan(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
+    return [side_by_side([estimate]), calls(estimate)]
 
 
 def _counts(events: dict) -> str:

@@ -147,7 +147,7 @@ class Trace:
         from turnout.report.charts import curves
 
         metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
-        return curves([self.result()], metric, list(prices) or [Exchanges()])
+        return curves(self.result(), metric, list(prices) or [Exchanges()])
 
     def _metric_columns(self) -> dict[str, np.ndarray]:
         return {name: self.columns[name].astype(float) for name in NAMES if name in self.columns}
