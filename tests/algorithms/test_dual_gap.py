@@ -76,7 +76,7 @@ def test_reports_draw_the_bound_beside_the_dual_gap(tmp_path):
     bound, measured = result.summary["theory"]["bound"], result.trace["dual_gap"].to_numpy()
     np.testing.assert_allclose(result.dual_bound, bound["rate"] ** np.arange(7) * measured[0])
     assert np.all(np.diff(measured) < 0) and measured[-1] > 0
-    drawn = points([result], "dual_gap", result.prices, log=True)
+    drawn = points(result, "dual_gap", result.prices, log=True)
     np.testing.assert_allclose([row["bound"] for row in drawn.rows], result.dual_bound, rtol=1e-6)
 
 

@@ -36,7 +36,9 @@ def _cohorts(sampler, n):
         rows = zip(sampler.probability, sampler.members, sampler.sizes, strict=True)
         yield from ((p, row[:size]) for p, row, size in rows)
     elif isinstance(sampler, t.Block):
-        yield from zip(sampler.probability, groups(sampler), strict=True)
+        for q, block in zip(sampler.probability, groups(sampler), strict=True):
+            picks = list(itertools.combinations(block, min(sampler.size or n, len(block))))
+            yield from ((q / len(picks), chosen) for chosen in picks)
     elif isinstance(sampler, (t.Stratified, t.ShuffledStratified)):
         strata = groups(sampler)
         stages = list(itertools.combinations(strata, getattr(sampler, "size", None) or len(strata)))
@@ -68,6 +70,8 @@ DESIGNS = {
     "independent": t.Independent(size=2.5),
     "coins": t.Independent(probability=COINS),
     "block": t.Block(blocks=STRATA, probability=[0.2, 0.3, 0.5]),
+    "block-part": t.Block(blocks=STRATA, probability=[0.2, 0.3, 0.5], size=2),
+    "block-one": t.Block(blocks=[0, 0, 0, 0, 1, 1], size=1),
     "block-uniform": t.Block(blocks=[2, 0, 1, 0, 2, 2]),
     "stratified": t.Stratified(strata=[0, 2, 1, 2, 1, 2]),
     "two-stage": t.Stratified(strata=STRATA, size=2),

@@ -156,7 +156,7 @@ def played(place, **tables) -> Result:
 def test_a_configured_chain_is_drawn_between_its_bounds(tmp_path, chain):
     result = played(tmp_path)
     lower = {"distance": 2 / MU, "gap": 1.0}
-    drawn = {metric: points([result], metric, result.prices, log=True) for metric in lower}
+    drawn = {metric: points(result, metric, result.prices, log=True) for metric in lower}
     for metric, factor in lower.items():
         rows = [row for row in drawn[metric].rows if "lower" in row]
         expected = factor * lower_bound(np.array([row["round"] for row in rows]), SIZE, CLIENTS, MU, chain.minimiser())

@@ -12,12 +12,13 @@ from turnout.studies.papers import paper
 
 RESULTS = Path(__file__).parents[2] / "results"
 
-NEED_DATA = ("cohort-squeeze",)
+NEED_DATA = ("cohort-squeeze", "sketched-newton")
 
 PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware"),
     pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
+    pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),
 ]
 
 

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,21 +44,10 @@ def test_a_runs_summary_holds_its_bound_and_its_floors(finished):
     assert distance2 == pytest.approx(result.trace["distance"][0])
     np.testing.assert_allclose(result.bound, theorem_1(np.arange(7), 0.5, mu, sigma2, distance2))
     assert list(theory["floors"]) == ["1", "2", "3", "5", "10"] and result.floor == theory["floors"]["1"]
-    drawn, other = (points([result], metric, result.prices, log=True) for metric in ("distance", "value"))
+    drawn, other = (points(result, metric, result.prices, log=True) for metric in ("distance", "value"))
     np.testing.assert_allclose([row["bound"] for row in drawn.rows], result.bound, rtol=1e-6)
     assert drawn.floors[0]["floor"] == pytest.approx(result.floor) and len(drawn.notes) == 1
     assert not other.floors and not other.notes and "bound" not in other.rows[0]
-
-
-def test_floors_are_named_where_runs_differ():
-    def run(label, floor):
-        trace = pl.DataFrame({"round": [0], "distance": [1.0]})
-        return Result(label, {"theory": {"floors": {"1": floor}} if floor else None}, trace)
-
-    same = points([run("a", 0.1), run("b", 0.1)], "distance", [], log=True)
-    assert [floor["text"] for floor in same.floors] == ["sampling error of one cohort"]
-    different = points([run("a", 0.1), run("b", 0.2), run("c", None)], "distance", [], log=True)
-    assert [floor["text"].split(": ")[1] for floor in different.floors] == ["a", "b"]
 
 
 @pytest.mark.parametrize("theory", [{"bound": {"rate": 1}}, {"floors": {"1": "x"}}, {"bound": 3}, [1]])

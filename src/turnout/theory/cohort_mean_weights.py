@@ -6,7 +6,7 @@ from jaxtyping import Float
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Sampler
-from turnout.theory.designs import Coins, Listed, Repeated, Staged, client_weights, design
+from turnout.theory.designs import Coins, Inside, Listed, Repeated, Staged, client_weights, design
 
 NODES = 256
 """Points of the quadrature rule for independent coins, exact for fewer than twice as many clients."""
@@ -35,6 +35,8 @@ def cohort_mean_weights(sampler: Sampler, population: Population) -> Float[np.nd
         return weights
     if population.weights is not None:
         raise UserError("Theorem 2 is about clients of equal weight: take weights = 'uniform'")
+    if isinstance(drawn, Inside):
+        return drawn.inclusion() / np.minimum(drawn.size, drawn.blocks.sizes)[drawn.blocks.stratum]
     return drawn.inclusion() / drawn.drawn if isinstance(drawn, Staged) else _of_coins(drawn)
 
 

@@ -6,7 +6,7 @@ the dependence between draws.
 """
 
 from functools import singledispatch
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -142,7 +142,7 @@ class Staged(NamedTuple):
 
         (b/s)^2 E|sum_{j of s} z_j|^2 = (b/s) ((1 - q) sum_j |z_j|^2 + q |sum_j z_j|^2), q = (s - 1) / (b - 1).
         """
-        sums = self._sums(vectors)
+        sums = self.sums(vectors)
         paired = (self.drawn - 1) / max(1, self.sizes.size - 1)
         within = self.sizes[self.stratum] @ self.deviations(vectors)
         between = (1 - paired) * np.sum(sums**2) + paired * np.sum(sums.sum(axis=0) ** 2)
@@ -150,13 +150,51 @@ class Staged(NamedTuple):
 
     def deviations(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Return |vectors_i - mean of its stratum|^2 [n]."""
-        means = self._sums(vectors) / self.sizes[:, None]
+        means = self.sums(vectors) / self.sizes[:, None]
         return np.sum((vectors - means[self.stratum]) ** 2, axis=1)
 
-    def _sums(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "b d"]:
+    def sums(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "b d"]:
+        """Return the sum of the vectors of each stratum [b, d]."""
         sums = np.zeros((self.sizes.size, vectors.shape[1]))
         np.add.at(sums, self.stratum, vectors)
         return sums
+
+
+class Inside(NamedTuple):
+    """A design with `size` uniform clients, or all where there are no more, of one block with `probability` [b].
+
+    Args:
+        blocks: The block of each client, as strata.
+        probability: Probability of each block [b].
+        size: The most clients of a cohort.
+    """
+
+    blocks: Staged
+    probability: Float[np.ndarray, " b"]
+    size: int
+
+    @property
+    def shares(self) -> Float[np.ndarray, " b"]:
+        """P(i in S | block j) for its clients [b]."""
+        return np.minimum(1, self.size / self.blocks.sizes)
+
+    def inclusion(self) -> Float[np.ndarray, " n"]:
+        return (self.probability * self.shares)[self.blocks.stratum]
+
+    def least(self, parts: Float[np.ndarray, " n"]) -> float:
+        """Return the least sum_{i in S} parts_i / p_i, that of the least clients of a block."""
+        scaled = parts / self.inclusion()
+        return min(np.sort(scaled[self.blocks.stratum == j])[: self.size].sum() for j in range(self.probability.size))
+
+    def second_moment(self, vectors: Float[np.ndarray, "n d"]) -> float:
+        """Return E|sum_{i in S} vectors_i / p_i|^2.
+
+        It is sum_j (|z_j|^2 + (1 - c_j) / c_j |C_j| / (|C_j| - 1) D_j) / q_j for the sums z_j of the blocks, the sums D_j of the
+        squared distances from their means, and c_j = P(i in S | block j).
+        """
+        sizes, within = self.blocks.sizes, np.bincount(self.blocks.stratum, self.blocks.deviations(vectors))
+        missed = (1 - self.shares) / self.shares * sizes / np.maximum(sizes - 1, 1)
+        return np.sum((np.sum(self.blocks.sums(vectors) ** 2, axis=1) + missed * within) / self.probability)
 
 
 class Coins(NamedTuple):
@@ -203,7 +241,7 @@ class Repeated(NamedTuple):
 
 
 @singledispatch
-def design(sampler: Sampler, population: Population) -> Listed | Staged | Coins | Repeated:
+def design(sampler: Sampler, population: Population) -> Listed | Staged | Inside | Coins | Repeated:
     """Return the distribution of one draw of `sampler`; a sampler that is registered here has all the constants.
 
     Args:
@@ -227,10 +265,16 @@ def _(sampler, population):
 @design.register(Stratified)
 @design.register(ShuffledStratified)
 def _(sampler, population):
+    stratum = _groups(sampler, population)
+    return Staged(stratum, getattr(sampler, "size", None) or int(stratum.max()) + 1)
+
+
+def _groups(sampler: Any, population: Population) -> Int[np.ndarray, " n"]:
+    """Return the stratum or block of each client [n]."""
     sizes = np.diff(np.asarray(sampler.starts))
-    stratum = np.empty(population.count, int)
-    stratum[np.asarray(sampler.order)] = np.repeat(np.arange(sizes.size), sizes)
-    return Staged(stratum, getattr(sampler, "size", None) or sizes.size)
+    groups = np.empty(population.count, int)
+    groups[np.asarray(sampler.order)] = np.repeat(np.arange(sizes.size), sizes)
+    return groups
 
 
 @design.register
@@ -240,9 +284,10 @@ def _(sampler: NonUniform, population):
 
 @design.register
 def _(sampler: Block, population):
-    ones = np.ones(population.count)
-    members = sparse.csr_array((ones, np.asarray(sampler.order), np.asarray(sampler.starts)))
-    return Listed(members, np.asarray(sampler.probability, float))
+    q = np.asarray(sampler.probability, float)
+    if sampler.size is not None:
+        return Inside(Staged(_groups(sampler, population), 1), q, sampler.size)
+    return Listed(sparse.csr_array((np.ones(population.count), np.asarray(sampler.order), np.asarray(sampler.starts))), q)
 
 
 @design.register
