@@ -77,4 +77,4 @@ def _some(key, places: Int[Array, " m"], members: Int[Array, ""], most: int) -> 
         most: Number of clients of the largest block.
     """
     beyond = jnp.arange(most, dtype=members.dtype) >= members
-    return jnp.argsort(jnp.where(beyond, 1, jax.random.uniform(key, (most,), float)))[places]
+    return jnp.argsort(jnp.where(beyond, 1, jax.random.uniform(key, (most,), float)))[places].astype(places.dtype)
