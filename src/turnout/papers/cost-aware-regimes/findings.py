@@ -1,0 +1,2 @@
+def findings(study):
+    return []
