@@ -13,6 +13,7 @@ from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
     CeLgd,
+    CohortIcgm,
     FedAvg,
     FedAvgSppm,
     FedDcd,
@@ -127,6 +128,7 @@ __all__ = [
     "Chain",
     "Client",
     "Cohort",
+    "CohortIcgm",
     "CohortSolver",
     "Cube",
     "Delegate",

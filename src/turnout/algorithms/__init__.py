@@ -2,6 +2,7 @@
 
 from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from turnout.algorithms.celgd import CeLgd as CeLgd
+from turnout.algorithms.cohort_icgm import CohortIcgm as CohortIcgm
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
 from turnout.algorithms.feddcd import FedDcd as FedDcd

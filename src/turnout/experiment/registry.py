@@ -96,6 +96,7 @@ TABLES = {
     "algorithm": {
         "accfeddcd": algorithms.AccFedDcd,
         "ce-lgd": algorithms.CeLgd,
+        "cohort-icgm": algorithms.CohortIcgm,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
         "feddcd": algorithms.FedDcd,
