@@ -30,6 +30,9 @@ from turnout.theory.applicability import theory_of
 
 EQUAL = np.full(CLIENTS, 1 / CLIENTS)
 
+SCALARS = {"scaffnew": 4, "cohort-icgm": (8 + 8 + 1) / 4}
+"""Bytes of the numbers that come down with each vector: the steps; beta, lam and whether no memory changes, with four vectors."""
+
 
 def play(name, rounds, loss=0.0, **options) -> Session:
     """Play in one compiled program for all losses and numbers of rounds."""
@@ -43,7 +46,7 @@ def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     x, counts = EXACT[name].played()
     np.testing.assert_allclose(trace.x, x, atol=1e-12)
     assert counted(trace) == counts
-    totals, scalars = trace.ledger.totals(), 4 if name == "scaffnew" else 0
+    totals, scalars = trace.ledger.totals(), SCALARS.get(name, 0)
     assert totals["bytes_up"] == 8 * DIMENSION * totals["vectors_up"]
     assert totals["bytes_down"] == (8 * DIMENSION + scalars) * totals["vectors_down"]
 
@@ -54,6 +57,7 @@ def test_it_converges_to_the_optimum(name):
 
 
 KEPT = {
+    "cohort-icgm": lambda server, clients: (server.variate, clients),
     "feddyn": lambda server, clients: (server.variate, clients),
     "scaffold-sag": lambda server, clients: (server.variate, clients.gradient),
     "scaffnew": lambda server, clients: (X, clients.h - CHANCE / LR * (clients.z - server.owed)),

@@ -132,6 +132,22 @@ def feddyn(f, state, round, drawn=None, renew=lambda h, moved, x, shares: h - LA
     return (x, h, g), {"random": 1, "exchanges": 1, "down": 2, "up": 2, "slowest": 2}
 
 
+def cohort_icgm(f, state, round):
+    """x^t, x^{t-1}, g^{t-1} and c_i [n, d]."""
+    (x, old, g, each), members = state, cohort(round, 0)
+    beta, c = max(SIZE / CLIENTS, 1 / round), f.shares @ each
+    apart = np.array([f.slope(i, old) - g - each[i] for i in range(CLIENTS)])
+    own = np.array([g + beta * (c + apart[i]) + f.slope(i, x) - f.slope(i, old) for i in range(CLIENTS)])
+    moved = f.mean(members, lambda i: f.proximal(i, x, f.slope(i, x) - own[i]) - x)
+    weights = {i: f.shares[i] * CLIENTS / SIZE for i in members}
+    # Without equal weights the recursion is unbiased, and not a mean of the clients' own.
+    g = g + beta * (c + sum(w * apart[i] for i, w in weights.items()))
+    g = g + sum(w * (f.slope(i, x) - f.slope(i, old)) for i, w in weights.items())
+    if round > 1:
+        each = np.array([each[i] + apart[i] if i in members else each[i] for i in range(CLIENTS)])
+    return (x + moved, x, g, each), {"random": 1, "exchanges": 1, "down": 2 * 4, "up": 2 * 3, "slowest": 2 + 2}
+
+
 def mime(f, state, round, drawn=None):
     (x,), members = state, cohort(round, 0) if drawn is None else drawn
     v = f.unbiased(members, x)
@@ -251,6 +267,7 @@ NICE = t.Nice(SIZE)
 EXACT = {
     "gd": Case(t.Gd(NICE, LR), gd, (X,)),
     "fedred": Case(t.FedRed(NICE, LAM, ETA, delegate=t.Delegate(DELEGATE)), fedred, (X,)),
+    "cohort-icgm": Case(t.CohortIcgm(NICE, Exact(), LAM), cohort_icgm, (X, X, X, EACH)),
     "feddyn": Case(t.FedDyn(NICE, Exact(), 1 / LAM), feddyn, (X, X, EACH)),
     "scaffold-sag": Case(t.ScaffoldSag(NICE, LR, STEPS), scaffold_sag, (X, X, EACH), True),
     "saber-full": Case(t.SaberFull(NICE, Exact(), LAM), saber_full, (X, X), True),

@@ -119,6 +119,12 @@ def _examples() -> list[Example]:
             (Exchange(down=2, queries=2, who="one"), Exchange(down=2, queries=2)),
             one(),
         ),
+        # beta, lam and whether no memory changes come along.
+        Example(
+            "cohort-icgm",
+            lambda s: t.CohortIcgm(s, LOCAL, lam=20.0),
+            one(down=4, up=3, queries=STEPS + 3, bytes_down=17),
+        ),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
             "fedavg-sppm",
