@@ -40,7 +40,8 @@ def program(rounds: int) -> float:
         change, g = steps[drawn].mean(), own[drawn].mean()
         if number:
             memory[drawn] += apart[drawn]
-        x, old, older = x + np.mean(-own[drawn] / (CURVATURES[drawn] + lam)), x, old
+        moved = 0.3 * (x - old) + np.mean(-own[drawn] / (CURVATURES[drawn] + lam))
+        x, old, older = x + moved, x, old
     return x
 
 
@@ -81,6 +82,7 @@ def flat() -> t.Problem:
     [
         ({"lam": 0.0}, problem, "lam must be greater than 0"),
         ({"beta": 1.5}, problem, "beta must be at most 1"),
+        ({"momentum": 1.0}, problem, "momentum must be less than 1"),
         ({}, flat, "needs lam: Problem does not know"),
     ],
 )

@@ -21,7 +21,7 @@ PASS = 2
 """Arbitrary selections that a full pass is charged: ceil(4 / 2)."""
 
 COHORTS = list(itertools.combinations(range(CLIENTS), SIZE))
-LR, STEPS, LAM, ETA, CHANCE = 0.02, 3, 8.0, 10.0, 0.3
+LR, STEPS, LAM, ETA, CHANCE, THETA = 0.02, 3, 8.0, 10.0, 0.3, 0.4
 
 
 @t.record
@@ -145,7 +145,7 @@ def cohort_icgm(f, state, round):
     g = g + sum(w * (f.slope(i, x) - f.slope(i, old)) for i, w in weights.items())
     if round > 1:
         each = np.array([each[i] + apart[i] if i in members else each[i] for i in range(CLIENTS)])
-    return (x + moved, x, g, each), {"random": 1, "exchanges": 1, "down": 2 * 4, "up": 2 * 3, "slowest": 2 + 2}
+    return (x + moved + THETA * (x - old), x, g, each), {"random": 1, "exchanges": 1, "down": 2 * 4, "up": 2 * 3, "slowest": 2 + 2}
 
 
 def mime(f, state, round, drawn=None):
@@ -267,7 +267,7 @@ NICE = t.Nice(SIZE)
 EXACT = {
     "gd": Case(t.Gd(NICE, LR), gd, (X,)),
     "fedred": Case(t.FedRed(NICE, LAM, ETA, delegate=t.Delegate(DELEGATE)), fedred, (X,)),
-    "cohort-icgm": Case(t.CohortIcgm(NICE, Exact(), LAM), cohort_icgm, (X, X, X, EACH)),
+    "cohort-icgm": Case(t.CohortIcgm(NICE, Exact(), LAM, momentum=THETA), cohort_icgm, (X, X, X, EACH)),
     "feddyn": Case(t.FedDyn(NICE, Exact(), 1 / LAM), feddyn, (X, X, EACH)),
     "scaffold-sag": Case(t.ScaffoldSag(NICE, LR, STEPS), scaffold_sag, (X, X, EACH), True),
     "saber-full": Case(t.SaberFull(NICE, Exact(), LAM), saber_full, (X, X), True),

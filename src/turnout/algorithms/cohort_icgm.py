@@ -13,7 +13,7 @@ from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.core.local_methods import norm
-from turnout.core.records import Positive, Share, record
+from turnout.core.records import Positive, Proper, Share, record
 from turnout.core.replies import if_any
 from turnout.core.tree import add, positive, zeros
 from turnout.samplers import Sampler
@@ -51,7 +51,8 @@ class CohortIcgmState(NamedTuple):
 class CohortIcgm(Algorithm):
     """I-CGM with RG-SAGA in one exchange a round, with a cohort in the place of the delegate (beyond Cost-aware client selection).
 
-    x^{t+1} = x^t + mean_{i in S} (y_i - x^t), y_i = argmin_y f_i(y) + <g_i^t - grad f_i(x^t), y> + (lam / 2) |y - x^t|^2,
+    x^{t+1} = x^t + mean_{i in S} (y_i - x^t) + theta (x^t - x^{t-1}),
+    y_i = argmin_y f_i(y) + <g_i^t - grad f_i(x^t), y> + (lam / 2) |y - x^t|^2,
     g_i^t = g^{t-1} + beta_t (c + d_i) + grad f_i(x^t) - grad f_i(x^{t-1}), d_i = grad f_i(x^{t-1}) - g^{t-1} - c_i,
     g^t = g^{t-1} + beta_t (c + sum_{i in S} (lambda_i / p_i) d_i) + sum_{i in S} (lambda_i / p_i) (grad f_i(x^t) - grad f_i(x^{t-1})),
 
@@ -71,6 +72,7 @@ class CohortIcgm(Algorithm):
         solver: Finds y_i.
         lam: Weight of the proximal term; None means measured.
         beta: Least weight of the memory, in [0, 1]; None means m / n.
+        momentum: theta, in [0, 1), which helps where f is much flatter than lam.
         largest: The largest L_i. Set by `bind`.
         spread: 1 + q_m / m, q_m = (n - m) / (n - 1). Set by `bind`.
 
@@ -86,6 +88,7 @@ class CohortIcgm(Algorithm):
     solver: LocalSolver = Gradient(steps=100, tolerance=0.0)
     lam: Positive | None = None
     beta: Share | None = None
+    momentum: Proper = 0.3
     largest: Any = field(default=None, repr=False, kw_only=True)
     spread: Any = field(default=None, repr=False, kw_only=True)
 
@@ -124,7 +127,7 @@ class CohortIcgm(Algorithm):
         (_, change, deviation, gap), (_, _, total, _) = replies.average(), replies.total()
         g = add(add(add(g, c, beta), deviation, beta), change)
         new = CohortIcgmState(
-            add(x, replies.mean()[0]),
+            add(add(x, add(x, old, -1.0), self.momentum), replies.mean()[0]),
             x,
             g,
             jax.tree.map(lambda c, total: jnp.where(first, c, c + total), c, total),
