@@ -132,20 +132,18 @@ def feddyn(f, state, round, drawn=None, renew=lambda h, moved, x, shares: h - LA
     return (x, h, g), {"random": 1, "exchanges": 1, "down": 2, "up": 2, "slowest": 2}
 
 
-def cohort_icgm(f, state, round):
-    """x^t, x^{t-1}, g^{t-1} and c_i [n, d]."""
-    (x, old, g, each), members = state, cohort(round, 0)
-    beta, c = max(SIZE / CLIENTS, 1 / round), f.shares @ each
-    apart = np.array([f.slope(i, old) - g - each[i] for i in range(CLIENTS)])
-    own = np.array([g + beta * (c + apart[i]) + f.slope(i, x) - f.slope(i, old) for i in range(CLIENTS)])
-    moved = f.mean(members, lambda i: f.proximal(i, x, f.slope(i, x) - own[i]) - x)
-    weights = {i: f.shares[i] * CLIENTS / SIZE for i in members}
-    # Without equal weights the recursion is unbiased, and not a mean of the clients' own.
-    g = g + beta * (c + sum(w * apart[i] for i, w in weights.items()))
-    g = g + sum(w * (f.slope(i, x) - f.slope(i, old)) for i, w in weights.items())
-    if round > 1:
-        each = np.array([each[i] + apart[i] if i in members else each[i] for i in range(CLIENTS)])
-    return (x + moved + THETA * (x - old), x, g, each), {"random": 1, "exchanges": 1, "down": 2 * 4, "up": 2 * 3, "slowest": 2 + 2}
+def lazy_dane(f, state, round):
+    """x^t, x^{t-1}, b_i and x_i [n, d], and who was heard [n]."""
+    (x, old, each, points, seen), members = state, cohort(round, 0)
+    linear = dict.fromkeys(members, np.zeros(DIMENSION))
+    if seen.any():
+        known = f.shares * seen / (f.shares @ seen)
+        linear = {i: f.slope(i, known @ points) - known @ each for i in members}
+    moved = f.mean(members, lambda i: f.proximal(i, x, linear[i]) - x)
+    drawn = np.isin(range(CLIENTS), members)
+    each = np.array([f.slope(i, x) if drawn[i] else each[i] for i in range(CLIENTS)])
+    state = (x + moved + THETA * (x - old), x, each, np.where(drawn[:, None], x, points), seen | drawn)
+    return state, {"random": 1, "exchanges": 1, "down": 2 * 3, "up": 2 * 3, "slowest": 2 + 2}
 
 
 def mime(f, state, round, drawn=None):
@@ -267,7 +265,7 @@ NICE = t.Nice(SIZE)
 EXACT = {
     "gd": Case(t.Gd(NICE, LR), gd, (X,)),
     "fedred": Case(t.FedRed(NICE, LAM, ETA, delegate=t.Delegate(DELEGATE)), fedred, (X,)),
-    "cohort-icgm": Case(t.CohortIcgm(NICE, Exact(), LAM, momentum=THETA), cohort_icgm, (X, X, X, EACH)),
+    "lazy-dane": Case(t.LazyDane(NICE, Exact(), LAM, momentum=THETA), lazy_dane, (X, X, EACH, EACH, np.zeros(CLIENTS, bool))),
     "feddyn": Case(t.FedDyn(NICE, Exact(), 1 / LAM), feddyn, (X, X, EACH)),
     "scaffold-sag": Case(t.ScaffoldSag(NICE, LR, STEPS), scaffold_sag, (X, X, EACH), True),
     "saber-full": Case(t.SaberFull(NICE, Exact(), LAM), saber_full, (X, X), True),

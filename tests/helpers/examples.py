@@ -119,12 +119,6 @@ def _examples() -> list[Example]:
             (Exchange(down=2, queries=2, who="one"), Exchange(down=2, queries=2)),
             one(),
         ),
-        # beta, lam and whether no memory changes come along.
-        Example(
-            "cohort-icgm",
-            lambda s: t.CohortIcgm(s, LOCAL, lam=20.0),
-            one(down=4, up=3, queries=STEPS + 3, bytes_down=17),
-        ),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
             "fedavg-sppm",
@@ -158,6 +152,12 @@ def _examples() -> list[Example]:
             lambda s: t.Icgm(s, t.RgSaga(), lam=10.0, probability=0.4, smoothness=10.0, delegate=t.Nice(1)),
             None,
             (PASS,),
+        ),
+        # lam and whether anyone was heard come along, and that this client was goes back.
+        Example(
+            "lazy-dane",
+            lambda s: t.LazyDane(s, LOCAL, lam=20.0),
+            one(down=3, up=3, queries=STEPS + 3, bytes_down=9, scalars_up=1),
         ),
         Example("mbgd", lambda s: t.MbGd(s, lr=0.05), one()),
         Example("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=STEPS), one(queries=STEPS)),

@@ -2,7 +2,6 @@
 
 from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from turnout.algorithms.celgd import CeLgd as CeLgd
-from turnout.algorithms.cohort_icgm import CohortIcgm as CohortIcgm
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
 from turnout.algorithms.feddcd import FedDcd as FedDcd
@@ -16,6 +15,7 @@ from turnout.algorithms.fedspeed import FedSpeed as FedSpeed
 from turnout.algorithms.fedvarp import FedVarp as FedVarp
 from turnout.algorithms.gd import Gd as Gd
 from turnout.algorithms.icgm import Icgm as Icgm
+from turnout.algorithms.lazy_dane import LazyDane as LazyDane
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
 from turnout.algorithms.mime import Mime as Mime

@@ -96,7 +96,6 @@ TABLES = {
     "algorithm": {
         "accfeddcd": algorithms.AccFedDcd,
         "ce-lgd": algorithms.CeLgd,
-        "cohort-icgm": algorithms.CohortIcgm,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
         "feddcd": algorithms.FedDcd,
@@ -110,6 +109,7 @@ TABLES = {
         "fedvarp": algorithms.FedVarp,
         "gd": algorithms.Gd,
         "icgm": algorithms.Icgm,
+        "lazy-dane": algorithms.LazyDane,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
         "mime": algorithms.Mime,
