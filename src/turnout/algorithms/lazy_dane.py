@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree, UInt32
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from turnout.algorithms.icgm_adaptive import DECAY, SKETCH_SIZE, sketch
 from turnout.client_solvers import Gradient, LocalSolver, Tilt
@@ -34,8 +34,15 @@ class Heard(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """delta^2, summed with weights that decay, their sum, and of the last round: from where, to where, the seed of the sketches,
-    and their mean over the cohort.
+    """What is known of delta.
+
+    Args:
+        square: delta^2, summed over rounds with weights that decay.
+        weight: The sum of these weights.
+        start: z of the last round.
+        end: x of the last round.
+        seed: The seed of its sketches.
+        mean: The cohort's mean of them.
     """
 
     square: Float[Array, ""]
@@ -127,13 +134,15 @@ class LazyDane(Algorithm):
         b, z = (jax.tree.map(lambda total: total / positive(heard.weight), total) for total in heard[:2])
         z = jax.tree.map(lambda z, x: jnp.where(anyone, z, x), z, x)
         seed = jax.random.bits(ask.key(), (), "uint32")
-        lam, measuring = (self.lam, None) if delta is None else (self._lam(delta), (delta.start, delta.end, delta.seed, delta.mean))
+        lam, measuring = (
+            (self.lam, None) if delta is None else (self._lam(delta), (delta.start, delta.end, delta.seed, delta.mean))
+        )
         replies = ask(self.sampler, self.move, (x, z, b, lam, anyone, measuring, seed if measuring else None))
         ask.observe(replies)
         moved, (_, change, _), (_, _, seen) = replies.mean()[0], replies.total(), replies.average()
         new = add(add(x, add(x, old, -1.0), self.momentum), moved)
         delta = None if delta is None else self._remeasured(delta, z, x, seed, *seen)
-        return if_any(replies, LazyDaneState(new, x, add(heard, change), delta), server)
+        return if_any(replies, LazyDaneState(new, x, add(heard, Heard(*change)), delta), server)
 
     def _lam(self, delta: Measured) -> Float[Array, ""]:
         """Return lambda for the next steps."""
@@ -156,13 +165,13 @@ class LazyDane(Algorithm):
 
     @on_client
     def move(self, client, message):
-        """y_i - x^t, the change of what is known of the client, and where delta is measured a sketch and how far off another is."""
+        """y_i - x^t, the change of what is known of the client, and a sketch and how far off another is."""
         x, z, b, lam, anyone, measuring, seed = message
         at, before = client.grad(x), client.grad(z)
         pulled = jax.tree.map(lambda before, b: jnp.where(anyone, before - b, 0), before, b)
         solved = self.solver.minimise(client, Tilt(pulled, lam, x), x)
         state = Heard(at, x, jnp.ones_like(client.state.weight))
-        reply, queries = (add(solved.point, x, -1.0), add(state, client.state, -1.0)), solved.queries + 2
+        reply, queries = (add(solved.point, x, -1.0), tuple(add(state, client.state, -1.0))), solved.queries + 2
         if measuring is None:
             return Done((*reply, None), state, queries)
         start, end, earlier, mean = measuring

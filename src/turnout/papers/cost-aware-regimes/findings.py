@@ -1,4 +1,4 @@
-"""The regime map: who is the cheapest in each cell, what each ablation shows, the theorem's boundaries, and what one setting saves."""
+"""The regime map: who is the cheapest in each cell, each ablation, the theorem's boundaries, and what one setting saves."""
 
 import math
 
@@ -16,11 +16,11 @@ from turnout.theory.selection_complexity import TABLE
 MINE = ("rg-saga", "printed", "long")
 """RG-SAGA with all its knobs, as it is printed, and with 1,000 local steps."""
 
-COHORT, SHORT = "cohort", "cohort-10"
+LAZY, SHORT = "lazy-dane", "lazy-dane-10"
 BAR, DEAR = 0.8, (5.0, 20.0)
-"""What cohort I-CGM should cost at most, in shares of the best of all grids, at which C_A."""
+"""What lazy DANE should cost at most, in shares of the best of all grids, at which C_A."""
 
-STEPS = {"gd": 1.0, "printed": 20.0, "long": 1000.0, COHORT: 100.0, SHORT: 10.0}
+STEPS = {"gd": 1.0, "printed": 20.0, "long": 1000.0, LAZY: 100.0, SHORT: 10.0}
 """Local steps of methods that do not sweep them."""
 
 BUDGETS = (10.0, 100.0)
@@ -45,8 +45,8 @@ def budget(row: dict) -> float:
         return STEPS[row["method"]]
     if row.get("algorithm.solver") == "exact":
         return math.inf
-    chance = row.get("algorithm.probability")
-    return next((row[key] for key in ("algorithm.steps", "algorithm.solver.steps") if row.get(key)), 1 / chance if chance else 1.0)
+    fixed = row.get("algorithm.steps") or row.get("algorithm.solver.steps")
+    return fixed or 1 / row["algorithm.probability"]
 
 
 class Regimes:
@@ -77,17 +77,22 @@ class Regimes:
             *(self.tally(whole, ratio) for ratio in self.ratios if whole),
             *(self.ablation(problem, *knob) for knob in KNOBS for problem in quadratics),
             *(self.prices(problem) for problem in whole),
-            *(self.boundary(problem, title) for problem in quadratics for title in NAMED if (problem, NAMED[title]) in self.played),
-            *(self.saved(whole, goal, ratio) for goal in self.goals for ratio in DEAR if self.all_play(whole, COHORT)),
+            *(
+                self.boundary(problem, title)
+                for problem in quadratics
+                for title in NAMED
+                if (problem, NAMED[title]) in self.played
+            ),
+            *(self.saved(whole, goal, ratio) for goal in self.goals for ratio in DEAR if self.all_play(whole, LAZY)),
         ]
 
     def all_play(self, problems: list[str], method: str) -> bool:
-        """Return whether a method was played on some problems, and on all of them."""
+        """Return whether there are problems, and a method was played on all of them."""
         return bool(problems) and all((problem, method) in self.played for problem in problems)
 
     def rivals(self, problem: str) -> list[str]:
         """Return the methods of the papers, without those of RG-SAGA."""
-        own = {*MINE, COHORT, SHORT, "measured"}
+        own = {*MINE, LAZY, SHORT, "measured"}
         return sorted({method for played, method in self.played if played == problem and method not in own})
 
     def cost(self, problem: str, methods, goal: str | None = None, ratio: float = 1.0, steps: float = math.inf) -> float:
@@ -155,34 +160,26 @@ class Regimes:
     def boundary(self, problem: str, title: str) -> str:
         """Say from which C_A on RG-SAGA is cheaper than a rival, as measured and by the orders of table 1."""
         rival = NAMED[title]
-        seen = [ratio for ratio in self.ratios if self.cost(problem, MINE, ratio=ratio) <= self.cost(problem, [rival], ratio=ratio)]
+        seen = [
+            ratio for ratio in self.ratios if self.cost(problem, MINE, ratio=ratio) <= self.cost(problem, [rival], ratio=ratio)
+        ]
         measured = f"from C_A = {min(seen):g} on" if seen else f"at no C_A up to {max(self.ratios):g}"
         return (
             f"On {self.titles[problem]} RG-SAGA is cheaper than {self.titles[rival]} {measured}; by the theorem's orders from "
-            f"C_A = {number(self.crossing(problem, title))} on."
+            f"C_A = {number(crossing(self.tables[problem], title))} on."
         )
-
-    def crossing(self, problem: str, title: str) -> float:
-        """Return the C_A at which the orders of two rows of table 1 are equal, for small epsilon."""
-        declared = self.tables[problem]
-        spec = LogSumSpec(**{key: value for key, value in declared["problem"].items() if key != "kind"})
-        constants, rows = exact(spec.build(), 0), {row.method: row for row in TABLE}
-        prices = np.geomspace(1e-4, 1e4, 801)
-        cases = [Case(constants, spec.clients, declared["sampler"]["size"], 1.0, 1e-9, Selection(price)) for price in prices]
-        mine, other = ([rows[name].price(case) for case in cases] for name in ("I-CGM-RG-SAGA", title))
-        return float(prices[np.argmax(np.array(mine) <= np.array(other))])
 
     def saved(self, problems: list[str], goal: str, ratio: float) -> str:
         """Say what one setting costs against the best of all grids on each problem."""
         parts, met = [], 0
         for problem in problems:
-            mine = self.cost(problem, [COHORT], goal, ratio)
+            mine = self.cost(problem, [LAZY], goal, ratio)
             best = min(cost for _, cost in self.order(problem, goal, ratio))
             met += math.isfinite(mine) and mine <= BAR * best
             share = f", {number(mine / best)}" if math.isfinite(mine) and math.isfinite(best) else ""
             parts.append(f"{self.titles[problem]} {written(mine)} of {written(best)}{share}")
         return (
-            f"{self.titles[COHORT]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids: {'; '.join(parts)}. "
+            f"{self.titles[LAZY]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids: {'; '.join(parts)}. "
             f"The bar of {BAR:g} is met on {met} of {len(problems)}."
         )
 
@@ -190,3 +187,18 @@ class Regimes:
 def written(cost: float) -> str:
     """Write a cost, or that it is more than was played."""
     return count(cost) if math.isfinite(cost) else "(never)"
+
+
+def crossing(declared: dict, title: str) -> float:
+    """Return the C_A >= C_R from which RG-SAGA costs no more by the orders of table 1, for small epsilon.
+
+    Args:
+        declared: The tables of a problem.
+        title: The rival's name in table 1.
+    """
+    spec = LogSumSpec(**{key: value for key, value in declared["problem"].items() if key != "kind"})
+    constants, rows = exact(spec.build(), 0), {row.method: row for row in TABLE}
+    prices = np.geomspace(1, 1e4, 401)
+    cases = [Case(constants, spec.clients, declared["sampler"]["size"], 1.0, 1e-9, Selection(price)) for price in prices]
+    mine, other = ([rows[name].price(case) for case in cases] for name in ("I-CGM-RG-SAGA", title))
+    return float(prices[np.argmax(np.array(mine) <= np.array(other))])
