@@ -100,7 +100,7 @@ def test_the_sentences_say_what_the_costs_say():
     dear = study.costs("to-1e-6", "C_A = 20")
 
     def least(where) -> float:
-        return dear.filter(where)["cost"].min()
+        return float(np.min(dear.filter(where)["cost"].to_numpy()))
 
     cell = next(sentence for sentence in sentences if "the cheapest and the next" in sentence)
     saga = pl.col("method") == "rg-saga"
