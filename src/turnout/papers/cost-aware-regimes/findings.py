@@ -190,13 +190,18 @@ class Regimes:
         mine = {problem: self.cost(problem, [LAZY], goal, ratio) for problem in best if math.isfinite(best[problem])}
         met = sum(cost <= BAR * best[problem] for problem, cost in mine.items())
         parts = [
-            f"{self.titles[problem]} {written(cost)} of {count(best[problem])} ({number(cost / best[problem])})"
+            f"{self.titles[problem]} {written(cost)} of {count(best[problem])}{share(cost, best[problem])}"
             for problem, cost in mine.items()
         ]
         return (
-            f"{self.titles[LAZY]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids, where it arrives: "
+            f"{self.titles[LAZY]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids wherever that one arrives: "
             f"{'; '.join(parts)}. The bar of {BAR:g} is met on {met} of {len(mine)}."
         )
+
+
+def share(cost: float, best: float) -> str:
+    """Write which share of the best a cost is, where it is known."""
+    return f" ({number(cost / best)})" if math.isfinite(cost) else ""
 
 
 def written(cost: float) -> str:
