@@ -194,7 +194,7 @@ class Regimes:
             for problem, cost in mine.items()
         ]
         return (
-            f"{self.titles[LAZY]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids wherever that one arrives: "
+            f"{self.titles[LAZY]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids if any arrives: "
             f"{'; '.join(parts)}. The bar of {BAR:g} is met on {met} of {len(mine)}."
         )
 
