@@ -21,7 +21,7 @@ PASS = 2
 """Arbitrary selections that a full pass is charged: ceil(4 / 2)."""
 
 COHORTS = list(itertools.combinations(range(CLIENTS), SIZE))
-LR, STEPS, LAM, ETA, CHANCE = 0.02, 3, 8.0, 10.0, 0.3
+LR, STEPS, LAM, ETA, CHANCE, THETA = 0.02, 3, 8.0, 10.0, 0.3, 0.4
 
 
 @t.record
@@ -130,6 +130,20 @@ def feddyn(f, state, round, drawn=None, renew=lambda h, moved, x, shares: h - LA
     h = renew(h, np.array([points[i] - x for i in members]), x, f.shares[list(members)])
     x = f.mean(members, points.get) - h / LAM
     return (x, h, g), {"random": 1, "exchanges": 1, "down": 2, "up": 2, "slowest": 2}
+
+
+def lazy_dane(f, state, round):
+    """x^t, x^{t-1}, b_i and x_i [n, d], and who was heard [n]."""
+    (x, old, each, points, seen), members = state, cohort(round, 0)
+    linear = dict.fromkeys(members, np.zeros(DIMENSION))
+    if seen.any():
+        known = f.shares * seen / (f.shares @ seen)
+        linear = {i: f.slope(i, known @ points) - known @ each for i in members}
+    moved = f.mean(members, lambda i: f.proximal(i, x, linear[i]) - x)
+    drawn = np.isin(range(CLIENTS), members)
+    each = np.array([f.slope(i, x) if drawn[i] else each[i] for i in range(CLIENTS)])
+    state = (x + moved + THETA * (x - old), x, each, np.where(drawn[:, None], x, points), seen | drawn)
+    return state, {"random": 1, "exchanges": 1, "down": 2 * 3, "up": 2 * 3, "slowest": 2 + 2}
 
 
 def mime(f, state, round, drawn=None):
@@ -251,6 +265,7 @@ NICE = t.Nice(SIZE)
 EXACT = {
     "gd": Case(t.Gd(NICE, LR), gd, (X,)),
     "fedred": Case(t.FedRed(NICE, LAM, ETA, delegate=t.Delegate(DELEGATE)), fedred, (X,)),
+    "lazy-dane": Case(t.LazyDane(NICE, Exact(), LAM, momentum=THETA), lazy_dane, (X, X, EACH, EACH, np.zeros(CLIENTS, bool))),
     "feddyn": Case(t.FedDyn(NICE, Exact(), 1 / LAM), feddyn, (X, X, EACH)),
     "scaffold-sag": Case(t.ScaffoldSag(NICE, LR, STEPS), scaffold_sag, (X, X, EACH), True),
     "saber-full": Case(t.SaberFull(NICE, Exact(), LAM), saber_full, (X, X), True),

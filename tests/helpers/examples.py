@@ -153,6 +153,12 @@ def _examples() -> list[Example]:
             None,
             (PASS,),
         ),
+        # lam and whether anyone was heard come along, and that this client was goes back.
+        Example(
+            "lazy-dane",
+            lambda s: t.LazyDane(s, LOCAL, lam=20.0),
+            one(down=3, up=3, queries=STEPS + 3, bytes_down=9, scalars_up=1),
+        ),
         Example("mbgd", lambda s: t.MbGd(s, lr=0.05), one()),
         Example("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(

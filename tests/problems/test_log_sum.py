@@ -151,6 +151,20 @@ def test_quadratics_with_a_curvature_have_it_in_the_mean_and_the_similarity_abou
     assert np.max(np.abs(apart[0])) == pytest.approx(similarity, rel=1e-6, abs=1e-9 * scale)
 
 
+def test_a_share_of_the_coordinates_has_the_curvature_and_the_others_the_bounds():
+    options = {"similarity": 5.0, "curvature": 0.1, "shallow": 0.25}
+    diagonals, _ = quadratics(10, 8, **options, seed=4)
+    steep, shallow = diagonals[:, :6], diagonals[:, 6:]
+    assert steep.min() >= 1 - 1e-9 and steep.max() <= 100 + 1e-9
+    np.testing.assert_allclose(shallow.mean(axis=0), [0.1, 1.0], atol=1e-9)
+    apart = diagonals - diagonals.mean(axis=0)
+    assert np.sqrt(np.max(np.mean(apart**2, axis=0))) == pytest.approx(5, rel=1e-6)
+    assert np.max(np.abs(apart[0])) == pytest.approx(5, rel=1e-6)
+    below, _ = quadratics(10, 10, **options, flat=2, seed=4)
+    np.testing.assert_allclose(below[:, 6:8].mean(axis=0), [0.1, 1.0], atol=1e-9)
+    np.testing.assert_array_equal(below[:, 8:], 1e-3)
+
+
 def test_the_papers_size_is_held_in_two_numbers_a_client_and_coordinate():
     diagonals, vectors = quadratics(100, 1000, similarity=5.0)
     apart = diagonals - diagonals.mean(axis=0)
@@ -235,6 +249,7 @@ def test_a_wrong_configuration_is_one_sentence(text, sentence):
         ({"similarity": 0.0}, "a similarity above 0"),
         ({"similarity": 90.0}, "lower it"),
         ({"curvature": 1.0}, "need a similarity too"),
+        ({"similarity": 1.0, "shallow": 0.5}, "give curvature too"),
     ],
 )
 def test_impossible_quadratics_are_one_sentence(options, sentence):

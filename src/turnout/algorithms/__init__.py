@@ -15,6 +15,7 @@ from turnout.algorithms.fedspeed import FedSpeed as FedSpeed
 from turnout.algorithms.fedvarp import FedVarp as FedVarp
 from turnout.algorithms.gd import Gd as Gd
 from turnout.algorithms.icgm import Icgm as Icgm
+from turnout.algorithms.lazy_dane import LazyDane as LazyDane
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
 from turnout.algorithms.mime import Mime as Mime

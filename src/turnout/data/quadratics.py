@@ -22,6 +22,7 @@ def quadratics(
     curvature: float | None = None,
     flat: int = 0,
     seed: int = 0,
+    shallow: float = 1.0,
 ) -> Forms:
     """Draw f_i(x) = (1/b) sum_j <A_ij (x - b_ij), x - b_ij> / 2 with diagonal A_ij (Cost-aware client selection, section 7).
 
@@ -37,6 +38,8 @@ def quadratics(
             a similarity. None means no such condition.
         flat: The number of last coordinates with the eigenvalue 0.001 for every client.
         seed: Seed of the draw.
+        shallow: The share of the coordinates, the last ones before the flat ones, that `curvature` is about; the eigenvalues of
+            the others are within [1, 100].
 
     Returns:
         The diagonals of A_i = (1/b) sum_j A_ij and v_i = (1/b) sum_j A_ij b_ij, both [n, d]: f_i(x) = x^T A_i x / 2 - <v_i, x> +
@@ -59,6 +62,8 @@ def quadratics(
         )
     if curvature is not None and similarity is None:
         raise UserError("quadratics with a curvature of their mean need a similarity too")
+    if curvature is None and shallow != 1:
+        raise UserError("shallow is the share of coordinates of that curvature: give curvature too, or leave shallow out")
     generator = np.random.default_rng(seed)
     base = generator.uniform(0, 110, dimension - flat)
     matrices = base + generator.uniform(0, 18, (clients, parts, dimension - flat))
@@ -67,18 +72,19 @@ def quadratics(
         matrices = np.clip(matrices, LEAST, MOST)
     else:
         means = matrices.mean(axis=1)
-        middle = None if curvature is None else np.linspace(curvature, 10 * curvature, means.shape[1])
+        few = round(shallow * means.shape[1])
+        middle = None if curvature is None else np.linspace(curvature, 10 * curvature, few)
         matrices += (calibrated(means, similarity, middle) - means)[:, None]
     matrices = np.pad(matrices, ((0, 0), (0, 0), (0, flat)), constant_values=FLAT)
     return matrices.mean(axis=1), (matrices * centres).mean(axis=1)
 
 
 def calibrated(
-    diagonals: Float[np.ndarray, "n d"], similarity: float, middle: Float[np.ndarray, " d"] | None = None
+    diagonals: Float[np.ndarray, "n d"], similarity: float, middle: Float[np.ndarray, " k"] | None = None
 ) -> Float[np.ndarray, "n d"]:
     """Move the diagonals a_i of n >= 3 clients such that delta = Delta_1 = `similarity`.
 
-    All entries are within [1, 100], or the mean of the diagonals is `middle`, if that is given.
+    All entries are within [1, 100], but the mean of the diagonals at the last k coordinates is `middle`, if that is given.
 
     h_1 = a_1 - mean a is scaled to max_k |h_1k| = Delta_1. For the others h_i = s e_i - h_1 / (n - 1), e_i = a_i less the mean of
     these, so that sum_i h_i = 0; s solves delta^2 = max_k (1/n) sum_i h_ik^2 = max_k (h_1k^2 / (n - 1) + (s^2 / n) sum_i e_ik^2).
@@ -86,7 +92,7 @@ def calibrated(
     Args:
         diagonals: a_i [n, d].
         similarity: delta = Delta_1.
-        middle: The mean of the diagonals [d]; None leaves it open.
+        middle: The mean of the diagonals at the last k coordinates [k]; None leaves all open.
     """
     n = len(diagonals)
     if n < 3 or not similarity > 0:
@@ -97,11 +103,11 @@ def calibrated(
     others = diagonals[1:] - diagonals[1:].mean(axis=0)
     scale = np.sqrt(np.min((similarity**2 - first**2 / (n - 1)) / (np.sum(others**2, axis=0) / n)))
     deviations = np.vstack([first, scale * others - first / (n - 1)])
-    if middle is not None:
-        return middle + deviations
-    lower, upper = LEAST - deviations.min(axis=0), MOST - deviations.max(axis=0)
+    middle = np.zeros(0) if middle is None else middle
+    bounded = slice(len(mean) - len(middle))
+    lower, upper = LEAST - deviations[:, bounded].min(axis=0), MOST - deviations[:, bounded].max(axis=0)
     if np.any(lower > upper):
         raise UserError(
             f"a similarity of {similarity:g} spreads eigenvalues beyond [{LEAST:g}, {MOST:g}]: lower it, or take fewer parts"
         )
-    return np.clip(mean, lower, upper) + deviations
+    return np.concatenate([np.clip(mean[bounded], lower, upper), middle]) + deviations

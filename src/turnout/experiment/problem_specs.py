@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 
 from turnout import problems
 from turnout.core.errors import UserError
-from turnout.core.records import Count, Index, NonNegative, Positive, config
+from turnout.core.records import Count, Fraction, Index, NonNegative, Positive, config
 from turnout.data.dataset import Dataset
 from turnout.data.quadratics import quadratics
 from turnout.data.source import Source
@@ -153,10 +153,12 @@ class LogSumSpec:
     curvature: Positive | None = None
     flat: Index = 0
     seed: Index = 0
+    shallow: Fraction = 1.0
 
     def build(self) -> Problem:
         """Return the problem."""
-        forms = quadratics(self.clients, self.dimension, self.parts, self.similarity, self.curvature, self.flat, self.seed)
+        options = {name: value for name, value in vars(self).items() if name != "alpha"}
+        forms = quadratics(**options)
         return problems.LogSum.of(*forms, alpha=self.alpha)
 
     def split(self) -> Split:

@@ -109,6 +109,7 @@ TABLES = {
         "fedvarp": algorithms.FedVarp,
         "gd": algorithms.Gd,
         "icgm": algorithms.Icgm,
+        "lazy-dane": algorithms.LazyDane,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
         "mime": algorithms.Mime,
