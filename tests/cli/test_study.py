@@ -66,6 +66,7 @@ def swept(path) -> t.Sweep:
     return t.sweep(experiment.algorithm, problem, named, seeds=seeds, **options)
 
 
+@pytest.mark.slow
 def test_compare_sweep_and_study_agree_with_sweeps_from_python(tmp_path):
     prices = [{"kind": "exchanges"}, {"kind": "hierarchical", "c1": 0.5, "c2": 2.0}]
     short = {"run": {"rounds": 12}}

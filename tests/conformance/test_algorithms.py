@@ -31,20 +31,16 @@ def case_of(name):
 
 
 REPRESENTATIVE = ("fedavg", "feddcd", "icgm", "scaffold", "sppm")
-"""Local training, client states that must add up, random branches, control variates, loops over one cohort."""
+"""Local training, client states that must add up, random branches, control variates, loops over one cohort.
 
-SHARED_RUNS = ("parameters_stay_finite", "engines_agree", "ledger_counts_what_nodes_send", "compiles_once", "resumes_to_the_bit")
-"""Checks of two runs, one of each engine; the others play more."""
-
-
-def fast(name, check) -> bool:
-    return check in SHARED_RUNS or name in REPRESENTATIVE
+`test_the_ledger_is_a_hand_count` plays all others in both tiers, and tests/algorithms holds them against NumPy programs.
+"""
 
 
 @pytest.mark.parametrize(
     ("name", "check"),
     [
-        pytest.param(name, check, marks=() if fast(name, check) else pytest.mark.slow)
+        pytest.param(name, check, marks=() if name in REPRESENTATIVE else pytest.mark.slow)
         for name in ALGORITHMS
         for check in CHECKS
         if check != "states_keep_their_types"

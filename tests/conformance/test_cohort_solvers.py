@@ -8,6 +8,7 @@ import pytest
 import turnout as t
 from tests.helpers.examples import SOLVER_EXCHANGES, SOLVERS, small, sppm
 from tests.helpers.hand_count import COHORT, expected_totals
+from tests.helpers.tiers import slow_but
 from turnout.solvers.base import StepResult
 from turnout.testing import check
 from turnout.testing.solvers import CHECKS, case
@@ -19,8 +20,12 @@ def case_of(name):
     return case(SOLVERS[name], small())
 
 
+REPRESENTATIVE = ("bfgs", "giant", "mime", "scaffnew", "sketch")
+"""A line search, Hessians, an adapted algorithm, random branches and a metric; the others are played by their ledgers below."""
+
+
 @pytest.mark.parametrize("name_of_check", CHECKS)
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, SOLVERS))
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))
 

@@ -17,11 +17,8 @@ SHARED = (
     "lost_replies_are_mended",
     "resumes_to_the_bit",
 )
-IN_ALL = ("states_keep_their_types", "engines_agree", "ledger_counts_what_nodes_send")
-"""Checks of two runs, one of each engine; the others play more."""
-
 REPRESENTATIVE = ("saga", "storm")
-"""What clients keep, and what the server carries on."""
+"""What clients keep, and what the server carries on; tests/estimators has the textbook of each."""
 
 
 @lru_cache(1)
@@ -32,11 +29,7 @@ def case_of(name):
 
 @pytest.mark.parametrize(
     ("name", "check"),
-    [
-        pytest.param(name, check, marks=() if check in IN_ALL or name in REPRESENTATIVE else pytest.mark.slow)
-        for name in NAMES
-        for check in SHARED
-    ],
+    [pytest.param(name, check, marks=() if name in REPRESENTATIVE else pytest.mark.slow) for name in NAMES for check in SHARED],
 )
 def test_conformance(name, check):
     CHECKS[check](case_of(name))

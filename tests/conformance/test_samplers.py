@@ -22,18 +22,16 @@ def case_of(name):
     return case(DESIGNS[name], small())
 
 
-OF_DRAWS = ("ids_name_clients", "clients_are_drawn_once", "weights_are_finite", "draws_match_the_declared_probabilities")
-"""Checks of many thousand draws, which take a program of their own."""
-
 LEARNT = {f"independent-{name}" for name in ("vrb", "mabs", "avare", "osmd", "a-osmd", "last-norm")}
-"""Rules whose draws tests/samplers/test_probabilities.py finds unbiased too."""
+"""Rules that tests/samplers/test_probabilities.py holds against their references, and finds unbiased too."""
 
-REPEATED = {"replacement-k-vib", "replacement-mabs"}
-"""Rules that are among those of independent draws; "replacement-osmd" shows that draws with replacement take rules."""
+REPEATED = {"replacement-k-vib", "replacement-mabs", "gradient-stratified"}
+"""Rules that are among those of independent draws, of which "replacement-osmd" shows that draws with replacement take them, and
+strata that tests/samplers/test_samplers_runs.py plays in every engine."""
 
 
 def slow(name, check) -> bool:
-    return name in REPEATED or (name in LEARNT and check in OF_DRAWS)
+    return name in REPEATED | LEARNT
 
 
 @pytest.mark.parametrize(

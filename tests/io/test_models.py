@@ -97,6 +97,7 @@ def test_what_is_no_such_file_is_refused(tmp_path):
         load_model(path, LIKE)
 
 
+@pytest.mark.slow
 def test_a_folder_holds_one_that_another_run_begins_at(tmp_path):
     quiet = lambda session: None  # noqa: E731
     network = {"kind": "network", "data": "breast_cancer", "normalize": "columns", "hidden": 3}

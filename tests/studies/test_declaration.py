@@ -30,7 +30,7 @@ MISTAKES = [
     (("lr = [0.1, 0.3]", "lr = [0.1, 0.1]"), "[0.1, 0.1]", "two alternatives are called 0.1"),
     (("size = [2, 3]", "size = [2, 99]"), "[methods.mbgd]", "mbgd on made with lr = 0.1, size = 99: sampler 'nice' wants 99"),
     (("sampler.size = [2, 3]", 'sampler = ["nise"]'), "nise", "sampler.kind: unknown sampler kind 'nise': did you mean 'nice'"),
-    (("sampler.size = [2, 3]", 'sampler = [{ kind = "block", size = 2 }]'), "block", "sampler.size: unknown key 'size'"),
+    (("sampler.size = [2, 3]", 'sampler = [{ kind = "delegate", size = 2 }]'), "delegate", "sampler.size: unknown key 'size'"),
     (("sampler.size = [2, 3]", 'sampler = ["stratified"]'), "[methods.mbgd]", "with lr = 0.1, sampler = stratified: .* strata"),
     (("sampler.size = [2, 3]", "problem.paarts = [2]"), "paarts", "problem.paarts: unknown key 'paarts': did you mean 'parts'"),
     (('"1/L"', '"L/2"'), "[0.1, 0.3]", "scale 'L/2' is no constant of this problem: known are L, 1/L, m/n"),

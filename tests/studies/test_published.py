@@ -19,6 +19,7 @@ PARTS = [
     pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),
+    pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
 ]
 
 
