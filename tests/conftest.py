@@ -41,8 +41,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-GROWTH = 250 * 2**20 // os.sysconf("SC_PAGE_SIZE")
-"""Pages of memory that compiled programs may take."""
+MEGABYTE = 2**20 // os.sysconf("SC_PAGE_SIZE")
+"""Pages of memory in a megabyte."""
+
+RESIDENT, GROWTH = 1_250 * MEGABYTE, 100 * MEGABYTE
+"""Pages that a process may have before compiled programs are dropped, and pages that these may take in any case."""
 
 MAPS = 20_000
 """Memory maps that compiled programs may take: at 65,530 Linux ends the process."""
@@ -62,7 +65,8 @@ def few_programs(pages):
     if not process.exists():
         return
     resident = int((process / "statm").read_text().split()[1])
-    if resident > pages.setdefault("before", resident) + GROWTH or (process / "maps").read_bytes().count(b"\n") > MAPS:
+    limit = max(RESIDENT, pages.setdefault("before", resident) + GROWTH)
+    if resident > limit or (process / "maps").read_bytes().count(b"\n") > MAPS:
         jax.clear_caches()
         gc.collect()
         # Without this, glibc keeps what was freed.
