@@ -36,8 +36,13 @@ def rows_and_clients(draw):
     return rows, draw(st.integers(1, rows))
 
 
+def half_sorted(clients, seed=0):
+    return splits.SortedSplit(clients, 0.5, seed)
+
+
 KINDS = [
     splits.SortedSplit,
+    half_sorted,
     splits.ContiguousSplit,
     splits.IidSplit,
     power,
@@ -46,7 +51,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=["sorted", "contiguous", "iid", "power", "log-normal", "dirichlet"])
+@pytest.mark.parametrize("kind", KINDS, ids=["sorted", "half-sorted", "contiguous", "iid", "power", "log-normal", "dirichlet"])
 @given(rows_and_clients())
 @settings(max_examples=30, deadline=None)
 def test_every_row_goes_to_exactly_one_client(kind, sizes):
@@ -62,7 +67,7 @@ def test_every_row_goes_to_exactly_one_client(kind, sizes):
     assert split.indices.dtype == split.offsets.dtype == np.int64
 
 
-@pytest.mark.parametrize("kind", KINDS[:3], ids=["sorted", "contiguous", "iid"])
+@pytest.mark.parametrize("kind", KINDS[:4], ids=["sorted", "half-sorted", "contiguous", "iid"])
 @given(rows_and_clients())
 @settings(max_examples=20, deadline=None)
 def test_near_equal_sizes_differ_by_at_most_one(kind, sizes):
@@ -71,6 +76,7 @@ def test_near_equal_sizes_differ_by_at_most_one(kind, sizes):
 
 
 SEEDED = [
+    lambda seed: half_sorted(5, seed),
     lambda seed: splits.IidSplit(5, seed=seed),
     lambda seed: power(5, seed),
     lambda seed: log_normal(5, seed),
@@ -79,7 +85,7 @@ SEEDED = [
 ]
 
 
-@pytest.mark.parametrize("kind", SEEDED, ids=["iid", "power", "log-normal", "dirichlet", "kmeans"])
+@pytest.mark.parametrize("kind", SEEDED, ids=["half-sorted", "iid", "power", "log-normal", "dirichlet", "kmeans"])
 def test_a_seed_fixes_the_split_and_another_one_changes_it(kind):
     one, again, other = (kind(seed).split(dataset()) for seed in (3, 3, 4))
     assert np.array_equal(one.indices, again.indices) and np.array_equal(one.offsets, again.offsets)
@@ -108,6 +114,15 @@ def test_sorted_gives_one_client_one_class_where_blocks_fit():
     data = Dataset("made", np.zeros((40, 1)), np.tile(np.arange(4), 10))
     for rows in members(splits.SortedSplit(8).split(data)):
         assert np.unique(data.labels[rows]).size == 1
+
+
+@given(st.floats(0, 1), st.integers(0, 5))
+def test_rows_that_are_not_sorted_lie_anywhere(share, seed):
+    data = Dataset("made", np.zeros((1000, 1)), np.tile(np.arange(10), 100))
+    order = splits.SortedSplit(10, share, seed).split(data).indices
+    at_home = np.mean(data.labels[order] == np.repeat(np.arange(10), 100))
+    # A row that moves finds its label's block with probability 1 / 10: the share has a deviation of at most 0.01.
+    assert abs(at_home - (share + (1 - share) / 10)) <= 0.05
 
 
 def follow(sizes, share):

@@ -161,6 +161,30 @@ def test_a_study_says_what_its_own_function_finds(problem, tmp_path):
     assert done.findings() == ["3 rows"] == json.loads((tmp_path / "out" / "summary.json").read_text())["findings"]
 
 
+EXHIBITS = """
+import polars as pl
+from turnout.studies.exhibits import OwnChart, OwnTable
+
+def show(study, data):
+    rows = pl.DataFrame({"rows & data": [str(data)], "count": [study.runs.height], "share": [0.5]})
+    points = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x", "type": "quantitative"}}}
+    return [OwnTable("sizes", "Sizes", "What was played.", rows), OwnChart("points", "Points", "One point.", points)]
+"""
+
+
+def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
+    (tmp_path / "own.py").write_text(EXHIBITS)
+    study = {"exhibits": f"{tmp_path / 'own.py'}:show", "run": {"rounds": 2}, "problems": {"made": problem}}
+    t.study({**study, "methods": {"gd": t.Gd(t.Full(), lr=0.1)}}, tmp_path / "out", data="<rows>")
+    tables, figures = tmp_path / "out" / "tables", tmp_path / "out" / "figures"
+    assert pl.read_csv(tables / "sizes.csv").row(0) == ("<rows>", 3, 0.5)
+    assert "| <rows> | 3 | 0.5 |" in (tables / "sizes.md").read_text()
+    assert r"rows \& data & count & share \\" in (tables / "sizes.tex").read_text()
+    assert "<svg" in (figures / "points.svg").read_text() and (figures / "points.pdf").exists()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<td>3</td>" in page and "&lt;rows&gt;" in page and 'data-chart="points"' in page
+
+
 def test_a_run_ends_where_it_has_reached_the_goals_that_stop(problem, played):
     whole, _ = played
     goal = {"metric": "gradient", "share": 0.2, "stop": True}

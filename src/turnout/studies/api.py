@@ -64,11 +64,12 @@ def study(
     """
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers is a number of processes of at least 1, but it is {workers!r}: give workers=2, for instance")
+    folder_of_data = None if data is None else Path(data)
     declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
     temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
     with temporary as folder, nullcontext(watch) if watch else shown() as watching:
-        rows, broken = conduct(declaration, Path(folder), None if data is None else Path(data), workers, watching)
-    played = Study(declaration, rows, tuple(broken.values()))
+        rows, broken = conduct(declaration, Path(folder), folder_of_data, workers, watching)
+    played = Study(declaration, rows, tuple(broken.values()), folder_of_data)
     if out is not None:
         played.write(Path(out), command)
     return played

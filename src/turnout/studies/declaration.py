@@ -7,6 +7,7 @@ from typing import Any
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Index, Positive, config
+from turnout.studies.exhibits import Exhibits
 from turnout.studies.figures import Figure
 from turnout.studies.goals import Goal
 from turnout.studies.sources import Source
@@ -90,6 +91,7 @@ class Declaration:
         claims: The claims.
         tuning: The names of each goal and price by which settings are chosen.
         findings: What says in sentences what was found, if the study has it.
+        exhibits: What makes its own tables and charts, if the study has it.
         figures: The figures; none where they are the default ones.
     """
 
@@ -105,6 +107,7 @@ class Declaration:
     claims: tuple[Claim, ...]
     tuning: tuple[tuple[str, str], ...]
     findings: Findings | None = None
+    exhibits: Exhibits | None = None
     figures: tuple[Figure, ...] = ()
 
     @property

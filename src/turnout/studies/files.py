@@ -8,8 +8,10 @@ from pathlib import Path
 
 from turnout.experiment.summary import versions
 from turnout.io.atomic import make_folder, write
+from turnout.report.lines import picture
+from turnout.studies.exhibits import OwnChart, OwnTable
 from turnout.studies.page import page
-from turnout.studies.pictures import figures_of, write_pictures
+from turnout.studies.pictures import figures_of, pictured, write_pictures
 from turnout.studies.results import Study, name_of, seed_words
 from turnout.studies.tables import Tables
 
@@ -22,14 +24,15 @@ def write_files(study: Study, folder: Path, command: str) -> None:
         folder: Its folder.
         command: How it was started.
     """
-    tables = study.tables()
-    for names, table in tables.items():
-        stem = make_folder(folder / "tables") / file_name(", ".join(names))
-        for ending, text in ((".md", table.markdown()), (".csv", table.csv()), (".tex", table.latex())):
-            write(stem.with_name(stem.name + ending), text)
+    tables, exhibits = study.tables(), study.exhibits()
+    own = {one.name: one for one in exhibits if isinstance(one, OwnTable)}
+    for stem, table in ({file_name(", ".join(names)): table for names, table in tables.items()} | own).items():
+        for ending, text in (("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())):
+            write(make_folder(folder / "tables") / f"{stem}.{ending}", text)
     figures, facts = figures_of(study), summary(study, tables, command)
-    write_pictures(folder / "figures", figures)
-    write(folder / "report.html", page(study, tables, figures, facts))
+    specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
+    write_pictures(folder / "figures", specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)})
+    write(folder / "report.html", page(study, tables, figures, exhibits, facts))
     write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -8,6 +8,7 @@ from turnout.report.html import TEMPLATES, script_json
 from turnout.report.lines import chart
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
+from turnout.studies.exhibits import OwnChart, OwnTable
 from turnout.studies.pictures import Drawn
 from turnout.studies.results import Study
 from turnout.studies.tables import Tables
@@ -16,13 +17,14 @@ LONGEST = 400
 """The most letters with which an object that was given in Python is shown."""
 
 
-def page(study: Study, tables: Tables, figures: list[Drawn], facts: dict[str, Any]) -> str:
+def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[OwnTable | OwnChart], facts: dict[str, Any]) -> str:
     """Return the page as HTML that needs nothing but itself.
 
     Args:
         study: The study.
         tables: Its tables by the names of goal and price.
         figures: Its figures.
+        exhibits: Its own tables and charts.
         facts: Its summary.
     """
     declared = study.declaration
@@ -31,6 +33,7 @@ def page(study: Study, tables: Tables, figures: list[Drawn], facts: dict[str, An
         for drawn in figures
         for k, drawing in enumerate(drawn.drawings)
     }
+    charts |= {one.name: {"spec": one.chart} for one in exhibits if isinstance(one, OwnChart)}
     return TEMPLATES.get_template("study.html").render(
         title=declared.title,
         goals={name: goal.words for name, goal in declared.goals.items()},
@@ -42,6 +45,7 @@ def page(study: Study, tables: Tables, figures: list[Drawn], facts: dict[str, An
             for names, table in tables.items()
         ],
         figures=figures,
+        exhibits=exhibits,
         facts=facts,
         origin={"command": facts["command"], **facts["versions"], **facts["seeds"]},
         files=_files(study),

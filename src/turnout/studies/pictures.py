@@ -8,7 +8,7 @@ import vl_convert
 
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import make_folder, write
-from turnout.report.lines import Drawing, Style, picture, styles
+from turnout.report.lines import Drawing, Style, styles
 from turnout.studies.curves import drawings
 from turnout.studies.figures import Figure, default_figures
 from turnout.studies.results import Study
@@ -63,12 +63,15 @@ def figures_of(study: Study) -> list[Drawn]:
     ]
 
 
-def write_pictures(folder: Path, figures: list[Drawn]) -> None:
-    """Write each figure as SVG, PNG and PDF, of the default ones those for the first price."""
-    for drawn in figures:
-        if not drawn.drawings or drawn.price != figures[0].price:
-            continue
-        svg = vl_convert.vegalite_to_svg(picture(drawn.drawings))
+def pictured(figures: list[Drawn]) -> list[Drawn]:
+    """Return the figures of which pictures are written: those with charts, of the default ones those for the first price."""
+    return [drawn for drawn in figures if drawn.drawings and drawn.price == figures[0].price]
+
+
+def write_pictures(folder: Path, charts: dict[str, dict]) -> None:
+    """Write each chart, a Vega-Lite specification by its name, as SVG, PNG and PDF."""
+    for name, chart in charts.items():
+        svg = vl_convert.vegalite_to_svg(chart)
         pictures = {"svg": svg, "png": vl_convert.svg_to_png(svg, scale=SCALE), "pdf": vl_convert.svg_to_pdf(svg)}
         for ending, content in pictures.items():
-            write(make_folder(folder) / f"figure-{drawn.figure.name}.{ending}", content)
+            write(make_folder(folder) / f"{name}.{ending}", content)

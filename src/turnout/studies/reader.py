@@ -9,12 +9,15 @@ from turnout.accounting.prices import Exchanges, Price
 from turnout.core.errors import UserError, unknown
 from turnout.core.named_class import named_function
 from turnout.experiment.config import Reader, flatten
-from turnout.studies.declaration import Claim, Declaration, Findings, Method, Reporting, Tuning
+from turnout.studies.declaration import Claim, Declaration, Method, Reporting, Tuning
 from turnout.studies.figures import read_figures
 from turnout.studies.goals import Goal
 from turnout.studies.sources import Place, Source
 
-TABLES = ("title", "seeds", "tuning", "run", "problems", "methods", "grid", "goals", "prices", "claims", "figures", "findings")
+TABLES = (
+    "title", "seeds", "tuning", "run", "problems", "methods", "grid",
+    "goals", "prices", "claims", "figures", "findings", "exhibits",
+)  # fmt: skip
 SHARED = ("problem", "split", "sampler", "run", "target", "faults", "privacy", "grid", "scale")
 PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
 """The keys of a problem."""
@@ -59,7 +62,8 @@ class DeclarationReader(Reader):
             prices=prices,
             claims=self.claims(methods, problems, goals, prices),
             tuning=() if tuning is None else self.asked(tuning, ("tuning",), goals, prices),
-            findings=self.findings(),
+            findings=self.function("findings"),
+            exhibits=self.function("exhibits"),
         )
         return replace(declaration, figures=read_figures(self, declaration))
 
@@ -206,12 +210,12 @@ class DeclarationReader(Reader):
             names.append([self.named(name, known, (*path, what), what) for name in several])
         return tuple(product(*names))
 
-    def findings(self) -> Findings | None:
-        """Return the function that says what was found."""
-        given: Any = self.tables.get("findings")
+    def function(self, key: str) -> Any:
+        """Return the function that a key names; None without the key."""
+        given: Any = self.tables.get(key)
         if given is None or callable(given):
-            return given  # type: ignore
+            return given
         try:
-            return named_function(str(given), self.origin.folder(("findings",)))
+            return named_function(str(given), self.origin.folder((key,)))
         except UserError as error:
-            raise self.error(("findings",), str(error)) from None
+            raise self.error((key,), str(error)) from None

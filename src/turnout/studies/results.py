@@ -12,6 +12,7 @@ from turnout.core.errors import UserError, unknown
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
 from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Claim, Declaration
+from turnout.studies.exhibits import OwnChart, OwnTable
 from turnout.studies.goals import Goal
 from turnout.studies.plan import Run
 from turnout.studies.statistics import Ratio, ratio
@@ -27,11 +28,13 @@ class Study:
         runs: One row for each evaluated round of each run: problem, method, setting, a column for each swept key, seed, purpose,
             round, metrics and the cumulative events of the ledger.
         broken: Each run that could not be played, and why.
+        data: The folder with data files.
     """
 
     declaration: Declaration = field(repr=False)
     runs: pl.DataFrame = field(repr=False)
     broken: tuple[tuple[Run, str], ...] = ()
+    data: Path | None = field(default=None, repr=False)
     computed: dict = field(default_factory=dict, repr=False, compare=False)
 
     def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
@@ -116,6 +119,10 @@ class Study:
     def findings(self) -> list[str]:
         """Return the sentences of the study's own function `findings`, if it has one."""
         return [] if self.declaration.findings is None or self.runs.is_empty() else self.declaration.findings(self)
+
+    def exhibits(self) -> list[OwnTable | OwnChart]:
+        """Return the tables and charts of the study's own function `exhibits`, if it has one."""
+        return [] if self.declaration.exhibits is None or self.runs.is_empty() else self.declaration.exhibits(self, self.data)
 
     def judge(self, claim: Claim, problem: str) -> Verdict:
         """Return the verdict on a claim on one problem."""

@@ -1,7 +1,7 @@
 """Tables of a study as Markdown, CSV and LaTeX."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -54,9 +54,8 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table in Markdown."""
-        lines = [f"**{self.title}**", "", _markdown_row(HEADINGS), _markdown_row(["---"] * len(HEADINGS))]
-        lines += [_markdown_row(row.cells(lambda cost: f"**{cost}**")) for row in self.rows]
-        return "\n".join([*lines, "", *(f"* {note}" for note in self.notes), ""])
+        table = markdown_table(HEADINGS, [row.cells(lambda cost: f"**{cost}**") for row in self.rows])
+        return "\n".join([f"**{self.title}**", "", table, *(f"* {note}" for note in self.notes), ""])
 
     def latex(self) -> str:
         """Return the table in LaTeX, for the package booktabs."""
@@ -99,6 +98,17 @@ def shown(goal: Goal, price: Price, cost: float) -> str:
     if not goal.levelled:
         return number(smaller_better(goal.metric, cost))
     return amount(price, cost) if math.isfinite(cost) else "never"
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return cells as a table in Markdown."""
+    return "".join(f"{_markdown_row(cells)}\n" for cells in (headings, ["---"] * len(headings), *rows))
+
+
+def latex_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return cells as a table in LaTeX, for the package booktabs; the first column is text."""
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}", r"\toprule", _latex_row(map(_latex, headings)), r"\midrule"]
+    return "\n".join([*lines, *(_latex_row(map(_latex, cells)) for cells in rows), r"\bottomrule", r"\end{tabular}", ""])
 
 
 def _markdown_row(cells) -> str:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from turnout.core.records import Count, Index, config
+from turnout.core.records import Count, Index, Share, config
 from turnout.data.dataset import Dataset
 from turnout.data.splits.split import Split, enough_rows
 
@@ -13,8 +13,13 @@ from turnout.data.splits.split import Split, enough_rows
 class SortedSplit:
     """Rows sorted by label, in blocks of nearly equal size: the most heterogeneous labels.
 
+    With a `share` below 1, the other rows change places with each other at random, as in the experiments of SCAFFOLD (Karimireddy
+    et al., 2020), whose similarity is 1 - share: with 0 the split is i.i.d.
+
     Args:
         clients: Number of clients.
+        share: The share of rows that are sorted, from 0 to 1.
+        seed: Seed of the rows that change places.
         kind: The name of the split in configurations.
 
     Examples:
@@ -24,11 +29,16 @@ class SortedSplit:
     """
 
     clients: Count
+    share: Share = 1.0
+    seed: Index = 0
     kind: Literal["sorted"] = "sorted"
 
     def split(self, dataset: Dataset) -> Split:
         """Return the split of `dataset`."""
-        return _equal(self.kind, dataset, self.clients, np.argsort(dataset.labels, kind="stable"))
+        order, generator = np.argsort(dataset.labels, kind="stable"), np.random.default_rng(self.seed)
+        moved = generator.choice(dataset.rows, round((1 - self.share) * dataset.rows), replace=False)
+        order[moved] = order[generator.permutation(moved)]
+        return _equal(self.kind, dataset, self.clients, order)
 
 
 @config
