@@ -39,6 +39,7 @@ def config(palette: dict) -> dict:
         },
         "axisY": {"domain": False, "ticks": False},
         "axisX": {"grid": False},
+        "header": text,
         "legend": {**text, "labelColor": palette["ink"], "symbolStrokeWidth": 3, "symbolSize": 300, "labelLimit": LEGEND_LABEL},
         "title": {
             "color": palette["ink"], "subtitleColor": palette["soft"], "fontSize": 13, "subtitleFontSize": 12,

@@ -32,6 +32,11 @@ class OwnTable:
         """The cells as text."""
         return [[number(cell) if isinstance(cell, float) else str(cell) for cell in row] for row in self.frame.rows()]
 
+    @property
+    def text(self) -> list[bool]:
+        """Whether each column is text."""
+        return [kind == pl.String for kind in self.frame.dtypes]
+
     def markdown(self) -> str:
         """Return the table in Markdown."""
         return f"**{self.title}**\n\n{markdown_table(self.frame.columns, self.rows)}\n{self.caption}\n"
