@@ -3,12 +3,15 @@
 import importlib
 import json
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
 import turnout as t
+from tests.helpers.commands import turnout
 from turnout.core.errors import UserError
 from turnout.data import CATALOGUE, present
 from turnout.data.dataset import Dataset
@@ -22,6 +25,7 @@ from turnout.data.text.classifiers import sentence  # noqa: E402
 from turnout.data.text.clients import padded, tokenized  # noqa: E402
 from turnout.problems.oracles.torch_module import parameters_of  # noqa: E402
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "language-models"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "shares", "fell", "team", "won", "again", "the", "today"]
 TEXTS = ["the team won again", "shares fell", "team won", "shares fell again today", "the team", "the shares fell today"] * 2
 LABELS = np.array([1, 0, 1, 0, 1, 0] * 2)
@@ -241,3 +245,28 @@ def test_a_missing_extra_is_named(missing, wanted, extra, monkeypatch):
     monkeypatch.delitem(sys.modules, wanted)
     with pytest.raises(UserError, match=rf"pip install 'turnout\[{extra}\]'"):
         importlib.import_module(wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "metric"), [("distilbert", "accuracy"), ("pythia", "value")])
+def test_the_example_configurations_train_small_models(name, metric, distil, tmp_path, monkeypatch):
+    for file in EXAMPLE.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_text(file.read_text())
+    small = {"clients = 1000": "clients = 3", "size = 25": "size = 2", "rounds = 300": "rounds = 12", "every = 50": "every = 12"}
+    text = (tmp_path / f"{name}.toml").read_text()
+    for old, new in {**small, "lr = 1e-4": "lr = 0.2"}.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / f"{name}.toml").write_text(text)
+    rows = [f"{label + 2},{words}" for words, label in zip(TEXTS, LABELS, strict=True)]
+    (tmp_path / "news.csv").write_text("\n".join(["label,text", *rows]))
+    changes = {"vocab_size": len(WORDS), **SMALL, "max_position_embeddings": 16}
+    for key, value in {"NEWS": "news.csv", "MODEL": str(distil), "CLIENTS": "3", "CHANGES": json.dumps(changes)}.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    code, _, error = turnout("run", f"{name}.toml", "--out", "out")
+    assert code == 0, error
+    rows = pl.read_parquet("out/trace.parquet")
+    assert rows.height == 2 and rows["value"][1] < rows["value"][0] and rows[metric].is_not_null().all()

@@ -16,7 +16,7 @@ from turnout.data import quadratics
 from turnout.problems import LogSum, NonconvexLogistic, Quadratic
 from turnout.problems.base import Population
 from turnout.theory import dissimilarity
-from turnout.theory.dissimilarity import along, at, exact, measured
+from turnout.theory.dissimilarity import along, at, average_dissimilarity, exact, measured
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.1, 0.2])
 
@@ -138,7 +138,15 @@ def test_local_constants_of_logistic_regression(nonconvex):
 
 def test_where_nothing_is_exact_the_start_is_measured(nonconvex):
     weights = np.asarray(nonconvex.population.weights)
-    np.testing.assert_allclose(measured(nonconvex), singular(hessians(nonconvex, np.zeros(5)), weights, 0), rtol=1e-10)
+    expected = singular(hessians(nonconvex, np.zeros(5)), weights, 0)
+    np.testing.assert_allclose(measured(nonconvex), expected, rtol=1e-10)
+    np.testing.assert_allclose(average_dissimilarity(nonconvex), expected[0], rtol=1e-7)
+
+
+def test_the_average_dissimilarity_alone_is_that_of_all_constants(full, nonconvex):
+    x = np.random.default_rng(7).normal(size=5)
+    assert average_dissimilarity(full) == exact(full).delta
+    np.testing.assert_allclose(average_dissimilarity(nonconvex, x), at(nonconvex, x).delta, rtol=1e-7)
 
 
 def gradients(problem: Quadratic, x) -> np.ndarray:

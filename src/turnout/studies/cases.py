@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import jax
+
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
 from turnout.problems.base import Problem
@@ -12,8 +14,8 @@ from turnout.problems.optimum import Optimum, solve
 from turnout.studies.fingerprint import fingerprint
 from turnout.studies.grid import GivenProblem
 
-KEPT = 3
-"""Built problems that are kept, since programs of one problem follow one another."""
+KEPT = 2 * 2**30
+"""Bytes of problems that are kept: a study asks for each several times, and k-means, for instance, takes long."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Case:
     def problem(self) -> Problem:
         """The problem."""
         return self.built.problem
+
+    @cached_property
+    def bytes(self) -> int:
+        """The bytes of its arrays."""
+        return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(self.problem))
 
     @cached_property
     def optimum(self) -> Optimum:
@@ -59,7 +66,7 @@ class Cases:
         if mark not in self._kept:
             self._kept[mark] = Case(self._build(experiment))
         self._kept.move_to_end(mark)
-        while len(self._kept) > KEPT:
+        while len(self._kept) > 1 and sum(case.bytes for case in self._kept.values()) > KEPT:
             self._kept.popitem(last=False)
         return self._kept[mark]
 
