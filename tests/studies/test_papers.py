@@ -32,6 +32,8 @@ def test_every_setting_is_a_configuration_and_its_parts_are_known(source):
 def test_papers_are_listed_and_mistakes_told():
     code, out, _ = turnout("study", "--list")
     assert code == 0 and all(f"{name}: " in out for name in papers()) and str(PAPERS) in out
+    assert out in turnout("reproduce", "--help")[1] and "problems: mnist, news20, mlp, mnist-two, mlp-two" in out
+    assert out.count("takes ") == len(papers())
     for arguments, words in ((["feddcb"], "unknown paper 'feddcb': did you mean 'feddcd'"), (["feddcd"], "give --out DIR")):
         code, _, wrong = turnout("reproduce", *arguments)
         assert code == 2 and words in wrong

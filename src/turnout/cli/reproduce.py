@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from turnout.cli import app
 from turnout.cli.options import Data, Workers
@@ -12,7 +13,18 @@ Paper = Annotated[str | None, typer.Argument(help="A name from `turnout study --
 Scale = Annotated[str | None, typer.Option("--scale", metavar="NAME", help="Another scale, such as the paper’s.")]
 
 
-@app.command()
+class WithPapers(TyperCommand):
+    """A command whose help ends with the papers' studies."""
+
+    def format_help(self, ctx, formatter):
+        from turnout.studies.papers import listing
+
+        # Markup would join the lines.
+        super().format_help(ctx, formatter)
+        typer.echo(listing())
+
+
+@app.command(cls=WithPapers)
 def reproduce(
     paper: Paper = None,
     out: Folder = None,

@@ -42,12 +42,10 @@ def study(
 
 
 def show_papers() -> None:
-    """Print the names and titles of the papers' studies, and where they are."""
-    from turnout.studies.papers import PAPERS, papers
+    """Print the papers' studies."""
+    from turnout.studies.papers import listing
 
-    for name, title in papers().items():
-        typer.echo(f"{name}: {title}")
-    typer.echo(f"play one: turnout reproduce NAME --out DIR; copy and change one: {PAPERS}")
+    typer.echo(listing())
 
 
 def conduct(

@@ -16,6 +16,15 @@ def papers() -> dict[str, str]:
     return {path.parent.name: read_toml(path)[1]["title"] for path in sorted(PAPERS.glob("*/study.toml"))}
 
 
+def listing() -> str:
+    """Return the papers' studies with their problems and how long they take, and how one is played."""
+    lines = []
+    for name, title in papers().items():
+        tables = read_source(PAPERS / name).tables
+        lines += [f"{name}: {title}", f"  problems: {', '.join(tables['problems'])}", f"  takes {tables['duration']}"]
+    return "\n".join([*lines, "play one: turnout reproduce NAME --out DIR; copy and change one:", f"  {PAPERS}"])
+
+
 def paper(name: str, scale: str | None = None) -> Source:
     """Return the study of a paper.
 

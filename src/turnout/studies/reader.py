@@ -15,7 +15,7 @@ from turnout.studies.goals import Goal
 from turnout.studies.sources import Place, Source
 
 TABLES = (
-    "title", "seeds", "tuning", "run", "problems", "methods", "grid",
+    "title", "duration", "seeds", "tuning", "run", "problems", "methods", "grid",
     "goals", "prices", "claims", "figures", "findings", "exhibits",
 )  # fmt: skip
 SHARED = ("problem", "split", "sampler", "run", "target", "faults", "privacy", "grid", "scale")
