@@ -1,6 +1,8 @@
 """The regime map: who is the cheapest in each cell, each ablation, the theorem's boundaries, and what one setting saves."""
 
 import math
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,6 +11,8 @@ import turnout as t
 from turnout.accounting.prices import Selection
 from turnout.experiment.problem_specs import LogSumSpec
 from turnout.report.format import count, listed, number
+from turnout.report.lines import SCHEMA
+from turnout.studies.exhibits import OwnChart
 from turnout.theory.dissimilarity import exact
 from turnout.theory.selection import Case
 from turnout.theory.selection_complexity import TABLE
@@ -49,6 +53,12 @@ def findings(study: t.Study) -> list[str]:
     return Regimes(study).sentences()
 
 
+def exhibits(study: t.Study, data: Path | None) -> list[OwnChart]:
+    """Return the regime map, if anything of it was played."""
+    cells = Regimes(study).cells()
+    return [regime_map(cells)] if cells else []
+
+
 def budget(row: dict) -> float:
     """Return the local steps of a setting, expected ones where they are random."""
     if row["method"] in STEPS:
@@ -80,8 +90,8 @@ class Regimes:
 
     def sentences(self) -> list[str]:
         """Return all sentences about what was played."""
-        whole = [name for name in self.problems if (name, MINE[0]) in self.played and len(self.rivals(name)) > 1]
-        quadratics = [name for name in whole if self.tables[name]["problem"]["kind"] == "log-sum"]
+        whole = self.whole()
+        quadratics = [name for name in whole if self.quadratic(name)]
         return [
             *(self.cell(problem, goal) for goal in self.goals for problem in whole),
             *(self.tally(whole, ratio) for ratio in self.ratios if whole),
@@ -91,6 +101,27 @@ class Regimes:
             *(self.boundary(problem) for problem in quadratics),
             *(self.saved(whole, goal, ratio) for goal in self.goals for ratio in DEAR if self.all_play(whole, LAZY)),
         ]
+
+    def whole(self) -> list[str]:
+        """Return the problems on which RG-SAGA and some rivals were played."""
+        return [name for name in self.problems if (name, MINE[0]) in self.played and len(self.rivals(name)) > 1]
+
+    def quadratic(self, problem: str) -> bool:
+        """Return whether the constants of a problem are known."""
+        return self.tables[problem]["problem"]["kind"] == "log-sum"
+
+    def cells(self) -> list[dict]:
+        """Return the cheapest method for each problem, goal, C_A and local budget, and whether the theorem names RG-SAGA."""
+        cells = []
+        for problem, goal, steps in product(self.whole(), self.goals, (*BUDGETS, math.inf)):
+            for ratio in self.ratios:
+                (name, cost), *_ = self.order(problem, goal, ratio, steps)
+                named = self.quadratic(problem) and all(crossing(self.tables[problem], title) <= ratio for title in NAMED)
+                cell = {"problem": self.titles[problem], "goal": goal, "C_A": ratio, "RG-SAGA by the theorem": named}
+                arrived = {"cheapest": name, "cost": count(cost)} if math.isfinite(cost) else {"cheapest": "nobody", "cost": ""}
+                limit = "any number of local steps" if math.isinf(steps) else f"at most {steps:g} local steps"
+                cells.append({**cell, "budget": limit, **arrived})
+        return cells
 
     def all_play(self, problems: list[str], method: str) -> bool:
         """Return whether there are problems, and a method was played on all of them."""
@@ -197,6 +228,35 @@ class Regimes:
             f"{self.titles[LAZY]}, one setting, {goal} at C_A = {ratio:g}, against the best of all grids if any arrives: "
             f"{'; '.join(parts)}. The bar of {BAR:g} is met on {met} of {len(mine)}."
         )
+
+
+def regime_map(cells: list[dict]) -> OwnChart:
+    """Return who is the cheapest in each cell, the cost in it, and a ring where the theorem's orders name RG-SAGA."""
+    x = {"field": "C_A", "type": "ordinal", "title": "C_A / C_R", "axis": {"labelAngle": 0}}
+    y = {"field": "problem", "type": "nominal", "title": None, "sort": None}
+    colour = {"field": "cheapest", "type": "nominal", "title": None, "legend": {"orient": "top", "columns": 5}}
+    layers = [
+        {"mark": {"type": "rect", "opacity": 0.55}, "encoding": {"color": {**colour, "scale": {"scheme": "tableau10"}}}},
+        {"mark": {"type": "text", "dx": -6}, "encoding": {"text": {"field": "cost"}}},
+        {
+            "transform": [{"filter": "datum['RG-SAGA by the theorem']"}],
+            "mark": {"type": "point", "shape": "circle", "filled": False, "size": 25, "xOffset": 20, "color": "#333"},
+        },
+    ]
+    chart = {
+        "$schema": SCHEMA,
+        "data": {"values": cells},
+        "facet": {
+            "row": {"field": "budget", "type": "nominal", "title": None, "sort": list(dict.fromkeys(c["budget"] for c in cells))},
+            "column": {"field": "goal", "type": "nominal", "title": None, "sort": list(dict.fromkeys(c["goal"] for c in cells))},
+        },
+        "spec": {"width": 300, "height": {"step": 20}, "encoding": {"x": x, "y": y}, "layer": layers},
+    }
+    caption = (
+        "The cheapest method of the papers, each at its best setting, and its cost. A ring: by the orders of table 1 RG-SAGA "
+        "costs no more than any rival, with constants that are known for quadratics. Lazy DANE is left out."
+    )
+    return OwnChart("regime-map", "Regime map", caption, chart)
 
 
 def share(cost: float, best: float) -> str:
