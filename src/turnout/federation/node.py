@@ -1,18 +1,23 @@
 """One client of a federation that runs a configuration."""
 
+from functools import partial
 from pathlib import Path
 
 from flwr.clientapp import ClientApp
 
 from turnout.core.errors import UserError
+from turnout.engines.budget import Budget
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import client_app
 from turnout.engines.flower.node_connection import serve
-from turnout.engines.flower.state_store import DiskStates
+from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import build_for_federation, handshake_of
+from turnout.federation.planned import planned_replies
+from turnout.privacy.accounting import local_epsilon
+from turnout.privacy.mechanism import Privacy, Protection
 from turnout.runs.setup import bind, prepare, scope
 
 
@@ -33,11 +38,26 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         mixed = spec.precision == "mixed"
         job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=mixed)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
-        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, mixed=mixed)
-        node.states = DiskStates(folder / f"{digest}-{client}", node.first)
-        if experiment.privacy is not None:
-            node.protection = experiment.privacy.protection()
+        privacy, own = experiment.privacy, folder / f"{digest}-{client}"
+        protection = None if privacy is None else privacy.protection()
+        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, protection=protection, mixed=mixed)
+        node.states = DiskStates(own, node.first)
+    if node.local:
+        limit = local_epsilon({privacy.noise_multiplier: planned_replies(experiment, built)}, privacy.delta)
+        budget = Budget(folder / f"privacy-{client}.json", digest, limit, privacy.delta)
+        node.last, node.protect = DiskReply(own / "last"), partial(release, privacy, budget)
     return node
+
+
+def release(privacy: Privacy, budget: Budget) -> Protection:
+    """Return the protection of one more reply of the local model, with new noise unless a seed is given, and charge for it.
+
+    Args:
+        privacy: Options of differential privacy.
+        budget: What the client has spent.
+    """
+    budget.charge(privacy.noise_multiplier)
+    return privacy.protection()
 
 
 def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientApp:

@@ -1,0 +1,181 @@
+"""A server that does not keep to the configuration learns no more from a node than its privacy allows."""
+
+import json
+import stat
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
+
+from tests.helpers.insider import CLIENTS, LOCAL, SECRET, TOML, Insider, Refusal
+
+dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
+rdp = pytest.importorskip("dp_accounting.rdp")
+
+DEVIATION = 4.0 * 100.0
+"""Of the noise on each number that leaves a client under `LOCAL`."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_clients(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "own_clients.py").write_text(CLIENTS)
+    sys.path.insert(0, str(folder))
+    yield
+    sys.path.remove(str(folder))
+    del sys.modules["own_clients"]
+
+
+@pytest.fixture
+def private(tmp_path):
+    return Insider(tmp_path, TOML + LOCAL)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return Insider(tmp_path, TOML)
+
+
+FAR = np.array([1e9, 0.0, 0.0])
+"""Parameters at which the clipped replies for FAR and -FAR are opposite, up to 1e-7."""
+
+
+def test_opposite_messages_do_not_reveal_the_noise(private):
+    """If the noise of three requests were one, the mean of the first two would be it."""
+    noise = (private.ask(FAR) + private.ask(-FAR)) / 2
+    assert np.linalg.norm(private.ask(np.zeros(3)) - noise - SECRET) > 0.1 * DEVIATION
+
+
+def test_the_same_request_from_another_state_has_other_noise(tmp_path):
+    """With the same noise, the two replies would differ by no more than two clipped ones."""
+    insider, replies, zero = Insider(tmp_path, TOML.replace('"fedavg"', '"scaffold"') + LOCAL), [], np.zeros(3)
+    for x in (FAR, -FAR):
+        insider.ask(x, zero, made=(1, 0))
+        replies.append(np.concatenate(insider.ask(zero, zero, base=(1, 0), made=(2, 0))))
+    assert np.linalg.norm(replies[0] - replies[1]) > 2 * 100.0
+
+
+def test_the_same_request_gets_the_same_reply_also_after_a_restart(private):
+    first = private.ask(np.zeros(3))
+    np.testing.assert_array_equal(private.ask(np.zeros(3)), first)
+    spent = next(private.states.glob("privacy-0.json")).read_bytes()
+    private.restart()
+    np.testing.assert_array_equal(private.ask(np.zeros(3)), first)
+    assert next(private.states.glob("privacy-0.json")).read_bytes() == spent
+    assert not np.allclose(private.ask(np.zeros(3), made=(2, 0)), first)
+
+
+def test_a_seed_makes_the_noise_repeatable(tmp_path):
+    """For tests; the server knows the seed too."""
+    replies = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        replies.append(Insider(tmp_path / name, TOML + LOCAL + "seed = 3\n").ask(np.zeros(3)))
+    np.testing.assert_array_equal(*replies)
+
+
+def test_metrics_have_noise_and_are_clipped(private):
+    """The exact value and gradient of the client at zero are |SECRET|^2 / 2 and -SECRET."""
+    told = private.measure(np.zeros(3), "value", "gradient")
+    assert np.linalg.norm(told["gradient"] + SECRET) > 0.1 * DEVIATION
+    far = [private.measure(k * FAR / 1e3, "value")["value"] for k in range(1, 9)]
+    assert abs(np.mean(far)) < 100 + 5 * DEVIATION / np.sqrt(8)
+    np.testing.assert_array_equal(*(private.measure(FAR, "gradient")["gradient"] for _ in range(2)))
+
+
+def test_metrics_without_local_privacy_are_exact(plain):
+    np.testing.assert_allclose(plain.measure(np.zeros(3), "gradient")["gradient"], -SECRET)
+
+
+def epsilon(releases: int, multiplier: float = 4.0) -> float:
+    """The epsilon of replies of one client whose data may be replaced, by the accountant of the library."""
+    accountant = rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+    return accountant.compose(dp.GaussianDpEvent(multiplier / 2), releases).get_epsilon(1e-5)
+
+
+PLANNED = 30 + 31
+"""Replies that the configured run asks of a client: thirty exchanges, and an evaluation before and after each."""
+
+
+def test_a_node_answers_no_more_than_the_configured_run(private):
+    """Whatever is asked counts: exchanges, metrics and variants of local methods; also after a restart."""
+    for k in range(PLANNED - 3):
+        private.ask(np.zeros(3), made=(k + 1, 0))
+    private.restart()
+    private.measure(np.zeros(3), "value")
+    private.ask(np.zeros(3), method="train.norm()")
+    last = private.ask(np.zeros(3), made=(1, 7))
+    sentence = f"would exceed epsilon = {epsilon(PLANNED):.4g} for delta = 1e-05"
+    for again in (lambda: private.ask(np.zeros(3)), lambda: private.measure(SECRET, "value")):
+        with pytest.raises(Refusal, match=sentence):
+            again()
+    np.testing.assert_array_equal(private.ask(np.zeros(3), made=(1, 7)), last)
+
+
+def test_a_request_that_fails_is_charged_too(private):
+    """Otherwise a client that fails would tell something of its data for nothing."""
+    with pytest.raises(Refusal):
+        private.measure(np.full(3, 4711.0), "value")
+    assert sum(json.loads((private.states / "privacy-0.json").read_text()).popitem()[1].values()) == 1
+
+
+@pytest.mark.parametrize("x", [np.full(3, np.nan), np.full(3, np.inf)])
+def test_infinite_messages_bring_nothing_past_the_noise(private, x):
+    with np.errstate(invalid="ignore"):
+        assert np.all(np.isfinite(private.ask(x)))
+
+
+VERSIONS = st.lists(st.integers(-1, 2**31 - 1), min_size=2, max_size=2)
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-9, 9), st.floats(), st.text(max_size=8), st.lists(st.one_of(st.floats(), st.text())),
+    st.sampled_from([["../other/7", "3"], [True, 1], [1.5, 2.5], [2**31, 0], [-2, 0], [1, 2, 3]]),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(field=st.sampled_from(["made", "base", "kept", "method", "weight", "unknown"]), value=ODD)
+def test_odd_headers_are_refused_and_leave_no_file(plain, field, value):
+    valid = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value))
+    if field == "weight" and valid:
+        return
+    before = files(plain)
+    with pytest.raises(Refusal, match="the header of the request is not valid|is not a local method"):
+        plain.ask(np.zeros(3), **{field: value})
+    assert files(plain) == before
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(min_size=1, max_size=40), st.sampled_from([b"[" * 9000, b"1" * 9000, b"{" + b" " * 20_000 + b"}"])))
+def test_headers_that_are_none_are_refused(plain, raw):
+    with pytest.raises(Refusal, match="the header of the request is not valid"):
+        plain.ask(np.zeros(3), raw=raw)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(base=VERSIONS)
+def test_a_state_that_the_node_does_not_have_is_no_start(plain, base):
+    if base == [-1, -1]:
+        return
+    with pytest.raises(Refusal, match="which this node does not have"):
+        plain.ask(np.zeros(3), base=base)
+
+
+def test_a_request_makes_a_state_that_is_not_the_first(plain):
+    with pytest.raises(Refusal, match="makes a state of a round and an exchange"):
+        plain.ask(np.zeros(3), made=(-1, -1))
+
+
+def files(insider) -> list:
+    return sorted(insider.states.rglob("*.state"))
+
+
+def test_what_a_node_stores_only_its_owner_can_read(private):
+    private.ask(np.zeros(3))
+    stored = [path for path in private.states.rglob("*") if not path.name.endswith(".lock")]
+    assert {"1_0.state", "last", "privacy-0.json"} <= {path.name for path in stored}
+    for path in stored:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
