@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 from tests.helpers.insider import CLIENTS, LOCAL, SECRET, TOML, Insider, Refusal
+from turnout.core.errors import UserError
+from turnout.io.audit import read_entries
 
 dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
 rdp = pytest.importorskip("dp_accounting.rdp")
@@ -179,3 +181,41 @@ def test_what_a_node_stores_only_its_owner_can_read(private):
     assert {"1_0.state", "last", "privacy-0.json"} <= {path.name for path in stored}
     for path in stored:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize("toml", [TOML, TOML + LOCAL], ids=["plain", "private"])
+def test_an_error_of_the_clients_code_stays_at_the_node(tmp_path, toml):
+    insider = Insider(tmp_path, toml)
+    with pytest.raises(Refusal, match=r"^client error [0-9a-f]{8}: see the node's log$") as told:
+        insider.ask(np.full(3, 4711.0))
+    entry = read_entries(insider.states / "audit-0.jsonl")[-1]
+    assert entry["answer"] == "error" and entry["reference"] in str(told.value)
+    assert "patient 4711 has a bad row" in entry["why"]
+
+
+def test_a_node_writes_down_what_it_was_asked_and_what_it_answered(private):
+    private.hello()
+    private.hello()
+    reply = private.ask(np.zeros(3), made=(4, 2))
+    private.restart()
+    with pytest.raises(Refusal):
+        private.ask(np.zeros(3), made="all")
+    greeted, asked, refused = read_entries(private.states / "audit-0.jsonl")
+    assert [entry["answer"] for entry in (greeted, asked, refused)] == ["reply", "reply", "refused"]
+    assert (asked["asked"], asked["run"], json.loads(asked["header"])["made"]) == ("ask", 7, [4, 2])
+    assert asked["epsilon"] == pytest.approx(epsilon(1)) and asked["reply_bytes"] > reply.nbytes
+    assert "made" in refused["why"] and refused["epsilon"] == asked["epsilon"]
+
+
+def test_a_node_does_not_go_on_with_a_log_that_was_changed(private):
+    private.hello()
+    log = private.states / "audit-0.jsonl"
+    log.write_text(log.read_text().replace("hello", "hullo") + "and more\n")
+    with pytest.raises(UserError, match="was changed .*: see turnout audit, and give another file by --log"):
+        private.restart()
+
+
+@pytest.mark.parametrize("kind", ["ask_of_another_run", "measure", "measure_", "other"])
+def test_requests_of_other_runs_are_refused(plain, kind):
+    with pytest.raises(Refusal, match="not one of the run for which this node answers"):
+        plain.send(kind, b"{}", b"")

@@ -17,10 +17,13 @@ def node(
     authority: Annotated[Path, typer.Option(help="Certificate of the authority that signed the SuperLink's.")],
     key: Annotated[Path, typer.Option(help="The node's private key.")],
     states: Annotated[Path, typer.Option(help="Folder for the client's private states.")],
+    log: Annotated[
+        Path | None, typer.Option(help="Log for turnout audit; default: in the folder of states.", show_default=False)
+    ] = None,
     data: Data = None,
 ) -> None:
     """Run one client of a federation, until stopped."""
     with needing_flower():
         from turnout.federation.node import serve_client
 
-    serve_client(file, client, superlink, authority, key, states, data)
+    serve_client(file, client, superlink, authority, key, states, data, log)

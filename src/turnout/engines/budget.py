@@ -25,9 +25,8 @@ class Budget:
         self.file, self.run, self.limit, self.delta, self.overall = file, run, limit, delta, overall
         self._read()
 
-    @property
     def spent(self) -> float:
-        """The epsilon spent so far."""
+        """Return the epsilon spent so far."""
         return self._epsilon(self._read())
 
     def charge(self, noise_multiplier: float) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 
 from turnout.core.client import Done
 from turnout.core.errors import UserError
+from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
 from turnout.engines.request import FIRST, AskHeader, MeasureHeader, Refused, Version, parse_header
@@ -58,6 +59,7 @@ class Node:
         last: The last reply.
         local: Whether each client adds its own noise.
         protect: Called before each new answer; returns the protection of its reply, and raises `Refused` to refuse it.
+        spent: Returns the epsilon that the client has spent; None where nothing counts it.
     """
 
     def __init__(
@@ -75,10 +77,12 @@ class Node:
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
         protection = copy_leaves(protection)
         self.protect: Callable[[], Protection | None] = lambda: protection
+        self.spent: Callable[[], float | None] = lambda: None
         self.local = protection is not None and protection.model == "local"
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
         self.states: MutableMapping = {} if states is None else states
         self.last = LastReply()
+        self._methods: set[str] = set()
 
     def state(self, version: Version) -> PyTree:
         """Return the private state of a version; `KeyError` where it is not stored."""
@@ -108,7 +112,7 @@ class Node:
             self.last.put(request, reply)
         return reply
 
-    def measure(self, header: bytes, body: Buffer) -> bytes:
+    def measure(self, header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
         """Return what the header asks of `metrics.measure` for f_i, at the parameters in the body.
 
         In the local model of privacy it is protected like a reply to an exchange.
@@ -116,11 +120,12 @@ class Node:
         Args:
             header: Header of the request.
             body: The parameters.
+            digest: SHA-256 digest of the body; None computes it.
         """
         names, x = tuple(parse_header(header, MeasureHeader).measure), self._decode(body)
         if not self.local:
             return encode(self.runner.measure(names, x), self.start)
-        request = _digest(header, body)
+        request = _digest(header, body, digest)
         reply = self.last.to(request)
         if reply is None:
             protection = self.protect()
@@ -131,6 +136,7 @@ class Node:
         return reply
 
     def _run(self, fields: AskHeader, body: Buffer) -> bytes:
+        self._check(fields.method)
         new, base, message = fields.made, self._base(fields.base), self._decode(body)
         protection = self.protect()
         noise = None if protection is None else protection.key(fields.method, *new, self.number)
@@ -142,6 +148,14 @@ class Node:
         self.states[new] = jax.tree.map(np.asarray, done.state)
         reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
         return encode(reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
+
+    def _check(self, method: str) -> None:
+        if method not in self._methods:
+            try:
+                local_method(self.algorithm, method, self.start)
+            except UserError as error:
+                raise Refused(str(error)) from None
+            self._methods.add(method)
 
     def _base(self, version: Version) -> PyTree:
         try:
@@ -156,7 +170,7 @@ class Node:
             raise Refused(str(error)) from None
 
 
-def _digest(header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
+def _digest(header: bytes, body: Buffer, digest: bytes | None) -> bytes:
     return sha256(header + (digest or sha256(body).digest())).digest()
 
 

@@ -8,7 +8,7 @@ from flwr.clientapp import ClientApp
 from turnout.core.errors import UserError
 from turnout.engines.budget import Budget
 from turnout.engines.flower import keys
-from turnout.engines.flower.client_app import client_app
+from turnout.engines.flower.client_app import NodeApp, Service
 from turnout.engines.flower.node_connection import serve
 from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
@@ -16,6 +16,7 @@ from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import build_for_federation, handshake_of
 from turnout.federation.planned import planned_replies
+from turnout.io.audit import AuditLog
 from turnout.privacy.accounting import local_epsilon
 from turnout.privacy.mechanism import Privacy, Protection
 from turnout.runs.setup import bind, prepare, scope
@@ -45,7 +46,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
     if node.local:
         limit = local_epsilon({privacy.noise_multiplier: planned_replies(experiment, built)}, privacy.delta)
         budget = Budget(folder / f"privacy-{client}.json", digest, limit, privacy.delta)
-        node.last, node.protect = DiskReply(own / "last"), partial(release, privacy, budget)
+        node.last, node.protect, node.spent = DiskReply(own / "last"), partial(release, privacy, budget), budget.spent
     return node
 
 
@@ -60,7 +61,21 @@ def release(privacy: Privacy, budget: Budget) -> Protection:
     return privacy.protection()
 
 
-def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientApp:
+def service_of(experiment: Experiment, built: Built, client: int, folder: Path, log: Path | None = None) -> Service:
+    """Return what the app of one client of `experiment` answers for.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        client: Id of the client.
+        folder: Folder of the private states.
+        log: File of the log; None for `audit-CLIENT.jsonl` in `folder`.
+    """
+    node = node_of(experiment, built, client, folder)
+    return Service(handshake_of(experiment, built), node, AuditLog(log or folder / f"audit-{client}.jsonl"))
+
+
+def app_of(file: Path, client: int, folder: Path, data: Path | None, log: Path | None = None) -> ClientApp:
     """Return the app of one client of the configuration `file`, with its private states in `folder`.
 
     Args:
@@ -68,14 +83,16 @@ def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientAp
         client: Id of the client.
         folder: Folder of the private states.
         data: Folder with data files; None for the default folders.
+        log: File of the log; None for one in `folder`.
     """
     experiment = read(file)
-    built = build_for_federation(experiment, data)
-    node = node_of(experiment, built, client, folder)
-    return client_app(handshake_of(experiment, built), lambda _: node)
+    service = service_of(experiment, build_for_federation(experiment, data), client, folder, log)
+    return NodeApp(lambda _: service)
 
 
-def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
+def serve_client(
+    file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None, log: Path | None = None
+) -> None:
     """Serve one client until stopped, with its private states in `folder`.
 
     Args:
@@ -86,5 +103,6 @@ def serve_client(file: Path, client: int, address: str, authority: Path, key: Pa
         key: File of the node's private key.
         folder: Folder of the private states.
         data: Folder with data files; None for the default folders.
+        log: File of the log; None for one in `folder`.
     """
-    serve(app_of(file, client, folder, data), address, authority, keys.read_node_key(key))
+    serve(app_of(file, client, folder, data, log), address, authority, keys.read_node_key(key))
