@@ -10,8 +10,8 @@ from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import NodeApp
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation
-from turnout.federation.node import service_of
 from turnout.federation.server import connect_clients, start_or_resume
+from turnout.federation.site import service_of
 
 
 def client_app(file: Path) -> ClientApp:

@@ -2,7 +2,6 @@
 
 import json
 import stat
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
-from tests.helpers.insider import CLIENTS, LOCAL, SECRET, TOML, Insider, Refusal
+from tests.helpers.insider import LOCAL, SECRET, TOML, Insider, Refusal
 from turnout.core.errors import UserError
 from turnout.io.audit import read_entries
 
@@ -20,16 +19,6 @@ rdp = pytest.importorskip("dp_accounting.rdp")
 
 DEVIATION = 4.0 * 100.0
 """Of the noise on each number that leaves a client under `LOCAL`."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_clients(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("modules")
-    (folder / "own_clients.py").write_text(CLIENTS)
-    sys.path.insert(0, str(folder))
-    yield
-    sys.path.remove(str(folder))
-    del sys.modules["own_clients"]
 
 
 @pytest.fixture

@@ -11,13 +11,15 @@ from flwr.supercore.task_identity import TaskIdentity
 from turnout.engines.flower.payload import pack, unpack
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation, handshake_of
-from turnout.federation.node import app_of
+from turnout.federation.site import app_of
 from turnout.io.serialization import decode, encode
 
 SECRET = np.array([1.0, -2.0, 0.5])
 """What the client of `CLIENTS` keeps to itself: its update from zero, with step size one."""
 
 CLIENTS = """
+import time
+
 import numpy as np
 import turnout as t
 
@@ -32,6 +34,8 @@ def client(number):
     def value(x, rows):
         if x[0] == 4711:
             raise RuntimeError("patient 4711 has a bad row")
+        if x[0] == 815:
+            time.sleep(1)
         return np.sum((x - SECRET) ** 2) / 2
 
     return t.NumpyOracle(value, lambda x, rows: x - SECRET, size=5)
@@ -107,12 +111,12 @@ class Insider:
 
     def hello(self) -> dict:
         """Greet the node."""
-        return json.loads(self.send("hello", b"", b""))
+        return json.loads(self.send("hello", self.handshake.text.encode(), b""))
 
     def ask(self, x, *rest, method: str = "train", raw: bytes | None = None, **fields):
         """Return the reply of a local method at `x`, with the `rest` of its message; `raw` is a whole header."""
         header = {"method": method, "base": (-1, -1), "kept": (-1, -1), "made": (1, 0)} | fields
-        message = encode((np.asarray(x, float), *rest, np.ones(())), self.like)
+        message = encode((np.asarray(x, float), *rest, None), self.like)
         with jax.enable_x64(True):
             reply = self.send(f"ask_{self.handshake.digest}", raw or json.dumps(header).encode(), message)
         return decode(reply, self.like)[0]

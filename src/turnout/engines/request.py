@@ -16,6 +16,9 @@ Version = tuple[Number, Number]
 FIRST: Version = (-1, -1)
 """The version of a client's initial state."""
 
+Function = Literal["value", "gradient", "accuracy"]
+"""A function of a client's rows that the server may ask for."""
+
 VERSIONS = ("base", "kept", "made")
 """The fields of headers that are versions."""
 
@@ -37,6 +40,7 @@ class AskHeader:
         kept: Version of a state that has to stay available.
         made: Version of the state that the request makes.
         weight: Factor of the reply; None for 1.
+        attempt: Number of replies to the same request that the server did not accept.
     """
 
     method: str
@@ -44,6 +48,7 @@ class AskHeader:
     kept: Version
     made: Version
     weight: float | None = None
+    attempt: Number = 0
 
     def __post_init__(self):
         if min(self.made) < 0:
@@ -56,9 +61,11 @@ class MeasureHeader:
 
     Args:
         measure: Names of the functions.
+        attempt: Number of replies to the same request that the server did not accept.
     """
 
-    measure: list[Literal["value", "gradient", "accuracy"]]
+    measure: list[Function]
+    attempt: Number = 0
 
 
 Header = TypeVar("Header", AskHeader, MeasureHeader)

@@ -3,26 +3,21 @@
 from functools import partial
 from pathlib import Path
 
-from flwr.clientapp import ClientApp
-
 from turnout.core.errors import UserError
 from turnout.engines.budget import Budget
-from turnout.engines.flower import keys
-from turnout.engines.flower.client_app import NodeApp, Service
-from turnout.engines.flower.node_connection import serve
 from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment, read
-from turnout.federation.handshake import build_for_federation, handshake_of
+from turnout.experiment.config import Experiment
+from turnout.federation.handshake import handshake_of
 from turnout.federation.planned import planned_replies
-from turnout.io.audit import AuditLog
+from turnout.federation.policy import Policy
 from turnout.privacy.accounting import local_epsilon
 from turnout.privacy.mechanism import Privacy, Protection
 from turnout.runs.setup import bind, prepare, scope
 
 
-def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
+def node_of(experiment: Experiment, built: Built, client: int, folder: Path, policy: Policy | None = None) -> Node:
     """Return one client of `experiment`, with its private states in a subfolder of `folder`.
 
     Args:
@@ -30,6 +25,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         built: The problem built from it.
         client: Id of the client.
         folder: Folder of the private states.
+        policy: The policy of the site.
     """
     spec, digest = experiment.run, handshake_of(experiment, built).digest
     if not 0 <= client < built.problem.clients:
@@ -44,10 +40,26 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, protection=protection, mixed=mixed)
         node.states = DiskStates(own, node.first)
     if node.local:
-        limit = local_epsilon({privacy.noise_multiplier: planned_replies(experiment, built)}, privacy.delta)
-        budget = Budget(folder / f"privacy-{client}.json", digest, limit, privacy.delta)
+        budget = budget_of(experiment, built, folder / f"privacy-{client}.json", digest, policy)
         node.last, node.protect, node.spent = DiskReply(own / "last"), partial(release, privacy, budget), budget.spent
     return node
+
+
+def budget_of(experiment: Experiment, built: Built, file: Path, run: str, policy: Policy | None) -> Budget:
+    """Return what a client may spend: what the policy allows in all, or else what the configured run needs.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        file: File of what the client has spent.
+        run: Digest of the configuration.
+        policy: The policy of the site.
+    """
+    if policy is not None and policy.epsilon is not None:
+        return Budget(file, run, policy.epsilon, policy.delta, overall=True)
+    privacy = experiment.privacy
+    limit = local_epsilon({privacy.noise_multiplier: planned_replies(experiment, built)}, privacy.delta)
+    return Budget(file, run, limit, privacy.delta)
 
 
 def release(privacy: Privacy, budget: Budget) -> Protection:
@@ -59,50 +71,3 @@ def release(privacy: Privacy, budget: Budget) -> Protection:
     """
     budget.charge(privacy.noise_multiplier)
     return privacy.protection()
-
-
-def service_of(experiment: Experiment, built: Built, client: int, folder: Path, log: Path | None = None) -> Service:
-    """Return what the app of one client of `experiment` answers for.
-
-    Args:
-        experiment: The configuration.
-        built: The problem built from it.
-        client: Id of the client.
-        folder: Folder of the private states.
-        log: File of the log; None for `audit-CLIENT.jsonl` in `folder`.
-    """
-    node = node_of(experiment, built, client, folder)
-    return Service(handshake_of(experiment, built), node, AuditLog(log or folder / f"audit-{client}.jsonl"))
-
-
-def app_of(file: Path, client: int, folder: Path, data: Path | None, log: Path | None = None) -> ClientApp:
-    """Return the app of one client of the configuration `file`, with its private states in `folder`.
-
-    Args:
-        file: File of the configuration.
-        client: Id of the client.
-        folder: Folder of the private states.
-        data: Folder with data files; None for the default folders.
-        log: File of the log; None for one in `folder`.
-    """
-    experiment = read(file)
-    service = service_of(experiment, build_for_federation(experiment, data), client, folder, log)
-    return NodeApp(lambda _: service)
-
-
-def serve_client(
-    file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None, log: Path | None = None
-) -> None:
-    """Serve one client until stopped, with its private states in `folder`.
-
-    Args:
-        file: File of the configuration.
-        client: Id of the client.
-        address: HOST:PORT of the SuperLink.
-        authority: File of the authority's certificate.
-        key: File of the node's private key.
-        folder: Folder of the private states.
-        data: Folder with data files; None for the default folders.
-        log: File of the log; None for one in `folder`.
-    """
-    serve(app_of(file, client, folder, data, log), address, authority, keys.read_node_key(key))

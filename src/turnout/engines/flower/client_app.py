@@ -23,6 +23,9 @@ from turnout.engines.request import LONGEST, Refused
 from turnout.io.audit import AuditLog
 from turnout.io.serialization import Buffer
 
+LONGEST_REFUSAL = 500
+"""Most letters of a node's refusal that are shown."""
+
 
 @dataclass(frozen=True)
 class Handshake:
@@ -33,12 +36,14 @@ class Handshake:
         precision: Precision of the run.
         configuration: Digest of the configuration.
         parameters: Shapes and types of the initial parameters, and a digest of their values if these must agree.
+        text: The configuration, which the server sends with its greeting.
     """
 
     version: str
     precision: str
     configuration: str
     parameters: str
+    text: str = ""
 
     @classmethod
     def of(cls, configuration: str, precision: str, start: PyTree, exact: bool) -> "Handshake":
@@ -53,16 +58,21 @@ class Handshake:
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
         values = sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(start))).hexdigest() if exact else ""
         digest = sha256(configuration.encode()).hexdigest()
-        return cls(version("turnout"), precision, digest, f"{shapes} {values}")
+        return cls(version("turnout"), precision, digest, f"{shapes} {values}", configuration)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields to agree on."""
+        return {name: value for name, value in vars(self).items() if name != "text"}
 
     @property
     def digest(self) -> str:
         """A digest of all fields. It is part of the type of every request, so that a node with other fields answers none."""
-        return sha256(json.dumps(vars(self)).encode()).hexdigest()
+        return sha256(json.dumps(self.fields).encode()).hexdigest()
 
     def differences(self, other: dict) -> list[str]:
         """Return the names of the fields that differ in `other`."""
-        return [name for name, value in vars(self).items() if other.get(name) != value]
+        return [name for name, value in self.fields.items() if other.get(name) != value]
 
 
 @dataclass
@@ -90,12 +100,30 @@ class Service:
         """
         action, _, run = kind.partition("_")
         if kind == "hello":
-            fields = {"client": self.node.number, "rows": self.node.runner.size, **vars(self.handshake)}
-            return json.dumps(fields).encode()
+            return self.greeting()
         if action not in ("ask", "measure") or run != self.handshake.digest:
             raise Refused("the request is not one of the run for which this node answers: start the server again")
         with jax.enable_x64(self.handshake.precision == "double"):
             return (self.node.answer if action == "ask" else self.node.measure)(header, body, digest)
+
+    def greeting(self, refusal: str | None = None) -> bytes:
+        """Return the reply to a greeting, with the reason if the server's configuration is refused."""
+        fields = {"client": self.node.number, "rows": self.rows, **self.handshake.fields}
+        return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that the server is told."""
+        return self.node.runner.size
+
+
+def refusal_of(fields: dict) -> str | None:
+    """Return why a node that answered a greeting with `fields` refuses the server's configuration; None if it does not."""
+    refusal = fields.get("refusal")
+    if refusal is None:
+        return None
+    shown = "".join(letter if letter.isprintable() else "?" for letter in str(refusal)[:LONGEST_REFUSAL])
+    return f"client {fields.get('client')} refuses this run: {shown}"
 
 
 class NodeApp(ClientApp):
@@ -126,7 +154,8 @@ class NodeApp(ClientApp):
             content: RecordDict | Error = pack(pack_body(reply))
             entry |= {"answer": "reply", "reply": sha256(reply).hexdigest(), "reply_bytes": len(reply)}
         except Refused as error:
-            content = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(error))
+            refusal = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(error))
+            content = pack(self.service.greeting(str(error))) if kind == "hello" else refusal
             entry |= {"answer": "refused", "why": str(error)}
         except Exception:
             reference = token_hex(4)
