@@ -120,6 +120,29 @@ def test_infinite_messages_bring_nothing_past_the_noise(private, x):
         assert np.all(np.isfinite(private.ask(x)))
 
 
+COUNTING = {
+    "steps": ('kind = "fedavg"\nlr = 0.5\nsteps = 3', "train"),
+    "epochs": ('kind = "fedavg"\nlr = 0.5\nbatch = 2\nepochs = 2', "train"),
+    "a tolerance": (
+        'kind = "fedprox-sppm"\ngamma = 1.0\nsolver = { kind = "gradient", lr = 0.3, steps = 50, tolerance = 0.1 }',
+        "prox",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", COUNTING)
+def test_counts_that_follow_from_the_data_are_not_told(tmp_path, what):
+    """A solver that stops at a tolerance makes as many queries as the data want."""
+    table, method = COUNTING[what]
+    toml, counts = TOML.replace('kind = "fedavg"\nlr = 1.0\nsteps = 1', table), []
+    for name, more in (("plain", ""), ("private", LOCAL)):
+        (tmp_path / name).mkdir()
+        insider = Insider(tmp_path / name, toml + more)
+        insider.ask(np.zeros(3), method=method)
+        counts.append(insider.counts["queries"])
+    assert counts[0] > 1 and counts[1] == (0 if what == "a tolerance" else counts[0])
+
+
 VERSIONS = st.lists(st.integers(-1, 2**31 - 1), min_size=2, max_size=2)
 ODD = st.one_of(
     st.none(), st.booleans(), st.integers(-9, 9), st.floats(), st.text(max_size=8), st.lists(st.one_of(st.floats(), st.text())),

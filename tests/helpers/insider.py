@@ -115,11 +115,12 @@ class Insider:
 
     def ask(self, x, *rest, method: str = "train", raw: bytes | None = None, **fields):
         """Return the reply of a local method at `x`, with the `rest` of its message; `raw` is a whole header."""
+        message = np.asarray(x, float) if method == "prox" else (np.asarray(x, float), *rest, None)
         header = {"method": method, "base": (-1, -1), "kept": (-1, -1), "made": (1, 0)} | fields
-        message = encode((np.asarray(x, float), *rest, None), self.like)
         with jax.enable_x64(True):
-            reply = self.send(f"ask_{self.handshake.digest}", raw or json.dumps(header).encode(), message)
-        return decode(reply, self.like)[0]
+            reply = self.send(f"ask_{self.handshake.digest}", raw or json.dumps(header).encode(), encode(message, self.like))
+        tree, self.counts = decode(reply, self.like)
+        return tree
 
     def measure(self, x, *names: str) -> dict:
         """Return the functions `names` of the client's loss at `x`."""

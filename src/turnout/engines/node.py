@@ -59,6 +59,7 @@ class Node:
         last: The last reply.
         local: Whether each client adds its own noise.
         protect: Called before each new answer; returns the protection of its reply, and raises `Refused` to refuse it.
+        public: Returns of a local method and a message whether the numbers of queries and of unsolved problems may be told.
         spent: Returns the epsilon that the client has spent; None where nothing counts it.
     """
 
@@ -77,6 +78,7 @@ class Node:
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
         protection = copy_leaves(protection)
         self.protect: Callable[[], Protection | None] = lambda: protection
+        self.public: Callable[[str, PyTree], tuple[bool, bool]] = lambda method, message: (True, True)
         self.spent: Callable[[], float | None] = lambda: None
         self.local = protection is not None and protection.model == "local"
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
@@ -147,7 +149,10 @@ class Node:
             del self.states[version]
         self.states[new] = jax.tree.map(np.asarray, done.state)
         reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
-        return encode(reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
+        queries, missed = (
+            int(count) * public for count, public in zip(done[2:], self.public(fields.method, message), strict=True)
+        )
+        return encode(reply, self.start, {"queries": queries, "missed": missed})
 
     def _check(self, method: str) -> None:
         if method not in self._methods:

@@ -7,6 +7,7 @@ from turnout.core.errors import UserError
 from turnout.engines.budget import Budget
 from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
+from turnout.engines.public_counts import PublicCounts
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment
 from turnout.federation.handshake import handshake_of
@@ -41,6 +42,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path, pol
         node.states = DiskStates(own, node.first)
     if node.local:
         budget = budget_of(experiment, built, folder / f"privacy-{client}.json", digest, policy)
+        node.public = PublicCounts(job, algorithm)
         node.last, node.protect, node.spent = DiskReply(own / "last"), partial(release, privacy, budget), budget.spent
     return node
 

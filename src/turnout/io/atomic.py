@@ -18,9 +18,8 @@ def write(path: Path, content: bytes | str, private: bool = False) -> None:
         private: Whether only the owner may read the file.
     """
     partial = path.with_name(f".{path.name}.partial")
-    mode = 0o600 if private else 0o666
     try:
-        with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(partial, "wb", opener=private_opener if private else None) as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -28,6 +27,16 @@ def write(path: Path, content: bytes | str, private: bool = False) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written ({error.strerror}): free some space, then run turnout resume") from None
+
+
+def private_opener(name: str, flags: int) -> int:
+    """Open a file, for `open`; a new one can be read by its owner only.
+
+    Args:
+        name: Name of the file.
+        flags: Flags of `os.open`.
+    """
+    return os.open(name, flags | os.O_CREAT, 0o600)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnout.core.errors import UserError
-from turnout.io.atomic import exclusive, make_folder, write
+from turnout.io.atomic import exclusive, make_folder, private_opener, write
 
 FIRST = "0" * 64
 """Stands for the digest of the line before the first."""
@@ -52,7 +52,7 @@ class AuditLog:
             entry = {"line": end.lines + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), **fields}
             line = written(entry | {"previous": end.digest})
             # A write that fails half way leaves a line without an end, which the next one replaces.
-            with open(self.file, "r+b", opener=_private) as file:
+            with open(self.file, "r+b", opener=private_opener) as file:
                 file.seek(end.bytes)
                 file.truncate()
                 file.write(line)
@@ -158,7 +158,3 @@ def check(text: str, end: End) -> str | None:
 
 def _end_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.end")
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_CREAT, 0o600)
