@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
-from tests.helpers.commands import wait_for
+from tests.helpers.commands import turnout, wait_for
 from tests.helpers.insider import LOCAL, SECRET, TOML, Insider, Refusal
 from turnout.core.errors import UserError
 from turnout.engines.flower.engine import parse_hello
@@ -109,6 +109,14 @@ def test_a_configuration_outside_is_refused_with_a_sentence(site, sentence):
         site.ask(np.zeros(3))
 
 
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lr=st.floats(1e-3, 10), steps=st.integers(1, 6), size=st.integers(1, 2), rounds=st.integers(0, 100))
+def test_a_configuration_is_taken_exactly_if_all_of_it_is_within(site, lr, steps, size, rounds):
+    sampler = ('kind = "full"', f'kind = "nice"\nsize = {size}')
+    site.configure(change(("lr = 1.0", f"lr = {lr!r}"), ("steps = 1", f"steps = {steps}"), ("= 30", f"= {rounds}"), sampler))
+    assert agreed(site) == (0.1 <= lr <= 1 and steps <= 3 and rounds <= 50)
+
+
 def test_without_a_policy_another_configuration_is_refused(tmp_path):
     plain = Insider(tmp_path, TOML)
     plain.configure(WITHIN["step size"])
@@ -192,6 +200,10 @@ def test_a_request_that_takes_too_long_is_refused_and_the_node_goes_on(tmp_path)
         site.ask(waiting)
     with pytest.raises(Refusal, match="still works on a request"):
         site.ask(np.zeros(3), made=(2, 0))
+    assert agreed(site)
+    site.configure(WITHIN["step size"])
+    assert "still works on a request" in site.hello()["refusal"]
+    site.configure(TOML)
     importlib.import_module("own_clients").GATE.set()
 
     def answered():
@@ -272,6 +284,20 @@ def test_a_mistake_in_a_policy_is_told_with_its_line(tmp_path, sentence):
     with pytest.raises(AssertionError, match=sentence.replace("?", r"\?")):
         raise AssertionError(str(told.value))
     assert "\n" not in str(told.value)
+
+
+def test_the_command_tells_a_mistake_in_a_policy_before_it_connects(tmp_path):
+    (tmp_path / "file.toml").write_text(TOML)
+    place = ("--superlink", "localhost:1", "--authority", tmp_path, "--key", tmp_path, "--states", tmp_path / "states")
+    command = ("node", tmp_path / "file.toml", "--client", 0, *place, "--policy", tmp_path / "policy.toml")
+    assert turnout(*command)[::2] == (2, f"turnout: {missing(tmp_path)}\n")
+    (tmp_path / "policy.toml").write_text("rounds = 3\nalgorithms = []\n")
+    sentence = f"trial is not within {tmp_path / 'policy.toml'}: algorithm 'fedavg' is not allowed here, only none"
+    assert turnout(*command)[::2] == (2, f"turnout: {sentence}\n")
+
+
+def missing(folder) -> str:
+    return f"{folder / 'policy.toml'}: cannot be read (No such file or directory): give a TOML file"
 
 
 VALUES = st.recursive(

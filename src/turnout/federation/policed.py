@@ -1,9 +1,12 @@
 """A node with a policy: it takes a server's configuration if it is within the policy."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Thread
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Service
@@ -36,7 +39,7 @@ class PolicedService(Service):
 
     def __init__(self, own: Experiment, built: Built, client: int, folder: Path, log: AuditLog, policy: Policy):
         self.own, self.built, self.client, self.folder, self.policy = own, built, client, folder, policy
-        self._worker, self._running = ThreadPoolExecutor(1), Future()
+        self._running: Future = Future()
         self._running.set_result(b"")
         policy.check(own, built)
         super().__init__(handshake_of(own, built), node_of(own, built, client, folder, policy), log)
@@ -45,22 +48,23 @@ class PolicedService(Service):
 
     def answer(self, kind: str, header: bytes, body, digest: bytes) -> bytes:
         self.policy.check_hours()
-        if kind == "hello":
-            if header and sha256(header).hexdigest() != self.handshake.configuration:
-                self._take(header)
-            return super().answer(kind, header, body, digest)
-        self.policy.check_request(kind.partition("_")[0], header, len(header) + len(body))
-        if self.policy.request_seconds is None:
-            return super().answer(kind, header, body, digest)
+        if kind == "hello" and (not header or sha256(header).hexdigest() == self.handshake.configuration):
+            return self.greeting()
         if not self._running.done():
             raise Refused("this node still works on a request that took longer than it allows")
-        self._running = self._worker.submit(super().answer, kind, header, body, digest)
+        if kind == "hello":
+            self._take(header)
+            return self.greeting()
+        self.policy.check_request(kind.partition("_")[0], header, len(header) + len(body))
+        seconds = self.policy.request_seconds
+        answer = partial(super().answer, kind, header, body, digest)
+        if seconds is None:
+            return answer()
+        self._running = in_background(answer)
         try:
-            return self._running.result(self.policy.request_seconds)
+            return self._running.result(seconds)
         except Late:
-            raise Refused(
-                f"the request takes longer than {self.policy.request_seconds:g} s, the most that is allowed here"
-            ) from None
+            raise Refused(f"the request takes longer than {seconds:g} s, which is not allowed here") from None
 
     @property
     def rows(self) -> int:
@@ -90,3 +94,17 @@ class PolicedService(Service):
     @property
     def _file(self) -> Path:
         return self.folder / f"accepted-{self.client}.toml"
+
+
+def in_background(work: Callable[[], bytes]) -> Future:
+    """Return the future result of `work`, which another thread does; it does not keep the process from ending."""
+    future: Future = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future

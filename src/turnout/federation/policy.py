@@ -1,7 +1,7 @@
 """The policy of a site: what a server may ask of its node."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -82,7 +82,7 @@ class Policy:
         tables = experiment.tables()
         kind, run = tables["algorithm"]["kind"], experiment.run
         if kind not in self.algorithms:
-            raise Refused(f"algorithm {kind!r} is not allowed here, only {', '.join(self.algorithms)}")
+            raise Refused(f"algorithm {kind!r} is not allowed here, only {listed(self.algorithms)}")
         if run.rounds > self.rounds:
             raise Refused(f"{run.rounds} rounds are not allowed here, at most {self.rounds}")
         for table in kinds_in(tables):
@@ -109,7 +109,7 @@ class Policy:
             return
         asked = parse_header(header, AskHeader)
         if self.methods is not None and asked.method not in self.methods:
-            raise Refused(f"local method {asked.method!r} is not allowed here, only {', '.join(self.methods)}")
+            raise Refused(f"local method {asked.method!r} is not allowed here, only {listed(self.methods)}")
         if asked.made[0] > self.rounds:
             raise Refused(f"round {asked.made[0]} is not allowed here, at most {self.rounds}")
 
@@ -133,7 +133,7 @@ class Policy:
 
     def _check_function(self, name: str) -> None:
         if name not in self.metrics:
-            raise Refused(f"the {name} of this client may not be asked for, only {', '.join(self.metrics) or 'nothing'}")
+            raise Refused(f"the {name} of this client may not be asked for, only {listed(self.metrics)}")
 
     def _check_data(self, experiment: Experiment, built: Built) -> None:
         if not self.rows_told and getattr(experiment.problem, "weights", "") == "size":
@@ -152,6 +152,11 @@ class Policy:
             raise Refused("this node needs [privacy] with model = 'local'")
         if privacy.seed is not None:
             raise Refused("[privacy] seed lets whoever knows it remove the noise: leave it out")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in a sentence."""
+    return ", ".join(names) or "none"
 
 
 def kinds_in(value: Any) -> Iterator[dict]:
