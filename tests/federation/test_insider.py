@@ -60,6 +60,13 @@ def test_the_same_request_gets_the_same_reply_also_after_a_restart(private):
     assert not np.allclose(private.ask(np.zeros(3), made=(2, 0)), first)
 
 
+def test_a_further_attempt_is_a_reply_of_its_own(private):
+    """The server counts the replies that it refused; each new one has new noise, and is charged."""
+    first, second = private.ask(np.zeros(3)), private.ask(np.zeros(3), attempt=1)
+    assert not np.allclose(first, second)
+    assert read_entries(private.states / "audit-0.jsonl")[-1]["epsilon"] == pytest.approx(epsilon(2))
+
+
 def test_a_seed_makes_the_noise_repeatable(tmp_path):
     """For tests; the server knows the seed too."""
     replies = []
