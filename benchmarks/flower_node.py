@@ -9,12 +9,13 @@ from tempfile import TemporaryDirectory
 import jax
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
 
 import turnout as t
 from benchmarks.data import equal_clients, unequal_clients
 from turnout.core.seeds import Seeds
 from turnout.engines.flower import keys
-from turnout.engines.flower.client_app import Handshake, client_app
+from turnout.engines.flower.client_app import Handshake, NodeApp, Service
 from turnout.engines.flower.node_connection import serve
 from turnout.engines.node import Node
 from turnout.federation.local import Federation
@@ -70,10 +71,10 @@ def main() -> None:
     with scope("single"):
         problem, algorithm, job, terms = prepared(kind, int(clients))
         node = Node(int(client), problem.client(int(client)), algorithm, job.start, job.seeds)
-        app = client_app(terms, lambda _: node)
+        flower, ours = ClientApp(), NodeApp(lambda _: Service(terms, node))
         key_of_all = jax.random.key(0)
 
-        @app.train()
+        @flower.train()
         def train(message, context):
             x = message.content["arrays"].to_numpy_ndarrays()[0]
             mine = node.algorithm, node.start, node.number, node.first
@@ -81,9 +82,12 @@ def main() -> None:
             content = {"arrays": ArrayRecord([np.asarray(x + moved)]), "metrics": MetricRecord({"num-examples": 100})}
             return Message(RecordDict(content), reply_to=message)
 
-        @app.query("echo")
+        @flower.query("echo")
         def echo(message, context):
             return Message(RecordDict({"arrays": ArrayRecord(message.content["arrays"].to_numpy_ndarrays())}), reply_to=message)
+
+        def app(message, context):
+            return (flower if message.metadata.message_type in ("train", "query.echo") else ours)(message, context)
 
         serve(app, address, Path(authority), keys.read_node_key(Path(key)))
 

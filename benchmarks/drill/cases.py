@@ -13,7 +13,7 @@ from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageEngine
-from turnout.engines.node import FIRST
+from turnout.engines.request import FIRST
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of

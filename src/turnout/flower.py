@@ -5,13 +5,13 @@ from pathlib import Path
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-import turnout.engines.flower.client_app
 import turnout.engines.flower.server_app
 from turnout.core.errors import UserError
+from turnout.engines.flower.client_app import NodeApp
 from turnout.experiment.config import read
-from turnout.federation.handshake import build_for_federation, handshake_of
-from turnout.federation.node import node_of
+from turnout.federation.handshake import build_for_federation
 from turnout.federation.server import connect_clients, start_or_resume
+from turnout.federation.site import service_of
 
 
 def client_app(file: Path) -> ClientApp:
@@ -25,13 +25,13 @@ def client_app(file: Path) -> ClientApp:
     experiment = read(file)
     built = build_for_federation(experiment, None)
 
-    def make_node(config: dict):
+    def serve(config: dict):
         if "partition-id" not in config:
             raise UserError("a node needs the number of its client: give it --node-config 'partition-id=0', 1 and so on")
         number = int(config["partition-id"])
-        return node_of(experiment, built, number, Path(config.get("states", f"states-{number}")))
+        return service_of(experiment, built, number, Path(config.get("states", f"states-{number}")))
 
-    return turnout.engines.flower.client_app.client_app(handshake_of(experiment, built), make_node)
+    return NodeApp(serve)
 
 
 def server_app(file: Path) -> ServerApp:

@@ -16,6 +16,7 @@ import pytest
 import turnout
 from turnout.cli import command_line
 from turnout.experiment.config import Reader
+from turnout.federation.policy_file import read_policy
 from turnout.studies.cases import Cases
 from turnout.studies.configurations import read_sources
 from turnout.studies.plan import plan_of
@@ -74,6 +75,11 @@ def test_the_configurations_of_a_page_are_valid(page, tmp_path):
             study.write_text(block)
             declaration = DeclarationReader(read_sources([study])).declaration()
             assert plan_of(declaration, Cases(None), "report")
+            continue
+        if block.startswith("algorithms = "):
+            policy = tmp_path / "policy.toml"
+            policy.write_text(block)
+            assert read_policy(policy).algorithms
             continue
         tables = REST | tomllib.loads(block)
         if tables["problem"]["kind"] in ("log-sum", "chain", "remote"):

@@ -20,7 +20,7 @@ from turnout.engines.flower.chunks import SingleObjectMessage
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.node_connection import DISCONNECTED, POLL, connected, fetch, send_reply
 from turnout.engines.flower.payload import pack, unpack
-from turnout.federation.node import app_of
+from turnout.federation.site import app_of
 from turnout.io.serialization import decode, encode
 
 LEAVES = {

@@ -11,7 +11,7 @@ from flwr.app import Context, Message
 
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.node_connection import serve
-from turnout.federation.node import app_of
+from turnout.federation.site import app_of
 
 
 class Turncoat:

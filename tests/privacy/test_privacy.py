@@ -196,6 +196,18 @@ def test_epsilon_is_the_librarys(name):
     assert facts["epsilon_with_known_cohorts"] == pytest.approx(by_hand(plain, facts["releases"], neighbours == REPLACED))
 
 
+def test_metrics_that_clients_reply_with_are_protected_and_counted_too():
+    """One evaluation before and after each of three rounds; the noise hides a value of a few units."""
+    problem = logistic()
+    remote = owned(numpy_client, problem, problem.start(jax.random.key(0)))
+    local = privacy(model="local", clip=1.0, noise_multiplier=1e3)
+    session = play(t.MbGd(t.Full(), lr=1e-9), remote, 3, engine="nodes", privacy=local, metrics=("value",))
+    exact = play(t.MbGd(t.Full(), lr=1e-9), remote, 3, engine="nodes", metrics=("value",)).trace.columns["value"]
+    facts, told = privacy_spent(local, session), session.trace.columns["value"]
+    assert facts["releases"] == 3 + 4 and facts["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(500.0), 7, True))
+    assert np.std(told) > 50 and len({*told}) == 4 and np.std(exact) < 1
+
+
 def test_unequal_weights_make_a_fixed_size_earn_nothing():
     facts = privacy_spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
     assert facts["amplified"] == 0 and facts["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(2.0), 3, False))

@@ -11,16 +11,27 @@ from turnout.cli.options import Data, needing_flower
 
 @app.command()
 def node(
-    file: Annotated[Path, typer.Argument(help="Configuration (TOML), the same as the server's.", metavar="FILE.toml")],
+    file: Annotated[
+        Path, typer.Argument(help="Configuration (TOML): the server's, unless there is a policy.", metavar="FILE.toml")
+    ],
     client: Annotated[int, typer.Option(help="The client's number, from 0.", min=0)],
     superlink: Annotated[str, typer.Option(help="Address of the SuperLink.", metavar="HOST:PORT")],
     authority: Annotated[Path, typer.Option(help="Certificate of the authority that signed the SuperLink's.")],
     key: Annotated[Path, typer.Option(help="The node's private key.")],
     states: Annotated[Path, typer.Option(help="Folder for the client's private states.")],
+    log: Annotated[
+        Path | None, typer.Option(help="Log for turnout audit; default: in the folder of states.", show_default=False)
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="What this site allows; the server's configuration may be any within it.", show_default=False),
+    ] = None,
     data: Data = None,
 ) -> None:
     """Run one client of a federation, until stopped."""
     with needing_flower():
-        from turnout.federation.node import serve_client
+        from turnout.engines.flower.keys import read_node_key
+        from turnout.engines.flower.node_connection import serve
+        from turnout.federation.site import app_of
 
-    serve_client(file, client, superlink, authority, key, states, data)
+    serve(app_of(file, client, states, data, log, policy), superlink, authority, read_node_key(key))

@@ -46,6 +46,23 @@ def show(result: Result, folder: Path) -> None:
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
 
 
+def show_log(file: Path, entries: list[dict]) -> None:
+    """Print the entries of a node's log, and the digest of the last."""
+    shown = Table(title=escape(str(file)), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("line", "time", "run", "asked", "what", "answer", "bytes in", "bytes out", "epsilon"):
+        right = heading in ("line", "run", "bytes in", "bytes out", "epsilon")
+        shown.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for entry in entries:
+        answer = " ".join(str(entry[name]) for name in ("answer", "reference") if name in entry)
+        epsilon = "" if entry.get("epsilon") is None else f"{entry['epsilon']:.4g}"
+        cells = (entry["time"], entry["run"], entry["asked"], entry.get("header", ""), answer)
+        sizes = (entry.get(name, "") for name in ("request_bytes", "reply_bytes"))
+        shown.add_row(str(entry["line"]), *(escape(str(cell)) for cell in (*cells, *sizes)), epsilon)
+    console.print(shown)
+    end = f"{len(entries)} lines, the last with the digest {entries[-1]['digest']}" if entries else "no lines"
+    console.print(f"as the node wrote it: {end}", soft_wrap=True)
+
+
 def show_study(study: Study, folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
     for run, why in study.broken:

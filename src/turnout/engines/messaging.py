@@ -22,9 +22,9 @@ from turnout.engines.ask import Delivery, EngineAsk
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import asked_for
-from turnout.engines.node import FIRST, Version
 from turnout.engines.remote_evaluation import RemoteEvaluation
 from turnout.engines.reply_usage import sums_needed, survey
+from turnout.engines.request import FIRST, Version
 from turnout.engines.state import Progress, as_row, judge, play_round, with_target
 from turnout.io.serialization import Buffer, decode, encode
 from turnout.problems.base import Population

@@ -1,25 +1,42 @@
 """One client of an engine that exchanges messages: it answers requests in bytes."""
 
-import json
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from hashlib import sha256
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.core.client import Done
+from turnout.core.errors import UserError
+from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
+from turnout.engines.request import FIRST, AskHeader, MeasureHeader, Refused, Version, parse_header
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
 from turnout.privacy.mechanism import Protection
 from turnout.problems.base import Problem
 from turnout.problems.oracles.base import Oracle
 
-Version = tuple[int, int]
-"""The round and the exchange that made a private state."""
 
-FIRST: Version = (-1, -1)
-"""The version of a client's initial state."""
+class LastReply:
+    """The digest of the last request, and the reply to it."""
+
+    def __init__(self):
+        self.request, self.reply = b"", b""
+
+    def to(self, request: bytes) -> bytes | None:
+        """Return the reply to the last request, if that was `request`, and otherwise None."""
+        return self.reply if request == self.request else None
+
+    def put(self, request: bytes, reply: bytes) -> None:
+        """Replace request and reply.
+
+        Args:
+            request: Digest of the request.
+            reply: The reply to it.
+        """
+        self.request, self.reply = request, reply
 
 
 class Node:
@@ -37,6 +54,13 @@ class Node:
         states: Where private states are stored, by version; default: in memory.
         protection: Noise for differential privacy.
         mixed: Whether the loss is computed in bfloat16.
+
+    Attributes:
+        last: The last reply.
+        local: Whether each client adds its own noise.
+        protect: Called before each new answer; returns the protection of its reply, and raises `Refused` to refuse it.
+        public: Returns of a local method and a message whether the numbers of queries and of unsolved problems may be told.
+        spent: Returns the epsilon that the client has spent; None where nothing counts it.
     """
 
     def __init__(
@@ -52,10 +76,15 @@ class Node:
     ):
         self.number, self.start, self.runner = number, copy_leaves(start), client_runner(client, mixed)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
-        self.protection = copy_leaves(protection)
+        protection = copy_leaves(protection)
+        self.protect: Callable[[], Protection | None] = lambda: protection
+        self.public: Callable[[str, PyTree], tuple[bool, bool]] = lambda method, message: (True, True)
+        self.spent: Callable[[], float | None] = lambda: None
+        self.local = protection is not None and protection.model == "local"
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
         self.states: MutableMapping = {} if states is None else states
-        self._last, self._reply = b"", b""
+        self.last = LastReply()
+        self._methods: set[str] = set()
 
     def state(self, version: Version) -> PyTree:
         """Return the private state of a version; `KeyError` where it is not stored."""
@@ -68,7 +97,7 @@ class Node:
 
     def forget(self) -> None:
         """Forget the last request and its reply."""
-        self._last, self._reply = b"", b""
+        self.last.put(b"", b"")
 
     def answer(self, header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
         """Run the local method that a request's header names on the message in its body; `digest` is that of the body.
@@ -78,33 +107,76 @@ class Node:
             body: The message.
             digest: SHA-256 digest of the body; None computes it.
         """
-        request = header + (digest or sha256(body).digest())
-        if request != self._last:
-            fields = json.loads(header)
-            method, (new, base, stored) = fields["method"], (tuple(fields[name]) for name in ("made", "base", "kept"))
-            key = _key(self.seeds, *new, self.number)
-            message, _ = decode(body, self.start)
-            noise = None if self.protection is None else self.protection.key(method, *new, self.number)
-            done = self.runner.run(
-                self.algorithm, self.start, self.number, self.state(base), key, message, method, self.protection, noise
-            )
-            for version in {*self.states} - {base, stored}:
-                del self.states[version]
-            self.states[new] = jax.tree.map(np.asarray, done.state)
-            reply = weighted(done.reply, fields["weight"]) if "weight" in fields else done.reply
-            self._reply = encode(reply, self.start, {"queries": int(done.queries), "missed": int(done.missed)})
-            self._last = request
-        return self._reply
+        fields, request = parse_header(header, AskHeader), _digest(header, body, digest)
+        reply = self.last.to(request)
+        if reply is None:
+            reply = self._run(fields, body)
+            self.last.put(request, reply)
+        return reply
 
-    def measure(self, header: bytes, body: Buffer) -> bytes:
+    def measure(self, header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
         """Return what the header asks of `metrics.measure` for f_i, at the parameters in the body.
+
+        In the local model of privacy it is protected like a reply to an exchange.
 
         Args:
             header: Header of the request.
             body: The parameters.
+            digest: SHA-256 digest of the body; None computes it.
         """
-        x, _ = decode(body, self.start)
-        return encode(self.runner.measure(tuple(json.loads(header)["measure"]), x), self.start)
+        names, x = tuple(parse_header(header, MeasureHeader).measure), self._decode(body)
+        if not self.local:
+            return encode(self.runner.measure(names, x), self.start)
+        request = _digest(header, body, digest)
+        reply = self.last.to(request)
+        if reply is None:
+            protection = self.protect()
+            # Requests of other parameters get other noise.
+            noise = protection.key(f"measure {request.hex()}", 0, 0, self.number)
+            reply = encode(protection.protect(Done(self.runner.measure(names, x)), noise).reply, self.start)
+            self.last.put(request, reply)
+        return reply
+
+    def _run(self, fields: AskHeader, body: Buffer) -> bytes:
+        self._check(fields.method)
+        new, base, message = fields.made, self._base(fields.base), self._decode(body)
+        protection = self.protect()
+        noise = None if protection is None else protection.key(fields.method, *new, self.number)
+        key = _key(self.seeds, *new, self.number)
+        arguments = self.algorithm, self.start, self.number, base, key, message, fields.method
+        done = self.runner.run(*arguments, protection, noise)
+        for version in {*self.states} - {fields.base, fields.kept}:
+            del self.states[version]
+        self.states[new] = jax.tree.map(np.asarray, done.state)
+        reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
+        queries, missed = (
+            int(count) * public for count, public in zip(done[2:], self.public(fields.method, message), strict=True)
+        )
+        return encode(reply, self.start, {"queries": queries, "missed": missed})
+
+    def _check(self, method: str) -> None:
+        if method not in self._methods:
+            try:
+                local_method(self.algorithm, method, self.start)
+            except UserError as error:
+                raise Refused(str(error)) from None
+            self._methods.add(method)
+
+    def _base(self, version: Version) -> PyTree:
+        try:
+            return self.state(version)
+        except KeyError:
+            raise Refused(f"the request starts from the state {version}, which this node does not have") from None
+
+    def _decode(self, body: Buffer) -> PyTree:
+        try:
+            return decode(body, self.start)[0]
+        except UserError as error:
+            raise Refused(str(error)) from None
+
+
+def _digest(header: bytes, body: Buffer, digest: bytes | None) -> bytes:
+    return sha256(header + (digest or sha256(body).digest())).digest()
 
 
 @jax.jit

@@ -10,7 +10,8 @@ import numpy as np
 from turnout.engines.client_runner import HostClientRunner
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine, Request
-from turnout.engines.node import FIRST, Node
+from turnout.engines.node import Node
+from turnout.engines.request import FIRST
 from turnout.engines.state import Progress, begin
 from turnout.problems.base import Problem
 from turnout.problems.oracles.base import Oracle
@@ -105,4 +106,7 @@ class Nodes(MessageEngine):
         return progress._replace(clients=clients)
 
     def _everyone(self, header, body):
-        return {node.number: node.measure(header, body) for node in self.nodes}
+        replies = {node.number: node.measure(header, body) for node in self.nodes}
+        for node in self.nodes:
+            node.forget()
+        return replies

@@ -10,9 +10,9 @@ from turnout.data.dataset import digest
 from turnout.data.holdout import hold_out
 from turnout.data.splits import Split
 from turnout.experiment.config import Experiment, RunSpec
-from turnout.experiment.privacy_accounting import import_dp_accounting
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
+from turnout.privacy.accounting import import_dp_accounting
 from turnout.problems.base import Problem
 from turnout.runs.session import Session
 from turnout.runs.sweep import Cell

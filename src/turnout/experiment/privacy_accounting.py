@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from turnout.accounting.counters import to_ledger
-from turnout.core.errors import UserError
 from turnout.engines.reply_usage import MEAN, WHO, Survey, survey
+from turnout.privacy.accounting import import_dp_accounting
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Population
 from turnout.runs.session import Session
@@ -16,16 +16,6 @@ from turnout.samplers.base import Sampler, samplers_in
 
 ZERO = "one client, whose replies are zero in one of the two runs"
 REPLACED = "one client, whose data are others in one of the two runs"
-
-
-def import_dp_accounting() -> Any:
-    """Return dp-accounting; `UserError` where it is not installed."""
-    try:
-        import dp_accounting
-        import dp_accounting.rdp
-    except ModuleNotFoundError as error:
-        raise UserError(f"[privacy] needs dp-accounting ({error}): pip install 'turnout[privacy]'") from None
-    return dp_accounting
 
 
 def privacy_spent(privacy: Privacy, session: Session) -> dict:
@@ -67,6 +57,10 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
         accountant.compose(event, times)
         without_sampling.compose(gaussian, times)
         releases += times
+    evaluations = private_evaluations(privacy, session)
+    for each in (accountant, without_sampling) if evaluations else ():
+        each.compose(gaussian, evaluations)
+    releases += evaluations
     return {
         **{name: getattr(privacy, name) for name in ("model", "clip", "noise_multiplier", "delta")},
         "epsilon": float(accountant.get_epsilon(privacy.delta)),
@@ -75,6 +69,18 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
         "releases": releases,
         "amplified": amplified,
     }
+
+
+def private_evaluations(privacy: Privacy, session: Session) -> int:
+    """Return how often the clients replied with metrics under local privacy: where their rows are not the server's.
+
+    Args:
+        privacy: Options of differential privacy.
+        session: The session of the run.
+    """
+    engine: Any = session.engine
+    asked = privacy.model == "local" and engine.job.storage.problem.remote and engine.asked
+    return len(session.trace) if asked else 0
 
 
 def amplifying_design(surveyed: Survey, path: str, samplers: list[Sampler], population: Population) -> type[Sampler] | None:

@@ -34,14 +34,30 @@ def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
         experiment: The configuration.
         data: Folder with data files; None for the default folders.
     """
-    if experiment.sweep:
-        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")
+    refuse_sweep(experiment)
     remote = isinstance(experiment.problem, RemoteSpec)
     built = build(experiment, data, [1] * experiment.problem.clients if remote else None)
+    check_for_federation(experiment, built)
+    return built
+
+
+def refuse_sweep(experiment: Experiment) -> None:
+    """Raise `UserError` if `experiment` is a sweep."""
+    if experiment.sweep:
+        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")
+
+
+def check_for_federation(experiment: Experiment, built: Built) -> None:
+    """Raise `UserError` if a federation cannot run the experiment.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+    """
+    refuse_sweep(experiment)
     refuse_mixed(built.problem, experiment.run.precision)
     if experiment.run.aggregation == "sum":
         with scope(experiment.run.precision):
             job = prepare(built.problem, experiment.run.purpose_seeds(), None, None)
             algorithm = bind(experiment.algorithm, built.problem, experiment.run.rounds)
             sums_needed(survey(job, algorithm), "aggregation = 'plain'")
-    return built

@@ -17,6 +17,7 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.server_connection import SECRET_HEADER, Server, register
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation
+from turnout.io.atomic import private_opener
 
 RESTART_PAUSE = 5.0
 """Seconds between two starts of a process that ends: the SuperLink refuses a killed node until it has noticed."""
@@ -129,7 +130,7 @@ class Federation:
         return name
 
     def _launch(self, name: str) -> None:
-        with open(self.folder / f"{name}.log", "ab") as log:
+        with open(self.folder / f"{name}.log", "ab", opener=private_opener) as log:
             options = {
                 "stdin": subprocess.PIPE,
                 "stdout": log,

@@ -1,22 +1,24 @@
 """One client of a federation that runs a configuration."""
 
+from functools import partial
 from pathlib import Path
 
-from flwr.clientapp import ClientApp
-
 from turnout.core.errors import UserError
-from turnout.engines.flower import keys
-from turnout.engines.flower.client_app import client_app
-from turnout.engines.flower.node_connection import serve
-from turnout.engines.flower.state_store import DiskStates
+from turnout.engines.budget import Budget
+from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
+from turnout.engines.public_counts import PublicCounts
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment, read
-from turnout.federation.handshake import build_for_federation, handshake_of
+from turnout.experiment.config import Experiment
+from turnout.federation.handshake import handshake_of
+from turnout.federation.planned import planned_replies
+from turnout.federation.policy import Policy
+from turnout.privacy.accounting import local_epsilon
+from turnout.privacy.mechanism import Privacy, Protection
 from turnout.runs.setup import bind, prepare, scope
 
 
-def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> Node:
+def node_of(experiment: Experiment, built: Built, client: int, folder: Path, policy: Policy | None = None) -> Node:
     """Return one client of `experiment`, with its private states in a subfolder of `folder`.
 
     Args:
@@ -24,6 +26,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         built: The problem built from it.
         client: Id of the client.
         folder: Folder of the private states.
+        policy: The policy of the site.
     """
     spec, digest = experiment.run, handshake_of(experiment, built).digest
     if not 0 <= client < built.problem.clients:
@@ -33,38 +36,40 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path) -> 
         mixed = spec.precision == "mixed"
         job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=mixed)
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
-        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, mixed=mixed)
-        node.states = DiskStates(folder / f"{digest}-{client}", node.first)
-        if experiment.privacy is not None:
-            node.protection = experiment.privacy.protection()
+        privacy, own = experiment.privacy, folder / f"{digest}-{client}"
+        protection = None if privacy is None else privacy.protection()
+        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, protection=protection, mixed=mixed)
+        node.states = DiskStates(own, node.first)
+    if node.local:
+        budget = budget_of(experiment, built, folder / f"privacy-{client}.json", digest, policy)
+        node.public = PublicCounts(job, algorithm)
+        node.last, node.protect, node.spent = DiskReply(own / "last"), partial(release, privacy, budget), budget.spent
     return node
 
 
-def app_of(file: Path, client: int, folder: Path, data: Path | None) -> ClientApp:
-    """Return the app of one client of the configuration `file`, with its private states in `folder`.
+def budget_of(experiment: Experiment, built: Built, file: Path, run: str, policy: Policy | None) -> Budget:
+    """Return what a client may spend: what the policy allows in all, or else what the configured run needs.
 
     Args:
-        file: File of the configuration.
-        client: Id of the client.
-        folder: Folder of the private states.
-        data: Folder with data files; None for the default folders.
+        experiment: The configuration.
+        built: The problem built from it.
+        file: File of what the client has spent.
+        run: Digest of the configuration.
+        policy: The policy of the site.
     """
-    experiment = read(file)
-    built = build_for_federation(experiment, data)
-    node = node_of(experiment, built, client, folder)
-    return client_app(handshake_of(experiment, built), lambda _: node)
+    if policy is not None and policy.epsilon is not None:
+        return Budget(file, run, policy.epsilon, policy.delta, overall=True)
+    privacy = experiment.privacy
+    limit = local_epsilon({privacy.noise_multiplier: planned_replies(experiment, built)}, privacy.delta)
+    return Budget(file, run, limit, privacy.delta)
 
 
-def serve_client(file: Path, client: int, address: str, authority: Path, key: Path, folder: Path, data: Path | None) -> None:
-    """Serve one client until stopped, with its private states in `folder`.
+def release(privacy: Privacy, budget: Budget) -> Protection:
+    """Return the protection of one more reply of the local model, with new noise unless a seed is given, and charge for it.
 
     Args:
-        file: File of the configuration.
-        client: Id of the client.
-        address: HOST:PORT of the SuperLink.
-        authority: File of the authority's certificate.
-        key: File of the node's private key.
-        folder: Folder of the private states.
-        data: Folder with data files; None for the default folders.
+        privacy: Options of differential privacy.
+        budget: What the client has spent.
     """
-    serve(app_of(file, client, folder, data), address, authority, keys.read_node_key(key))
+    budget.charge(privacy.noise_multiplier)
+    return privacy.protection()

@@ -1,22 +1,25 @@
 """Atomic writes: to a temporary file first, which is then renamed."""
 
+import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turnout.core.errors import UserError
 
 
-def write(path: Path, content: bytes | str) -> None:
+def write(path: Path, content: bytes | str, private: bool = False) -> None:
     """Write `content` to `path` atomically; `UserError` on failure, which leaves a former file as it was.
 
     Args:
         path: Path of the file.
         content: The new content.
+        private: Whether only the owner may read the file.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with open(partial, "wb") as file:
+        with open(partial, "wb", opener=private_opener if private else None) as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -24,6 +27,24 @@ def write(path: Path, content: bytes | str) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written ({error.strerror}): free some space, then run turnout resume") from None
+
+
+def private_opener(name: str, flags: int) -> int:
+    """Open a file, for `open`; a new one can be read by its owner only.
+
+    Args:
+        name: Name of the file.
+        flags: Flags of `os.open`.
+    """
+    return os.open(name, flags | os.O_CREAT, 0o600)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Keep other processes, and threads, that want to change the file `path` waiting inside."""
+    with open(path.with_name(f".{path.name}.lock"), "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def default_cache() -> Path:

@@ -88,6 +88,8 @@ class Protection:
     def protect(self, done: Done, key) -> Done:
         """Return `done` with its reply clipped, and in the local model with noise added.
 
+        In the local model a reply that holds NaN or infinity counts as zero, since no noise would hide these.
+
         Args:
             done: Result of a local method.
             key: Random key of the noise.
@@ -98,6 +100,7 @@ class Protection:
         factor = jnp.minimum(1, jnp.asarray(self.clip, size.dtype) / positive(size))
         reply = jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), done.reply)
         if self.model == "local":
+            reply = jax.tree.map(lambda leaf: jnp.where(jnp.isfinite(size), leaf, jnp.zeros_like(leaf)), reply)
             reply = self.add_noise(reply, jnp.ones((), size.dtype), key)
         return done._replace(reply=reply)
 

@@ -58,7 +58,7 @@ def trace(job: Job, algorithm) -> TracedRun:
         job: Inputs of the engine: problem, initial parameters, seeds and options.
         algorithm: The algorithm, bound to the problem.
     """
-    unknown, with_unknown = _unknown(job)
+    unknown, with_unknown = unknown_data(job)
     asks: list[EventAsk] = []
 
     def new_ask(unknown, seeds, round, samplers, clients) -> EventAsk:
@@ -135,7 +135,7 @@ def _known(run: TracedRun, unknown: int) -> tuple[list[bool], list[bool]]:
     return [*states, *start[count:]], [state and new for state, new in zip(states, round, strict=False)] + round[count:]
 
 
-def _unknown(job: Job):
+def unknown_data(job: Job):
     """Return the inputs that are unknown before the run, and a function that replaces them in `job`."""
     leaves, structure = jax.tree.flatten(job)
     data = {id(leaf) for leaf in jax.tree.leaves((job.start, job.storage.problem.rows))}

@@ -19,7 +19,7 @@ from turnout.core.errors import UserError
 from turnout.core.lazy_stack import release_pages
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.flower.chunks import INTERRUPTED
-from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.client_app import Handshake, refusal_of
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.flower.server_connection import pull_replies
 from turnout.engines.inputs import Job
@@ -121,7 +121,7 @@ def handshake(mailbox: Mailbox, expected: Handshake, clients: int, timeout: floa
     end = time.monotonic() + timeout
     while len(nodes) < clients:
         new = set(mailbox.grid.get_node_ids()) - {info.node for info in nodes.values()}
-        for node, hello in mailbox.send(dict.fromkeys(new, (b"", b"")), "hello").items():
+        for node, hello in mailbox.send(dict.fromkeys(new, (expected.text.encode(), b"")), "hello").items():
             client, rows, reason = parse_hello(hello[:], expected, clients)
             if reason is None and client in nodes:
                 raise UserError(f"two nodes say that they are client {client}: give each node a client of its own")
@@ -160,6 +160,8 @@ def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, in
         return -1, 0, f"a node says that it is client {client}, but the clients are 0 to {clients - 1}"
     if type(rows) is not int or rows < 1:
         return client, 0, f"client {client} says that it has {rows} rows, but every client has at least one"
+    if refusal_of(fields) is not None:
+        return client, rows, refusal_of(fields)
     if differences:
         remedy = "give the server and all nodes the same version of turnout and the same configuration"
         return client, rows, f"client {client} does not agree on {', '.join(differences)}: {remedy}"

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from logging import WARNING
+from logging import ERROR, WARNING
 from pathlib import Path
 from typing import NoReturn
 
@@ -128,8 +128,10 @@ def answer(app: ClientApp, context: Context, connection: tuple, head: Message, t
     message = fetch(connection, head, tree)
     try:
         reply = app(message, context)
-    except Exception as error:
-        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
+    except Exception:
+        # What went wrong may tell something of the client's data.
+        log(ERROR, "a message could not be answered", exc_info=True)
+        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "client error: see the node's log"), reply_to=message)
     send_reply(connection, reply)
 
 

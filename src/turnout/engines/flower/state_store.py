@@ -1,4 +1,4 @@
-"""Private client states on a node's disk."""
+"""Private client states, and the last reply, on a node's disk."""
 
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import jax
 from jaxtyping import PyTree
 
-from turnout.engines.node import Version
+from turnout.engines.node import LastReply
+from turnout.engines.request import Version
 from turnout.io.atomic import make_folder, write
 from turnout.io.serialization import decode, encode
 
@@ -14,7 +15,8 @@ from turnout.io.serialization import decode, encode
 class DiskStates(MutableMapping):
     """The states of one client by version, one file each in `folder`; all have the structure of `like`.
 
-    Files are written atomically: a node killed at any moment finds the states that it had, or one more.
+    Only their owner can read the files. They are written atomically: a node killed at any moment finds the states that it had,
+    or one more.
 
     Args:
         folder: Folder of the files.
@@ -23,7 +25,7 @@ class DiskStates(MutableMapping):
 
     def __init__(self, folder: Path, like: PyTree):
         self.folder, self.structure = folder, jax.tree.structure(like)
-        make_folder(folder)
+        make_folder(folder).chmod(0o700)
 
     def __getitem__(self, version: Version) -> PyTree:
         try:
@@ -33,7 +35,7 @@ class DiskStates(MutableMapping):
         return jax.tree.unflatten(self.structure, leaves)
 
     def __setitem__(self, version: Version, state: PyTree) -> None:
-        write(self._path(version), encode(jax.tree.leaves(state), None))
+        write(self._path(version), encode(jax.tree.leaves(state), None), private=True)
 
     def __delitem__(self, version: Version) -> None:
         self._path(version).unlink()
@@ -48,3 +50,22 @@ class DiskStates(MutableMapping):
 
     def _path(self, version: Version) -> Path:
         return self.folder / f"{version[0]}_{version[1]}.state"
+
+
+class DiskReply(LastReply):
+    """The last reply in a `file`, which a node that is restarted sends again.
+
+    Args:
+        file: The file: the digest of the request, 32 bytes, and the reply.
+    """
+
+    def __init__(self, file: Path):
+        super().__init__()
+        self.file = file
+        if file.exists():
+            content = file.read_bytes()
+            super().put(content[:32], content[32:])
+
+    def put(self, request: bytes, reply: bytes) -> None:
+        write(self.file, request + reply, private=True)
+        super().put(request, reply)
