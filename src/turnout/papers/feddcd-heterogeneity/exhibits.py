@@ -28,8 +28,13 @@ def chart(study: t.Study, price: str, label: str) -> OwnChart:
         for row in study.best("gap", price).filter(pl.col("high").is_finite()).iter_rows(named=True)
     ]
     x = {"field": "share", "type": "quantitative", "title": "share of rows sorted by label"}
-    colour = {"field": "method", "type": "nominal", "title": None, "legend": {"orient": "bottom", "columns": 2}}
-    y = {"type": "quantitative", "scale": {"type": "log"}, "title": label}
+    colour = {
+        "field": "method",
+        "type": "nominal",
+        "title": None,
+        "legend": {"orient": "bottom", "columns": 2, "symbolOpacity": 1},
+    }
+    y = {"type": "quantitative", "scale": {"type": "log", "nice": False}, "axis": {"format": "~s"}, "title": label}
     line = {"mark": {"type": "line", "point": True}, "encoding": {"x": x, "y": {"field": "cost", **y}, "color": colour}}
     band = {
         "mark": {"type": "area", "opacity": 0.2},
