@@ -23,7 +23,9 @@ from tests.helpers.commands import turnout
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys, server_connection
-from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import SECRET_HEADER, flower_run, heartbeat_of
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read

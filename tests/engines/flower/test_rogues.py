@@ -17,7 +17,9 @@ from flwr.app import Message
 from tests.helpers.commands import wait_for
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import Handshake
-from turnout.engines.flower.engine import Flower, Mailbox, handshake, parse_hello
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake, parse_hello
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, unpack
 from turnout.engines.flower.server_connection import flower_run, pull_replies, register
 from turnout.experiment.build import build, session_of
@@ -42,8 +44,9 @@ REFUSED = {
     "nothing": "malformed",
     "error": "error 0: it will not",
     "garbled": "error 3: it is no message of Flower's",
+    "repeated": "error 3: it is longer than what was asked for",
 }
-MISSING = ("missing", "late")
+MISSING = ("missing", "late", "stalled")
 PLAN = [step for misdeed in (*REFUSED, *MISSING) for step in (misdeed, "honest")] + ["twice", "honest"]
 CALM, HASTY = 60.0, 5.0
 """Seconds for an exchange, and for one that is waited for in vain."""
@@ -99,11 +102,11 @@ class Watchful(Mailbox):
 
     asked = 0
 
-    def send(self, letters, kind):
+    def send(self, letters, kind, *rest):
         self.asked += kind != "hello"
         number = self.asked - 1 - 2 * len(REFUSED)
         self.deadline = HASTY if kind != "hello" and 0 <= number < 2 * len(MISSING) and number % 2 == 0 else CALM
-        return super().send(letters, kind)
+        return super().send(letters, kind, *rest)
 
 
 def test_a_wrong_reply_is_counted_and_never_reaches_the_aggregate(place):
@@ -144,7 +147,7 @@ def test_a_request_for_another_configuration_is_not_answered(place):
         wait_for(lambda: len(set(grid.get_node_ids())) >= CLIENTS - 1)
         for kind in (f"ask_{replace(expected, configuration='another').digest}", "ask"):
             asked = dict.fromkeys(grid.get_node_ids(), (b"", b""))
-            assert mailbox.send(asked, kind) == {}
+            assert mailbox.send(asked, kind, 1000, lambda reply: None) == {}
     assert sum(mailbox.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +mailbox.counts)
 
 
@@ -170,7 +173,7 @@ def test_no_node_answers_for_another_node_or_in_another_run(place):
 def reply_to(grid, number: str) -> bytes:
     """Wait for the reply to a message, and return its body."""
     arrived: list[Message] = []
-    wait_for(lambda: arrived.extend(pull_replies(grid, {number})) or arrived)
+    wait_for(lambda: arrived.extend([*steps][-1] for _, steps in pull_replies(grid, {number}, 1000)) or arrived)
     (reply,) = arrived
     return unpack(reply.content)[1][:]
 
