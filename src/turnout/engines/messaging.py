@@ -20,6 +20,7 @@ from turnout.core.messages import split_each
 from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
 from turnout.engines.exchange.strong_types import completed
+from turnout.engines.faults import Faults
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import asked_for
 from turnout.engines.node import FIRST, Version
@@ -128,6 +129,8 @@ class MessageAsk(EngineAsk):
         expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
         replies, repeats = self._exchange(self._requests(cohort, method, messages), expected, np.asarray(losses))
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
+        if self.job.faults is not None and self.job.faults.bounds:
+            decoded = bounded(decoded, self.job.faults)
         ids = np.asarray(cohort.ids).tolist()
         self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
@@ -164,6 +167,17 @@ class MessageAsk(EngineAsk):
 
     def _commit(self, cohort: Cohort, answered, states):
         self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = self._version()
+
+
+def bounded(decoded: dict[int, tuple[PyTree, dict]], faults: Faults) -> dict[int, tuple[PyTree, dict]]:
+    """Return the replies whose norm is accepted, scaled down where they are clipped.
+
+    Args:
+        decoded: Reply and header by place.
+        faults: Bounds of the norm.
+    """
+    replies = {place: (*faults.bound(tree), header) for place, (tree, header) in decoded.items()}
+    return {place: (jax.tree.map(np.asarray, tree), header) for place, (tree, accepted, header) in replies.items() if accepted}
 
 
 @jax.jit

@@ -11,6 +11,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 
 from tests.helpers.in_process import InProcess
 from turnout.core.errors import UserError
+from turnout.core.robust_means import CoordinateMedian
 from turnout.engines.faults import Faults
 from turnout.engines.flower import clients
 from turnout.engines.flower.registry import MOST_ROWS, Member, Registry
@@ -180,3 +181,31 @@ def test_divergence_by_one_client_names_it():
     fast = replace(EXPERIMENT, algorithm=replace(EXPERIMENT.algorithm, lr=1e3), run=replace(EXPERIMENT.run, rounds=60))
     session = InProcess(fast).session().run()
     assert session.trace.diverged is not None and remedy(session) == "lower the step size"
+
+
+AVERAGING = Reader("file.toml", "", TOML | {"algorithm": {"kind": "fedavg", "steps": 2, "lr": 0.001}}).experiment("file")
+
+
+def test_a_median_of_replies_is_not_steered_by_one_client():
+    """The run with honest clients and the run with one that sends 1e30 times its reply end close to each other."""
+    robust = replace(AVERAGING, run=replace(AVERAGING.run, aggregation=CoordinateMedian()))
+    honest, attacked, alone = (
+        InProcess(experiment, misdeeds).session().run().trace
+        for experiment, misdeeds in ((robust, {}), (robust, {1: times(1e30)}), (AVERAGING, {1: times(1e30)}))
+    )
+    assert alone.diverged is not None and attacked.diverged is None
+    fallen, expected = (trace.columns["value"][0] - trace.metrics["value"] for trace in (attacked, honest))
+    assert fallen > 0.8 * expected > 0
+
+
+def test_replies_above_the_norm_are_refused_by_name(told):
+    federation = InProcess(replace(AVERAGING, faults=Faults(missing="skip", norm=1e3)), {1: times(1e30)}, Registry(KEYS))
+    trace = federation.session().run().trace
+    assert trace.diverged is None and federation.counts["longer than norm = 1000"] == clients.MOST_REFUSED
+    assert "hospital 1: longer than norm = 1000: left out of this exchange" in told.text
+
+
+def test_replies_above_the_norm_are_clipped():
+    clipped = replace(AVERAGING, faults=Faults(missing="skip", clip=1.0))
+    trace = InProcess(clipped, {1: times(1e30)}).session().run().trace
+    assert trace.diverged is None and np.abs(trace.x).max() < 10

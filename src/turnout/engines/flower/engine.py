@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
 from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.faults import Faults
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.greeting import NodeInfo
 from turnout.engines.flower.mailbox import Mailbox
@@ -40,7 +41,9 @@ class FlowerAsk(MessageAsk):
 
     def _exchange(self, requests, expected, losses):
         contents = {request.number: request[2:] for request in requests}
-        check = partial(validate_reply, start=self.job.start, expected=expected, counts=("queries", "missed"))
+        check = partial(
+            validate_reply, start=self.job.start, expected=expected, counts=("queries", "missed"), faults=self.job.faults
+        )
         replies, repeats = self.clients.ask(contents, "ask", size_of(expected), check, 0 if self._repeats else len(contents))
         arrived = {request.place: replies[request.number] for request in requests if request.number in replies}
         retries = np.zeros_like(losses)
@@ -55,7 +58,9 @@ def size_of(expected: PyTree) -> int:
     return sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) + LEAF_BYTES * (1 + len(leaves))
 
 
-def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple[str, ...] = ()) -> str | None:
+def validate_reply(
+    reply: Buffer, start: PyTree, expected: PyTree, counts: tuple[str, ...] = (), faults: Faults | None = None
+) -> str | None:
     """Return None if a reply has the expected structure, shapes, types and counts and is finite, and otherwise what is wrong.
 
     Args:
@@ -63,6 +68,7 @@ def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple
         start: Initial parameters.
         expected: Shapes and types of a valid reply.
         counts: Names of the counts that must come with it.
+        faults: Bounds of its norm.
     """
     try:
         tree, header = decode(reply, start)
@@ -75,7 +81,9 @@ def validate_reply(reply: Buffer, start: PyTree, expected: PyTree, counts: tuple
     types, expected_types = ([(leaf.shape, leaf.dtype) for leaf in each] for each in (leaves, expected_leaves))
     if structure != expected_structure or types != expected_types:
         return "of another shape or type"
-    return None if isfinite(largest_entry(tree)) else "not finite"
+    if not isfinite(largest_entry(tree)):
+        return "not finite"
+    return f"longer than norm = {float(faults.norm):g}" if faults is not None and not faults.bound(tree)[1] else None
 
 
 class Flower(MessageEngine):
