@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 from flwr.app import Message
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from tests.helpers.commands import wait_for
 from turnout.engines.flower import keys
@@ -21,6 +22,7 @@ from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import handshake, parse_hello
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, unpack
+from turnout.engines.flower.registry import Member, Registry
 from turnout.engines.flower.server_connection import flower_run, pull_replies, register
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
@@ -168,6 +170,24 @@ def test_no_node_answers_for_another_node_or_in_another_run(place):
         assert json.loads(reply_to(grid, mine))["client"] == 0
     place.stop(["rogue"])
     assert "`metadata.run_id` is invalid" in (place.folder / "superlink.log").read_text()
+
+
+def test_a_node_is_the_client_of_its_key(place):
+    """A node with a registered key and the right configuration says that it is client 0, which is there; client 2 is absent."""
+    rest = ("--superlink", place.server.address, "--authority", place.server.authority, "--key", place.key(STRANGER))
+    place.run("liar", "turnout", "node", place.file, "--client", 0, *rest, "--states", place.folder / "states-liar")
+    public = [public_key_to_bytes(keys.read_node_key(place.key(i))[1]) for i in range(CLIENTS)]
+    registry = Registry(tuple(Member(f"hospital {i}", key) for i, key in enumerate(public)))
+    with flower_run(place.server) as grid:
+        wait_for(lambda: len(set(grid.get_node_ids())) == CLIENTS)
+        mailbox, experiment = Mailbox(grid, CALM), read(place.file)
+        expected = handshake_of(experiment, build(experiment, None))
+        nodes = handshake(mailbox, expected, CLIENTS, HASTY, registry, some_suffice=True)
+        ids = {node.public_key: node.node_id for node in grid.get_nodes()}
+    place.stop(["liar"])
+    assert [nodes[i].node for i in range(CLIENTS)] == [ids[public[0]], ids[public[1]], None]
+    (reason,) = +mailbox.counts
+    assert reason.startswith("refused: a node says that it is client 0, but its key is not in the registry")
 
 
 def reply_to(grid, number: str) -> bytes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
@@ -68,7 +69,7 @@ class Registry:
             most, members = content.get("most_rows", MOST_ROWS), [_member(folder, i, table) for i, table in enumerate(tables)]
             if {*content} - {"most_rows", "client"} or not _counts(most):
                 raise ValueError("beside [[client]] it has most_rows, a number above 0")
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, UnsupportedAlgorithm) as error:
             raise UserError(f"{path} cannot be read as the list of clients ({error}): correct it") from None
         if len(members) < clients:
             raise UserError(f"{folder} has {len(members)} clients, but the configuration has {clients}: give it the others' keys")
@@ -86,10 +87,15 @@ class Registry:
 
 def _member(folder: Path, number: int, table: dict[str, Any]) -> Member:
     """Return the client that a table describes."""
-    if {*table} - {"name", "key", "rows"} or not isinstance(table.get("name", ""), str) or not _counts(table.get("rows", 1)):
+    name = table.get("name", f"client {number}")
+    if {*table} - {"name", "key", "rows"} or not _is_name(name) or not _counts(table.get("rows", 1)):
         raise ValueError(f"[[client]] {number} has a key, and maybe a name and rows, a number above 0")
     key = load_ssh_public_key((folder / table["key"]).read_bytes())
-    return Member(table.get("name", f"client {number}"), public_key_to_bytes(key), table.get("rows"))
+    return Member(name, public_key_to_bytes(key), table.get("rows"))
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and name.isprintable() and bool(name.strip())
 
 
 def _counts(number: Any) -> bool:
