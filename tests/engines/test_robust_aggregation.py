@@ -162,6 +162,11 @@ def test_a_reply_above_the_norm_is_not_asked_for_again():
         t.Faults(norm=1.0, missing="repeat")
 
 
+def test_a_norm_that_the_server_does_not_see_is_not_bounded():
+    with pytest.raises(t.UserError, match="bound each reply, which aggregation = 'sum' hides"):
+        play(ALGORITHMS["fedavg"], four(), 1, engine="nodes", aggregation="sum", faults=t.Faults(clip=1.0))
+
+
 def test_a_bound_that_no_reply_reaches_changes_nothing():
     plain, bounded = (play(ALGORITHMS["scaffold"], four(), 4, faults=faults).trace for faults in (None, t.Faults(norm=1e9)))
     np.testing.assert_array_equal(bounded.x, plain.x)

@@ -156,6 +156,8 @@ def job_of(
         job = replace(job, stop=options.target)
     if options.aggregation != "plain":
         refuse_metrics_of_replies(metrics)
+    if options.aggregation == "sum" and options.faults is not None and options.faults.bounds:
+        raise UserError("[faults] norm and clip bound each reply, which aggregation = 'sum' hides: take 'plain'")
     if isinstance(options.aggregation, RobustMean):
         refuse_robust(job, algorithm, options.privacy)
         job = replace(job, robust=options.aggregation)
