@@ -9,7 +9,9 @@ from flwr.serverapp.strategy import FedAvg
 
 from benchmarks.flower_node import SEEDS, federation, prepared
 from benchmarks.timing import Line, alternate, ratio, seconds
-from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import flower_run
 from turnout.runs.session import Session
 

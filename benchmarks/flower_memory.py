@@ -11,7 +11,9 @@ from flwr.superlink.grid import http_grid
 from benchmarks.flower_node import SEEDS, Made, federation, prepared
 from benchmarks.memory import peak_bytes
 from benchmarks.timing import Line
-from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import Server, flower_run
 from turnout.runs.session import Session
 

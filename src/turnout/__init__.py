@@ -47,6 +47,7 @@ from turnout.core.errors import UserError
 from turnout.core.messages import Each
 from turnout.core.records import record, static
 from turnout.core.replies import Replies
+from turnout.core.robust_means import CentredClipping, CoordinateMedian, GeometricMedian, Krum, TrimmedMean
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.estimators import Estimator, Exact, RgSaga, RgSvrg, Sag, Saga, Sarah, Storm, Svrg, ZeroSarah
@@ -125,10 +126,12 @@ __all__ = [
     "Bytes",
     "Callback",
     "CeLgd",
+    "CentredClipping",
     "Chain",
     "Client",
     "Cohort",
     "CohortSolver",
+    "CoordinateMedian",
     "Cube",
     "Delegate",
     "DesRaj",
@@ -153,12 +156,14 @@ __all__ = [
     "FedVarp",
     "Full",
     "Gd",
+    "GeometricMedian",
     "Goal",
     "Hierarchical",
     "Icgm",
     "Importance",
     "Independent",
     "KVib",
+    "Krum",
     "LastNorm",
     "LazyDane",
     "LinearPrice",
@@ -215,6 +220,7 @@ __all__ = [
     "Systematic",
     "Target",
     "Trace",
+    "TrimmedMean",
     "Uniform",
     "UserError",
     "Vrb",

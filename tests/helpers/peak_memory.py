@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 
 import turnout as t
-from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import Server, flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read

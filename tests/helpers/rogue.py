@@ -6,6 +6,7 @@ MISDEEDS, separated by commas, are what it does in the place of an honest answer
 "usurp" alone: it answers every message honestly, but before that all those to others that it finds in the SuperLink's DATABASE.
 """
 
+import json
 import sqlite3
 import sys
 import time
@@ -14,12 +15,13 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_object_id_recompute
 
 from turnout.engines.flower.chunks import SingleObjectMessage
 from turnout.engines.flower.keys import read_node_key
 from turnout.engines.flower.node_connection import DISCONNECTED, POLL, connected, fetch, send_reply
-from turnout.engines.flower.payload import pack, unpack
+from turnout.engines.flower.payload import BODY, pack, unpack
 from turnout.federation.site import app_of
 from turnout.io.serialization import decode, encode
 
@@ -34,6 +36,15 @@ TREES = {"structure": lambda tree, header: ([tree], header), "counts": lambda tr
 LETTERS = {"length": lambda letter: letter[:-8], "bytes": lambda letter: b"no letter", "empty": lambda letter: b""}
 
 
+class RepeatedChunks(Array):
+    """An array whose one chunk is to be fetched again and again."""
+
+    def deflate(self):
+        head, body = super().deflate().split(b"\0", 1)
+        body = json.dumps(json.loads(body) | {"arraychunk_ids": [0] * 200}).encode()
+        return b"Array %s %d\0%s" % (head.split(b" ")[1], len(body), body)
+
+
 def forged(message: Message, reply: Message, misdeed: str) -> Message:
     """Return what is sent in the place of an honest reply."""
     if misdeed == "honest":
@@ -46,6 +57,9 @@ def forged(message: Message, reply: Message, misdeed: str) -> Message:
         return reply
     if misdeed == "error":
         return Message(Error(0, "it will not"), reply_to=message)
+    if misdeed == "repeated":
+        chunk = np.random.default_rng(0).bytes(5 * 2**20)
+        return Message(pack(ArrayRecord({BODY: RepeatedChunks("uint8", (len(chunk),), "safetensors", chunk)})), reply_to=message)
     letter = unpack(reply.content)[1][:]
     if misdeed in LETTERS:
         return Message(pack(LETTERS[misdeed](letter)), reply_to=message)
@@ -68,6 +82,13 @@ def usurping(database: str, message: Message) -> list[Message]:
     return made
 
 
+def announce(connection: tuple, reply: Message) -> None:
+    """Announce a reply whose objects do not follow."""
+    with no_object_id_recompute():
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        connection[2](reply, get_object_tree(reply), 0.0)
+
+
 def main() -> None:
     """Serve until stopped."""
     file, client, address, authority, key, states, database, misdeeds = sys.argv[1:]
@@ -86,7 +107,9 @@ def main() -> None:
             else:
                 misdeed = plan.pop(0) if plan and message.metadata.message_type != "query.hello" else "honest"
                 sent, held = [*held], []
-                if misdeed == "late":
+                if misdeed == "stalled":
+                    announce(connection, reply)
+                elif misdeed == "late":
                     held = [forged(message, reply, "doubled")]
                 elif misdeed == "twice":
                     sent += [reply, forged(message, reply, "doubled")]

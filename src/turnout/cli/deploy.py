@@ -26,7 +26,7 @@ def deploy(
         from turnout.federation.server import connect_clients, start_or_resume
 
     with local_federation(out / "federation", file, data) as server, flower_run(server) as grid, watching() as watch:
-        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline)
+        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, keys=out / "federation")
         start_or_resume(mailbox, nodes, file, out, data, watch, command())
     show_result(mailbox.counts, out)
 

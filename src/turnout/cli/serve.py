@@ -30,6 +30,6 @@ def serve(
         from turnout.federation.server import connect_clients, start_or_resume
 
     with flower_run(superlink_at(superlink, keys)) as grid, watching() as watch:
-        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, patience)
+        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, patience, keys)
         start_or_resume(mailbox, nodes, file, out, data, watch, command())
     show_result(mailbox.counts, out)

@@ -25,6 +25,7 @@ from turnout.engines.exchange.counting import CallSites, draw_events, exchange_e
 from turnout.engines.exchange.drawing import Draw, Draws, first_time
 from turnout.engines.exchange.judging import feedback_of, judged
 from turnout.engines.exchange.protecting import protected
+from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
@@ -146,7 +147,7 @@ class EngineAsk(Ask):
         values, losses = (done.reply[0], jnp.asarray(done.reply[1])) if with_losses else (done.reply, None)
         if everyone is not None:
             everyone = everyone.reply[0] if with_losses else everyone.reply
-        replies = self._collected(Replies(values, cohort, answered, everyone, losses))
+        replies = robust(self._collected(Replies(values, cohort, answered, everyone, losses)), self.job.robust)
         return protected(replies, self.job, self.draws, name, self.round, exchange)
 
     def _ask_everyone(self, name: str, message: PyTree) -> Done:
@@ -192,6 +193,9 @@ class EngineAsk(Ask):
         if self.delivery is not None:
             arrived, further = self.delivery if everyone is None else (part[cohort.ids] for part in self.delivery)
             answered, repeats = answered & arrived, repeats + further
+        elif faults is not None and faults.bounds:
+            reply, accepted = jax.vmap(faults.bound)(done.reply)
+            done, answered = done._replace(reply=reply), answered & accepted
         first, first_reply = jax.tree.map(lambda stacked: stacked[0], (individual, done.reply))
         self._exchanged = exchange_site(path, name, cohort, write(first), first_reply, self.job.start)
         self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats))

@@ -1,23 +1,28 @@
-"""Simulated loss of replies."""
+"""Replies that are lost, or too long."""
 
 from typing import Annotated, Literal
 
 import annotated_types as at
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
-from turnout.core.records import record, static
+from turnout.core.errors import UserError
+from turnout.core.local_methods import norm
+from turnout.core.records import Positive, record, static
+from turnout.core.tree import positive
 
 
 @record
 class Faults:
-    """Replies that are lost independently of each other.
+    """Replies that are lost independently of each other, or refused or clipped by the server since their norm is too large.
 
     Args:
         loss: Probability that a reply is lost, in [0, 1).
         missing: What follows. "raise" stops the run with an error; "skip" leaves the client out of this exchange, its state
             unchanged; "repeat" asks it again until it answers, and charges each time.
+        norm: Largest norm of a reply, over all its arrays; a longer one is refused, and counts as lost.
+        clip: Norm to which the server scales longer replies down.
 
     Examples:
         >>> import turnout as t
@@ -31,6 +36,35 @@ class Faults:
 
     loss: Annotated[float, at.Ge(0), at.Lt(1)] = 0.0
     missing: Literal["raise", "skip", "repeat"] = static(default="raise")
+
+    norm: Positive | None = None
+    clip: Positive | None = None
+
+    def __post_init__(self):
+        if self.norm is not None and self.missing == "repeat":
+            raise UserError(
+                "a reply above the norm stays so however often it is asked for: take missing = 'skip', or clip for norm"
+            )
+
+    @property
+    def bounds(self) -> bool:
+        """Whether the norms of replies are bounded."""
+        return self.norm is not None or self.clip is not None
+
+    def bound(self, reply: PyTree) -> tuple[PyTree, Bool[Array, ""]]:
+        """Return a reply, scaled down if it is to be clipped, and whether it is accepted.
+
+        Args:
+            reply: The reply.
+        """
+        if not jax.tree.leaves(reply):
+            return reply, jnp.ones((), bool)
+        size = norm(reply)
+        accepted = jnp.ones((), bool) if self.norm is None else size <= jnp.asarray(self.norm, size.dtype)
+        if self.clip is not None:
+            factor = jnp.minimum(1, jnp.asarray(self.clip, size.dtype) / positive(size))
+            reply = jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), reply)
+        return reply, accepted
 
     @property
     def repeats(self) -> bool:

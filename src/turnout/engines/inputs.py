@@ -1,6 +1,6 @@
 """Inputs of an engine."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from jaxtyping import PyTree
 
@@ -32,6 +32,7 @@ class Job:
         judged: Whether every exchange also computes all clients' replies, for the metrics of the sampler.
         stop: Target at which the run ends.
         aggregation: What the server receives of the replies.
+        robust: Robust mean that replaces sums of replies.
         protection: Noise for differential privacy.
     """
 
@@ -46,6 +47,7 @@ class Job:
     judged: bool = static(default=False)
     stop: Target | None = None
     aggregation: Aggregation = static(default="plain")
+    robust: Any = None
     protection: Protection | None = None
 
     @property

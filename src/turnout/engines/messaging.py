@@ -20,8 +20,10 @@ from turnout.core.messages import split_each
 from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
 from turnout.engines.exchange.strong_types import completed
+from turnout.engines.faults import Faults
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import asked_for
+from turnout.engines.outliers import Outliers
 from turnout.engines.remote_evaluation import RemoteEvaluation
 from turnout.engines.reply_usage import sums_needed, survey
 from turnout.engines.request import FIRST, Version
@@ -63,16 +65,22 @@ class MessageAsk(EngineAsk):
     Args:
         versions: Version of each client's state in use, [n, 2].
         stored: Version of each client's state that has to stay available, [n, 2].
+        outliers: Compares the replies.
         sums: Weights of the one sum that each call needs: clients multiply their replies by these, and the server receives only
             the sum. None: the server receives each reply.
         *arguments: Arguments of `EngineAsk`.
     """
 
     def __init__(
-        self, versions: Int[np.ndarray, "n 2"], stored: Int[np.ndarray, "n 2"], sums: dict[str, Weight] | None, *arguments
+        self,
+        versions: Int[np.ndarray, "n 2"],
+        stored: Int[np.ndarray, "n 2"],
+        outliers: Outliers,
+        sums: dict[str, Weight] | None,
+        *arguments,
     ):
         super().__init__(*arguments)
-        self.versions, self.stored, self.sums = versions, stored, sums
+        self.versions, self.stored, self.outliers, self.sums = versions, stored, outliers, sums
         self._weight: Weight | None = None
 
     def _draw(self, sampler, state, key):
@@ -121,6 +129,10 @@ class MessageAsk(EngineAsk):
         expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
         replies, repeats = self._exchange(self._requests(cohort, method, messages), expected, np.asarray(losses))
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
+        if self.job.faults is not None and self.job.faults.bounds:
+            decoded = bounded(decoded, self.job.faults)
+        ids = np.asarray(cohort.ids).tolist()
+        self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         arrived = np.isin(np.arange(cohort.places), list(decoded))
@@ -155,6 +167,17 @@ class MessageAsk(EngineAsk):
 
     def _commit(self, cohort: Cohort, answered, states):
         self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = self._version()
+
+
+def bounded(decoded: dict[int, tuple[PyTree, dict]], faults: Faults) -> dict[int, tuple[PyTree, dict]]:
+    """Return the replies whose norm is accepted, scaled down where they are clipped.
+
+    Args:
+        decoded: Reply and header by place.
+        faults: Bounds of the norm.
+    """
+    replies = {place: (*faults.bound(tree), header) for place, (tree, header) in decoded.items()}
+    return {place: (jax.tree.map(np.asarray, tree), header) for place, (tree, accepted, header) in replies.items() if accepted}
 
 
 @jax.jit
@@ -204,6 +227,7 @@ class MessageEngine(ABC):
         further = {"test": job.test, "held_out": job.held_out}
         remote = {prefix: part.problem for prefix, part in further.items() if part is not None and part.problem.remote}
         self.apart = {prefix: RemoteEvaluation(problem, prefix, metrics) for prefix, problem in remote.items()}
+        self.outliers = Outliers()
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
 
     def play(self, asks: Callable[..., EngineAsk], progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
@@ -225,11 +249,19 @@ class MessageEngine(ABC):
             self.job, self.algorithm, self.metrics, progress.server, progress.quality, self._measured(x), apart
         )
         if good:
-            progress = progress._replace(good=x)
+            progress, self.outliers.worst = progress._replace(good=x), None
         elif progress.failed < 0:
             progress = progress._replace(failed=progress.round)
         progress = with_target(self.job, progress._replace(quality=quality), values)
         return progress, as_row(progress, values)
+
+    def name_of(self, client: int) -> str:
+        """Return the name of a client, for messages."""
+        return f"client {client}"
+
+    def facts(self) -> dict:
+        """Return what a summary tells of the clients' processes."""
+        return {}
 
     @abstractmethod
     def _everyone(self, header: bytes, body: bytes) -> dict[int, Buffer]:
@@ -243,6 +275,7 @@ class MessageEngine(ABC):
         replies = self._everyone(header, encode(x, self.job.start)) if self.asked else {}
         shares = np.asarray(self.job.population.shares)[list(replies)]
         parts = [decode(reply, self.job.start)[0] for reply in replies.values()]
+        self.outliers.note(dict(zip(replies, parts, strict=True)))
         if not parts:
             return {}
         means = jax.tree.map(lambda *leaves: np.tensordot(shares / shares.sum(), np.stack(leaves), 1), *parts)

@@ -79,7 +79,7 @@ class Nodes(MessageEngine):
         self.nodes = [Node(i, problem.client(i), *shared, **options) for i in range(problem.clients)]
         runner, arrival = ParallelRunner(self.nodes), np.random.default_rng(0)
         # Only the states in use have to stay available.
-        self._asks = partial(NodesAsk, self.nodes, runner, arrival, self.versions, self.versions, self.sums)
+        self._asks = partial(NodesAsk, self.nodes, runner, arrival, self.versions, self.versions, self.outliers, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round."""

@@ -184,6 +184,17 @@ def why_not_one_sum(uses: Set[str]) -> str | None:
     return None
 
 
+def refuse_single_replies(surveyed: Survey) -> None:
+    """Raise `UserError` where the server of a surveyed algorithm does more than take sums and means of replies."""
+    for site in surveyed.sites:
+        uses = surveyed.uses(site.path)
+        if uses & {ALONE, EACH}:
+            raise UserError(
+                f"{surveyed.algorithm} does more than average replies: of its call {site.method!r} ({site.selection}) "
+                f"{why_not_one_sum(uses)}; take another algorithm or sampler, or aggregation = 'plain'"
+            )
+
+
 def sums_needed(surveyed: Survey, instead: str) -> dict[str, Weight]:
     """Return the weights of the one sum that each call needs; `UserError` where a call needs more.
 

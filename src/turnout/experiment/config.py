@@ -93,7 +93,7 @@ class Experiment:
             **({} if self.split is None else {"split": _table(self.split)}),
             "sampler": algorithm.pop("sampler"),
             "algorithm": algorithm,
-            "run": _without_none({f.name: getattr(self.run, f.name) for f in dataclasses.fields(self.run) if f.repr}),
+            "run": _without_none({f.name: _table(getattr(self.run, f.name)) for f in dataclasses.fields(self.run) if f.repr}),
         }
         if self.target is not None:
             tables["target"] = _without_none(vars(self.target))
@@ -174,7 +174,12 @@ class Reader:
         """Build the run options; the default precision is that of `problem`."""
         given = self.tables.get("run", {})
         usual = {"precision": getattr(problem, "precision", RunSpec.precision)}
-        return self.plain(RunSpec, ("run",), usual | given if isinstance(given, dict) else given)
+        if not isinstance(given, dict):
+            return self.plain(RunSpec, ("run",), given)
+        named = given.get("aggregation")
+        if isinstance(named, str) and named in TABLES["aggregation"]:
+            given = given | {"aggregation": {"kind": named}}
+        return self.record(RunSpec, ("run",), usual | given)
 
     def split(self, problem):
         """Build the split of the rows of `problem`, or None if it has no rows to split."""
@@ -353,7 +358,8 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
         for table, kinds in TABLES.items():
             named = table.split()[-1] + several * "s" == field.name
             if named and any(issubclass(kind, classes) for kind in kinds.values()):
-                forms = (dict,) if str in choices else (str, dict)
+                text = any(choice is str or typing.get_origin(choice) is typing.Literal for choice in choices)
+                forms = (dict,) if text else (str, dict)
                 records[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
     return records
 

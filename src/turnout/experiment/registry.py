@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
+from turnout.core import robust_means
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
 from turnout.core.named_class import name_of, named_class
@@ -170,6 +171,13 @@ TABLES = {
         "stochastic": client_solvers.Stochastic,
         "svrg": client_solvers.Svrg,
     },
+    "aggregation": {
+        "median": robust_means.CoordinateMedian,
+        "trimmed-mean": robust_means.TrimmedMean,
+        "geometric-median": robust_means.GeometricMedian,
+        "centred-clipping": robust_means.CentredClipping,
+        "krum": robust_means.Krum,
+    },
     "optimiser": {**FIRST_ORDER, "oasis": optimisers.Oasis},
     "server_optimiser": FIRST_ORDER,
     "schedule": {
@@ -205,6 +213,7 @@ BASES: dict[str, tuple[type, ...]] = {
     "delegate": (samplers.Sampler,),
     "solver": (solvers.CohortSolver, Algorithm),
     "local solver": (client_solvers.LocalSolver,),
+    "aggregation": (robust_means.RobustMean,),
     "optimiser": (optimisers.Optimiser,),
     "server_optimiser": (optimisers.Optimiser,),
     "schedule": (schedules.Schedule,),

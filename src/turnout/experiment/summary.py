@@ -54,7 +54,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "algorithm": {key: value for key, value in shown(experiment.algorithm).items() if key != "sampler"},
         "precision": experiment.run.precision,
         "engine": experiment.run.engine,
-        "aggregation": experiment.run.aggregation,
+        "aggregation": shown(experiment.run.aggregation),
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
         "rounds": int(trace.columns["round"][-1]),
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},

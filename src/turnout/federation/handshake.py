@@ -4,7 +4,7 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Handshake
-from turnout.engines.reply_usage import sums_needed, survey
+from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
@@ -56,8 +56,12 @@ def check_for_federation(experiment: Experiment, built: Built) -> None:
     """
     refuse_sweep(experiment)
     refuse_mixed(built.problem, experiment.run.precision)
-    if experiment.run.aggregation == "sum":
+    if experiment.run.aggregation != "plain":
         with scope(experiment.run.precision):
             job = prepare(built.problem, experiment.run.purpose_seeds(), None, None)
             algorithm = bind(experiment.algorithm, built.problem, experiment.run.rounds)
-            sums_needed(survey(job, algorithm), "aggregation = 'plain'")
+            surveyed = survey(job, algorithm)
+        if experiment.run.aggregation == "sum":
+            sums_needed(surveyed, "aggregation = 'plain'")
+        else:
+            refuse_single_replies(surveyed)

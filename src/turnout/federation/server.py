@@ -4,8 +4,12 @@ from functools import partial
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.engine import Flower, Mailbox, NodeInfo, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import NodeInfo, handshake
+from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.registry import Registry
 from turnout.experiment.config import Experiment, read
+from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
 from turnout.experiment.run import Watch, resume, start
 from turnout.federation.handshake import build_for_federation, handshake_of
@@ -15,7 +19,12 @@ HANDSHAKE_TIMEOUT = 120.0
 
 
 def connect_clients(
-    grid, experiment: Experiment, data: Path | None, deadline: float, timeout: float = HANDSHAKE_TIMEOUT
+    grid,
+    experiment: Experiment,
+    data: Path | None,
+    deadline: float,
+    timeout: float = HANDSHAKE_TIMEOUT,
+    keys: Path | None = None,
 ) -> tuple[Mailbox, dict[int, NodeInfo]]:
     """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds.
 
@@ -25,9 +34,13 @@ def connect_clients(
         data: Folder with data files; None for the default folders.
         deadline: Seconds that an exchange waits for replies.
         timeout: Seconds to wait for all nodes.
+        keys: Folder of `turnout certify`, whose registry says who has which key; None takes every node's word for who it is.
     """
     mailbox, built = Mailbox(grid, deadline), build_for_federation(experiment, data)
-    return mailbox, handshake(mailbox, handshake_of(experiment, built), built.problem.clients, timeout)
+    count, faults = built.problem.clients, experiment.faults
+    registry = Registry.open(count) if keys is None else Registry.read(keys, count)
+    skips = faults is not None and faults.missing == "skip"
+    return mailbox, handshake(mailbox, handshake_of(experiment, built), count, timeout, registry, skips)
 
 
 def start_or_resume(
@@ -45,10 +58,26 @@ def start_or_resume(
         command: The command line, for the summary.
     """
     engine = partial(Flower, mailbox, nodes, (out / CHECKPOINT).exists())
-    sizes = [nodes[i].rows for i in range(len(nodes))]
+    sizes = sizes_of(nodes, read(file))
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():
         if read(out / CONFIG).to_toml() != read(file).to_toml():
             raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")
         resume(out, data, watch, command, engine, sizes)
     else:
         start(read(file), out, data, watch, command, engine, sizes)
+
+
+def sizes_of(nodes: dict[int, NodeInfo], experiment: Experiment) -> list[int]:
+    """Return the clients' numbers of rows; one that is not known counts as 1, or is an error where it is the client's weight.
+
+    Args:
+        nodes: Node of each client.
+        experiment: The configuration.
+    """
+    weighed = isinstance(experiment.problem, RemoteSpec) and experiment.problem.weights == "size"
+    for info in nodes.values():
+        if weighed and info.rows == 0:
+            raise UserError(
+                f"{info.name} is absent, and its weight is its number of rows: write rows in clients.toml, or wait for it"
+            )
+    return [max(1, nodes[i].rows) for i in range(len(nodes))]

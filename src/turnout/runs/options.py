@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Count, Index, config
+from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
@@ -34,7 +35,7 @@ class RunOptions:
         every: Rounds between two rows of the trace.
         precision: "double" (64 bits), "single" (32 bits) or "mixed" (32 bits, clients in bfloat16); default: the problem's.
         engine: "compiled" (one program for the whole run) or "nodes" (separate clients, which exchange bytes).
-        aggregation: "plain" (the server receives each reply) or "sum" (their weighted sum only; not in a compiled run).
+        aggregation: "plain" (the server receives each reply), "sum" (their weighted sum only; not compiled) or a robust mean.
         memory: Bytes of client data that one exchange processes at a time.
         start: Initial parameters, or the file of a saved model; default: the problem's.
         metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.
@@ -52,7 +53,7 @@ class RunOptions:
     every: Count = 1
     precision: Precision | None = None
     engine: Literal["compiled", "nodes"] = "compiled"
-    aggregation: Aggregation = "plain"
+    aggregation: Aggregation | RobustMean = "plain"
     memory: Count = MEMORY
     start: PyTree | Path | str | None = None
     metrics: tuple[str, ...] | list[str] | None = None

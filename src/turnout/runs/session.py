@@ -224,4 +224,7 @@ class Session:
         faults = self.options.faults
         if (faults is None or faults.missing == "raise") and totals["arrivals"] < totals["contacts"]:
             missing = totals["contacts"] - totals["arrivals"]
-            raise UserError(f"{missing} replies were lost by round {self.round}: set missing to 'skip' or 'repeat' to go on")
+            refused = ", or longer than [faults] norm" if faults is not None and faults.norm is not None else ""
+            raise UserError(
+                f"{missing} replies were lost by round {self.round}{refused}: set missing to 'skip' or 'repeat' to go on"
+            )

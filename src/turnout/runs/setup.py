@@ -13,11 +13,12 @@ from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
+from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
 from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.inputs import Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
-from turnout.engines.reply_usage import sums_needed, survey
+from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
@@ -153,9 +154,15 @@ def job_of(
     )  # fmt: skip
     if options.target is not None and options.target.stop:
         job = replace(job, stop=options.target)
-    job = replace(job, aggregation=options.aggregation)
     if options.aggregation != "plain":
         refuse_metrics_of_replies(metrics)
+    if options.aggregation == "sum" and options.faults is not None and options.faults.bounds:
+        raise UserError("[faults] norm and clip bound each reply, which aggregation = 'sum' hides: take 'plain'")
+    if isinstance(options.aggregation, RobustMean):
+        refuse_robust(job, algorithm, options.privacy)
+        job = replace(job, robust=options.aggregation)
+    else:
+        job = replace(job, aggregation=options.aggregation)
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
         job = replace(job, protection=options.privacy.protection())
@@ -206,17 +213,30 @@ def wanted_metrics(
     return tuple(name for name in NAMES if name in wanted)
 
 
-def refuse_engine(problem: Problem | None, aggregation: Aggregation, *, compiled: bool) -> None:
+def refuse_robust(job: Job, algorithm: Algorithm, privacy: Privacy | None) -> None:
+    """Raise `UserError` where a robust mean cannot replace the sums of replies.
+
+    Args:
+        job: Inputs of the engine.
+        algorithm: The algorithm, bound to the problem.
+        privacy: Options of differential privacy.
+    """
+    if privacy is not None and privacy.model == "central":
+        raise UserError("[privacy] model = 'central' adds noise to sums, but a robust mean is none: take model = 'local'")
+    refuse_single_replies(survey(job, algorithm))
+
+
+def refuse_engine(problem: Problem | None, aggregation: Aggregation | RobustMean, *, compiled: bool) -> None:
     """Raise `UserError` where the compiled engine cannot run the problem as asked.
 
     Args:
         problem: The problem.
-        aggregation: "plain" or "sum".
+        aggregation: "plain", "sum" or a robust mean.
         compiled: Whether the engine is the compiled one.
     """
     if compiled and problem is not None and problem.remote:
         raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
-    if compiled and aggregation != "plain":
+    if compiled and aggregation == "sum":
         raise UserError(
             "aggregation = 'sum' changes what clients send, but the compiled engine sends nothing: set engine = 'nodes', or use "
             "turnout deploy"
@@ -238,9 +258,7 @@ def refuse_metrics_of_replies(metrics: tuple[str, ...]) -> None:
     """Raise `UserError` where a metric needs each client's reply, which the server does not see."""
     judging = [name for name in metrics if name in SAMPLING]
     if judging:
-        raise UserError(
-            f"metric {judging[0]!r} needs each client's reply, which aggregation = 'sum' and [privacy] hide: leave it out"
-        )
+        raise UserError(f"metric {judging[0]!r} needs each client's reply, which aggregation and [privacy] hide: leave it out")
 
 
 def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: tuple[str, ...], swept: bool) -> None:

@@ -13,7 +13,9 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 import turnout as t
 from tests.helpers.commands import KEPT
 from tests.helpers.examples import ALGORITHMS, ESTIMATORS, SOLVERS, icgm, sppm
-from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Experiment, read

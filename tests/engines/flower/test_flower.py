@@ -1,10 +1,11 @@
 """Real federations: a SuperLink and ten node processes give the compiled engine's numbers, and other nodes are refused."""
 
 import json
+import resource
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,9 @@ from tests.helpers.commands import turnout
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys, server_connection
-from turnout.engines.flower.engine import Flower, Mailbox, handshake
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import SECRET_HEADER, flower_run, heartbeat_of
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
@@ -233,6 +236,39 @@ def test_only_the_paths_of_nodes_are_open(place):
         httpx.get(f"http://{place.server.address}/health")
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         httpx.get(f"https://{place.server.address}/health")
+
+
+@only_linux
+def test_a_strangers_request_takes_no_memory_of_the_superlink(place):
+    """400 MB without a key, of unknown length."""
+
+    def peak() -> int:
+        status = Path(f"/proc/{place.children['superlink'].pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+    before, body = peak(), (bytes(2**20) for _ in range(400))
+    with httpx.Client(base_url=f"https://{place.server.address}", verify=place.server.ssl_context) as client:
+        # The connection may be closed while the request is still being sent.
+        with suppress(httpx.TransportError):
+            headers = {"content-type": "application/protobuf"}
+            assert client.post("/v1/fleet/push-object", content=body, headers=headers).status_code == 401
+    assert peak() - before < 50_000
+
+
+@only_linux
+def test_a_full_disk_of_the_superlink_is_a_sentence(place):
+    """And once there is room again, the next run is as any other."""
+
+    def largest_file(size: int) -> None:
+        resource.prlimit(place.children["superlink"].pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    with pytest.raises(UserError, match="fails with status 500: look into its log and whether its disk is full"):
+        with flower_run(place.server) as grid:
+            largest_file(1)
+            grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status="failed", details=""))
+    largest_file(resource.RLIM_INFINITY)
+    with flower_run(place.server) as grid:
+        assert [*grid.get_node_ids()] == []
 
 
 def test_a_node_with_a_key_that_was_not_registered_is_refused(stranger):

@@ -13,12 +13,16 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 from flwr.app import Message
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from tests.helpers.commands import wait_for
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import Handshake
-from turnout.engines.flower.engine import Flower, Mailbox, handshake, parse_hello
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake, parse_hello
+from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, unpack
+from turnout.engines.flower.registry import Member, Registry
 from turnout.engines.flower.server_connection import flower_run, pull_replies, register
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
@@ -42,8 +46,9 @@ REFUSED = {
     "nothing": "malformed",
     "error": "error 0: it will not",
     "garbled": "error 3: it is no message of Flower's",
+    "repeated": "error 3: it is longer than what was asked for",
 }
-MISSING = ("missing", "late")
+MISSING = ("missing", "late", "stalled")
 PLAN = [step for misdeed in (*REFUSED, *MISSING) for step in (misdeed, "honest")] + ["twice", "honest"]
 CALM, HASTY = 60.0, 5.0
 """Seconds for an exchange, and for one that is waited for in vain."""
@@ -99,11 +104,11 @@ class Watchful(Mailbox):
 
     asked = 0
 
-    def send(self, letters, kind):
+    def send(self, letters, kind, *rest):
         self.asked += kind != "hello"
         number = self.asked - 1 - 2 * len(REFUSED)
         self.deadline = HASTY if kind != "hello" and 0 <= number < 2 * len(MISSING) and number % 2 == 0 else CALM
-        return super().send(letters, kind)
+        return super().send(letters, kind, *rest)
 
 
 def test_a_wrong_reply_is_counted_and_never_reaches_the_aggregate(place):
@@ -144,7 +149,7 @@ def test_a_request_for_another_configuration_is_not_answered(place):
         wait_for(lambda: len(set(grid.get_node_ids())) >= CLIENTS - 1)
         for kind in (f"ask_{replace(expected, configuration='another').digest}", "ask"):
             asked = dict.fromkeys(grid.get_node_ids(), (b"", b""))
-            assert mailbox.send(asked, kind) == {}
+            assert mailbox.send(asked, kind, 1000, lambda reply: None) == {}
     assert sum(mailbox.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +mailbox.counts)
 
 
@@ -167,10 +172,28 @@ def test_no_node_answers_for_another_node_or_in_another_run(place):
     assert "`metadata.run_id` is invalid" in (place.folder / "superlink.log").read_text()
 
 
+def test_a_node_is_the_client_of_its_key(place):
+    """A node with a registered key and the right configuration says that it is client 0, which is there; client 2 is absent."""
+    rest = ("--superlink", place.server.address, "--authority", place.server.authority, "--key", place.key(STRANGER))
+    place.run("liar", "turnout", "node", place.file, "--client", 0, *rest, "--states", place.folder / "states-liar")
+    public = [public_key_to_bytes(keys.read_node_key(place.key(i))[1]) for i in range(CLIENTS)]
+    registry = Registry(tuple(Member(f"hospital {i}", key) for i, key in enumerate(public)))
+    with flower_run(place.server) as grid:
+        wait_for(lambda: len(set(grid.get_node_ids())) == CLIENTS)
+        mailbox, experiment = Mailbox(grid, CALM), read(place.file)
+        expected = handshake_of(experiment, build(experiment, None))
+        nodes = handshake(mailbox, expected, CLIENTS, HASTY, registry, some_suffice=True)
+        ids = {node.public_key: node.node_id for node in grid.get_nodes()}
+    place.stop(["liar"])
+    assert [nodes[i].node for i in range(CLIENTS)] == [ids[public[0]], ids[public[1]], None]
+    (reason,) = +mailbox.counts
+    assert reason.startswith("refused: a node says that it is client 0, but its key is not in the registry")
+
+
 def reply_to(grid, number: str) -> bytes:
     """Wait for the reply to a message, and return its body."""
     arrived: list[Message] = []
-    wait_for(lambda: arrived.extend(pull_replies(grid, {number})) or arrived)
+    wait_for(lambda: arrived.extend([*steps][-1] for _, steps in pull_replies(grid, {number}, 1000)) or arrived)
     (reply,) = arrived
     return unpack(reply.content)[1][:]
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from mmap import ACCESS_READ, mmap
 from secrets import token_bytes
 from tempfile import TemporaryFile
@@ -13,6 +13,7 @@ from flwr.app.message import make_message
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import (
     InflatableObject,
+    UnexpectedObjectContentError,
     get_object_body,
     get_object_head_values_from_object_content,
 )
@@ -32,7 +33,10 @@ OBJECT_TIMEOUT = 15.0
 INTERRUPTED = (ObjectPullError, ObjectPushError)
 """The errors of a transfer whose other end was killed."""
 
-MALFORMED = (ValueError, KeyError, TypeError, DecodeError)
+MALFORMED = (
+    ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError, NotImplementedError, DecodeError,
+    UnexpectedObjectContentError,
+)  # fmt: skip
 """The errors of reading a message that Flower did not make."""
 
 Pull = Callable[[str], bytes]
@@ -86,8 +90,53 @@ def as_single_object(message: Message) -> Message:
     return SingleObjectMessage(message, content) if isinstance(content, ConfigRecord) else message
 
 
+ENVELOPE, PER_OBJECT = 2**16, 2**10
+"""Bytes that a message may have beside its body, and that each of its objects counts for beside its content."""
+
+TOO_LONG = "it is longer than what was asked for"
+
+
+class Limited:
+    """Fetches objects until they have more than `limit` bytes together, then raises `ValueError`.
+
+    Args:
+        pull: Fetches one object by its id.
+        limit: Bytes of the message's body.
+    """
+
+    def __init__(self, pull: Pull, limit: int):
+        # A chunk of 5 MiB counts for 1.1 KiB more.
+        self.pull, self.left = pull, limit + limit // 1000 + ENVELOPE
+
+    def __call__(self, name: str) -> bytes:
+        content = self.pull(name)
+        self.left -= len(content) + PER_OBJECT
+        if self.left < 0:
+            raise ValueError(TOO_LONG)
+        return content
+
+
 def fetch_message(head: Message, tree: ObjectTree, pull: Pull) -> Message:
     """Return the whole message of which `head` is all but the content; `ObjectPullError` if an object does not arrive.
+
+    Args:
+        head: The message without its content.
+        tree: Tree of the objects of the message.
+        pull: Fetches one object by its id.
+    """
+    steps, pause = fetch_in_steps(head, tree, pull), 0.02
+    while True:
+        try:
+            arrived = next(steps)
+        except StopIteration as end:
+            return end.value
+        if not arrived:
+            time.sleep(pause)
+        pause = 0.02 if arrived else min(2 * pause, 1.0)
+
+
+def fetch_in_steps(head: Message, tree: ObjectTree, pull: Pull) -> Generator[bool, None, Message]:
+    """Do the same as `fetch_message` in steps of one request each, and yield whether the object arrived.
 
     Args:
         head: The message without its content.
@@ -97,19 +146,23 @@ def fetch_message(head: Message, tree: ObjectTree, pull: Pull) -> Message:
     if head.has_error():
         return head
     # The first of several objects repeats the head.
-    content = _fetch(tree.children[0] if tree.children else tree, pull)
+    content = yield from _fetch(tree.children[0] if tree.children else tree, pull)
     if isinstance(content, ConfigRecord):
         content = RecordDict({NAME: content})
-    return make_message(head.metadata, cast(RecordDict, content))
+    if not isinstance(content, RecordDict):
+        raise ValueError("the message has no content of records")
+    return make_message(head.metadata, content)
 
 
-def _fetch(tree: ObjectTree, pull: Pull) -> InflatableObject:
+def _fetch(tree: ObjectTree, pull: Pull) -> Generator[bool, None, InflatableObject]:
     """Return an object with all its parts; the data of arrays stay in a file."""
-    content = _pull_with_retries(pull, tree.object_id)
+    content = yield from _pull_with_retries(pull, tree.object_id)
     kind, parts, _ = get_object_head_values_from_object_content(content)
     if kind == Array.__name__:
-        return _array_on_disk(json.loads(get_object_body(content, Array)), parts, pull)
-    children = {part.object_id: _fetch(part, pull) for part in tree.children}
+        return (yield from _array_on_disk(json.loads(get_object_body(content, Array)), parts, pull))
+    children = {}
+    for part in tree.children:
+        children[part.object_id] = yield from _fetch(part, pull)
     if kind == ArrayRecord.__name__:
         # Flower's own constructor reads the data into memory.
         record = ArrayRecord()
@@ -119,12 +172,12 @@ def _fetch(tree: ObjectTree, pull: Pull) -> InflatableObject:
     return inflatable_class_registry[kind].inflate(content, children)
 
 
-def _array_on_disk(fields: dict, chunks: list[str], pull: Pull) -> Array:
+def _array_on_disk(fields: dict, chunks: list[str], pull: Pull) -> Generator[bool, None, Array]:
     """Return the array whose data are `chunks`, in the order of `arraychunk_ids`, which may repeat some."""
     array = Array(fields["dtype"], tuple(fields["shape"]), fields["stype"], b"")
     with TemporaryFile() as file:
         for k in fields["arraychunk_ids"]:
-            content = _pull_with_retries(pull, chunks[k])
+            content = yield from _pull_with_retries(pull, chunks[k])
             file.write(memoryview(content)[content.index(b"\0") + 1 :])
         if file.tell():
             file.flush()
@@ -132,14 +185,16 @@ def _array_on_disk(fields: dict, chunks: list[str], pull: Pull) -> Array:
     return array
 
 
-def _pull_with_retries(pull: Pull, name: str) -> bytes:
+def _pull_with_retries(pull: Pull, name: str) -> Generator[bool, None, bytes]:
     """Fetch an object, with retries while it is not there yet."""
-    pause, end = 0.02, time.monotonic() + OBJECT_TIMEOUT
+    end = time.monotonic() + OBJECT_TIMEOUT
     while True:
         try:
-            return pull(name)
+            content = pull(name)
         except ObjectUnavailableError:
             if time.monotonic() > end:
                 raise ObjectPullError(name, "it did not come") from None
-        time.sleep(pause)
-        pause = min(2 * pause, 1.0)
+            yield False
+        else:
+            yield True
+            return content

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from turnout.core.errors import UserError
+from turnout.engines.flower.registry import write_registry
 
 AUTHORITY, CERTIFICATE, KEY, SECRET = "ca.crt", "server.pem", "server.key", "secret"
 DAYS = 825
@@ -25,7 +26,7 @@ DAYS = 825
 
 
 def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
-    """Write the certificates, also valid for localhost, a random secret, and a private and a public key for each node.
+    """Write the certificates, also valid for localhost, a random secret, the keys of each node, and the registry.
 
     Args:
         folder: Folder of the files.
@@ -36,6 +37,7 @@ def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
     write_private(folder / SECRET, token_urlsafe(32).encode())
     for i in range(nodes):
         (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))
+    write_registry(folder, nodes)
 
 
 def write_certificates(folder: Path, hosts: list[str]) -> None:

@@ -5,7 +5,7 @@ This module uses parts of Flower 1.41 that are not documented; besides it only `
 
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -41,7 +41,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.chunks import MALFORMED, as_single_object, fetch_message, push_one_by_one
+from turnout.engines.flower.chunks import MALFORMED, Limited, as_single_object, fetch_in_steps, push_one_by_one
 
 POLL = 0.05
 """Seconds between two requests for the run."""
@@ -159,6 +159,11 @@ def flower_run(server: Server) -> Iterator[HttpGrid]:
         yield grid
         status = "completed"
     except (RunNotRunningException, httpx.HTTPStatusError) as error:
+        if isinstance(error, httpx.HTTPStatusError) and error.response.is_server_error:
+            raise UserError(
+                f"the SuperLink at {server.address} fails with status {error.response.status_code}: look into its log and "
+                "whether its disk is full, then start again to continue"
+            ) from error
         raise UserError(
             f"the SuperLink at {server.address} was away too long and ended the run: start again to continue"
         ) from error
@@ -202,23 +207,41 @@ def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
     return send
 
 
-def pull_replies(grid: HttpGrid, asked: set[str]) -> Iterator[Message]:
-    """Fetch the replies that have arrived to the messages with the ids `asked`, one after the other.
+def pull_replies(grid: HttpGrid, asked: set[str], limit: int) -> list[tuple[str, Generator[Message | bool]]]:
+    """Return the id of the message and an iterator for each reply that has arrived to the messages with the ids `asked`.
+
+    Each step of it is one request, and yields whether an object of the reply has arrived; the last one yields the reply. An
+    iterator that is closed before gives the reply up.
 
     Args:
         grid: Connection to the SuperLink.
         asked: Ids of the messages.
+        limit: Most bytes of a reply's body.
+    """
+    response = grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=asked))
+    pairs = zip(response.messages_list, response.message_object_trees, strict=True)
+    return [(proto.metadata.reply_to_message_id, pull_in_steps(grid, proto, tree, limit)) for proto, tree in pairs]
+
+
+def pull_in_steps(grid: HttpGrid, proto, tree, limit: int) -> Generator[Message | bool]:
+    """Fetch one reply in steps, see `pull_replies`.
+
+    Args:
+        grid: Connection to the SuperLink.
+        proto: The reply without its content.
+        tree: Tree of the objects of the reply.
+        limit: Most bytes of the reply's body.
     """
     client, run = grid._runtime_client, grid.run.run_id
-    pull = make_pull_object_fn_protobuf(client.PullObject, grid.node, run)
-    response = client.PullMessages(PullAppMessagesRequest(message_ids=asked))
-    for proto, tree in zip(response.messages_list, response.message_object_trees, strict=True):
-        head = message_from_proto(proto)
-        try:
-            message = fetch_message(head, tree, pull)
-        except (ObjectPullError, *MALFORMED) as error:
-            reason = str(error) if isinstance(error, ObjectPullError) else "it is no message of Flower's"
-            message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, reason))
+    pull = Limited(make_pull_object_fn_protobuf(client.PullObject, grid.node, run), limit)
+    head = message_from_proto(proto)
+    try:
+        message = yield from fetch_in_steps(head, tree, pull)
+    except (ObjectPullError, *MALFORMED) as error:
+        known = isinstance(error, ObjectPullError) or pull.left < 0
+        reason = str(error) if known else "it is no message of Flower's"
+        message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, reason))
+    finally:
         name = head.metadata.message_id
         client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=grid.node, run_id=run, message_object_id=name))
-        yield message
+    yield message

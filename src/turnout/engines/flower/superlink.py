@@ -1,58 +1,32 @@
-"""Flower's SuperLink behind a guard: without the shared secret only the paths of nodes can be reached.
+"""Flower's SuperLink behind a guard: nodes reach their paths by their keys, and all others need the shared secret.
 
     python -m turnout.engines.flower.superlink SECRET-FILE [options of flower-superlink]
 
 Flower asks for no key on the paths that start runs and register nodes (`/v1/control`) or take a run over
-(`/v1/runtime/acquire-task`). Here such requests must carry the secret in the file. A request for messages waits until there are
-some, see `long_polling`.
+(`/v1/runtime/acquire-task`), and reads every request to its end before it checks a key. Here such requests must carry the secret
+in the file, and none is read before its sender is known, see `guarded`. A request for messages waits until there are some, see
+`long_polling`.
 """
 
-import hmac
-import json
+import resource
 import sys
 import time
 from collections.abc import Callable
-from logging import WARNING
 from pathlib import Path
 
 import uvicorn
-from flwr.common.logger import log
 from flwr.server.superlink.utils import check_abort
 from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
 from flwr.superlink.main import create_app
 from flwr.superlink.servicer.fleet import fleet_handlers
 
 from turnout.engines.flower.asgi import call_middleware_directly
+from turnout.engines.flower.connections import Connection
+from turnout.engines.flower.guard import Keys, guarded
 from turnout.engines.flower.long_poll import long_polling
-from turnout.engines.flower.server_connection import SECRET_HEADER
-
-NODE_PATHS = "/v1/fleet/"
-"""The paths of nodes, which Flower guards by their keys."""
 
 CACHE_SECONDS = 1.0
 """How long the answer that a run accepts messages stays valid."""
-
-
-def require_secret(app, secret: str):
-    """Return the ASGI application `app` that refuses every request outside the nodes' paths that does not carry the secret.
-
-    Args:
-        app: The ASGI application.
-        secret: The secret that a request must carry.
-    """
-
-    async def guard(scope, receive, send):
-        if scope["type"] == "http" and not scope["path"].startswith(NODE_PATHS):
-            given = dict(scope["headers"]).get(SECRET_HEADER.encode(), b"")
-            if not hmac.compare_digest(given, secret.encode()):
-                log(WARNING, "refused %s to %s", scope["path"], scope["client"])
-                body = json.dumps({"detail": "this path is closed"}).encode()
-                await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json")]})
-                await send({"type": "http.response.body", "body": body})
-                return
-        await app(scope, receive, send)
-
-    return guard
 
 
 def cached(check: Callable[..., str | None]) -> Callable[..., str | None]:
@@ -73,15 +47,27 @@ def cached(check: Callable[..., str | None]) -> Callable[..., str | None]:
     return checked
 
 
+def raise_open_files() -> None:
+    """Allow this process as many open files as the system does, since every connection is one."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, most), most))
+
+
 def main() -> None:
     """Serve until stopped."""
     fleet_handlers.__dict__["check_abort"] = cached(check_abort)
     secret = Path(sys.argv.pop(1)).read_text().strip()
     call_middleware_directly()
     config = _parse_superlink_lifespan_config()
-    app = require_secret(long_polling(create_app(config, SuperLinkLifespan)), secret)
+    superlink = create_app(config, SuperLinkLifespan)
+    state = superlink.state.linkstate_factory.state()
+    keys = Keys(lambda: {node.public_key for node in state.get_node_info() if not node.unregistered_at})
+    raise_open_files()
     uvicorn.run(
-        app,
+        guarded(long_polling(superlink), secret, keys),
+        http=Connection,
+        ws="none",
         host=config.host,
         port=config.port,
         ssl_keyfile=config.ssl_keyfile,

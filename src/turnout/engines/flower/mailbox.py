@@ -1,0 +1,107 @@
+"""Messages of the server to nodes, and their replies."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from flwr.app import Message
+from flwr.superlink.grid import HttpGrid
+
+from turnout.engines.flower.chunks import INTERRUPTED
+from turnout.engines.flower.payload import pack, pack_body, unpack
+from turnout.engines.flower.server_connection import pull_replies
+from turnout.io.serialization import Buffer
+
+POLL = 0.02
+"""Seconds between two requests for replies."""
+
+LONGEST_TURN = 2.0
+"""Seconds for which replies are fetched before the server asks for further ones."""
+
+REASON_LENGTH = 160
+"""Characters of a node's reason for an error that are used."""
+
+
+class Mailbox:
+    """Sends messages to nodes and collects the replies.
+
+    `counts` has the number of unusable replies by reason, `refused` says by node which of the last replies could not be used and
+    why, and `silence` why others did not come.
+    Requests carry `digest`, on which `handshake` agrees with the nodes.
+
+    Args:
+        grid: Connection to the SuperLink.
+        deadline: Seconds that an exchange waits for replies.
+    """
+
+    def __init__(self, grid: HttpGrid, deadline: float):
+        self.grid, self.deadline, self.counts = grid, deadline, Counter()
+        self.refused: dict[int, str] = {}
+        self.digest, self.silence = "", ""
+
+    def send(
+        self, requests: dict[int, tuple[bytes, bytes]], kind: str, limit: int, check: Callable[[Buffer], str | None]
+    ) -> dict[int, Buffer]:
+        """Send a header and a body to each node, by its id, and return the replies before the deadline, by node.
+
+        Args:
+            requests: Header and body of the message to each node, by its id.
+            kind: Kind of the request.
+            limit: Most bytes of a reply; a longer one is not fetched to its end.
+            check: Returns why a reply cannot be used, or None.
+        """
+        received, self.refused, self.silence = {}, {}, f"no reply within {self.deadline:g} s"
+        for node, message in self._replies(requests, kind, limit):
+            body, reason = opened(message)
+            reason = reason if body is None else check(body)
+            if reason is None:
+                received[node] = body
+            else:
+                self.refused[node] = reason
+                self.counts[reason] += 1
+        return received
+
+    def _replies(self, requests: dict[int, tuple[bytes, bytes]], kind: str, limit: int) -> Iterator[tuple[int, Message]]:
+        """Send requests, and yield node and reply. All replies are fetched side by side, so that none holds up the others."""
+        # The same body becomes the same object.
+        bodies = {id(body): body for _, body in requests.values()}
+        packed = {name: pack_body(body) for name, body in bodies.items()}
+        messages = [Message(pack(packed[id(body)], header), node, f"query.{kind}") for node, (header, body) in requests.items()]
+        end = time.monotonic() + self.deadline
+        try:
+            sent = dict(zip(self.grid.push_messages(messages), requests, strict=True))
+        except INTERRUPTED:
+            self.silence = "not asked, since the SuperLink was gone"
+            self.counts[self.silence] += len(requests)
+            return
+        del messages, packed
+        unheard, transfers = dict(sent), {}
+        while (unheard or transfers) and time.monotonic() < end:
+            if unheard:
+                for number, steps in pull_replies(self.grid, set(unheard), limit):
+                    transfers[unheard.pop(number)] = steps
+            moved, until = True, min(end, time.monotonic() + LONGEST_TURN) if unheard else end
+            while transfers and moved and time.monotonic() < until:
+                moved = False
+                for node, steps in list(transfers.items()):
+                    step = next(steps)
+                    moved |= step is not False
+                    if isinstance(step, Message):
+                        del transfers[node]
+                        yield node, step
+            if unheard or transfers:
+                time.sleep(POLL)
+        for steps in transfers.values():
+            steps.close()
+        self.counts["late or missing"] += len(unheard) + len(transfers)
+
+
+def opened(message: Message) -> tuple[Buffer | None, str | None]:
+    """Return the body of a reply, or None and what is wrong with it."""
+    if message.has_error():
+        reason = f"error {message.error.code}: {message.error.reason}"
+        return None, reason if len(reason) <= REASON_LENGTH else f"{reason[:REASON_LENGTH]}..."
+    try:
+        return unpack(message.content)[1], None
+    except ValueError:
+        return None, "malformed"

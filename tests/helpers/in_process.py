@@ -1,0 +1,75 @@
+"""The messages of a federation without its network: the server's mailbox and the nodes' apps in one process."""
+
+from collections import Counter
+from functools import partial
+from types import SimpleNamespace
+
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from turnout.engines.flower.client_app import NodeApp, Service
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.payload import pack, pack_body, unpack
+from turnout.engines.node import Node
+from turnout.experiment.build import build, session_of
+from turnout.federation.handshake import handshake_of
+from turnout.runs.session import Session
+from turnout.runs.setup import bind, prepare, scope
+
+
+class InProcess(Mailbox):
+    """A mailbox whose nodes are in this process; node 10 + i is that of client i.
+
+    Args:
+        experiment: The configuration.
+        misdeeds: For some clients a function of the kind and the number of a request and of the honest reply in bytes, which
+            returns the bytes that the node sends, or None if it sends nothing.
+        registry: The clients by key; that of client i is b"key i".
+        sizes: Numbers of rows of remote clients.
+    """
+
+    def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None):
+        super().__init__(SimpleNamespace(get_nodes=self.connected, get_node_ids=lambda: [*self.apps]), 60.0)
+        TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+        self.experiment, self.built, self.registry = experiment, build(experiment, None, sizes), registry
+        self.misdeeds, self.numbers, self.asked = misdeeds or {}, Counter(), []
+        self.expected = handshake_of(experiment, self.built)
+        self.members = [self._node(i) for i in range(self.built.problem.clients)]
+        self.apps = {10 + i: NodeApp(lambda _, node=node: Service(self.expected, node)) for i, node in enumerate(self.members)}
+
+    def _node(self, client: int) -> Node:
+        run, problem = self.experiment.run, self.built.problem
+        with scope(run.precision):
+            job = prepare(problem, run.purpose_seeds(), None, None)
+            algorithm = bind(self.experiment.algorithm, problem, run.rounds)
+            return Node(client, problem.client(client), algorithm, job.start, job.seeds)
+
+    def connected(self) -> list:
+        """Return what the SuperLink tells of the nodes."""
+        return [SimpleNamespace(node_id=node, public_key=f"key {node - 10}".encode()) for node in self.apps]
+
+    def _replies(self, requests, kind, limit):
+        name = kind.partition("_")[0]
+        self.asked.append((name, [node - 10 for node in requests]))
+        for node, (header, body) in requests.items():
+            request = Message(pack(pack_body(body), header), node, f"query.{kind}")
+            request.metadata.__dict__["_message_id"] = "request"
+            reply = self.apps[node](request, Context(0, node, {}, RecordDict(), {}))
+            if node - 10 in self.misdeeds and not reply.has_error():
+                self.numbers[node, name] += 1
+                sent = self.misdeeds[node - 10](name, self.numbers[node, name], unpack(reply.content)[1][:])
+                reply = None if sent is None else Message(pack(pack_body(sent)), reply_to=request)
+            self.counts["late or missing"] += reply is None
+            if reply is not None:
+                yield node, reply
+
+    def greeted(self, timeout: float = 0.0) -> dict:
+        """Return the node of each client."""
+        skips = self.experiment.faults is not None and self.experiment.faults.missing == "skip"
+        return handshake(self, self.expected, len(self.members), timeout, self.registry, skips)
+
+    def session(self) -> Session:
+        """Return the run with these nodes."""
+        return session_of(self.experiment, self.built, engine=partial(Flower, self, self.greeted(), False))
