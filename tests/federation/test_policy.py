@@ -15,7 +15,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from tests.helpers.commands import turnout, wait_for
 from tests.helpers.insider import LOCAL, SECRET, TOML, Insider, Refusal
 from turnout.core.errors import UserError
-from turnout.engines.flower.engine import parse_hello
+from turnout.engines.flower.greeting import parse_hello
 from turnout.federation.policy import in_hours
 from turnout.federation.policy_file import read_policy
 
