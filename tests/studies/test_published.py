@@ -12,13 +12,14 @@ from turnout.studies.papers import paper
 
 RESULTS = Path(__file__).parents[2] / "results"
 
-NEED_DATA = ("cohort-squeeze", "sketched-newton")
+NEED_DATA = ("cohort-squeeze", "feddcd-heterogeneity", "sketched-newton")
 
 PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware"),
     pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),
+    pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.slow),
     pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
 ]
 
