@@ -197,6 +197,7 @@ def test_the_ledger_counts_the_bytes_that_are_sent(place, tmp_path):
     )
     (totals,) = totals_of(place, clients=2, sizes=(2,))
     assert totals["bytes_down"] == totals["bytes_up"] == 2 * 2 * 8 * DENSE
+    assert (place.folder / "superlink.db").stat().st_mode & 0o077 == 0
     with closing(sqlite3.connect(place.folder / "superlink.db")) as database:
         counted = {run % 2**64: ways for run, *ways in database.execute("SELECT run_id, bytes_sent, bytes_recv FROM run")}
     np.testing.assert_allclose(counted[totals["run"]], [totals["bytes_down"], totals["bytes_up"]], rtol=0.02)

@@ -8,6 +8,7 @@ in the file, and none is read before its sender is known, see `guarded`. A reque
 `long_polling`.
 """
 
+import os
 import resource
 import sys
 import time
@@ -56,6 +57,8 @@ def raise_open_files() -> None:
 
 def main() -> None:
     """Serve until stopped."""
+    # The database has every message: only the owner may read what this process writes.
+    os.umask(0o077)
     fleet_handlers.__dict__["check_abort"] = cached(check_abort)
     secret = Path(sys.argv.pop(1)).read_text().strip()
     call_middleware_directly()
