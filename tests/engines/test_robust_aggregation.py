@@ -55,7 +55,7 @@ def replies_of(sampler, seed=0):
     return Replies(jax.numpy.asarray(values), cohort, cohort.active & (cohort.ids != 2))
 
 
-@pytest.mark.parametrize("sampler", [t.Full(), t.Nice(3), t.Independent(probability=(0.9, 0.5, 0.25, 1.0), capacity=4)])
+@pytest.mark.parametrize("sampler", [t.Full(), t.Nice(3), t.Independent(probability=[0.9, 0.5, 0.25, 1.0], capacity=4)])
 def test_sums_are_their_weight_times_the_robust_mean_with_these_weights(sampler):
     """lambda_i for `total` and `mean`, lambda_i / p_i for `average`; clients that did not answer have none."""
     replies = replies_of(sampler)

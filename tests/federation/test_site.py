@@ -94,7 +94,7 @@ def test_what_the_server_asks_beyond_the_run_has_new_noise_until_epsilon_is_spen
 
         def asked(x):
             body = encode((x, None), np.zeros(3))
-            replies = mailbox.send({nodes[0].node: (header, body)}, f"ask_{mailbox.digest}")
+            replies = mailbox.send({nodes[0].node: (header, body)}, f"ask_{mailbox.digest}", 2**16, lambda body: None)
             return decode(replies[nodes[0].node], np.zeros(3))[0] if replies else None
 
         far = np.array([1e9, 0.0, 0.0])
