@@ -109,7 +109,7 @@ def test_the_sentences_say_what_the_costs_say():
     saved = next(sentence for sentence in sentences if "one setting" in sentence and "C_A = 20" in sentence)
     lazy, best = least(pl.col("method") == "lazy-dane"), least(pl.col("method") != "lazy-dane")
     assert f"{lazy:.0f} of {best:.0f}" in saved and f"met on {int(lazy <= 0.8 * best)} of 1" in saved
-    (chart,) = regimes.exhibits(study, None)
+    (chart,) = regimes.exhibits(study)
     wide = [cell for cell in chart.chart["data"]["values"] if cell["C_A"] == 20 and cell["budget"].startswith("any")]
     assert [cell["cost"] for cell in wide] == [f"{best:.0f}"] and wide[0]["RG-SAGA by the theorem"]
     ablation = next(sentence for sentence in sentences if sentence.startswith("E.1"))

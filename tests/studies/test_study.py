@@ -165,8 +165,9 @@ EXHIBITS = """
 import polars as pl
 from turnout.studies.exhibits import OwnChart, OwnTable
 
-def show(study, data):
-    rows = pl.DataFrame({"rows & data": [str(data)], "count": [study.runs.height], "share": [0.5]})
+def show(study):
+    clients = study.case("made").problem.clients
+    rows = pl.DataFrame({"clients & data": ["<all>"], "clients": [clients], "count": [study.runs.height], "share": [0.5]})
     points = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x", "type": "quantitative"}}}
     return [OwnTable("sizes", "Sizes", "What was played.", rows), OwnChart("points", "Points", "One point.", points)]
 """
@@ -175,14 +176,14 @@ def show(study, data):
 def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
     (tmp_path / "own.py").write_text(EXHIBITS)
     study = {"exhibits": f"{tmp_path / 'own.py'}:show", "run": {"rounds": 2}, "problems": {"made": problem}}
-    t.study({**study, "methods": {"gd": t.Gd(t.Full(), lr=0.1)}}, tmp_path / "out", data="<rows>")
+    t.study({**study, "methods": {"gd": t.Gd(t.Full(), lr=0.1)}}, tmp_path / "out")
     tables, figures = tmp_path / "out" / "tables", tmp_path / "out" / "figures"
-    assert pl.read_csv(tables / "sizes.csv").row(0) == ("<rows>", 3, 0.5)
-    assert "| <rows> | 3 | 0.5 |" in (tables / "sizes.md").read_text()
-    assert r"rows \& data & count & share \\" in (tables / "sizes.tex").read_text()
+    assert pl.read_csv(tables / "sizes.csv").row(0) == ("<all>", problem.clients, 3, 0.5)
+    assert f"| <all> | {problem.clients} | 3 | 0.5 |" in (tables / "sizes.md").read_text()
+    assert r"clients \& data & clients & count & share \\" in (tables / "sizes.tex").read_text()
     assert "<svg" in (figures / "points.svg").read_text() and (figures / "points.pdf").exists()
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "<td>3</td>" in page and "&lt;rows&gt;" in page and 'data-chart="points"' in page
+    assert "<td>3</td>" in page and "&lt;all&gt;" in page and 'data-chart="points"' in page
 
 
 def test_a_run_ends_where_it_has_reached_the_goals_that_stop(problem, played):

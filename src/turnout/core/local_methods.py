@@ -61,6 +61,18 @@ def norm(tree: PyTree) -> Float[Array, ""]:
     return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
 
 
+def clipped(tree: PyTree, size: Float[Array, ""], limit: float) -> PyTree:
+    """Return r min(1, limit / |r|) for r = `tree`.
+
+    Args:
+        tree: The arrays.
+        size: |r|, their norm.
+        limit: The largest norm.
+    """
+    factor = jnp.minimum(1, jnp.asarray(limit, size.dtype) / positive(size))
+    return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), tree)
+
+
 def _norm_of(method: Callable, like: PyTree) -> Callable:
     """Return the local method that replies with the norm of the reply of `method`, without a change of the client's state."""
 

@@ -113,9 +113,19 @@ class Replies:
 
 
 class SumsOnly(Replies):
-    """Replies of which only sums can be read; `why` is the error of an attempt to read a single one."""
+    """Replies of which only sums can be read; `why` is the error of an attempt to read a single one.
+
+    Args:
+        cohort: Clients that were asked.
+        answered: Places whose reply arrived [m].
+        **own: The other fields of a subclass, by name.
+    """
 
     why: ClassVar[str]
+
+    def __init__(self, cohort: Cohort, answered: Bool[Array, " m"], **own):
+        for name, value in {"cohort": cohort, "answered": answered, **own}.items():
+            object.__setattr__(self, name, value)
 
     def mean(self):
         total = positive(self._answered_share())

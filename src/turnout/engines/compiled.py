@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from turnout.engines.base import Engine
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import survey
@@ -20,7 +21,7 @@ PLACES = 1024
 """Trace rows that one call of the compiled program can write."""
 
 
-class Compiled:
+class Compiled(Engine):
     """Plays rounds of one algorithm in one jitted program, which a new seed or hyper-parameter does not recompile.
 
     Args:

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.core.errors import UserError
-from turnout.core.local_methods import norm
+from turnout.core.local_methods import clipped, norm
 from turnout.core.records import Positive, record, static
-from turnout.core.tree import positive
 
 
 @record
@@ -62,8 +61,7 @@ class Faults:
         size = norm(reply)
         accepted = jnp.ones((), bool) if self.norm is None else size <= jnp.asarray(self.norm, size.dtype)
         if self.clip is not None:
-            factor = jnp.minimum(1, jnp.asarray(self.clip, size.dtype) / positive(size))
-            reply = jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), reply)
+            reply = clipped(reply, size, self.clip)
         return reply, accepted
 
     @property

@@ -1,7 +1,7 @@
 """Base of the engines whose clients are reached by messages in bytes: nodes in one process, and Flower."""
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Int, PyTree
 
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
@@ -19,6 +19,7 @@ from turnout.core.local_methods import local_method
 from turnout.core.messages import split_each
 from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
+from turnout.engines.base import Engine
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Job
@@ -48,10 +49,6 @@ class SummedReplies(SumsOnly):
 
     by: Weight
     why = "the server gets only sums of replies, so that it cannot look at each: take aggregation = 'plain'"
-
-    def __init__(self, held: PyTree, by: Weight, cohort: Cohort, answered: Bool[Array, " m"]):
-        for name, value in {"held": held, "by": by, "cohort": cohort, "answered": answered}.items():
-            object.__setattr__(self, name, value)
 
     def summed(self, by):
         if by != self.by:
@@ -90,7 +87,7 @@ class MessageAsk(EngineAsk):
         if self._weight is None:
             return replies
         sums = jax.tree.map(lambda stack: jnp.asarray(stack[0]), replies.held)
-        return SummedReplies(sums, self._weight, replies.cohort, replies.answered)
+        return SummedReplies(replies.cohort, replies.answered, held=sums, by=self._weight)
 
     def _send(self, path, *rest):
         self._weight = None if self.sums is None else self.sums[path]
@@ -205,7 +202,7 @@ def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
 _judge = partial(jax.jit, static_argnames="metrics")(judge)
 
 
-class MessageEngine(ABC):
+class MessageEngine(Engine):
     """Plays rounds of one algorithm on the host; the clients are elsewhere.
 
     Args:
@@ -259,9 +256,15 @@ class MessageEngine(ABC):
         """Return the name of a client, for messages."""
         return f"client {client}"
 
-    def facts(self) -> dict:
-        """Return what a summary tells of the clients' processes."""
-        return {}
+    def suspect(self) -> str | None:
+        """Return which client's replies stand out since the last finite model; None where none does."""
+        outlier = self.outliers.worst
+        if outlier is None:
+            return None
+        return (
+            f"{self.name_of(outlier.client)} replied with numbers up to {outlier.size:.1e}, the others with numbers up to "
+            f"{outlier.others:.1e}: look at this client"
+        )
 
     @abstractmethod
     def _everyone(self, header: bytes, body: bytes) -> dict[int, Buffer]:

@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError, unknown
+from turnout.engines.base import Engine
 from turnout.engines.compiled import advance
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -22,7 +23,7 @@ BATCH = 64
 """Cells that an accelerator computes at once. On a CPU it is one: in a batch, cells with fewer steps wait for the others."""
 
 
-class SweepEngine:
+class SweepEngine(Engine):
     """Plays all cells of a sweep; its progress and tables have the cells as leading axis.
 
     Args:

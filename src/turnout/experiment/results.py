@@ -6,7 +6,6 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from turnout.engines.messaging import MessageEngine
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_of
@@ -53,8 +52,7 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     _save(trace, folder, experiment, experiment.run.seed)
     write(folder / TRACE, parquet(trace.frame))
     facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
-    if isinstance(session.engine, MessageEngine):
-        facts |= session.engine.facts()
+    facts |= session.engine.facts()
     if experiment.privacy is not None:
         facts["privacy"] = privacy_spent(experiment.privacy, session)
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.engines.messaging import MessageEngine
 from turnout.experiment.build import Built, build, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
@@ -93,18 +92,6 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
     if trace.diverged is not None:
         raise UserError(
             f"{experiment.name} diverged at round {trace.diverged}: the last good model, of round "
-            f"{trace.columns['round'][-1]}, is in {folder / MODEL}; {remedy(session)}"
+            f"{trace.columns['round'][-1]}, is in {folder / MODEL}; {session.engine.suspect() or 'lower the step size'}"
         )
     return session
-
-
-def remedy(session: Session) -> str:
-    """Return what to do about a run that diverged: the client whose replies stand out is named, if there is one."""
-    engine = session.engine
-    if not isinstance(engine, MessageEngine) or engine.outliers.worst is None:
-        return "lower the step size"
-    outlier = engine.outliers.worst
-    return (
-        f"{engine.name_of(outlier.client)} replied with numbers up to {outlier.size:.1e}, the others with numbers up to "
-        f"{outlier.others:.1e}: look at this client"
-    )

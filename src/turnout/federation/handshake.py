@@ -34,17 +34,10 @@ def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
         experiment: The configuration.
         data: Folder with data files; None for the default folders.
     """
-    refuse_sweep(experiment)
     remote = isinstance(experiment.problem, RemoteSpec)
     built = build(experiment, data, [1] * experiment.problem.clients if remote else None)
     check_for_federation(experiment, built)
     return built
-
-
-def refuse_sweep(experiment: Experiment) -> None:
-    """Raise `UserError` if `experiment` is a sweep."""
-    if experiment.sweep:
-        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")
 
 
 def check_for_federation(experiment: Experiment, built: Built) -> None:
@@ -54,7 +47,8 @@ def check_for_federation(experiment: Experiment, built: Built) -> None:
         experiment: The configuration.
         built: The problem built from it.
     """
-    refuse_sweep(experiment)
+    if experiment.sweep:
+        raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")
     refuse_mixed(built.problem, experiment.run.precision)
     if experiment.run.aggregation != "plain":
         with scope(experiment.run.precision):

@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from turnout.core.client import Done
-from turnout.core.local_methods import norm
+from turnout.core.local_methods import clipped, norm
 from turnout.core.records import Index, Positive, record, static
 from turnout.core.replies import Replies, SumsOnly
-from turnout.core.tree import positive
 
 Model = Literal["central", "local"]
 
@@ -97,8 +96,7 @@ class Protection:
         if not jax.tree.leaves(done.reply):
             return done
         size = norm(done.reply)
-        factor = jnp.minimum(1, jnp.asarray(self.clip, size.dtype) / positive(size))
-        reply = jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), done.reply)
+        reply = clipped(done.reply, size, self.clip)
         if self.model == "local":
             reply = jax.tree.map(lambda leaf: jnp.where(jnp.isfinite(size), leaf, jnp.zeros_like(leaf)), reply)
             reply = self.add_noise(reply, jnp.ones((), size.dtype), key)
@@ -131,10 +129,6 @@ class NoisyReplies(SumsOnly):
     held: Replies
     disturbed: Any
     why = "the server may know only sums of replies with noise: take [privacy] model = 'local'"
-
-    def __init__(self, held: Replies, disturbed):
-        for name, value in {"held": held, "disturbed": disturbed, "cohort": held.cohort, "answered": held.answered}.items():
-            object.__setattr__(self, name, value)
 
     def summed(self, by):
         return self.disturbed(self.held.summed(by), by)

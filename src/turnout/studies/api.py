@@ -9,6 +9,7 @@ from typing import Any
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.problems.base import Problem
+from turnout.studies.cases import Cases
 from turnout.studies.conduct import Watch, conduct
 from turnout.studies.configurations import read_sources
 from turnout.studies.progress import shown
@@ -64,12 +65,12 @@ def study(
     """
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers is a number of processes of at least 1, but it is {workers!r}: give workers=2, for instance")
-    folder_of_data = None if data is None else Path(data)
+    cases = Cases(None if data is None else Path(data))
     declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
     temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
     with temporary as folder, nullcontext(watch) if watch else shown() as watching:
-        rows, broken = conduct(declaration, Path(folder), folder_of_data, workers, watching)
-    played = Study(declaration, rows, tuple(broken.values()), folder_of_data)
+        rows, broken = conduct(declaration, Path(folder), cases, workers, watching)
+    played = Study(declaration, rows, tuple(broken.values()), cases)
     if out is not None:
         played.write(Path(out), command)
     return played

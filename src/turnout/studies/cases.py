@@ -30,7 +30,7 @@ class Case:
         return self.built.problem
 
     @cached_property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """The bytes of its arrays."""
         return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(self.problem))
 
@@ -56,7 +56,7 @@ class Cases:
         data: The folder with data files.
     """
 
-    def __init__(self, data: Path | None):
+    def __init__(self, data: Path | None = None):
         self.data = data
         self._kept: OrderedDict[str, Case] = OrderedDict()
 
@@ -66,7 +66,7 @@ class Cases:
         if mark not in self._kept:
             self._kept[mark] = Case(self._build(experiment))
         self._kept.move_to_end(mark)
-        while len(self._kept) > 1 and sum(case.bytes for case in self._kept.values()) > KEPT:
+        while len(self._kept) > 1 and sum(case.nbytes for case in self._kept.values()) > KEPT:
             self._kept.popitem(last=False)
         return self._kept[mark]
 

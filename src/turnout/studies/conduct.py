@@ -33,13 +33,13 @@ Watch = Callable[[Progress], None]
 """Called as a study goes on; may raise to interrupt it."""
 
 
-def conduct(declaration: Declaration, folder: Path, data: Path | None, workers: int, watch: Watch) -> tuple[pl.DataFrame, dict]:
+def conduct(declaration: Declaration, folder: Path, cases: Cases, workers: int, watch: Watch) -> tuple[pl.DataFrame, dict]:
     """Play a study in `folder`, as far as it is not there yet.
 
     Returns:
         The rows of all runs, and the sentence about each run that broke.
     """
-    store, cases, progress = Store(folder), Cases(data), Progress()
+    store, progress = Store(folder), Progress()
     player = Player(store, cases, workers, watch, progress)
     # All mistakes are told before the first run.
     tuned = plan_of(declaration, cases, "tune") if declaration.tuned_on else []

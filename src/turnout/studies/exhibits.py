@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,19 +11,28 @@ from turnout.studies.tables import latex_table, markdown_table
 
 
 @dataclass(frozen=True)
-class OwnTable:
-    """A table that a study makes itself.
+class Exhibit:
+    """What a study shows beside its declared tables and figures.
 
     Args:
         name: Its name, such as "table-3", which is also that of its files.
         title: Its title.
         caption: What is to be seen.
-        frame: Its columns.
     """
 
     name: str
     title: str
     caption: str
+
+
+@dataclass(frozen=True)
+class OwnTable(Exhibit):
+    """A table that a study makes itself.
+
+    Args:
+        frame: Its columns.
+    """
+
     frame: pl.DataFrame
 
     @property
@@ -51,21 +59,15 @@ class OwnTable:
 
 
 @dataclass(frozen=True)
-class OwnChart:
+class OwnChart(Exhibit):
     """A chart that a study makes itself.
 
     Args:
-        name: Its name, such as "figure-5", which is also that of its files.
-        title: Its title.
-        caption: What is to be seen.
         chart: Its Vega-Lite specification, with the data.
     """
 
-    name: str
-    title: str
-    caption: str
     chart: dict[str, Any]
 
 
-Exhibits = Callable[[Any, Path | None], list[OwnTable | OwnChart]]
-"""Takes a study that was played and the folder with data files, and returns the study's own tables and charts."""
+Exhibits = Callable[[Any], list[Exhibit]]
+"""Takes a study that was played, and returns its own tables and charts."""

@@ -8,7 +8,7 @@ from turnout.report.html import TEMPLATES, script_json
 from turnout.report.lines import chart
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
-from turnout.studies.exhibits import OwnChart, OwnTable
+from turnout.studies.exhibits import Exhibit, OwnChart
 from turnout.studies.pictures import Drawn
 from turnout.studies.results import Study
 from turnout.studies.tables import Tables
@@ -17,7 +17,7 @@ LONGEST = 400
 """The most letters with which an object that was given in Python is shown."""
 
 
-def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[OwnTable | OwnChart], facts: dict[str, Any]) -> str:
+def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[Exhibit], facts: dict[str, Any]) -> str:
     """Return the page as HTML that needs nothing but itself.
 
     Args:

@@ -9,11 +9,13 @@ import polars as pl
 
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError, unknown
+from turnout.studies.cases import Case, Cases
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
 from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Claim, Declaration
-from turnout.studies.exhibits import OwnChart, OwnTable
+from turnout.studies.exhibits import Exhibit
 from turnout.studies.goals import Goal
+from turnout.studies.grid import settings_of
 from turnout.studies.plan import Run
 from turnout.studies.statistics import Ratio, ratio
 from turnout.studies.tables import HEADINGS, Table, row_of
@@ -28,13 +30,13 @@ class Study:
         runs: One row for each evaluated round of each run: problem, method, setting, a column for each swept key, seed, purpose,
             round, metrics and the cumulative events of the ledger.
         broken: Each run that could not be played, and why.
-        data: The folder with data files.
+        cases: Its problems.
     """
 
     declaration: Declaration = field(repr=False)
     runs: pl.DataFrame = field(repr=False)
     broken: tuple[tuple[Run, str], ...] = ()
-    data: Path | None = field(default=None, repr=False)
+    cases: Cases = field(default_factory=Cases, repr=False, compare=False)
     computed: dict = field(default_factory=dict, repr=False, compare=False)
 
     def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:
@@ -120,9 +122,18 @@ class Study:
         """Return the sentences of the study's own function `findings`, if it has one."""
         return [] if self.declaration.findings is None or self.runs.is_empty() else self.declaration.findings(self)
 
-    def exhibits(self) -> list[OwnTable | OwnChart]:
+    def exhibits(self) -> list[Exhibit]:
         """Return the tables and charts of the study's own function `exhibits`, if it has one."""
-        return [] if self.declaration.exhibits is None or self.runs.is_empty() else self.declaration.exhibits(self, self.data)
+        return [] if self.declaration.exhibits is None or self.runs.is_empty() else self.declaration.exhibits(self)
+
+    def case(self, problem: str) -> Case:
+        """Return a problem as it is built, with its data and its optimum.
+
+        Args:
+            problem: Its name.
+        """
+        method = next(method for name, method in self.declaration.pairs if name == problem)
+        return self.cases.of(settings_of(self.declaration, problem, method)[0].experiment())
 
     def judge(self, claim: Claim, problem: str) -> Verdict:
         """Return the verdict on a claim on one problem."""

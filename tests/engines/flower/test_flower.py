@@ -161,8 +161,8 @@ def test_neither_a_killed_node_nor_a_resumed_server_changes_the_run(place):
     assert asked["arrivals"] == once["arrivals"] and asked["contacts"] >= once["contacts"]
 
 
-WIDE = 2_500_000
-"""Parameters of a large model, 20 MB in double precision."""
+WIDE = 5_000_000
+"""Parameters of a large model, 40 MB in double precision."""
 
 DENSE = 300_000
 """Parameters of a model that is sent as an array, not beside the header."""

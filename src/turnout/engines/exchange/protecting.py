@@ -27,9 +27,11 @@ def protected(replies: Replies, job: Job, draws: Draws, method: str, round, exch
     if protection is None or protection.model != "central":
         return replies
     key = protection.key(method, round, exchange, job.population.count)
-    return NoisyReplies(
-        replies, lambda total, by: protection.add_noise(total, largest_weight(by, replies.cohort, draws, job), key)
-    )
+
+    def disturbed(total, by):
+        return protection.add_noise(total, largest_weight(by, replies.cohort, draws, job), key)
+
+    return NoisyReplies(replies.cohort, replies.answered, held=replies, disturbed=disturbed)
 
 
 def largest_weight(by: Weight, cohort: Cohort, draws: Draws, job: Job):

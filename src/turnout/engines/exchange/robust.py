@@ -20,10 +20,6 @@ class RobustReplies(SumsOnly):
     robust: RobustMean
     why = "a robust mean replaces sums of replies, and this algorithm looks at each: take aggregation = 'plain'"
 
-    def __init__(self, held: Replies, robust: RobustMean):
-        for name, value in {"held": held, "robust": robust, "cohort": held.cohort, "answered": held.answered}.items():
-            object.__setattr__(self, name, value)
-
     def summed(self, by):
         weight = jnp.where(self.answered, getattr(self.cohort, by), 0)
         total = jnp.sum(weight)
@@ -46,4 +42,4 @@ def robust(replies: Replies, mean: RobustMean | None) -> Replies:
     if mean is None:
         return replies
     mean.refuse(replies.cohort.places)
-    return RobustReplies(replies, mean)
+    return RobustReplies(replies.cohort, replies.answered, held=replies, robust=mean)

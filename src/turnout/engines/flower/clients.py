@@ -104,7 +104,7 @@ class Clients:
         for client in waiting:
             node, _, name, _ = self.nodes[client]
             reasons.setdefault(self.mailbox.refused.get(node, self.mailbox.silence), []).append(name or f"client {client}")
-        return "; ".join(f"{listed(names)}: {reason}" for reason, names in reasons.items())
+        return "; ".join(f"{first_of(names)}: {reason}" for reason, names in reasons.items())
 
     def _remember(self, asked: list[int], waiting: list[int]) -> None:
         """Count the refusals in a row of the clients that were `asked`, of which those `waiting` gave no usable reply."""
@@ -128,7 +128,7 @@ def numbered(request: tuple[bytes, bytes], attempt: int) -> tuple[bytes, bytes]:
     return (json.dumps(json.loads(header) | {"attempt": attempt}).encode(), body) if attempt else request
 
 
-def listed(names: list[str]) -> str:
+def first_of(names: list[str]) -> str:
     """Return some of the names, and the number of the others."""
     shown = ", ".join(names[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} others"

@@ -30,6 +30,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc):
         self._stop_waiting()
         self.open[self._host] -= 1
+        if not self.open[self._host]:
+            del self.open[self._host]
         super().connection_lost(exc)
 
     def data_received(self, data):

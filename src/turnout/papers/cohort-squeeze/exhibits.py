@@ -1,18 +1,18 @@
 """Tables 1, 3 and 4 of the paper with the numbers of each problem, and the clusters of its figure 5."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from sklearn.manifold import TSNE
 
 import turnout as t
-from turnout.data import KMeansSplit, load
-from turnout.problems.at_optimum import at_optimum
+from turnout.problems.at_optimum import AtOptimum, at_optimum
+from turnout.problems.storage.row_formats import take
 from turnout.report.format import number
 from turnout.report.lines import SCHEMA
-from turnout.studies.exhibits import OwnChart, OwnTable
+from turnout.studies.cases import Case
+from turnout.studies.exhibits import Exhibit, OwnChart, OwnTable
 from turnout.theory.bounds import contraction, neighbourhood
 from turnout.theory.constants import constants_of
 from turnout.theory.design_table import table_4
@@ -24,26 +24,13 @@ POINTS, SEED = 1500, 0
 """Rows of each data set in figure 5, and the seed by which they are drawn and laid out."""
 
 
-def exhibits(study: t.Study, data: Path | None) -> list[OwnTable | OwnChart]:
+def exhibits(study: t.Study) -> list[Exhibit]:
     """Return the tables and the figure of the problems that were played."""
     played = {*study.runs["problem"].unique()}
-    sets = {
-        study.declaration.problems[name]: dataset_of(tables, data)
-        for name, tables in study.declaration.source.tables["problems"].items()
-        if name in played
-    }
-    problems = {title: t.Logistic.of(rows, split, mu=mu) for title, (rows, split, mu) in sets.items()}
-    tables = [theory(problems), designs(problems), clusters({title: (rows, split) for title, (rows, split, _) in sets.items()})]
-    return [*([practice(study)] if {*SPPM} & {*study.runs["method"]} else []), *tables]
-
-
-def dataset_of(tables: dict, data: Path | None) -> tuple:
-    """Return the rows of a problem, their split, and mu."""
-    problem, split = tables["problem"], tables["split"]
-    rows = load(problem["data"], data)
-    if "normalize" in problem:
-        rows = rows.normalized(problem["normalize"])
-    return rows, KMeansSplit(split["clusters"], split["clients_per_cluster"]).split(rows), problem["mu"]
+    cases = {title: study.case(name) for name, title in study.declaration.problems.items() if name in played}
+    known = {title: (case.problem, at_optimum(case.problem, case.optimum)) for title, case in cases.items()}
+    shown = [theory(known), designs(known), clusters(cases)]
+    return [*([practice(study)] if {*SPPM} & {*study.runs["method"]} else []), *shown]
 
 
 def practice(study: t.Study) -> OwnTable:
@@ -67,11 +54,10 @@ def practice(study: t.Study) -> OwnTable:
     return OwnTable("table-1", "Table 1. Exchanges KT in practice", caption, frame)
 
 
-def theory(problems: dict[str, t.Problem]) -> OwnTable:
+def theory(known: dict[str, tuple[t.Problem, AtOptimum]]) -> OwnTable:
     """Return table 3: the rounds T until the start is forgotten, and the neighbourhood, of Theorem 1."""
     records = []
-    for title, problem in problems.items():
-        at = at_optimum(problem)
+    for title, (problem, at) in known.items():
         chosen = [
             *((f"strata, γ = {gamma:g}", t.Stratified(), gamma) for gamma in GAMMAS),
             *((f"NICE, {size} clients, γ = 1", t.Nice(size), 1.0) for size in SIZES),
@@ -90,13 +76,13 @@ def theory(problems: dict[str, t.Problem]) -> OwnTable:
     return OwnTable("table-3", "Table 3. Rate and neighbourhood in theory", caption, pl.DataFrame(records, columns, orient="row"))
 
 
-def designs(problems: dict[str, t.Problem]) -> OwnTable:
+def designs(known: dict[str, tuple[t.Problem, AtOptimum]]) -> OwnTable:
     """Return table 4: the constants of each sampling, and the bound of Lemma 1."""
     records = []
-    for title, problem in problems.items():
-        found, sampler = at_optimum(problem), t.Stratified().bind(problem.population)
+    for title, (problem, at) in known.items():
+        sampler = t.Stratified().bind(problem.population)
         mu = np.asarray(problem.constants().convexity)
-        for name, row in table_4(sampler, problem.population, mu, found.gradients).items():
+        for name, row in table_4(sampler, problem.population, mu, at.gradients).items():
             bound = _text(row["lemma_1"]) if "lemma_1" in row else "–"
             records.append((title, name, row["clients"], row["mu_as"], row["sigma2_as"], bound))
     columns = ["problem", "sampling", "clients", "μ_AS", "σ²_AS", "bound of Lemma 1"]
@@ -104,15 +90,15 @@ def designs(problems: dict[str, t.Problem]) -> OwnTable:
     return OwnTable("table-4", "Table 4. Samplings side by side", caption, pl.DataFrame(records, columns, orient="row"))
 
 
-def clusters(sets: dict[str, tuple]) -> OwnChart:
+def clusters(cases: dict[str, Case]) -> OwnChart:
     """Return figure 5: rows in the plane by t-SNE, coloured by the cluster of their client."""
     values, generator = [], np.random.default_rng(SEED)
-    for title, (rows, split) in sets.items():
-        owner = np.empty(rows.rows, int)
-        owner[split.indices] = np.repeat(split.strata, split.sizes)
-        chosen = generator.choice(rows.rows, min(POINTS, rows.rows), replace=False)
-        features = rows.features[chosen]
-        dense = np.asarray(features.todense() if hasattr(features, "todense") else features, float)
+    for title, case in cases.items():
+        (features, _), split = case.problem.rows, case.built.split
+        owner = np.repeat(split.strata, split.sizes)
+        chosen = np.sort(generator.choice(owner.size, min(POINTS, owner.size), replace=False))
+        # Rows are stored in several formats, of which each can be multiplied.
+        dense = np.asarray(take(features, chosen) @ np.eye(features.shape[-1]))
         plane = TSNE(random_state=SEED, init="pca", perplexity=30).fit_transform(dense)
         values += [
             {"set": title, "x": round(float(x), 1), "y": round(float(y), 1), "cluster": int(owner[row])}

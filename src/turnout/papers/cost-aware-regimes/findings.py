@@ -2,7 +2,6 @@
 
 import math
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -53,7 +52,7 @@ def findings(study: t.Study) -> list[str]:
     return Regimes(study).sentences()
 
 
-def exhibits(study: t.Study, data: Path | None) -> list[OwnChart]:
+def exhibits(study: t.Study) -> list[OwnChart]:
     """Return the regime map, if anything of it was played."""
     cells = Regimes(study).cells()
     return [regime_map(cells)] if cells else []

@@ -1,23 +1,20 @@
 """The figure over heterogeneity: what each method costs against the share of rows that are sorted by label."""
 
-from pathlib import Path
-
 import polars as pl
 
 import turnout as t
 from turnout.report.lines import SCHEMA
 from turnout.studies.exhibits import OwnChart
 
-LABELS = {"bytes": "bytes to a gap of 0.03", "exchanges": "exchanges to a gap of 0.03"}
 
-
-def exhibits(study: t.Study, data: Path | None) -> list[OwnChart]:
+def exhibits(study: t.Study) -> list[OwnChart]:
     """Return a chart for each price."""
-    return [chart(study, price, label) for price, label in LABELS.items()]
+    return [chart(study, price) for price in study.declaration.prices]
 
 
-def chart(study: t.Study, price: str, label: str) -> OwnChart:
+def chart(study: t.Study, price: str) -> OwnChart:
     """Return the median costs with their quartiles, from one share of sorted rows to the next."""
+    label = f"{study.price(price).label} to {study.goal('gap').words}"
     tables = study.declaration.source.tables["problems"]
     values = [
         {

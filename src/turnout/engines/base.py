@@ -1,0 +1,25 @@
+"""What a session asks of an engine."""
+
+from abc import ABC, abstractmethod
+
+from turnout.engines.state import Progress
+
+
+class Engine(ABC):
+    """Plays the rounds of runs."""
+
+    @abstractmethod
+    def begin(self) -> Progress:
+        """Return the state before the first round."""
+
+    @abstractmethod
+    def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
+        """Play until `rows` more trace rows are written or the round `limit` is reached; `progress` is used up."""
+
+    def facts(self) -> dict:
+        """Return what a summary tells of the clients' processes; nothing where there are none."""
+        return {}
+
+    def suspect(self) -> str | None:
+        """Return a sentence about the client whose replies stand out; None where there is none or nobody sees its replies."""
+        return None
