@@ -16,6 +16,7 @@ from tests.helpers.gradients import client_gradient
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
 from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent
+from turnout.privacy.accounting import Release, epsilon_of
 from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
 
@@ -23,8 +24,7 @@ MANY = 40_000
 NEAR = 5 * np.sqrt(2 / MANY)
 """Five relative standard deviations of a variance estimated from so many numbers."""
 
-dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
-rdp = pytest.importorskip("dp_accounting.rdp")
+pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
 
 
 def privacy(**options) -> t.Privacy:
@@ -141,59 +141,78 @@ def test_what_would_not_be_private_is_refused():
         play(t.MbGd(free, lr=0.1), equal(), 1, privacy=privacy(model="local"))
 
 
-def by_hand(event, times: int, replaced: bool) -> float:
-    relation = dp.NeighboringRelation.REPLACE_ONE if replaced else dp.NeighboringRelation.REPLACE_SPECIAL
-    return rdp.RdpAccountant(neighboring_relation=relation).compose(event, times).get_epsilon(1e-5)
-
-
+SKIPPED = {"faults": t.Faults(loss=0.3, missing="skip")}
 SPENT = {
-    "everyone": (t.MbGd(t.Full(), lr=0.01), {}, dp.GaussianDpEvent(2.0), 0, ZERO),
-    "coins": (
-        t.MbGd(t.Independent(size=2.0), lr=0.01),
-        {},
-        dp.PoissonSampledDpEvent(2 / 6, dp.GaussianDpEvent(2.0)),
-        5,
-        ZERO,
-    ),
+    "everyone": (t.MbGd(t.Full(), lr=0.01), {}, {}, {Release(2.0): 5}, ZERO),
+    "coins": (t.MbGd(t.Independent(size=2.0), lr=0.01), {}, {}, {Release(2.0, 2 / 6): 5}, ZERO),
+    "coins and lost replies": (t.MbGd(t.Independent(size=2.0), lr=0.01), {}, SKIPPED, {Release(2.0, 2 / 6): 5}, ZERO),
     "unequal coins": (
         t.MbGd(t.Independent(probability=[0.1, 0.2, 0.3, 0.4, 0.1, 0.2]), lr=0.01),
         {},
-        dp.PoissonSampledDpEvent(0.4, dp.GaussianDpEvent(2.0)),
-        5,
+        {},
+        {Release(2.0, 0.4): 5},
         ZERO,
     ),
-    "a random denominator": (t.FedAvg(t.Independent(size=4.0), lr=0.01), {}, None, 0, ZERO),
-    "a fixed size": (
+    "a random denominator": (t.FedAvg(t.Independent(size=4.0), lr=0.01), {}, {}, {Release(2.0): 5}, ZERO),
+    "a fixed size": (t.FedAvg(t.Nice(2), lr=0.01), {}, {}, {Release(1.0, (6, 2)): 5}, REPLACED),
+    "a fixed size, repeated": (
         t.FedAvg(t.Nice(2), lr=0.01),
         {},
-        dp.SampledWithoutReplacementDpEvent(6, 2, dp.GaussianDpEvent(1.0)),
-        5,
+        {"faults": t.Faults(loss=0.3, missing="repeat")},
+        {Release(1.0, (6, 2)): 5},
         REPLACED,
     ),
-    "the cohort is looked at": (t.PointSaga(t.Nice(2), LOCAL, gamma=0.1), {}, dp.GaussianDpEvent(2.0), 0, ZERO),
+    "a fixed size, lost replies in the denominator": (t.FedAvg(t.Nice(2), lr=0.01), {}, SKIPPED, {Release(2.0): 5}, ZERO),
+    "a fixed size, lost replies are zeros": (t.MbGd(t.Nice(2), lr=0.01), {}, SKIPPED, {Release(1.0, (6, 2)): 5}, REPLACED),
+    "the cohort is looked at": (t.PointSaga(t.Nice(2), LOCAL, gamma=0.1), {}, {}, {Release(2.0): 5}, ZERO),
     "a cohort asked again": (
         t.Sppm(t.Nice(2), t.solvers.GradientDescent(smoothness=20.0, convexity=0.0), gamma=0.1, inner=2),
         {},
-        dp.GaussianDpEvent(2.0 / np.sqrt(2)),
-        0,
+        {},
+        {Release(2.0): 10},
         ZERO,
     ),
-    "another design": (t.MbGd(t.Stratified(strata=[0, 0, 0, 1, 1, 1]), lr=0.01), {}, dp.GaussianDpEvent(2.0), 0, ZERO),
-    "local": (t.FedAvg(t.Nice(2), lr=0.01), {"model": "local"}, dp.GaussianDpEvent(1.0), 0, REPLACED),
+    "another design": (t.MbGd(t.Stratified(strata=[0, 0, 0, 1, 1, 1]), lr=0.01), {}, {}, {Release(2.0): 5}, ZERO),
+    "local": (t.FedAvg(t.Nice(2), lr=0.01), {"model": "local"}, {}, {Release(1.0): 5}, REPLACED),
 }
 
 
 @pytest.mark.parametrize("name", SPENT)
-def test_epsilon_is_the_librarys(name):
-    algorithm, options, event, amplified, neighbours = SPENT[name]
-    session = play(algorithm, equal(), 5, privacy=privacy(**options))
-    facts, times = privacy_spent(privacy(**options), session), 5
-    if event is None:
-        event, times = dp.GaussianDpEvent(2.0), session.trace.ledger.totals()["exchanges"]
-    assert facts["epsilon"] == pytest.approx(by_hand(event, times, neighbours == REPLACED))
-    assert (facts["amplified"], facts["neighbours"]) == (amplified, neighbours)
-    plain = dp.GaussianDpEvent(1.0 if neighbours == REPLACED else 2.0)
-    assert facts["epsilon_with_known_cohorts"] == pytest.approx(by_hand(plain, facts["releases"], neighbours == REPLACED))
+def test_what_is_spent_is_what_was_released(name):
+    algorithm, options, faults, releases, neighbours = SPENT[name]
+    session = play(algorithm, equal(), 5, privacy=privacy(**options), **faults)
+    facts, total = privacy_spent(privacy(**options), session), session.trace.ledger.totals()["exchanges"]
+    releases = {release: total if count == 5 and release.sampled is None else count for release, count in releases.items()}
+    assert facts["epsilon"] == epsilon_of(releases, 1e-5)
+    assert facts["amplified"] == sum(count for release, count in releases.items() if release.sampled is not None)
+    assert (facts["neighbours"], facts["releases"]) == (neighbours, sum(releases.values()))
+    known = Release(next(iter(releases)).multiplier)
+    assert facts["epsilon_with_known_cohorts"] == epsilon_of({known: facts["releases"]}, 1e-5)
+
+
+def test_a_refusal_for_its_norm_would_tell_of_the_data():
+    with pytest.raises(t.UserError, match="norm = 0.1 is below .privacy. clip = 0.5, so that refusals would tell"):
+        play(t.FedAvg(t.Nice(3), lr=0.1), equal(), 1, privacy=privacy(), faults=t.Faults(missing="skip", norm=0.1))
+
+
+def test_cohorts_are_secret_where_the_noise_is():
+    """Without a seed of the noise, the seeds of the run do not tell who is asked; a run that goes on has the same cohorts."""
+
+    def session(**options) -> Session:
+        algorithm = t.MbGd(t.Independent(size=10.0), lr=0.01)
+        return Session(algorithm, equal(20), seeds=Seeds.of(1), rounds=12, privacy=privacy(**options))
+
+    def asked(session: Session) -> list[int]:
+        return session.run().trace.frame["contacts"].to_list()
+
+    known, again = asked(session()), asked(session())
+    assert known == again == asked(session(seed=None, model="local"))
+    hidden = session(seed=None)
+    facts = privacy_spent(privacy(seed=None), hidden)
+    assert facts["secret_cohorts"] and not privacy_spent(privacy(), session())["secret_cohorts"]
+    resumed = session(seed=None)
+    resumed.restore(hidden.snapshot())
+    assert known != asked(hidden) == asked(resumed)
 
 
 def test_metrics_that_clients_reply_with_are_protected_and_counted_too():
@@ -204,13 +223,13 @@ def test_metrics_that_clients_reply_with_are_protected_and_counted_too():
     session = play(t.MbGd(t.Full(), lr=1e-9), remote, 3, engine="nodes", privacy=local, metrics=("value",))
     exact = play(t.MbGd(t.Full(), lr=1e-9), remote, 3, engine="nodes", metrics=("value",)).trace.columns["value"]
     facts, told = privacy_spent(local, session), session.trace.columns["value"]
-    assert facts["releases"] == 3 + 4 and facts["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(500.0), 7, True))
+    assert facts["releases"] == 3 + 4 and facts["epsilon"] == epsilon_of({Release(500.0): 7}, 1e-5)
     assert np.std(told) > 50 and len({*told}) == 4 and np.std(exact) < 1
 
 
 def test_unequal_weights_make_a_fixed_size_earn_nothing():
     facts = privacy_spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
-    assert facts["amplified"] == 0 and facts["epsilon"] == pytest.approx(by_hand(dp.GaussianDpEvent(2.0), 3, False))
+    assert facts["amplified"] == 0 and facts["epsilon"] == epsilon_of({Release(2.0): 3}, 1e-5)
 
 
 def test_a_configured_run_tells_what_it_spent(tmp_path):
@@ -219,6 +238,5 @@ def test_a_configured_run_tells_what_it_spent(tmp_path):
     code, _, errors = turnout("run", config(tmp_path, split=split, privacy=table), "--out", tmp_path / "out")
     assert (code, errors) == (0, "")
     facts = json.loads((tmp_path / "out" / "summary.json").read_text())["privacy"]
-    expected = by_hand(dp.SampledWithoutReplacementDpEvent(12, 4, dp.GaussianDpEvent(1.0)), 6, True)
-    assert facts["epsilon"] == pytest.approx(expected) and facts["delta"] == 1e-5
+    assert facts["epsilon"] == epsilon_of({Release(1.0, (12, 4)): 6}, 1e-5) and facts["delta"] == 1e-5
     assert "epsilon" in (tmp_path / "out" / "report.html").read_text()

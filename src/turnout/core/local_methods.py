@@ -61,7 +61,7 @@ def norm(tree: PyTree) -> Float[Array, ""]:
     return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
 
 
-def clipped(tree: PyTree, size: Float[Array, ""], limit: float) -> PyTree:
+def clipped(tree: PyTree, size: Float[Array, ""], limit: float | Float[Array, ""]) -> PyTree:
     """Return r min(1, limit / |r|) for r = `tree`.
 
     Args:

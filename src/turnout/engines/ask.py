@@ -100,7 +100,7 @@ class EngineAsk(Ask):
         number, path = self.draws.number(sampler), self.calls.next_path()
         if sampler.consults_before_draw:
             self._consult(number, path, method, message)
-        key = self.job.seeds.draw(self.round, self.state.draws)
+        key = self.job.draw_key(self.round, self.state.draws)
         state = self.state.samplers[number]
         cohort = self._draw(sampler, state, key)
         self.draws.add(Draw(cohort, number, state))
@@ -117,7 +117,7 @@ class EngineAsk(Ask):
     def _consult(self, number: int, path: str, method, message: PyTree) -> None:
         """Ask the clients that a sampler consults before it draws, and give it their answers."""
         sampler, population = self.draws.samplers[number], self.job.population
-        key = self.job.seeds.draw(self.round, self.state.draws)
+        key = self.job.draw_key(self.round, self.state.draws)
         cohort, name, message = consultation(
             self.algorithm, sampler, self.state.samplers[number], key, population, method, message
         )

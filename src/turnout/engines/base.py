@@ -2,11 +2,14 @@
 
 from abc import ABC, abstractmethod
 
+from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
 
 
 class Engine(ABC):
-    """Plays the rounds of runs."""
+    """Plays the rounds of runs, whose inputs are `job`."""
+
+    job: Job
 
     @abstractmethod
     def begin(self) -> Progress:

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.accounting.target import Target
@@ -34,6 +36,7 @@ class Job:
         aggregation: What the server receives of the replies.
         robust: Robust mean that replaces sums of replies.
         protection: Noise for differential privacy.
+        secret: Two 32-bit words [2] that the draws of cohorts depend on too, if these are to be secret.
     """
 
     storage: Padded | Ragged
@@ -49,6 +52,19 @@ class Job:
     aggregation: Aggregation = static(default="plain")
     robust: Any = None
     protection: Protection | None = None
+    secret: Any = None
+
+    def draw_key(self, round, count):
+        """Return the key of draw number `count` of a round.
+
+        Args:
+            round: Number of the round, from 1; 0 for the start.
+            count: Number within the round, from 0.
+        """
+        key = self.seeds.draw(round, count)
+        for word in () if self.secret is None else jnp.asarray(self.secret):
+            key = jax.random.fold_in(key, word)
+        return key
 
     @property
     def population(self):

@@ -82,7 +82,7 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
     began = time.perf_counter()
     watch(session)
     for _ in session.play():
-        write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}))
+        write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}), private=True)
         watch(session)
     seconds = time.perf_counter() - began
     write_split(folder, built)

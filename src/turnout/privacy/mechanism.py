@@ -8,7 +8,7 @@ import annotated_types as at
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from turnout.core.client import Done
 from turnout.core.local_methods import clipped, norm
@@ -30,7 +30,7 @@ class Privacy:
         noise_multiplier: z, the standard deviation of the noise over the sensitivity, > 0.
         delta: The delta for which epsilon is reported, 0 < delta < 1.
         model: Who adds the noise: "central" for the server, "local" for each client.
-        seed: Seed of the noise; None takes the operating system's entropy.
+        seed: Seed of the noise; None takes the operating system's entropy, for cohorts in the central model too.
 
     Examples:
         >>> import turnout as t
@@ -49,9 +49,20 @@ class Privacy:
 
     def protection(self) -> "Protection":
         """Return the mechanism for the engines, with the key of the noise."""
-        seed = secrets.randbits(64) if self.seed is None else self.seed
-        key = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], "uint32")
-        return Protection(self.clip, self.noise_multiplier, key, self.model)
+        return Protection(self.clip, self.noise_multiplier, _words(self.seed), self.model)
+
+    def secret(self) -> UInt32[np.ndarray, "2"] | None:
+        """Return a secret for the draws of cohorts, from the operating system's entropy as the noise.
+
+        None with a seed of the noise, and in the local model, where sampling amplifies nothing.
+        """
+        return _words(None) if self.model == "central" and self.seed is None else None
+
+
+def _words(seed: int | None) -> UInt32[np.ndarray, "2"]:
+    """Return a seed as two 32-bit words; None stands for the operating system's entropy."""
+    seed = secrets.randbits(64) if seed is None else seed
+    return np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], "uint32")
 
 
 @record

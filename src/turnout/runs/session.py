@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -162,6 +163,8 @@ class Session:
             "progress": leaves,
             "columns": [trace.columns for trace in self.traces],
             "written": np.array(self._written),
+            # A run that goes on draws with the same secret.
+            **({} if self.engine.job.secret is None else {"secret": np.asarray(self.engine.job.secret)}),
         }
 
     def restore(self, snapshot: dict) -> None:
@@ -172,6 +175,8 @@ class Session:
             raise UserError("the checkpoint holds a run of another shape or precision: start anew in another folder")
         with scope(self.precision):
             self.progress = jax.tree.unflatten(structure, [jnp.array(leaf) for leaf in new])
+        if "secret" in snapshot:
+            self.engine.job = replace(self.engine.job, secret=snapshot["secret"])
         self._written = int(snapshot["written"])
         for trace, columns in zip(self.traces, snapshot["columns"], strict=True):
             trace.columns = columns

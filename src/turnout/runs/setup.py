@@ -165,7 +165,7 @@ def job_of(
         job = replace(job, aggregation=options.aggregation)
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
-        job = replace(job, protection=options.privacy.protection())
+        job = replace(job, protection=options.privacy.protection(), secret=options.privacy.secret())
     return job
 
 
@@ -278,3 +278,9 @@ def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: 
         raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: leave free out")
     if privacy.model == "central":
         sums_needed(survey(job, algorithm), "[privacy] model = 'local'")
+        norm = None if job.faults is None else job.faults.norm
+        if norm is not None and norm < privacy.clip:
+            raise UserError(
+                f"[faults] norm = {float(norm):g} is below [privacy] clip = {privacy.clip:g}, so that refusals would tell what "
+                "clients reply: leave norm out, since clip bounds replies already"
+            )

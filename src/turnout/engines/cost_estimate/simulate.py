@@ -58,6 +58,8 @@ def trace(job: Job, algorithm) -> TracedRun:
         job: Inputs of the engine: problem, initial parameters, seeds and options.
         algorithm: The algorithm, bound to the problem.
     """
+    # Costs are averaged over seeds, whatever a secret adds to these.
+    job = replace(job, secret=None)
     unknown, with_unknown = unknown_data(job)
     asks: list[EventAsk] = []
 

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import polars as pl
+from scipy.sparse import csr_array
 from sklearn.manifold import TSNE
 
 import turnout as t
 from turnout.problems.at_optimum import AtOptimum, at_optimum
-from turnout.problems.storage.row_formats import take
+from turnout.problems.storage.row_formats import plain
 from turnout.report.format import number
 from turnout.report.lines import SCHEMA
 from turnout.studies.cases import Case
@@ -97,8 +98,8 @@ def clusters(cases: dict[str, Case]) -> OwnChart:
         (features, _), split = case.problem.rows, case.built.split
         owner = np.repeat(split.strata, split.sizes)
         chosen = np.sort(generator.choice(owner.size, min(POINTS, owner.size), replace=False))
-        # Rows are stored in several formats, of which each can be multiplied.
-        dense = np.asarray(take(features, chosen) @ np.eye(features.shape[-1]))
+        # Rows are stored sparse or dense.
+        dense = csr_array(plain(features, 0, owner.size)[chosen]).toarray()
         plane = TSNE(random_state=SEED, init="pca", perplexity=30).fit_transform(dense)
         values += [
             {"set": title, "x": round(float(x), 1), "y": round(float(y), 1), "cluster": int(owner[row])}
