@@ -21,10 +21,9 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no
 test: $(BIN)/turnout
 	$(PYTEST) -m "not slow and not everything"
 
-# Types and shapes are checked at run time here. Two at a time: some of these start federations of many processes, whose deadlines
-# pass on a machine that is too busy.
+# Types and shapes are checked at run time here.
 test-all: test
-	$(PYTEST) --numprocesses 2 --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m slow
+	$(PYTEST) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m slow
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

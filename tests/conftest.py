@@ -44,7 +44,7 @@ def pytest_collection_finish():
 MEGABYTE = 2**20 // os.sysconf("SC_PAGE_SIZE")
 """Pages of memory in a megabyte."""
 
-RESIDENT, GROWTH = 1_250 * MEGABYTE, 100 * MEGABYTE
+RESIDENT, GROWTH = 1_150 * MEGABYTE, 100 * MEGABYTE
 """Pages that a process may have before compiled programs are dropped, and pages that these may take in any case."""
 
 MAPS = 20_000

@@ -31,6 +31,7 @@ LEAVES = {
     "shape": lambda leaf: np.concatenate([leaf, leaf]),
     "type": lambda leaf: leaf.astype("float32"),
     "doubled": lambda leaf: 2 * leaf,
+    "huge": lambda leaf: 1e12 * leaf,
 }
 TREES = {"structure": lambda tree, header: ([tree], header), "counts": lambda tree, header: (tree, {"queries": "many"})}
 LETTERS = {"length": lambda letter: letter[:-8], "bytes": lambda letter: b"no letter", "empty": lambda letter: b""}

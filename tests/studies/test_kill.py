@@ -43,7 +43,7 @@ def test_a_study_that_is_killed_again_and_again_gives_the_same_runs(tmp_path, wo
     seconds, moments, kills = time.monotonic() - began, random.Random(workers), 0
     while not (out / "runs.parquet").exists():
         command = start("study", path, "--out", out, "--workers", workers, kept=KEPT)
-        end = time.monotonic() + moments.uniform(0.2, 1.2) * (seconds if kills < 8 else 3600)
+        end = time.monotonic() + moments.uniform(0.2, 1.2) * (seconds if kills < 5 else 3600)
         try:
             command.wait(timeout=max(0, end - time.monotonic()))
         except subprocess.TimeoutExpired:

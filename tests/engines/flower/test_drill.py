@@ -1,4 +1,4 @@
-"""A short fault drill: nodes, server and SuperLink of a real federation are killed with -9 in the middle of a run."""
+"""Short fault drills: processes of real federations are killed with -9 in the middle of a run, and members are malicious."""
 
 from collections import Counter
 
@@ -23,3 +23,11 @@ def test_kills_change_nothing_that_has_to_hold(tmp_path):
     for played in runs:
         assert played.ended and played.differences and played.worst < 1e-10, played
     assert sum((played.kills for played in runs), Counter()) == Counter(kills)
+
+
+def test_two_malicious_members_of_ten_change_nothing(tmp_path):
+    """One misdeed of each kind and more; the first ones of both members are of two kinds."""
+    from benchmarks.drill.malice import drill
+
+    (played,) = drill(tmp_path, 1, np.random.default_rng(1))
+    assert played.good and played.reasons.total() >= 4, played

@@ -1,4 +1,4 @@
-"""Real federations: a SuperLink and ten node processes give the compiled engine's numbers, and other nodes are refused."""
+"""Real federations: a SuperLink and six node processes give the compiled engine's numbers, and other nodes are refused."""
 
 import json
 import resource
@@ -35,7 +35,7 @@ from turnout.federation.local import Federation, environment
 
 pytestmark = pytest.mark.slow
 
-CLIENTS = 10
+CLIENTS = 6
 PROBLEM = f"""
 [problem]
 kind = "logistic"
@@ -108,7 +108,7 @@ def nodes(federation, name: str, more: str = "", run: str = ""):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_ten_nodes_give_the_compiled_run(place, name):
+def test_nodes_give_the_compiled_run(place, name):
     with nodes(place, name) as experiment, flower_run(place.server) as grid:
         built = build(experiment, None)
         mailbox = Mailbox(grid, deadline=60.0)
