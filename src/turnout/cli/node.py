@@ -9,6 +9,17 @@ from turnout.cli import app
 from turnout.cli.options import Data, needing_flower
 
 
+def _request(file: Path | None) -> None:
+    """Write a private key and a request to register it, and end."""
+    if file is not None:
+        with needing_flower():
+            from turnout.engines.flower.key_request import write_request
+
+        typer.echo(f"{write_request(file)} is the private key of this site, and stays here")
+        typer.echo(f"{file} is for the operator of the federation: turnout register DIR {file}")
+        raise typer.Exit
+
+
 @app.command()
 def node(
     file: Annotated[
@@ -25,6 +36,16 @@ def node(
     policy: Annotated[
         Path | None,
         typer.Option(help="What this site allows; the server's configuration may be any within it.", show_default=False),
+    ] = None,
+    request: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_request,
+            is_eager=True,
+            help="Write a private key and a request to register it, and nothing else.",
+            show_default=False,
+            metavar="SITE.csr",
+        ),
     ] = None,
     data: Data = None,
 ) -> None:

@@ -63,6 +63,18 @@ def show_log(file: Path, entries: list[dict]) -> None:
     console.print(f"as the node wrote it: {end}", soft_wrap=True)
 
 
+def show_members(members: list[tuple[str, ...]], notes: list[str]) -> None:
+    """Print the clients of a federation, a row for each, and notes."""
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("client", "name", "rows", "key", "status"):
+        shown.add_column(heading, justify="right" if heading in ("client", "rows") else "left", overflow="fold")
+    for cells in members:
+        shown.add_row(*map(escape, cells))
+    console.print(shown)
+    for note in notes:
+        console.print(escape(note), soft_wrap=True)
+
+
 def show_study(study: Study, folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
     for run, why in study.broken:

@@ -1,0 +1,25 @@
+"""turnout members: the clients of a federation."""
+
+from turnout.cli import app
+from turnout.cli.options import Keys, needing_flower
+
+
+@app.command()
+def members(folder: Keys) -> None:
+    """Show the clients of a federation: name, rows, fingerprint of the key, status."""
+    from turnout.cli.tables import show_members
+
+    with needing_flower():
+        from turnout.engines.flower import membership
+
+    rows = [
+        (
+            str(i),
+            member.name,
+            str(member.rows or ""),
+            membership.fingerprint(member),
+            "revoked" if member.revoked else "registered",
+        )
+        for i, member in enumerate(membership.members_of(folder))
+    ]
+    show_members(rows, membership.ends(folder))
