@@ -18,11 +18,9 @@ def certify(
     ] = None,
     clients: Annotated[
         int | None,
-        typer.Option(help="Number of nodes to make keys for; 0 if each site makes its own.", min=0, show_default=False),
+        typer.Option(help="Number of nodes to make keys for; 0 if sites make their own.", min=0, show_default=False),
     ] = None,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="Write a new certificate of the server; nodes go on as they are.")
-    ] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Write a new certificate of the server alone.")] = False,
 ) -> None:
     """Write the certificates, the node keys and the secret of a federation on several machines."""
     from turnout.core.errors import UserError
@@ -39,9 +37,7 @@ def certify(
         typer.echo(f"{folder / keys.CERTIFICATE} is valid until {end:%Y-%m-%d}: start the SuperLink again with it")
         return
     if not host or clients is None:
-        raise UserError(
-            f"a new folder needs the SuperLink's machine and a number: turnout certify {folder} --host NAME --clients N"
-        )
+        raise UserError(f"a new folder needs machine and number: turnout certify {folder} --host NAME --clients N")
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and keys are not overwritten: choose another folder, or renew it with --renew")
     keys.write_all(make_folder(folder), host, clients)

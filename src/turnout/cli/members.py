@@ -3,6 +3,8 @@
 from turnout.cli import app
 from turnout.cli.options import Keys, needing_flower
 
+STATUS = {False: "registered", True: "revoked"}
+
 
 @app.command()
 def members(folder: Keys) -> None:
@@ -12,14 +14,8 @@ def members(folder: Keys) -> None:
     with needing_flower():
         from turnout.engines.flower import membership
 
-    rows = [
-        (
-            str(i),
-            member.name,
-            str(member.rows or ""),
-            membership.fingerprint(member),
-            "revoked" if member.revoked else "registered",
-        )
+    shown = [
+        (str(i), member.name, str(member.rows or ""), membership.fingerprint(member), STATUS[member.revoked])
         for i, member in enumerate(membership.members_of(folder))
     ]
-    show_members(rows, membership.ends(folder))
+    show_members(shown, membership.ends(folder))

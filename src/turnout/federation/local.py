@@ -14,8 +14,8 @@ import httpx
 
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys
-from turnout.engines.flower.server_connection import SECRET_HEADER, Server
 from turnout.engines.flower.registry import Registry
+from turnout.engines.flower.server_connection import SECRET_HEADER, Server
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation
 from turnout.io.atomic import private_opener

@@ -148,7 +148,7 @@ def test_a_renewed_certificate_is_of_the_same_authority_and_for_the_same_machine
 def test_a_folder_without_the_authoritys_key_cannot_be_renewed(folder):
     (folder / keys.AUTHORITY_KEY).unlink()
     code, _, errors = turnout("certify", folder, "--renew")
-    assert code == 2 and "has no ca.key, with which certificates are signed" in errors
+    assert code == 2 and "has no ca.key, which signs certificates" in errors
 
 
 def made(path: Path, names: list[str], key, signed_by=None) -> Path:

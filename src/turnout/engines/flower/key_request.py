@@ -19,7 +19,7 @@ LONGEST_NAME = 64
 
 
 def write_request(path: Path) -> Path:
-    """Write a new private key beside `path`, and to `path` the request to register it by the name of the file; return the key's path.
+    """Write a new private key beside `path`, and to `path` the request to register it by the file's name; return the key's path.
 
     Args:
         path: Path of the request.

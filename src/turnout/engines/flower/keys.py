@@ -36,7 +36,7 @@ def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
         nodes: Number of nodes.
     """
     write_authority(folder)
-    write_certificate(folder, list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"])))
+    write_certificate(folder, _with_localhost(hosts))
     write(folder / SECRET, token_urlsafe(32), private=True)
     for i in range(nodes):
         (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))
@@ -99,7 +99,7 @@ def renew(folder: Path, hosts: list[str]) -> None:
             f"{folder} has no {AUTHORITY_KEY}, with which certificates are signed: put it there, or make a new folder"
         )
     names = read_certificate(folder / CERTIFICATE).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    write_certificate(folder, list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"])) if hosts else [str(n.value) for n in names])
+    write_certificate(folder, _with_localhost(hosts) if hosts else [str(name.value) for name in names])
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -134,6 +134,10 @@ def read_node_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, ec.EllipticCu
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     """Write a private key of the authority or the server."""
     write(path, key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()), private=True)
+
+
+def _with_localhost(hosts: list[str]) -> list[str]:
+    return list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"]))
 
 
 def _common_name(name: str) -> x509.Name:

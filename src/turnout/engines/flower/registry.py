@@ -81,9 +81,7 @@ class Registry:
         except (OSError, ValueError, LookupError, TypeError, AttributeError, UnsupportedAlgorithm) as error:
             raise UserError(f"{path} cannot be read as the list of clients ({error}): correct it") from None
         if clients is not None and len(members) < clients:
-            raise UserError(
-                f"{folder} has {len(members)} clients, but the configuration has {clients}: give it the others' keys by turnout register"
-            )
+            raise UserError(f"{folder} has {len(members)} clients, but the configuration has {clients}: give it the others' keys")
         return cls(tuple(members[:clients]), most)
 
     def owner(self, key: bytes) -> int | None:
