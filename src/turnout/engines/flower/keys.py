@@ -95,9 +95,7 @@ def renew(folder: Path, hosts: list[str]) -> None:
     """
     check_folder(folder)
     if not (folder / AUTHORITY_KEY).exists():
-        raise UserError(
-            f"{folder} has no {AUTHORITY_KEY}, with which certificates are signed: put it there, or make a new folder"
-        )
+        raise UserError(f"{folder} has no {AUTHORITY_KEY}, which signs certificates: put it there, or make a new folder")
     names = read_certificate(folder / CERTIFICATE).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     write_certificate(folder, _with_localhost(hosts) if hosts else [str(name.value) for name in names])
 
