@@ -68,10 +68,10 @@ class InProcess(Mailbox):
             if reply is not None:
                 yield node, reply
 
-    def greeted(self, timeout: float = 0.0) -> Members:
+    def greeted(self, timeout: float = 0.0, watch=None) -> Members:
         """Return the clients with their nodes."""
         skips = self.experiment.faults is not None and self.experiment.faults.missing == "skip"
-        return handshake(self, self.expected, len(self.members), timeout, self.registry, skips, self.quorum)
+        return handshake(self, self.expected, len(self.members), timeout, self.registry, skips, self.quorum, watch)
 
     def session(self) -> Session:
         """Return the run with these nodes."""

@@ -54,8 +54,9 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
                 int(rows[draw]["available"]) // population.count,
             )
             amplified += times
-        accountant.compose(event, times)
-        without_sampling.compose(gaussian, times)
+        if times:
+            accountant.compose(event, times)
+            without_sampling.compose(gaussian, times)
         releases += times
     evaluations = private_evaluations(privacy, session)
     for each in (accountant, without_sampling) if evaluations else ():

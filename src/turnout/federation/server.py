@@ -6,13 +6,14 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.greeting import Members, handshake
+from turnout.engines.flower.greeting import Members, Watch, handshake
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
-from turnout.experiment.run import Watch, resume, start
+from turnout.experiment.run import Watch as RunWatch
+from turnout.experiment.run import resume, start
 from turnout.federation.handshake import build_for_federation, handshake_of
 
 HANDSHAKE_TIMEOUT = 120.0
@@ -26,6 +27,7 @@ def connect_clients(
     deadline: float,
     timeout: float = HANDSHAKE_TIMEOUT,
     keys: Path | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Mailbox, Members]:
     """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds.
 
@@ -36,6 +38,7 @@ def connect_clients(
         deadline: Seconds that an exchange waits for replies.
         timeout: Seconds to wait for all nodes.
         keys: Folder of `turnout certify`, whose registry says who has which key; None takes every node's word for who it is.
+        watch: Told what the server waits for.
     """
     mailbox, built = Mailbox(grid, deadline), build_for_federation(experiment, data)
     count, faults = built.problem.clients, experiment.faults
@@ -43,11 +46,12 @@ def connect_clients(
     quorum, missing = None if experiment.federation is None else experiment.federation.start, faults and faults.missing
     if quorum is not None and missing not in ("skip", "repeat"):
         raise UserError("[federation] start lets a run begin without some clients: set [faults] missing to 'skip' or 'repeat'")
-    return mailbox, handshake(mailbox, handshake_of(experiment, built), count, timeout, registry, missing == "skip", quorum)
+    expected = handshake_of(experiment, built)
+    return mailbox, handshake(mailbox, expected, count, timeout, registry, missing == "skip", quorum, watch)
 
 
 def start_or_resume(
-    mailbox: Mailbox, nodes: Members, file: Path, out: Path, data: Path | None, watch: Watch, command: str
+    mailbox: Mailbox, nodes: Members, file: Path, out: Path, data: Path | None, watch: RunWatch, command: str
 ) -> None:
     """Run the configuration `file` with `nodes` in the folder `out`, or resume the run of it in that folder.
 

@@ -9,7 +9,7 @@ from logging import WARNING
 from flwr.common.logger import log
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.greeting import PAUSE, Members, Wait, first_of
+from turnout.engines.flower.greeting import GREET_AGAIN, PAUSE, Members, Wait, first_of
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.io.serialization import Buffer
 
@@ -38,7 +38,7 @@ class Clients:
 
     def connected(self, count: int) -> list[bool]:
         """Return for each of `count` clients whether its node is connected and is asked."""
-        self.nodes.refresh()
+        self.nodes.greet(GREET_AGAIN)
         present = self._present
         return [i in present for i in range(count)]
 
@@ -54,15 +54,18 @@ class Clients:
 
     def _asked(self, clients: Collection[int]) -> list[int]:
         """Return which of the `clients` to ask, after a wait for the quorum, or for all where none can be missing."""
-        wait = Wait()
+        wait = Wait(self.nodes)
         while True:
             self.nodes.dismiss()
             if self.skips or not {*clients} <= {*self.nodes.nodes}:
-                self.nodes.refresh()
+                self.nodes.greet(GREET_AGAIN)
             if self.skips:
                 least = 1 if self.nodes.quorum is None else self.nodes.least
                 if len(self._present) >= least:
                     return [client for client in clients if client in self._present]
+                if self.nodes.standings(self.left_out).count("left out") > self.nodes.registered - least:
+                    names = first_of([self.nodes[client].name for client in self.left_out])
+                    raise UserError(f"{names}: left out, and the others are too few: look into their logs, then start again")
                 wait.tell(f"waiting for {least} clients, of which {len(self._present)} are connected")
             else:
                 absent = [self.nodes[client].name for client in clients if client not in self.nodes.nodes]
@@ -111,6 +114,7 @@ class Clients:
             if waiting:
                 what = "left out of this exchange" if last else f"asked again in {pause:g} s ({k} of {TRIES} requests)"
                 log(WARNING, "%s: %s", self._why(waiting), what)
+                self.nodes.watch(self.nodes, f"{self._why(waiting)}: {what}")
             if last:
                 break
             repeats.update(waiting)

@@ -148,10 +148,17 @@ class Flower(MessageEngine):
         return {
             "federation": {
                 "rows_claimed": claimed,
-                "absent": [info.name for info in self.nodes.values() if info.node is None],
-                "left_out": [self.name_of(client) for client in self.clients.left_out],
+                **self._by_standing(),
                 "unusable_replies": {reason: count for reason, count in self.clients.mailbox.counts.items() if count},
             }
+        }
+
+    def _by_standing(self) -> dict[str, list[str]]:
+        """Return the names of the clients that are not present now."""
+        standings = self.nodes.standings(self.clients.left_out)
+        return {
+            standing.replace(" ", "_"): [self.name_of(i) for i in self.nodes if standings[i] == standing]
+            for standing in ("absent", "left out", "revoked")
         }
 
     @property

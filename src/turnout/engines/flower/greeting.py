@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from logging import WARNING
 from math import ceil
@@ -60,6 +60,7 @@ def handshake(
     registry: Registry | RegistryFile | None = None,
     some_suffice: bool = False,
     quorum: float | None = None,
+    watch: "Watch | None" = None,
 ) -> "Members":
     """Greet nodes until each of `clients` clients has answered, or a quorum, for at most `timeout` seconds; return the clients.
 
@@ -74,11 +75,12 @@ def handshake(
         registry: The clients by key; None takes every node's word for who it is.
         some_suffice: Whether the run can go on without some of the clients.
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
+        watch: Told what the server waits for.
     """
-    members = Members(mailbox, expected, registry or Registry.open(clients), quorum)
+    members = Members(mailbox, expected, registry or Registry.open(clients), quorum, watch)
     if members.revoked and not some_suffice:
         raise UserError(f"{first_of(members.revoked)}: revoked, but the run needs all clients: set [faults] missing to 'skip'")
-    end, wait = time.monotonic() + timeout, Wait()
+    end, wait = time.monotonic() + timeout, Wait(members)
     while len(members.nodes) < members.least:
         members.greet()
         missing = [members[i].name for i in members if members[i].node is None and not members.registry.members[i].revoked]
@@ -103,13 +105,18 @@ def first_of(names: list[str]) -> str:
 
 
 class Wait:
-    """Tells what is waited for, at most every `TELL_EVERY` seconds, and not at once."""
+    """Tells what is waited for: to the log at most every `TELL_EVERY` seconds, and not at once.
 
-    def __init__(self):
-        self._next = time.monotonic() + TELL_EVERY
+    Args:
+        members: The clients, whose `watch` is told at once.
+    """
+
+    def __init__(self, members: "Members"):
+        self.members, self._next = members, time.monotonic() + TELL_EVERY
 
     def tell(self, sentence: str) -> None:
         """Write a line to the log, if it is time for one."""
+        self.members.watch(self.members, sentence)
         if time.monotonic() > self._next:
             self._next += TELL_EVERY
             log(WARNING, "%s", sentence)
@@ -123,10 +130,19 @@ class Members(Mapping[int, NodeInfo]):
         expected: The fields of the handshake.
         registry: The clients by key.
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
+        watch: Told what the server waits for.
     """
 
-    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, quorum: float | None = None):
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        expected: Handshake,
+        registry: Registry | RegistryFile,
+        quorum: float | None = None,
+        watch: "Watch | None" = None,
+    ):
         self.mailbox, self.expected, self.quorum, self._registry = mailbox, expected, quorum, registry
+        self.watch: Watch = watch or (lambda members, sentence: None)
         self.nodes: dict[int, NodeInfo] = {}
         self.connected: set[int] = set()
         self.refused: dict[int, str] = {}
@@ -155,9 +171,14 @@ class Members(Mapping[int, NodeInfo]):
         return [member.name for member in self.registry.members if member.revoked]
 
     @property
+    def registered(self) -> int:
+        """How many clients are not revoked."""
+        return len(self) - len(self.revoked)
+
+    @property
     def least(self) -> int:
         """How many clients must be there."""
-        registered = len(self) - len(self.revoked)
+        registered = self.registered
         if self.quorum is None:
             least = max(1, registered)
         else:
@@ -166,14 +187,24 @@ class Members(Mapping[int, NodeInfo]):
             raise UserError(f"the run needs {least} clients, but only {registered} are registered: register more, or lower start")
         return least
 
-    def refresh(self) -> None:
-        """Notice who is connected, and greet clients that are new."""
-        before, known = self.connected, {info.node: info.name for info in self.nodes.values()}
-        self.greet(GREET_AGAIN)
-        for what, nodes in (("connected again", self.connected - before), ("disconnected", before - self.connected)):
-            names = [known[node] for node in nodes if node in known]
+    def look(self) -> dict[int, bytes]:
+        """Notice who is connected, and return the public keys of connected nodes by id."""
+        keys = {node.node_id: node.public_key for node in self.mailbox.grid.get_nodes()}
+        changes = (("connected again", {*keys} - self.connected), ("disconnected", self.connected - {*keys}))
+        for what, nodes in changes:
+            names = [info.name for info in self.nodes.values() if info.node in nodes]
             if names:
-                log(WARNING, "%s: %s", first_of(sorted(names)), what)
+                log(WARNING, "%s: %s", first_of(names), what)
+        self.connected = {*keys}
+        return keys
+
+    def standings(self, left_out: Collection[int] = ()) -> list[str]:
+        """Return for each client whether it is present, absent, revoked, or left out, as those with the numbers in `left_out`."""
+        members, present = self.registry.members, {i for i, info in self.nodes.items() if info.node in self.connected}
+        return [
+            "revoked" if members[i].revoked else "left out" if i in left_out else "present" if i in present else "absent"
+            for i in self
+        ]
 
     def dismiss(self) -> None:
         """Take leave of clients that were revoked, or have another key."""
@@ -186,8 +217,7 @@ class Members(Mapping[int, NodeInfo]):
 
     def greet(self, pause: float = 0.0) -> None:
         """Greet the nodes that have connected and are no clients yet; those that were greeted in vain only after a `pause`."""
-        keys = {node.node_id: node.public_key for node in self.mailbox.grid.get_nodes()}
-        self.connected, now = {*keys}, time.monotonic()
+        keys, now = self.look(), time.monotonic()
         if len(self.nodes) == len(self):
             return
         clients = {info.node for info in self.nodes.values()}
@@ -242,6 +272,9 @@ class Members(Mapping[int, NodeInfo]):
                 member.rows,
             )
         return NodeInfo(node, member.rows or rows, member.name, member.rows is None)
+
+
+Watch = Callable[[Members, str], None]
 
 
 def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, int, str | None]:
