@@ -92,7 +92,7 @@ def test_the_command_shows_it_in_80_columns(tmp_path, every_write, monkeypatch):
 
 def test_a_status_is_watched_until_the_end(tmp_path, every_write, monkeypatch):
     with StatusFile(tmp_path, EXPERIMENT) as file:
-        texts = iter(["for this", "for that"])
+        texts = iter(["waiting for this", "waiting for that"])
 
         def sleep(seconds):
             text = next(texts, None)

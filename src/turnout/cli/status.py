@@ -1,6 +1,7 @@
 """turnout status: what a server does."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes, until the end of the run.")] = False,
 ) -> None:
     """Show the status of a run that a server serves: its clients, round, waits, refusals, bytes and privacy."""
-    from turnout.cli.tables import show_status
+    from turnout.cli.tables import on_terminal, show_status
 
     with needing_flower():
         from turnout.federation.status import read_status
@@ -30,7 +31,7 @@ def status(
         while watch and shown.state not in ("finished", "stopped"):
             time.sleep(PAUSE)
             now = read_status(folder)
-            if now != shown:
+            if on_terminal() or now != replace(shown, written=now.written):
                 show_status(now, again=True)
             shown = now
     except KeyboardInterrupt:

@@ -83,6 +83,11 @@ def show_members(members: list[tuple[str, ...]], notes: list[str]) -> None:
         console.print(escape(note), soft_wrap=True)
 
 
+def on_terminal() -> bool:
+    """Return whether the output is a terminal."""
+    return console.is_terminal
+
+
 def show_status(status: "Status", again: bool) -> None:
     """Print the status of a run that a server serves, on a terminal in the place of the status before.
 
@@ -97,7 +102,7 @@ def show_status(status: "Status", again: bool) -> None:
     ago = f"on {status.written:%Y-%m-%d %H:%M:%S} UTC" if over else f"{max(0, age):.0f} s ago"
     console.print(escape(f"{status.name}: {status.state}, round {status.round:,} of {status.rounds:,} (written {ago})"))
     if status.why:
-        console.print(escape(f"{status.state}: {status.why}"))
+        console.print(escape(status.why))
     if not over and age > LONG_AGO:
         console.print("the server has written nothing since then: it waits for an exchange, or has ended")
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)

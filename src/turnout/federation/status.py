@@ -94,7 +94,7 @@ class StatusFile:
     def __enter__(self) -> "StatusFile":
         if not self.finished:
             make_folder(self.path.parent)
-            self._write("waiting", "for the SuperLink")
+            self._write("waiting", "waiting for the SuperLink")
         return self
 
     def __exit__(self, kind, error, trace) -> None:
