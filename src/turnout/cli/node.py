@@ -9,15 +9,10 @@ from turnout.cli import app
 from turnout.cli.options import Data, needing_flower
 
 
-def _request(file: Path | None) -> None:
-    """Write a private key and a request to register it, and end."""
-    if file is not None:
-        with needing_flower():
-            from turnout.engines.flower.key_request import write_request
-
-        typer.echo(f"{write_request(file)} is the private key of this site, and stays here")
-        typer.echo(f"{file} is for the operator of the federation: turnout register DIR {file}")
-        raise typer.Exit
+def _alone(context: typer.Context, request: Path | None) -> Path | None:
+    """Do without the other options if there is a request to write."""
+    context.resilient_parsing = context.resilient_parsing or request is not None
+    return request
 
 
 @app.command()
@@ -40,7 +35,7 @@ def node(
     request: Annotated[
         Path | None,
         typer.Option(
-            callback=_request,
+            callback=_alone,
             is_eager=True,
             help="Write a private key and a request to register it, and nothing else.",
             show_default=False,
@@ -51,8 +46,13 @@ def node(
 ) -> None:
     """Run one client of a federation, until stopped."""
     with needing_flower():
+        from turnout.engines.flower.key_request import write_request
         from turnout.engines.flower.keys import read_node_key
         from turnout.engines.flower.node_connection import serve
         from turnout.federation.site import app_of
 
+    if request is not None:
+        typer.echo(f"{write_request(request)} is the private key of this site, and stays here")
+        typer.echo(f"{request} is for the operator of the federation: turnout register DIR {request}")
+        return
     serve(app_of(file, client, states, data, log, policy), superlink, authority, read_node_key(key))
