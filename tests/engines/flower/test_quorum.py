@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
@@ -18,9 +20,9 @@ from turnout.engines.faults import Faults
 from turnout.engines.flower import greeting, keys, membership
 from turnout.engines.flower.key_request import write_request
 from turnout.engines.flower.registry import Member, Registry, RegistryFile
-from turnout.experiment.config import Reader
+from turnout.experiment.config import Reader, read
 from turnout.federation.handshake import handshake_of
-from turnout.federation.server import connect_clients
+from turnout.federation.server import connect_clients, start_or_resume
 from turnout.runs.session import Session
 
 CLIENTS, ROUNDS = 4, 8
@@ -148,6 +150,27 @@ def test_nodes_need_not_know_the_quorum():
     built = InProcess(EXPERIMENT).built
     other = Reader("file.toml", "", TOML | {"federation": {"start": 3}}).experiment("file")
     assert handshake_of(other, built) == handshake_of(EXPERIMENT, built)
+
+
+def test_a_run_of_all_resumes_with_a_quorum(tmp_path, monkeypatch):
+    """Another table [federation] is no other configuration; the result is that of lost replies."""
+    one_round_a_chunk(monkeypatch)
+    tables = TOML | {"faults": {"missing": "skip"}}
+    for name, more in (("all", {}), ("some", {"federation": {"start": 3}})):
+        (tmp_path / f"{name}.toml").write_text(tomli_w.dumps({"name": "run"} | tables | more))
+    federation, out = InProcess(SKIPPING), tmp_path / "out"
+
+    def watch(session):
+        if session.round == 3 and len(federation.apps) == CLIENTS:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start_or_resume(federation, federation.greeted(), tmp_path / "all.toml", out, None, watch, "")
+    federation.quorum = read(tmp_path / "some.toml").federation.start
+    del federation.apps[13]
+    start_or_resume(federation, federation.greeted(), tmp_path / "some.toml", out, None, watch, "")
+    expected = lost([{0, 1, 2, 3}] * 3 + [{0, 1, 2}]).trace.x
+    np.testing.assert_array_equal(load_file(out / "model.safetensors")["x"], expected)
 
 
 @pytest.fixture
