@@ -56,7 +56,7 @@ def test_the_version_in_the_source_is_the_configured_one():
     assert turnout.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-COMPLETIONS = {"turnout re": {"resume", "reproduce"}, "turnout sweep --se": {"--set", "--seeds"}}
+COMPLETIONS = {"turnout re": {"register", "reproduce", "resume", "revoke"}, "turnout sweep --se": {"--set", "--seeds"}}
 
 
 @pytest.mark.parametrize(("words", "answers"), COMPLETIONS.items())

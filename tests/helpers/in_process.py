@@ -9,7 +9,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from turnout.engines.flower.client_app import NodeApp, Service
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.greeting import Members, handshake
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.node import Node
@@ -26,14 +26,17 @@ class InProcess(Mailbox):
         experiment: The configuration.
         misdeeds: For some clients a function of the kind and the number of a request and of the honest reply in bytes, which
             returns the bytes that the node sends, or None if it sends nothing.
-        registry: The clients by key; that of client i is b"key i".
+        registry: The clients by key; that of client i is b"key i", or in `keys`.
         sizes: Numbers of rows of remote clients.
+        quorum: How many clients must be there, or which share.
+        keys: Other public keys of clients.
     """
 
-    def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None):
+    def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None, quorum=None, keys=None):
         super().__init__(SimpleNamespace(get_nodes=self.connected, get_node_ids=lambda: [*self.apps]), 60.0)
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.experiment, self.built, self.registry = experiment, build(experiment, None, sizes), registry
+        self.quorum, self.keys = quorum, keys or {}
         self.misdeeds, self.numbers, self.asked = misdeeds or {}, Counter(), []
         self.expected = handshake_of(experiment, self.built)
         self.members = [self._node(i) for i in range(self.built.problem.clients)]
@@ -48,7 +51,7 @@ class InProcess(Mailbox):
 
     def connected(self) -> list:
         """Return what the SuperLink tells of the nodes."""
-        return [SimpleNamespace(node_id=node, public_key=f"key {node - 10}".encode()) for node in self.apps]
+        return [SimpleNamespace(node_id=n, public_key=self.keys.get(n - 10, b"key %d" % (n - 10))) for n in self.apps]
 
     def _replies(self, requests, kind, limit):
         name = kind.partition("_")[0]
@@ -65,10 +68,10 @@ class InProcess(Mailbox):
             if reply is not None:
                 yield node, reply
 
-    def greeted(self, timeout: float = 0.0) -> dict:
-        """Return the node of each client."""
+    def greeted(self, timeout: float = 0.0, watch=None) -> Members:
+        """Return the clients with their nodes."""
         skips = self.experiment.faults is not None and self.experiment.faults.missing == "skip"
-        return handshake(self, self.expected, len(self.members), timeout, self.registry, skips)
+        return handshake(self, self.expected, len(self.members), timeout, self.registry, skips, self.quorum, watch)
 
     def session(self) -> Session:
         """Return the run with these nodes."""

@@ -14,7 +14,8 @@ COMMANDS = {
     "Experiments": ("run", "compare", "sweep", "study", "resume"),
     "Before a run": ("describe", "theory", "data"),
     "Papers": ("reproduce",),
-    "Federations of real processes": ("new-federation", "deploy", "certify", "superlink", "node", "serve", "audit"),
+    "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "serve", "status", "audit"),
+    "Members of federations": ("certify", "register", "revoke", "members"),
 }
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
 

@@ -11,19 +11,38 @@ from turnout.cli.options import needing_flower
 
 @app.command()
 def certify(
-    folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
-    host: Annotated[list[str], typer.Option(help="A name or address of the SuperLink's machine; may be repeated.")],
-    clients: Annotated[int, typer.Option(help="Number of nodes.", min=1)],
+    folder: Annotated[Path, typer.Argument(help="A new folder; with --renew that of the federation.", metavar="DIR")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name or address of the SuperLink's machine; may be repeated.", show_default=False),
+    ] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(help="Number of nodes to make keys for; 0 if sites make their own.", min=0, show_default=False),
+    ] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="Write a new certificate of the server alone.")] = False,
 ) -> None:
     """Write the certificates, the node keys and the secret of a federation on several machines."""
     from turnout.core.errors import UserError
     from turnout.io.atomic import make_folder
 
     with needing_flower():
-        from turnout.engines.flower.keys import write_all
+        from turnout.engines.flower import keys
 
+    if renew:
+        if clients is not None:
+            raise UserError("--renew makes no keys of nodes: leave out --clients, and add clients with turnout register")
+        keys.renew(folder, host or [])
+        end = keys.read_certificate(folder / keys.CERTIFICATE).not_valid_after_utc
+        typer.echo(f"{folder / keys.CERTIFICATE} is valid until {end:%Y-%m-%d}: start the SuperLink again with it")
+        return
+    if not host or clients is None:
+        raise UserError(f"a new folder needs machine and number: turnout certify {folder} --host NAME --clients N")
     if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty, and keys are not overwritten: choose another folder")
-    write_all(make_folder(folder), host, clients)
+        raise UserError(f"{folder} is not empty, and keys are not overwritten: choose another folder, or renew it with --renew")
+    keys.write_all(make_folder(folder), host, clients)
     typer.echo(f"for the SuperLink's machine: {folder}; the server needs it too, with the file secret")
-    typer.echo(f"for the machine of client 0: {folder / 'ca.crt'} and {folder / 'node-0'}, and so on")
+    if clients:
+        typer.echo(f"for the machine of client 0: {folder / 'ca.crt'} and {folder / 'node-0'}, and so on")
+    else:
+        typer.echo(f"for each site: {folder / 'ca.crt'}; it makes its key with turnout node --request")

@@ -24,10 +24,13 @@ def deploy(
         from turnout.engines.flower.server_connection import flower_run
         from turnout.federation.local import local_federation
         from turnout.federation.server import connect_clients, start_or_resume
+        from turnout.federation.status import StatusFile
 
-    with local_federation(out / "federation", file, data) as server, flower_run(server) as grid, watching() as watch:
-        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, keys=out / "federation")
-        start_or_resume(mailbox, nodes, file, out, data, watch, command())
+    experiment, keys = config.read(file), out / "federation"
+    with StatusFile(out, experiment) as status, local_federation(keys, file, data) as server:
+        with flower_run(server) as grid, watching() as watch:
+            mailbox, nodes = connect_clients(grid, experiment, data, deadline, keys=keys, watch=status.waits)
+            start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
     show_result(mailbox.counts, out)
 
 

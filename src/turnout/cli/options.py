@@ -21,6 +21,7 @@ Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that p
 StudyOut = Annotated[
     Path, typer.Option("--out", help="Folder for runs and tables; runs that are there are not played again.", show_default=False)
 ]
+Keys = Annotated[Path, typer.Argument(help="Folder of turnout certify.", metavar="DIR")]
 Deadline = Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)]
 
 

@@ -28,8 +28,10 @@ def serve(
         from turnout.engines.flower.server_connection import flower_run
         from turnout.federation.local import superlink_at
         from turnout.federation.server import connect_clients, start_or_resume
+        from turnout.federation.status import StatusFile
 
-    with flower_run(superlink_at(superlink, keys)) as grid, watching() as watch:
-        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, patience, keys)
-        start_or_resume(mailbox, nodes, file, out, data, watch, command())
+    experiment, server = config.read(file), superlink_at(superlink, keys)
+    with StatusFile(out, experiment) as status, flower_run(server) as grid, watching() as watch:
+        mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, status.waits)
+        start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
     show_result(mailbox.counts, out)

@@ -1,7 +1,9 @@
 """Tables of results in the terminal."""
 
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -16,10 +18,16 @@ from turnout.report.loaded_run import Result
 from turnout.studies.results import Study, name_of
 from turnout.studies.tables import Row
 
+if TYPE_CHECKING:
+    from turnout.federation.status import Status
+
 console = Console()
 
 UNSEEN = [EVENTS[name] for name in ("cohorts", "bytes_down", "bytes_up")]
 """The headings of counts that only the report shows."""
+
+LONG_AGO = 120.0
+"""Seconds without a new status after which a server may have ended."""
 
 LONGEST = 20
 """The most rows of a problem that a terminal shows."""
@@ -61,6 +69,54 @@ def show_log(file: Path, entries: list[dict]) -> None:
     console.print(shown)
     end = f"{len(entries)} lines, the last with the digest {entries[-1]['digest']}" if entries else "no lines"
     console.print(f"as the node wrote it: {end}", soft_wrap=True)
+
+
+def show_members(members: list[tuple[str, ...]], notes: list[str]) -> None:
+    """Print the clients of a federation, a row for each, and notes."""
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("client", "name", "rows", "key", "status"):
+        shown.add_column(heading, justify="right" if heading in ("client", "rows") else "left", overflow="fold")
+    for cells in members:
+        shown.add_row(*map(escape, cells))
+    console.print(shown)
+    for note in notes:
+        console.print(escape(note), soft_wrap=True)
+
+
+def on_terminal() -> bool:
+    """Return whether the output is a terminal."""
+    return console.is_terminal
+
+
+def show_status(status: "Status", again: bool) -> None:
+    """Print the status of a run that a server serves, on a terminal in the place of the status before.
+
+    Args:
+        status: The status.
+        again: Whether a status has been printed before.
+    """
+    if again and console.is_terminal:
+        console.clear()
+    age = (datetime.now(UTC) - status.written).total_seconds()
+    over = status.state in ("finished", "stopped")
+    ago = f"on {status.written:%Y-%m-%d %H:%M:%S} UTC" if over else f"{max(0, age):.0f} s ago"
+    console.print(escape(f"{status.name}: {status.state}, round {status.round:,} of {status.rounds:,} (written {ago})"))
+    if status.why:
+        console.print(escape(status.why))
+    if not over and age > LONG_AGO:
+        console.print("the server has written nothing since then: it waits for an exchange, or has ended")
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("client", "name", "status", "rows", "refused"):
+        shown.add_column(heading, justify="left" if heading in ("name", "status") else "right", overflow="fold")
+    for i, member in enumerate(status.members):
+        cells = (member.name, member.standing, str(member.rows or ""), str(member.refused or ""))
+        shown.add_row(str(i), *map(escape, cells))
+    console.print(shown)
+    for reason, count in status.unusable_replies.items():
+        console.print(escape(f"{count} replies: {reason}"))
+    console.print(f"{status.bytes_down:,} bytes to the clients, {status.bytes_up:,} bytes from them")
+    if status.epsilon is not None:
+        console.print(f"epsilon = {status.epsilon:.4g} for delta = {status.delta:g}")
 
 
 def show_study(study: Study, folder: Path) -> None:

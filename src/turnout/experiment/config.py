@@ -17,6 +17,7 @@ from turnout.core.errors import UserError, unknown
 from turnout.core.records import Index, config, field_checks
 from turnout.core.seeds import Seeds
 from turnout.engines.faults import Faults
+from turnout.experiment.federation_spec import FederationSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
@@ -67,6 +68,7 @@ class Experiment:
         faults: Lost replies, and what is done about them.
         privacy: Clipping and noise, if configured.
         sweep: The values of each swept setting, by its dotted name.
+        federation: What only the server of a federation has to know.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Experiment:
     faults: Faults | None = None
     privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
+    federation: FederationSpec | None = None
 
     def to_toml(self) -> str:
         """Return the complete configuration with all defaults; fields that are None are left out."""
@@ -104,10 +107,12 @@ class Experiment:
             tables["privacy"] = _without_none(vars(self.privacy))
         if self.sweep:
             tables["sweep"] = self.sweep
+        if self.federation is not None:
+            tables["federation"] = _without_none(vars(self.federation))
         return tables
 
 
-KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "privacy", "sweep")
+KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "privacy", "sweep", "federation")
 NEEDED = ("problem", "sampler", "algorithm")
 
 
@@ -168,6 +173,7 @@ class Reader:
             faults=self.optional(Faults, "faults"),
             privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
+            federation=self.optional(FederationSpec, "federation"),
         )
 
     def run(self, problem) -> RunSpec:

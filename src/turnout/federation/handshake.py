@@ -1,5 +1,6 @@
 """The fields of the handshake of a federation that runs a configuration."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from turnout.core.errors import UserError
@@ -22,7 +23,7 @@ def handshake_of(experiment: Experiment, built: Built) -> Handshake:
         file = experiment.run.start
         start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file).start
     exact = built.problem.remote or file is not None
-    return Handshake.of(experiment.to_toml(), experiment.run.precision, start, exact)
+    return Handshake.of(replace(experiment, federation=None).to_toml(), experiment.run.precision, start, exact)
 
 
 def build_for_federation(experiment: Experiment, data: Path | None) -> Built:

@@ -14,7 +14,8 @@ import httpx
 
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys
-from turnout.engines.flower.server_connection import SECRET_HEADER, Server, register
+from turnout.engines.flower.registry import Registry
+from turnout.engines.flower.server_connection import SECRET_HEADER, Server
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation
 from turnout.io.atomic import private_opener
@@ -60,11 +61,10 @@ class Federation:
             self.start_node(i)
 
     def start_registered_superlink(self) -> None:
-        """Start the SuperLink with an empty database and register the nodes' keys; the states of nodes are kept."""
+        """Start the SuperLink with an empty database; the states of nodes are kept."""
         for file in self.folder.glob("superlink.db*"):
             file.unlink()
         self.start_superlink()
-        register(self.server, public_keys(self.folder))
 
     def start_superlink(self) -> None:
         """Start the SuperLink, and wait until it answers."""
@@ -182,14 +182,6 @@ def wait_until_healthy(server: Server, ended: Callable[[], bool]) -> int:
         time.sleep(POLL)
 
 
-def public_keys(folder: Path) -> list[bytes]:
-    """Return the public keys of the nodes in a folder of `turnout certify`."""
-    files = sorted(folder.glob("node-*.pub"))
-    if not files or not (folder / keys.SECRET).exists():
-        raise UserError(f"{folder} holds no keys of nodes: make them with turnout certify {folder} --host NAME --clients N")
-    return [path.read_bytes() for path in files]
-
-
 def superlink_at(address: str, folder: Path, ended: Callable[[], bool] = lambda: False) -> Server:
     """Return the SuperLink at `address`, whose certificates and secret are in `folder`, once it answers.
 
@@ -198,7 +190,7 @@ def superlink_at(address: str, folder: Path, ended: Callable[[], bool] = lambda:
         folder: Folder of certificates, keys, states and logs.
         ended: Returns whether the process of the SuperLink has ended.
     """
-    public_keys(folder)
+    keys.check_folder(folder)
     server = Server(address, folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
     if wait_until_healthy(server, ended) == httpx.codes.FORBIDDEN:
         raise UserError(f"the SuperLink at {address} has another secret than {folder}: give it the same folder")
@@ -206,17 +198,18 @@ def superlink_at(address: str, folder: Path, ended: Callable[[], bool] = lambda:
 
 
 def run_superlink(folder: Path, host: str, port: int) -> int:
-    """Run a SuperLink that admits the nodes whose keys are in `folder`, and return its exit code.
+    """Run a SuperLink that admits the nodes of the registry in `folder`, and return its exit code.
 
     Args:
         folder: Folder of certificates, keys, states and logs.
         host: Address at which the SuperLink listens.
         port: Port at which it listens.
     """
-    public = public_keys(folder)
+    keys.check_folder(folder)
+    Registry.read(folder)
     command = [sys.executable, "-m", "turnout.federation.child_process", *superlink_command(folder, host, port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(folder / "home")) as process:
-        register(superlink_at(f"localhost:{port}", folder, lambda: process.poll() is not None), public)
+        superlink_at(f"localhost:{port}", folder, lambda: process.poll() is not None)
         return process.wait()
 
 

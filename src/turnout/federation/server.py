@@ -1,17 +1,19 @@
 """The server of a federation that runs a configuration."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.greeting import NodeInfo, handshake
+from turnout.engines.flower.greeting import Members, Watch, handshake
 from turnout.engines.flower.mailbox import Mailbox
-from turnout.engines.flower.registry import Registry
+from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
-from turnout.experiment.run import Watch, resume, start
+from turnout.experiment.run import Watch as RunWatch
+from turnout.experiment.run import resume, start
 from turnout.federation.handshake import build_for_federation, handshake_of
 
 HANDSHAKE_TIMEOUT = 120.0
@@ -25,7 +27,8 @@ def connect_clients(
     deadline: float,
     timeout: float = HANDSHAKE_TIMEOUT,
     keys: Path | None = None,
-) -> tuple[Mailbox, dict[int, NodeInfo]]:
+    watch: Watch | None = None,
+) -> tuple[Mailbox, Members]:
     """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds.
 
     Args:
@@ -35,22 +38,26 @@ def connect_clients(
         deadline: Seconds that an exchange waits for replies.
         timeout: Seconds to wait for all nodes.
         keys: Folder of `turnout certify`, whose registry says who has which key; None takes every node's word for who it is.
+        watch: Told what the server waits for.
     """
     mailbox, built = Mailbox(grid, deadline), build_for_federation(experiment, data)
     count, faults = built.problem.clients, experiment.faults
-    registry = Registry.open(count) if keys is None else Registry.read(keys, count)
-    skips = faults is not None and faults.missing == "skip"
-    return mailbox, handshake(mailbox, handshake_of(experiment, built), count, timeout, registry, skips)
+    registry = Registry.open(count) if keys is None else RegistryFile(keys, count)
+    quorum, missing = None if experiment.federation is None else experiment.federation.start, faults and faults.missing
+    if quorum is not None and missing not in ("skip", "repeat"):
+        raise UserError("[federation] start lets a run begin without some clients: set [faults] missing to 'skip' or 'repeat'")
+    expected = handshake_of(experiment, built)
+    return mailbox, handshake(mailbox, expected, count, timeout, registry, missing == "skip", quorum, watch)
 
 
 def start_or_resume(
-    mailbox: Mailbox, nodes: dict[int, NodeInfo], file: Path, out: Path, data: Path | None, watch: Watch, command: str
+    mailbox: Mailbox, nodes: Members, file: Path, out: Path, data: Path | None, watch: RunWatch, command: str
 ) -> None:
     """Run the configuration `file` with `nodes` in the folder `out`, or resume the run of it in that folder.
 
     Args:
         mailbox: Sends the messages.
-        nodes: Node of each client.
+        nodes: The clients and their nodes.
         file: File of the configuration.
         out: Folder of the results.
         data: Folder with data files; None for the default folders.
@@ -60,18 +67,19 @@ def start_or_resume(
     engine = partial(Flower, mailbox, nodes, (out / CHECKPOINT).exists())
     sizes = sizes_of(nodes, read(file))
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():
-        if read(out / CONFIG).to_toml() != read(file).to_toml():
+        here, there = (replace(read(each), federation=None).to_toml() for each in (file, out / CONFIG))
+        if here != there:
             raise UserError(f"{out} holds an unfinished run of another configuration than {file}: choose another --out")
         resume(out, data, watch, command, engine, sizes)
     else:
         start(read(file), out, data, watch, command, engine, sizes)
 
 
-def sizes_of(nodes: dict[int, NodeInfo], experiment: Experiment) -> list[int]:
+def sizes_of(nodes: Members, experiment: Experiment) -> list[int]:
     """Return the clients' numbers of rows; one that is not known counts as 1, or is an error where it is the client's weight.
 
     Args:
-        nodes: Node of each client.
+        nodes: The clients and their nodes.
         experiment: The configuration.
     """
     weighed = isinstance(experiment.problem, RemoteSpec) and experiment.problem.weights == "size"

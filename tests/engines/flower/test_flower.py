@@ -274,7 +274,7 @@ def test_a_full_disk_of_the_superlink_is_a_sentence(place):
 
 def test_a_node_with_a_key_that_was_not_registered_is_refused(stranger):
     process, log = stranger
-    assert process.wait(120) != 0 and "2004" in log.read_text()
+    assert process.wait(120) != 0 and "this key is not registered" in log.read_text()
 
 
 def test_a_node_needs_a_client_of_the_configuration(tmp_path):

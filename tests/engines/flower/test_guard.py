@@ -40,13 +40,14 @@ class Link:
     """A SuperLink that counts what it reads, behind the guard."""
 
     def __init__(self):
-        self.read, self.lookups, self.answering = 0, 0, asyncio.Event()
+        self.read, self.lookups, self.answering, self.reason = 0, 0, asyncio.Event(), None
         self.answering.set()
-        self.app = guarded(self.serve, "secret", Keys(self.registered))
+        self.app = guarded(self.serve, "secret", Keys(self.registered, lambda: self.changed))
+        self.changed = False
 
-    def registered(self) -> set[bytes]:
+    def registered(self) -> dict[bytes, str | None]:
         self.lookups += 1
-        return {public_key_to_bytes(MEMBER.public_key())}
+        return {public_key_to_bytes(MEMBER.public_key()): self.reason}
 
     async def serve(self, scope, receive, send):
         part = {"more_body": True}
@@ -127,9 +128,31 @@ def test_a_chunk_of_flowers_passes():
     assert guard.OBJECT_BYTES >= FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + 2**16
 
 
-def test_a_stranger_learns_from_flower_that_it_is_refused():
-    """Its first request, which is small, is passed on."""
-    assert status(ACTIVATE, signature(STRANGER)) == (200, 10)
+def test_a_stranger_learns_that_it_is_refused():
+    """At its first request, by a status at which Flower's nodes show the reason."""
+    assert status(ACTIVATE, signature(STRANGER)) == (410, 0)
+
+
+def test_a_revoked_member_is_refused_at_its_next_request():
+    async def statuses() -> list[int]:
+        link = Link()
+        before = await link.request(PULL, signature(MEMBER))
+        link.reason, link.changed = "revoked", True
+        return [before, *[await link.request(path, signature(MEMBER)) for path in (PULL, ACTIVATE, guard.HEARTBEAT_PATH)]]
+
+    assert asyncio.run(statuses()) == [200, 410, 410, 503]
+
+
+def test_keys_that_cannot_be_read_after_a_change_let_nobody_in():
+    async def attempts() -> None:
+        link = Link()
+        await link.request(PULL, signature(MEMBER))
+        link.changed, link.app = True, guarded(link.serve, "secret", Keys(lambda: {}[0], lambda: True))
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                await link.request(PULL, signature(MEMBER))
+
+    asyncio.run(attempts())
 
 
 @given(st.dictionaries(st.sampled_from([*signature(MEMBER), b"content-length"]), st.binary(max_size=80)))

@@ -168,6 +168,11 @@ def test_a_client_whose_replies_are_refused_in_a_row_is_left_out_by_name(told):
     assert "hospital 1: left out from now on, after 5 refused replies" in told.text
 
 
+def test_a_run_of_which_all_clients_are_left_out_ends_in_a_sentence():
+    with pytest.raises(UserError, match="hospital 0, hospital 1, hospital 2: left out, and the others are too few"):
+        InProcess(SKIPPING, {i: times(np.nan) for i in range(CLIENTS)}, Registry(KEYS)).session().run()
+
+
 def test_a_client_that_is_away_for_a_while_is_not_left_out():
     federation = InProcess(SKIPPING, {1: lambda kind, k, reply: None if kind == "ask" and k <= 6 else reply})
     federation.session().run()

@@ -23,7 +23,7 @@ from turnout.engines.flower.greeting import handshake, parse_hello
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, unpack
 from turnout.engines.flower.registry import Member, Registry
-from turnout.engines.flower.server_connection import flower_run, pull_replies, register
+from turnout.engines.flower.server_connection import flower_run, pull_replies
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
@@ -78,14 +78,13 @@ def place(tmp_path_factory):
     """A federation with two honest nodes and a key for a third and a fourth."""
     folder = tmp_path_factory.mktemp("federation")
     (folder / "file.toml").write_text(TOML + "0.1")
-    federation = Federation(folder / "federation", folder / "file.toml", CLIENTS, None)
+    federation = Federation(folder / "federation", folder / "file.toml", CLIENTS + 1, None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(
             "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), os.environ.get("PYTHONPATH", "")])
         )
         try:
             federation.start_superlink()
-            register(federation.server, [keys.write_node_key(federation.key(i)) for i in range(CLIENTS + 1)])
             for client in range(CLIENTS - 1):
                 federation.start_node(client)
             yield federation

@@ -3,13 +3,13 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from logging import WARNING
 
 from flwr.common.logger import log
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.greeting import NodeInfo
+from turnout.engines.flower.greeting import GREET_AGAIN, PAUSE, Members, Wait, first_of
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.io.serialization import Buffer
 
@@ -22,26 +22,25 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 MOST_REFUSED = 5
 """Replies refused in a row after which a client is not asked any more."""
 
-SHOWN = 5
-"""Names in a line of the log."""
-
 
 class Clients:
     """The clients of a federation, which are asked by messages to their nodes.
 
     Args:
         mailbox: Sends the messages.
-        nodes: Node of each client.
+        nodes: The clients and their nodes.
+        skips: Whether a run goes on without clients that are away, which are not asked.
     """
 
-    def __init__(self, mailbox: Mailbox, nodes: dict[int, NodeInfo]):
-        self.mailbox, self.nodes = mailbox, nodes
+    def __init__(self, mailbox: Mailbox, nodes: Members, skips: bool = False):
+        self.mailbox, self.nodes, self.skips = mailbox, nodes, skips
         self.refusals: Counter[int] = Counter()
 
     def connected(self, count: int) -> list[bool]:
         """Return for each of `count` clients whether its node is connected and is asked."""
-        connected = set(self.mailbox.grid.get_node_ids())
-        return [i in self._askable and self.nodes[i].node in connected for i in range(count)]
+        self.nodes.greet(GREET_AGAIN)
+        present = self._present
+        return [i in present for i in range(count)]
 
     @property
     def left_out(self) -> list[int]:
@@ -49,8 +48,34 @@ class Clients:
         return [client for client, refused in self.refusals.items() if refused >= MOST_REFUSED]
 
     @property
-    def _askable(self) -> set[int]:
-        return {client for client, info in self.nodes.items() if info.node is not None} - {*self.left_out}
+    def _present(self) -> set[int]:
+        """The clients whose nodes are connected and are asked."""
+        return {client for client, info in self.nodes.nodes.items() if info.node in self.nodes.connected} - {*self.left_out}
+
+    def _asked(self, clients: Collection[int]) -> list[int]:
+        """Return which of the `clients` to ask, after a wait for the quorum, or for all where none can be missing."""
+        wait = Wait(self.nodes)
+        while True:
+            self.nodes.dismiss()
+            if self.skips or not {*clients} <= {*self.nodes.nodes}:
+                self.nodes.greet(GREET_AGAIN)
+            if self.skips:
+                least = 1 if self.nodes.quorum is None else self.nodes.least
+                if len(self._present) >= least:
+                    return [client for client in clients if client in self._present]
+                if self.nodes.standings(self.left_out).count("left out") > self.nodes.registered - least:
+                    names = first_of([self.nodes[client].name for client in self.left_out])
+                    raise UserError(f"{names}: left out, and the others are too few: look into their logs, then start again")
+                wait.tell(f"waiting for {least} clients, of which {len(self._present)} are connected")
+            else:
+                absent = [self.nodes[client].name for client in clients if client not in self.nodes.nodes]
+                gone = [name for name in absent if name in self.nodes.revoked]
+                if gone:
+                    raise UserError(f"{first_of(gone)}: revoked, but its reply is needed: set [faults] missing to 'skip'")
+                if not absent:
+                    return [client for client in clients if client not in self.left_out]
+                wait.tell(f"waiting for {first_of(absent)}, whose reply is needed")
+            time.sleep(PAUSE)
 
     def ask(
         self,
@@ -74,7 +99,7 @@ class Clients:
         Raises:
             UserError: More replies are missing after all tries.
         """
-        asked = [client for client in requests if client in self._askable]
+        asked = self._asked(requests)
         waiting, replies, repeats, attempts, pause = asked, {}, Counter(), Counter(), FIRST_PAUSE
         for k in range(1, TRIES + 1):
             contents = {self.nodes[client].node: numbered(requests[client], attempts[client]) for client in waiting}
@@ -89,12 +114,13 @@ class Clients:
             if waiting:
                 what = "left out of this exchange" if last else f"asked again in {pause:g} s ({k} of {TRIES} requests)"
                 log(WARNING, "%s: %s", self._why(waiting), what)
+                self.nodes.watch(self.nodes, f"{self._why(waiting)}: {what}")
             if last:
                 break
             repeats.update(waiting)
             attempts.update(client for client in waiting if self.nodes[client].node in self.mailbox.refused)
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause, waiting = min(2 * pause, LONGEST_PAUSE), self._asked(waiting)
         self._remember(asked, waiting)
         return replies, repeats
 
@@ -126,9 +152,3 @@ def numbered(request: tuple[bytes, bytes], attempt: int) -> tuple[bytes, bytes]:
     """
     header, body = request
     return (json.dumps(json.loads(header) | {"attempt": attempt}).encode(), body) if attempt else request
-
-
-def first_of(names: list[str]) -> str:
-    """Return some of the names, and the number of the others."""
-    shown = ", ".join(names[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} others"

@@ -12,7 +12,7 @@ from turnout.core.errors import UserError
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.faults import Faults
 from turnout.engines.flower.clients import Clients
-from turnout.engines.flower.greeting import NodeInfo
+from turnout.engines.flower.greeting import Members
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine
@@ -91,7 +91,7 @@ class Flower(MessageEngine):
 
     Args:
         mailbox: Sends the messages.
-        nodes: Node of each client.
+        nodes: The clients and their nodes.
         resumed: Whether the run starts from a checkpoint.
         job: Inputs of the engine: problem, initial parameters, seeds and options.
         algorithm: The algorithm, bound to the problem.
@@ -102,7 +102,7 @@ class Flower(MessageEngine):
     def __init__(
         self,
         mailbox: Mailbox,
-        nodes: dict[int, NodeInfo],
+        nodes: Members,
         resumed: bool,
         job: Job,
         algorithm,
@@ -110,7 +110,7 @@ class Flower(MessageEngine):
         every: int,
     ):
         super().__init__(job, algorithm, metrics, every)
-        self.nodes, self.clients = nodes, Clients(mailbox, nodes)
+        self.nodes, self.clients = nodes, Clients(mailbox, nodes, self._skips)
         self.resumed, self.committed = resumed, self.versions.copy()
         self._asks = partial(FlowerAsk, self.clients, self.versions, self.committed, self.outliers, self.sums)
 
@@ -148,11 +148,22 @@ class Flower(MessageEngine):
         return {
             "federation": {
                 "rows_claimed": claimed,
-                "absent": [info.name for info in self.nodes.values() if info.node is None],
-                "left_out": [self.name_of(client) for client in self.clients.left_out],
+                **self._by_standing(),
                 "unusable_replies": {reason: count for reason, count in self.clients.mailbox.counts.items() if count},
             }
         }
+
+    def _by_standing(self) -> dict[str, list[str]]:
+        """Return the names of the clients that are not present now."""
+        standings = self.nodes.standings(self.clients.left_out)
+        return {
+            standing.replace(" ", "_"): [self.name_of(i) for i in self.nodes if standings[i] == standing]
+            for standing in ("absent", "left out", "revoked")
+        }
+
+    @property
+    def _skips(self) -> bool:
+        return self.job.faults is not None and self.job.faults.missing == "skip"
 
     def _with_versions(self, progress: Progress) -> Progress:
         return progress._replace(clients=self.versions.copy())
@@ -166,7 +177,7 @@ class Flower(MessageEngine):
         expected |= dict.fromkeys({*self.asked} & {"accuracy"}, scalar)
         check = partial(validate_reply, start=self.job.start, expected=expected)
         everyone = dict.fromkeys(range(self.job.population.count), (header, body))
-        skips = self.job.faults is not None and self.job.faults.missing == "skip"
-        answers, _ = self.clients.ask(everyone, "measure", size_of(expected), check, len(everyone) - 1 if skips else 0)
+        dispensable = len(everyone) - 1 if self._skips else 0
+        answers, _ = self.clients.ask(everyone, "measure", size_of(expected), check, dispensable)
         self.clients.mailbox.counts["evaluations by fewer clients"] += len(answers) < len(everyone)
         return answers

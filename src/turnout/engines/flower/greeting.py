@@ -1,9 +1,12 @@
-"""The handshake: which node is which client."""
+"""The handshake: which node is which client, at the start and while clients come and go."""
 
 import json
 import time
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
 from logging import WARNING
+from math import ceil
 from typing import NamedTuple
 
 from flwr.common.logger import log
@@ -11,13 +14,20 @@ from flwr.common.logger import log
 from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Handshake, refusal_of
 from turnout.engines.flower.mailbox import Mailbox
-from turnout.engines.flower.registry import Registry
+from turnout.engines.flower.registry import REVOKED, Registry, RegistryFile
+from turnout.io.serialization import Buffer
 
 PAUSE = 0.2
 """Seconds between two greetings of nodes that have not answered."""
 
 TELL_EVERY = 10.0
 """Seconds between two lines in the log about clients that are waited for."""
+
+GREETING_SECONDS, GREET_AGAIN = 10.0, 30.0
+"""In a run, seconds for which an answer to a greeting is waited for, and until a node is greeted again."""
+
+SHOWN = 5
+"""Names in a line of the log."""
 
 MOST_REFUSALS = 10
 """Different refusals of one node that are told."""
@@ -47,10 +57,12 @@ def handshake(
     expected: Handshake,
     clients: int,
     timeout: float,
-    registry: Registry | None = None,
+    registry: Registry | RegistryFile | None = None,
     some_suffice: bool = False,
-) -> dict[int, NodeInfo]:
-    """Greet nodes until each of `clients` clients has answered, for at most `timeout` seconds; return their nodes by client.
+    quorum: float | None = None,
+    watch: "Watch | None" = None,
+) -> "Members":
+    """Greet nodes until each of `clients` clients has answered, or a quorum, for at most `timeout` seconds; return the clients.
 
     Who a node is follows from its public key, which the SuperLink has checked, and from the registry. A node that does not agree
     with `expected`, or says that it is another client, is refused, and greeted again while clients are missing.
@@ -59,60 +71,166 @@ def handshake(
         mailbox: Sends the messages.
         expected: The fields of the handshake.
         clients: Number of clients.
-        timeout: Seconds to wait for all clients.
+        timeout: Seconds to wait for the clients.
         registry: The clients by key; None takes every node's word for who it is.
-        some_suffice: Whether the run can begin without some of the clients.
+        some_suffice: Whether the run can go on without some of the clients.
+        quorum: How many clients must be there, or which share of those that are not revoked; None for all.
+        watch: Told what the server waits for.
     """
-    registry = registry or Registry.open(clients)
-    greeting = Greeting(mailbox, expected, registry)
-    end, next_line = time.monotonic() + timeout, time.monotonic() + TELL_EVERY
-    while len(greeting.nodes) < clients:
-        greeting.greet()
-        missing = [member.name for i, member in enumerate(registry.members) if i not in greeting.nodes]
-        if missing and time.monotonic() > end:
-            reasons = "".join(f"; refused: {reason}" for reason in greeting.refused.values())
+    members = Members(mailbox, expected, registry or Registry.open(clients), quorum, watch)
+    if members.revoked and not some_suffice:
+        raise UserError(f"{first_of(members.revoked)}: revoked, but the run needs all clients: set [faults] missing to 'skip'")
+    end, wait = time.monotonic() + timeout, Wait(members)
+    while len(members.nodes) < members.least:
+        members.greet()
+        missing = [members[i].name for i in members if members[i].node is None and not members.registry.members[i].revoked]
+        if len(members.nodes) < members.least and time.monotonic() > end:
+            reasons = "".join(f"; refused: {reason}" for reason in members.refused.values())
             sentence = f"{len(missing)} clients did not answer within {timeout:g} s, the first is {missing[0]}{reasons}"
-            if not (some_suffice and greeting.nodes):
+            if not (some_suffice and members.nodes) or quorum is not None:
                 raise UserError(sentence)
-            log(WARNING, "%s; the run begins without them: start again to let them in", sentence)
+            log(WARNING, "%s; the run begins without them", sentence)
             break
-        if missing and time.monotonic() > next_line:
-            next_line += TELL_EVERY
-            log(WARNING, "waiting for %d of %d clients, the first is %s", len(missing), clients, missing[0])
-        if missing:
+        if len(members.nodes) < members.least:
+            wait.tell(f"waiting for {len(missing)} of {clients} clients, the first is {missing[0]}")
             time.sleep(PAUSE)
     mailbox.digest = expected.digest
-    absent = {i: NodeInfo(None, member.rows or 0, member.name, False) for i, member in enumerate(registry.members)}
-    return absent | greeting.nodes
+    return members
 
 
-class Greeting:
-    """Greets nodes, and tells which of them are clients.
+def first_of(names: list[str]) -> str:
+    """Return some of the names, and the number of the others."""
+    shown = ", ".join(names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} others"
+
+
+class Wait:
+    """Tells what is waited for: to the log at most every `TELL_EVERY` seconds, and not at once.
 
     Args:
-        mailbox: Sends the messages.
-        expected: The fields of the handshake.
-        registry: The clients.
+        members: The clients, whose `watch` is told at once.
     """
 
-    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry):
-        self.mailbox, self.expected, self.registry = mailbox, expected, registry
+    def __init__(self, members: "Members"):
+        self.members, self._next = members, time.monotonic() + TELL_EVERY
+
+    def tell(self, sentence: str) -> None:
+        """Write a line to the log, if it is time for one."""
+        self.members.watch(self.members, sentence)
+        if time.monotonic() > self._next:
+            self._next += TELL_EVERY
+            log(WARNING, "%s", sentence)
+
+
+class Members(Mapping[int, NodeInfo]):
+    """The clients of a federation by number, with their nodes, which come and go.
+
+    Args:
+        mailbox: Sends the greetings.
+        expected: The fields of the handshake.
+        registry: The clients by key.
+        quorum: How many clients must be there, or which share of those that are not revoked; None for all.
+        watch: Told what the server waits for.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        expected: Handshake,
+        registry: Registry | RegistryFile,
+        quorum: float | None = None,
+        watch: "Watch | None" = None,
+    ):
+        self.mailbox, self.expected, self.quorum, self._registry = mailbox, expected, quorum, registry
+        self.watch: Watch = watch or (lambda members, sentence: None)
         self.nodes: dict[int, NodeInfo] = {}
+        self.connected: set[int] = set()
         self.refused: dict[int, str] = {}
         self.told: Counter[int] = Counter()
+        self._keys: dict[int, bytes | None] = {}
+        self._next: dict[int, float] = {}
 
-    def greet(self) -> None:
-        """Greet the nodes that have connected and are no clients yet."""
+    def __getitem__(self, client: int) -> NodeInfo:
+        member = self.registry.members[client]
+        return self.nodes.get(client) or NodeInfo(None, member.rows or 0, member.name, False)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.registry.members)
+
+    @property
+    def registry(self) -> Registry:
+        """The registry as it is now."""
+        return self._registry.read() if isinstance(self._registry, RegistryFile) else self._registry
+
+    @property
+    def revoked(self) -> list[str]:
+        """Names of the clients whose nodes are refused."""
+        return [member.name for member in self.registry.members if member.revoked]
+
+    @property
+    def registered(self) -> int:
+        """How many clients are not revoked."""
+        return len(self) - len(self.revoked)
+
+    @property
+    def least(self) -> int:
+        """How many clients must be there."""
+        registered = self.registered
+        if self.quorum is None:
+            least = max(1, registered)
+        else:
+            least = self.quorum if isinstance(self.quorum, int) else ceil(round(self.quorum * registered, 9))
+        if not 0 < least <= registered:
+            raise UserError(f"the run needs {least} clients, but only {registered} are registered: register more, or lower start")
+        return least
+
+    def look(self) -> dict[int, bytes]:
+        """Notice who is connected, and return the public keys of connected nodes by id."""
         keys = {node.node_id: node.public_key for node in self.mailbox.grid.get_nodes()}
-        new = keys.keys() - {info.node for info in self.nodes.values()}
-        hello = self.expected.text.encode(), b""
-        answers = self.mailbox.send(dict.fromkeys(new, hello), "hello", HELLO_BYTES, lambda body: None) if new else {}
-        for node, body in answers.items():
-            client, rows, reason = parse_hello(body[:], self.expected, len(self.registry.members))
+        changes = (("connected again", {*keys} - self.connected), ("disconnected", self.connected - {*keys}))
+        for what, nodes in changes:
+            names = [info.name for info in self.nodes.values() if info.node in nodes]
+            if names:
+                log(WARNING, "%s: %s", first_of(names), what)
+        self.connected = {*keys}
+        return keys
+
+    def standings(self, left_out: Collection[int] = ()) -> list[str]:
+        """Return for each client whether it is present, absent, revoked, or left out, as those with the numbers in `left_out`."""
+        members, present = self.registry.members, {i for i, info in self.nodes.items() if info.node in self.connected}
+        return [
+            "revoked" if members[i].revoked else "left out" if i in left_out else "present" if i in present else "absent"
+            for i in self
+        ]
+
+    def dismiss(self) -> None:
+        """Take leave of clients that were revoked, or have another key."""
+        registry = self.registry
+        for client in [*self.nodes]:
+            member = registry.members[client]
+            if member.revoked or member.key != self._keys[client]:
+                log(WARNING, "%s: left, %s", member.name, REVOKED if member.revoked else "since it has another key")
+                del self.nodes[client]
+
+    def greet(self, pause: float = 0.0) -> None:
+        """Greet the nodes that have connected and are no clients yet; those that were greeted in vain only after a `pause`."""
+        keys, now = self.look(), time.monotonic()
+        if len(self.nodes) == len(self):
+            return
+        clients = {info.node for info in self.nodes.values()}
+        new = [node for node in keys if node not in clients and now >= self._next.get(node, now)]
+        self._next |= dict.fromkeys(new, now + pause)
+        for node, body in self._answers(new, pause).items():
+            client, rows, reason = parse_hello(body[:], self.expected, len(self))
             owner = self.registry.owner(keys[node])
             reason = reason or self._why_not(client, rows, owner)
             if reason is None:
-                self.nodes[client] = self._info(node, client, rows)
+                self.nodes[client], self._keys[client] = self._info(node, client, rows), self.registry.members[client].key
+                if pause:
+                    log(WARNING, "%s: joined", self.nodes[client].name)
             elif self.refused.get(node) != reason and self.told[node] < MOST_REFUSALS:
                 self.refused[node] = reason
                 self.told[node] += 1
@@ -120,11 +238,21 @@ class Greeting:
                 name = f"node {node}" if owner is None else f"the node of {self.registry.members[owner].name}"
                 log(WARNING, "refused %s: %s", name, reason)
 
+    def _answers(self, nodes: list[int], pause: float) -> dict[int, Buffer]:
+        """Return the answers of nodes to the greeting; in a run, which has a `pause`, it is waited for them for a short time."""
+        if not nodes:
+            return {}
+        mailbox, hello = copy(self.mailbox), (self.expected.text.encode(), b"")
+        mailbox.deadline = min(mailbox.deadline, GREETING_SECONDS) if pause else mailbox.deadline
+        return mailbox.send(dict.fromkeys(nodes, hello), "hello", HELLO_BYTES, lambda body: None)
+
     def _why_not(self, client: int, rows: int, owner: int | None) -> str | None:
         """Return why a node with the key of the client `owner` cannot be `client` with so many `rows`; None if it can."""
         if self.registry.checks_keys and owner != client:
             whose = "not in the registry" if owner is None else f"that of {self.registry.members[owner].name}"
             return f"a node says that it is client {client}, but its key is {whose}: start it with the key of this client"
+        if self.registry.members[client].revoked:
+            return REVOKED
         if client in self.nodes:
             return f"a second node says that it is client {client}: give each node a client of its own"
         if self.registry.members[client].rows is None and rows > self.registry.most_rows:
@@ -144,6 +272,9 @@ class Greeting:
                 member.rows,
             )
         return NodeInfo(node, member.rows or rows, member.name, member.rows is None)
+
+
+Watch = Callable[[Members, str], None]
 
 
 def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, int, str | None]:

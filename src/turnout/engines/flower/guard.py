@@ -22,8 +22,14 @@ from turnout.engines.flower.server_connection import SECRET_HEADER
 NODE_PATHS = "/v1/fleet/"
 """The paths of nodes, which Flower guards by their keys."""
 
-FIRST_PATH = "/v1/fleet/activate-node"
-"""The path of a node's first request, which tells it why it is refused."""
+FIRST_PATH, HEARTBEAT_PATH = "/v1/fleet/activate-node", "/v1/fleet/send-node-heartbeat"
+"""The paths of a node's first request, which tells it why it is refused, and of its heartbeats.
+
+At the status 401 a node of Flower's ends without a word, and at 403 it takes the run to be over.
+"""
+
+UNKNOWN = "this key is not registered"
+"""Why a node is refused whose key the SuperLink does not know."""
 
 SERVER_BYTES, OBJECT_BYTES, OTHER_BYTES = 64 * 2**20, 8 * 2**20, 2**16
 """Most bytes of a request of the server, of a request by which a node sends messages or objects, and of other requests."""
@@ -43,26 +49,29 @@ class TooLarge(Exception):
 
 
 class Keys:
-    """The public keys that are registered; they are read again when one is not among them.
+    """The public keys that are registered; they are read again when they have changed, or one is not among them.
 
     Args:
-        read: Returns all registered keys.
+        read: Returns all registered keys, and for each why it is refused, or None.
+        changed: Returns whether they have changed since they were read.
     """
 
-    def __init__(self, read: Callable[[], set[bytes]]):
-        self.read, self.known = read, set()
-        self._next, self._reading = 0.0, asyncio.Lock()
+    def __init__(self, read: Callable[[], dict[bytes, str | None]], changed: Callable[[], bool] = lambda: False):
+        self.read, self.changed = read, changed
+        self.known: dict[bytes, str | None] = {}
+        self._next, self._reading, self._valid = 0.0, asyncio.Lock(), False
 
-    async def has(self, key: bytes) -> bool:
-        """Return whether `key` is registered, which may take `RELOAD_SECONDS`."""
-        if key not in self.known:
+    async def why_not(self, key: bytes) -> str | None:
+        """Return why `key` is refused, or None, which may take `RELOAD_SECONDS` for a key that is not registered."""
+        self._valid = self._valid and not self.changed()
+        if not self._valid or key not in self.known:
             asked = time.monotonic()
             async with self._reading:
-                if self._next - RELOAD_SECONDS < asked:
-                    await asyncio.sleep(max(0.0, self._next - time.monotonic()))
-                    self.known = await run_in_threadpool(self.read)
+                if not self._valid or self._next - RELOAD_SECONDS < asked:
+                    await asyncio.sleep(max(0.0, self._next - time.monotonic()) if self._valid else 0.0)
+                    self.known, self._valid = await run_in_threadpool(self.read), True
                     self._next = time.monotonic() + RELOAD_SECONDS
-        return key in self.known
+        return self.known.get(key, UNKNOWN)
 
 
 class Pace:
@@ -104,13 +113,12 @@ def guarded(app, secret: str, keys: Keys):
                 await bounded(app, scope, receive, send, SERVER_BYTES)
             return
         key = sender(headers)
-        known = key is not None and await keys.has(key)
-        if not known and path != FIRST_PATH:
-            await refuse(scope, send, 401, "this key is not registered")
-        elif known and not signed(headers, key):
+        reason = UNKNOWN if key is None else await keys.why_not(key)
+        if reason is not None:
+            told = path == FIRST_PATH or reason != UNKNOWN
+            await refuse(scope, send, 503 if told and path == HEARTBEAT_PATH else 410 if told else 401, reason)
+        elif not signed(headers, key):
             await refuse(scope, send, 401, "the signature is wrong")
-        elif not known:
-            await bounded(app, scope, receive, send, OTHER_BYTES)
         elif pace.at_once[key] >= MOST_AT_ONCE:
             await refuse(scope, send, 429, "one node has too many requests at a time")
         else:
@@ -187,4 +195,4 @@ async def refuse(scope, send, status: int, detail: str) -> None:
     log(WARNING, "refused %.200r to %s: %s", scope["path"], scope["client"], detail)
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps({"detail": detail}).encode()})
+    await send({"type": "http.response.body", "body": json.dumps({"code": status, "detail": detail}).encode()})

@@ -13,16 +13,18 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
     load_ssh_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.registry import write_registry
+from turnout.io.atomic import write
 
-AUTHORITY, CERTIFICATE, KEY, SECRET = "ca.crt", "server.pem", "server.key", "secret"
-DAYS = 825
-"""Days for which certificates are valid."""
+AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, SECRET = "ca.crt", "ca.key", "server.pem", "server.key", "secret"
+DAYS, AUTHORITY_DAYS = 825, 7300
+"""Days for which the server's and the authority's certificates are valid."""
 
 
 def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
@@ -33,37 +35,77 @@ def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
         hosts: Names and addresses of the SuperLink.
         nodes: Number of nodes.
     """
-    write_certificates(folder, list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"])))
-    write_private(folder / SECRET, token_urlsafe(32).encode())
+    write_authority(folder)
+    write_certificate(folder, _with_localhost(hosts))
+    write(folder / SECRET, token_urlsafe(32), private=True)
     for i in range(nodes):
         (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))
     write_registry(folder, nodes)
 
 
-def write_certificates(folder: Path, hosts: list[str]) -> None:
-    """Write the certificates of a new authority and of the server, and the server's key, for the names and addresses `hosts`.
+def check_folder(folder: Path) -> None:
+    """Raise `UserError` unless `folder` is one of `turnout certify`."""
+    if not (folder / SECRET).exists():
+        raise UserError(f"{folder} holds no keys of nodes: make them with turnout certify {folder} --host NAME --clients N")
 
-    The authority's private key is not stored.
+
+def write_authority(folder: Path) -> None:
+    """Write the certificate and the private key of a new authority.
 
     Args:
         folder: Folder of the files.
-        hosts: Names and addresses of the SuperLink.
     """
-    authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
-    issuer = _common_name("turnout federation")
-    ca = _certificate(issuer, issuer, authority.public_key())
+    authority, issuer = ec.generate_private_key(ec.SECP384R1()), _common_name("turnout federation")
+    ca = _certificate(issuer, issuer, authority.public_key(), datetime.now(UTC) + timedelta(days=AUTHORITY_DAYS))
     ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
     )
     signing = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage)
     ca = ca.add_extension(signing, critical=True)
-    certificate = _certificate(issuer, _common_name(hosts[0]), server.public_key())
+    (folder / AUTHORITY).write_bytes(ca.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
+    _write_key(folder / AUTHORITY_KEY, authority)
+
+
+def write_certificate(folder: Path, hosts: list[str]) -> None:
+    """Write a new key of the server, and its certificate by the authority of the folder, which is valid as long as that at most.
+
+    Args:
+        folder: Folder of the files.
+        hosts: Names and addresses of the SuperLink.
+    """
+    ca, server = read_certificate(folder / AUTHORITY), ec.generate_private_key(ec.SECP384R1())
+    authority = load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), None)
+    if not isinstance(authority, ec.EllipticCurvePrivateKey) or authority.public_key() != ca.public_key():
+        raise UserError(f"{folder / AUTHORITY_KEY} is not the key of {AUTHORITY}: put the right one there")
+    end = min(datetime.now(UTC) + timedelta(days=DAYS), ca.not_valid_after_utc)
+    certificate = _certificate(ca.subject, _common_name(hosts[0]), server.public_key(), end)
     certificate = certificate.add_extension(x509.SubjectAlternativeName([_address(host) for host in hosts]), critical=False)
     certificate = certificate.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    (folder / AUTHORITY).write_bytes(ca.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
-    (folder / CERTIFICATE).write_bytes(certificate.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
-    write_private(folder / KEY, server.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    _write_key(folder / KEY, server)
+    write(folder / CERTIFICATE, certificate.sign(authority, hashes.SHA384()).public_bytes(Encoding.PEM))
+
+
+def renew(folder: Path, hosts: list[str]) -> None:
+    """Write a new key and certificate of the server, by the same authority, so that nodes need nothing new.
+
+    Args:
+        folder: Folder of `turnout certify`.
+        hosts: Names and addresses of the SuperLink; none for those of the present certificate.
+    """
+    check_folder(folder)
+    if not (folder / AUTHORITY_KEY).exists():
+        raise UserError(f"{folder} has no {AUTHORITY_KEY}, which signs certificates: put it there, or make a new folder")
+    names = read_certificate(folder / CERTIFICATE).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    write_certificate(folder, _with_localhost(hosts) if hosts else [str(name.value) for name in names])
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """Return the certificate in the file `path`; `UserError` if it holds none."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as a certificate: {error}") from None
 
 
 def write_node_key(path: Path) -> bytes:
@@ -72,7 +114,7 @@ def write_node_key(path: Path) -> bytes:
     The SuperLink checks a signature with each request: on this curve ten times as fast as on the next larger one.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    write(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), private=True)
     return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
 
 
@@ -87,15 +129,13 @@ def read_node_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, ec.EllipticCu
     return key, key.public_key()
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read.
+def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    """Write a private key of the authority or the server."""
+    write(path, key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()), private=True)
 
-    Args:
-        path: Path of the file.
-        content: Its content.
-    """
-    path.touch(mode=0o600)
-    path.write_bytes(content)
+
+def _with_localhost(hosts: list[str]) -> list[str]:
+    return list(dict.fromkeys([*hosts, "localhost", "127.0.0.1"]))
 
 
 def _common_name(name: str) -> x509.Name:
@@ -109,14 +149,13 @@ def _address(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _certificate(issuer: x509.Name, subject: x509.Name, key) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+def _certificate(issuer: x509.Name, subject: x509.Name, key, end: datetime) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .issuer_name(issuer)
         .subject_name(subject)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=DAYS))
+        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
+        .not_valid_after(end)
     )

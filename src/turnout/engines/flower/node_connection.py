@@ -31,6 +31,7 @@ from flwr.supernode import fleet_http_connection
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.chunks import INTERRUPTED, MALFORMED, as_single_object, fetch_message, push_one_by_one
+from turnout.engines.flower.registry import REVOKED
 
 POLL = 0.05
 """Seconds between two requests for messages."""
@@ -76,6 +77,8 @@ def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
         try:
             _serve(app, address, authority, keys)
         except Refused as error:
+            if REVOKED in str(error):
+                raise UserError(f"the SuperLink at {address} refuses this node: {REVOKED}") from None
             if time.monotonic() > end:
                 raise UserError(f"the SuperLink at {address} refuses this node: {error}") from None
             time.sleep(RETRY_SECONDS / 20)

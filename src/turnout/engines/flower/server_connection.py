@@ -13,13 +13,12 @@ from pathlib import Path
 
 import flwr.superlink.grid.http_grid as http_grid
 import httpx
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.app import Error, Message
 from flwr.app.message import make_message
 from flwr.cli.build import build_fab_from_files
-from flwr.common.constant import PUBLIC_KEY_ALREADY_IN_USE_MESSAGE, ErrorCode
+from flwr.common.constant import ErrorCode
 from flwr.common.serde import fab_to_proto, message_from_proto, run_from_proto
-from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
+from flwr.proto.control_pb2 import StartRunRequest
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
@@ -34,7 +33,6 @@ from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
@@ -103,22 +101,6 @@ class SecretHeader:
     def intercept(self, context, call_next) -> httpx.Response:
         context.request.headers[SECRET_HEADER] = self.secret
         return call_next(context)
-
-
-def register(server: Server, public_keys: list[bytes]) -> None:
-    """Admit the nodes with these public keys, in OpenSSH's format; keys that are admitted already are skipped.
-
-    Args:
-        server: The SuperLink.
-        public_keys: Public keys in OpenSSH's format.
-    """
-    with ControlHttpClient.from_server_address(**server.options, interceptors=[SecretHeader(server.secret)]) as control:
-        for key in public_keys:
-            try:
-                control.RegisterNode(RegisterNodeRequest(public_key=public_key_to_bytes(load_ssh_public_key(key))))
-            except httpx.HTTPStatusError as error:
-                if PUBLIC_KEY_ALREADY_IN_USE_MESSAGE not in error.response.text:
-                    raise
 
 
 class SingleObjectGrid(HttpGrid):
