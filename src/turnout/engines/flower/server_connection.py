@@ -42,6 +42,7 @@ from flwr.superlink.grid import HttpGrid
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.chunks import MALFORMED, Limited, as_single_object, fetch_in_steps, push_one_by_one
+from turnout.engines.flower.retries import stop_if_unauthorized
 
 POLL = 0.05
 """Seconds between two requests for the run."""
@@ -177,19 +178,6 @@ def flower_run(server: Server) -> Iterator[HttpGrid]:
         with suppress(RunNotRunningException, httpx.HTTPStatusError, httpx.TransportError):
             grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
-
-
-def stop_if_unauthorized(should_giveup: Callable[[Exception], bool]) -> Callable[[Exception], bool]:
-    """Return the condition to stop retrying a request: also when the SuperLink no longer knows the server.
-
-    Flower interrupts the process instead, which may be writing the results of a complete run.
-    """
-
-    def condition(error: Exception) -> bool:
-        unauthorized = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
-        return unauthorized or should_giveup(error)
-
-    return condition
 
 
 def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
