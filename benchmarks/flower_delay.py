@@ -11,7 +11,6 @@ from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import handshake
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import flower_run
-from turnout.federation.local import free_port
 from turnout.runs.session import Session
 
 DELAY = 0.05

@@ -5,34 +5,32 @@ This module uses parts of Flower 1.41 that are not documented; besides it only `
 
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-import flwr.superlink.grid.http_grid as http_grid
 import httpx
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-from flwr.app import Error, Message
-from flwr.app.message import make_message
+from flwr.app.message import remove_content_from_message
 from flwr.cli.build import build_fab_from_files
-from flwr.common.constant import PUBLIC_KEY_ALREADY_IN_USE_MESSAGE, ErrorCode
-from flwr.common.serde import fab_to_proto, message_from_proto, run_from_proto
+from flwr.common.constant import PUBLIC_KEY_ALREADY_IN_USE_MESSAGE
+from flwr.common.serde import fab_to_proto, message_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+from flwr.proto.message_pb2 import PushObjectRequest
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
-    PullAppMessagesRequest,
     PullTaskInputRequest,
+    PushAppMessagesRequest,
     PushTaskOutputRequest,
     SendTaskHeartbeatRequest,
 )
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
-from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supercore.run import RunNotRunningException
@@ -41,7 +39,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.chunks import MALFORMED, Limited, as_single_object, fetch_in_steps, push_one_by_one
+from turnout.engines.flower.batches import BatchGrid, call_all
+from turnout.engines.flower.chunks import as_single_object
 from turnout.engines.flower.retries import stop_if_unauthorized
 
 POLL = 0.05
@@ -122,17 +121,39 @@ def register(server: Server, public_keys: list[bytes]) -> None:
                     raise
 
 
-class SingleObjectGrid(HttpGrid):
-    """Sends small messages as one object each."""
+class SingleObjectGrid(BatchGrid):
+    """Sends small messages as one object each, and many objects in one request."""
 
     def push_messages(self, messages):
         return super().push_messages([as_single_object(message) for message in messages])
+
+    def _try_push_messages(self, run_id, messages):
+        announcement = PushAppMessagesRequest(
+            messages_list=[message_to_proto(remove_content_from_message(message)) for message in messages],
+            message_object_trees=[get_object_tree(message) for message in messages],
+        )
+        announced = self._runtime_client.PushMessages(announcement)
+        objects = {name: part for message in messages for name, part in get_all_nested_objects(message).items()}
+        pushes = (
+            PushObjectRequest(
+                node=self.node,
+                run_id=run_id,
+                session_id=announced.session_id,
+                object_id=name,
+                object_content=objects[name].deflate(),
+            )
+            # An object comes before its parts: a receiver that has the last one has them all.
+            for name in reversed([name for name in objects if name in {*announced.objects_to_push}])
+        )
+        for push, answer in call_all(self, "PushObject", pushes):
+            if not answer.stored:
+                raise ObjectPushError(push.object_id, run_id, announced.session_id)
+        return [*announced.message_ids]
 
 
 @contextmanager
 def flower_run(server: Server) -> Iterator[HttpGrid]:
     """Start a run at the SuperLink, yield its grid to the caller, which is its ServerApp, and end the run."""
-    http_grid.__dict__["push_objects"] = push_one_by_one
     content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
     secret = SecretHeader(server.secret)
     with ControlHttpClient.from_server_address(**server.options, interceptors=[secret]) as control:
@@ -193,43 +214,3 @@ def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
         return True
 
     return send
-
-
-def pull_replies(grid: HttpGrid, asked: set[str], limit: int) -> list[tuple[str, Generator[Message | bool]]]:
-    """Return the id of the message and an iterator for each reply that has arrived to the messages with the ids `asked`.
-
-    Each step of it is one request, and yields whether an object of the reply has arrived; the last one yields the reply. An
-    iterator that is closed before gives the reply up.
-
-    Args:
-        grid: Connection to the SuperLink.
-        asked: Ids of the messages.
-        limit: Most bytes of a reply's body.
-    """
-    response = grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=asked))
-    pairs = zip(response.messages_list, response.message_object_trees, strict=True)
-    return [(proto.metadata.reply_to_message_id, pull_in_steps(grid, proto, tree, limit)) for proto, tree in pairs]
-
-
-def pull_in_steps(grid: HttpGrid, proto, tree, limit: int) -> Generator[Message | bool]:
-    """Fetch one reply in steps, see `pull_replies`.
-
-    Args:
-        grid: Connection to the SuperLink.
-        proto: The reply without its content.
-        tree: Tree of the objects of the reply.
-        limit: Most bytes of the reply's body.
-    """
-    client, run = grid._runtime_client, grid.run.run_id
-    pull = Limited(make_pull_object_fn_protobuf(client.PullObject, grid.node, run), limit)
-    head = message_from_proto(proto)
-    try:
-        message = yield from fetch_in_steps(head, tree, pull)
-    except (ObjectPullError, *MALFORMED) as error:
-        known = isinstance(error, ObjectPullError) or pull.left < 0
-        reason = str(error) if known else "it is no message of Flower's"
-        message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, reason))
-    finally:
-        name = head.metadata.message_id
-        client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=grid.node, run_id=run, message_object_id=name))
-    yield message

@@ -22,6 +22,7 @@ from flwr.superlink.main import create_app
 from flwr.superlink.servicer.fleet import fleet_handlers
 
 from turnout.engines.flower.asgi import call_middleware_directly
+from turnout.engines.flower.batches import batched
 from turnout.engines.flower.connections import Connection
 from turnout.engines.flower.guard import Keys, guarded
 from turnout.engines.flower.long_poll import long_polling
@@ -68,7 +69,7 @@ def main() -> None:
     keys = Keys(lambda: {node.public_key for node in state.get_node_info() if not node.unregistered_at})
     raise_open_files()
     uvicorn.run(
-        guarded(long_polling(superlink), secret, keys),
+        guarded(batched(long_polling(superlink)), secret, keys),
         http=Connection,
         ws="none",
         host=config.host,
