@@ -14,9 +14,10 @@ def deploy(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: ResumableOut,
     deadline: Deadline = 60.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)] = 120.0,
     data: Data = None,
 ) -> None:
-    """Run a configuration with a SuperLink and a node process for each client on this machine, with TLS and node keys."""
+    """Run a configuration with a SuperLink and a node for each client on this machine, with TLS and node keys."""
     from turnout.cli.progress import watching
     from turnout.experiment import config
 
@@ -26,7 +27,7 @@ def deploy(
         from turnout.federation.server import connect_clients, start_or_resume
 
     with local_federation(out / "federation", file, data) as server, flower_run(server) as grid, watching() as watch:
-        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, keys=out / "federation")
+        mailbox, nodes = connect_clients(grid, config.read(file), data, deadline, patience, out / "federation")
         start_or_resume(mailbox, nodes, file, out, data, watch, command())
     show_result(mailbox.counts, out)
 

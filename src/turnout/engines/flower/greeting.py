@@ -50,7 +50,7 @@ def handshake(
     registry: Registry | None = None,
     some_suffice: bool = False,
 ) -> dict[int, NodeInfo]:
-    """Greet nodes until each of `clients` clients has answered, for at most `timeout` seconds; return their nodes by client.
+    """Greet nodes until each of `clients` clients has answered, or none more for `timeout` seconds; return their nodes by client.
 
     Who a node is follows from its public key, which the SuperLink has checked, and from the registry. A node that does not agree
     with `expected`, or says that it is another client, is refused, and greeted again while clients are missing.
@@ -59,7 +59,7 @@ def handshake(
         mailbox: Sends the messages.
         expected: The fields of the handshake.
         clients: Number of clients.
-        timeout: Seconds to wait for all clients.
+        timeout: Seconds to wait for a further client.
         registry: The clients by key; None takes every node's word for who it is.
         some_suffice: Whether the run can begin without some of the clients.
     """
@@ -67,7 +67,10 @@ def handshake(
     greeting = Greeting(mailbox, expected, registry)
     end, next_line = time.monotonic() + timeout, time.monotonic() + TELL_EVERY
     while len(greeting.nodes) < clients:
+        before = len(greeting.nodes)
         greeting.greet()
+        if len(greeting.nodes) > before:
+            end = time.monotonic() + timeout
         missing = [member.name for i, member in enumerate(registry.members) if i not in greeting.nodes]
         if missing and time.monotonic() > end:
             reasons = "".join(f"; refused: {reason}" for reason in greeting.refused.values())

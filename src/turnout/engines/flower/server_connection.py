@@ -46,7 +46,7 @@ from turnout.engines.flower.retries import stop_if_unauthorized
 POLL = 0.05
 """Seconds between two requests for the run."""
 
-RUN_TIMEOUT = 60.0
+RUN_TIMEOUT = 120.0
 """Seconds within which the SuperLink must hand out a run that was started."""
 
 RECONNECT_TIMEOUT = 120.0
@@ -151,22 +151,33 @@ class SingleObjectGrid(BatchGrid):
         return [*announced.message_ids]
 
 
+def start_run(server: Server) -> str:
+    """Start a run at the SuperLink, and return the token of its server; `UserError` if that takes too long."""
+    content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
+    secret, end = SecretHeader(server.secret), time.monotonic() + RUN_TIMEOUT
+    request = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
+    interceptors = [secret, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
+    try:
+        with ControlHttpClient.from_server_address(**server.options, interceptors=[secret]) as control:
+            control._client.timeout = RUN_TIMEOUT
+            run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(sha256(content).hexdigest(), content, {})))).run_id
+        with RuntimeHttpClient.from_server_address(**server.options, interceptors=interceptors) as runtime:
+            while not ((task := runtime.AcquireTask(request)).token and task.task.run_id == run_id):
+                if time.monotonic() > end:
+                    raise UserError(
+                        f"the SuperLink at {server.address} gave the server no run within {RUN_TIMEOUT:g} s: start again"
+                    )
+                time.sleep(POLL)
+    except httpx.TransportError as error:
+        raise UserError(f"the SuperLink at {server.address} did not start a run ({error!r}): start again") from None
+    return task.token
+
+
 @contextmanager
 def flower_run(server: Server) -> Iterator[HttpGrid]:
     """Start a run at the SuperLink, yield its grid to the caller, which is its ServerApp, and end the run."""
-    content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
-    secret = SecretHeader(server.secret)
-    with ControlHttpClient.from_server_address(**server.options, interceptors=[secret]) as control:
-        run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(sha256(content).hexdigest(), content, {})))).run_id
-    request = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
-    interceptors = [secret, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
-    with RuntimeHttpClient.from_server_address(**server.options, interceptors=interceptors) as runtime:
-        end = time.monotonic() + RUN_TIMEOUT
-        while not ((task := runtime.AcquireTask(request)).token and task.task.run_id == run_id):
-            if time.monotonic() > end:
-                raise UserError(f"the SuperLink at {server.address} gave the server no run within {RUN_TIMEOUT:g} s: start again")
-            time.sleep(POLL)
-    grid = SingleObjectGrid(server.address, False, server.options["root_certificates"], token=task.token)
+    token, secret = start_run(server), SecretHeader(server.secret)
+    grid = SingleObjectGrid(server.address, False, server.options["root_certificates"], token=token)
     grid._retry_invoker.max_time = RECONNECT_TIMEOUT
     grid._retry_invoker.should_giveup = stop_if_unauthorized(grid._retry_invoker.should_giveup)
     grid._runtime_client._interceptors = (secret, *grid._runtime_client._interceptors)
