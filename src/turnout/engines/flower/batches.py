@@ -105,7 +105,8 @@ def batched(app):
     """Return the ASGI application `app`, a SuperLink, that also takes batches of requests.
 
     Requests are passed on one after another, until one fails, whose response is that to the batch, or until the responses are
-    longer than `MOST_BYTES`.
+    longer than `MOST_BYTES`. No other requests may come in between: nodes that ask for an object again and again would hold up
+    the batch that brings it.
     """
 
     async def serve(scope, receive, send):

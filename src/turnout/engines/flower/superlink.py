@@ -69,7 +69,7 @@ def main() -> None:
     keys = Keys(lambda: {node.public_key for node in state.get_node_info() if not node.unregistered_at})
     raise_open_files()
     uvicorn.run(
-        guarded(batched(long_polling(superlink)), secret, keys),
+        guarded(long_polling(batched(superlink)), secret, keys),
         http=Connection,
         ws="none",
         host=config.host,
