@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import wait
 from contextlib import suppress
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from logging import WARNING
@@ -13,8 +12,9 @@ from threading import Event, Lock
 
 import httpx
 from flwr.app import Context, Message, RecordDict
-from flwr.common.constant import SYSTEM_TIME_TOLERANCE
+from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
 from flwr.common.logger import log
+from flwr.supercore.date import now
 
 from turnout.core.background import in_background
 from turnout.core.errors import UserError
@@ -144,8 +144,8 @@ def reason_of(error: Refused, address: str) -> str | None:
             "and set its clock if the certificate is said not to be valid yet or any more"
         )
     if isinstance(cause, httpx.HTTPStatusError) and "date" in cause.response.headers:
-        ahead = (datetime.now(UTC) - parsedate_to_datetime(cause.response.headers["date"])).total_seconds()
-        if abs(ahead) > SYSTEM_TIME_TOLERANCE:
+        ahead = (now() - parsedate_to_datetime(cause.response.headers["date"])).total_seconds()
+        if not -TIMESTAMP_TOLERANCE < ahead < SYSTEM_TIME_TOLERANCE:
             return (
                 f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the SuperLink "
                 f"at {address}, which refuses the node: set both clocks, for example by timedatectl set-ntp true"
