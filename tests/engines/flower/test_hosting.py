@@ -94,7 +94,7 @@ def refusal(cause: Exception) -> Refused:
 
 def test_a_certificate_of_another_authority_or_another_time_is_a_sentence():
     cause = httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate is not yet valid")
-    assert "ca.crt, and set its clock" in reason_of(refusal(cause), "lab:9092")
+    assert "ca.crt, and set its clock" in str(reason_of(refusal(cause), "lab:9092"))
     assert reason_of(refusal(httpx.ConnectError("refused")), "lab:9092") is None
 
 

@@ -82,8 +82,9 @@ def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
         authority: File of the authority's certificate.
         keys: Private and public key of the node.
     """
-    own = {"flwr_exit": refuse, "os": SimpleNamespace(getpid=os.getpid, kill=not_accepted)}
-    vars(fleet_http_connection).update(own, make_simple_http_retry_invoker=retrying)
+    own_os = SimpleNamespace(getpid=os.getpid, kill=not_accepted)
+    for name, value in {"flwr_exit": refuse, "os": own_os, "make_simple_http_retry_invoker": retrying}.items():
+        fleet_http_connection.__dict__[name] = value
     for module in (fleet_http_connection, heartbeat):
         vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
     with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
