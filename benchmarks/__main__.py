@@ -15,7 +15,7 @@ from benchmarks.machine import facts, versions
 from benchmarks.timing import Line
 
 TOPICS = ("rounds", "draws", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist", "startup")
-REAL = ("flower", "flower-memory")
+REAL = ("flower", "flower-memory", "flower-delay")
 """Topics that start federations of real processes; they are measured where they are named."""
 
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
@@ -25,7 +25,7 @@ def main() -> int:
     """Measure the topics asked for; the exit code is 1 if a bar is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure ratios and hold them to bars.")
     parser.add_argument(
-        "topics", nargs="*", metavar="TOPIC", help=f"some of {', '.join(TOPICS)}, all if none is given, or {' or '.join(REAL)}"
+        "topics", nargs="*", metavar="TOPIC", help=f"some of {', '.join(TOPICS)}, all if none is given, or of {', '.join(REAL)}"
     )
     parser.add_argument("--out", type=Path, default=Path("bench/results.json"), help="file for the results (JSON)")
     options = parser.parse_args()

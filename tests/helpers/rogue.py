@@ -20,7 +20,7 @@ from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_obje
 
 from turnout.engines.flower.chunks import SingleObjectMessage
 from turnout.engines.flower.keys import read_node_key
-from turnout.engines.flower.node_connection import DISCONNECTED, POLL, connected, fetch, send_reply
+from turnout.engines.flower.node_connection import DISCONNECTED, POLL, connected, fetch, send_reply, stop_at_sigterm
 from turnout.engines.flower.payload import BODY, pack, unpack
 from turnout.federation.site import app_of
 from turnout.io.serialization import decode, encode
@@ -94,6 +94,7 @@ def main() -> None:
     """Serve until stopped."""
     file, client, address, authority, key, states, database, misdeeds = sys.argv[1:]
     app, plan, held = app_of(Path(file), int(client), Path(states), None), misdeeds.split(","), []
+    stop_at_sigterm()
     with connected(address, Path(authority), read_node_key(Path(key))) as connection:
         node_id, receive, *_ = connection
         while True:

@@ -9,8 +9,8 @@ from pathlib import Path
 import jax
 from flwr.app import Context, Message
 
+from turnout.engines.flower.hosting import serve
 from turnout.engines.flower.keys import read_node_key
-from turnout.engines.flower.node_connection import serve
 from turnout.federation.site import app_of
 
 
@@ -32,7 +32,7 @@ class Turncoat:
 def main() -> None:
     """Serve until stopped."""
     folder, client, address, authority, key = sys.argv[1:]
-    serve(Turncoat(Path(folder), int(client)), address, Path(authority), read_node_key(Path(key)))
+    serve([(Turncoat(Path(folder), int(client)), read_node_key(Path(key)))], address, Path(authority))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ def deploy(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: ResumableOut,
     deadline: Deadline = 60.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)] = 120.0,
     data: Data = None,
 ) -> None:
-    """Run a configuration with a SuperLink and a node process for each client on this machine, with TLS and node keys."""
+    """Run a configuration with a SuperLink and a node for each client on this machine, with TLS and node keys."""
     from turnout.cli.progress import watching
     from turnout.experiment import config
 
@@ -29,7 +30,7 @@ def deploy(
     experiment, keys = config.read(file), out / "federation"
     with StatusFile(out, experiment) as status, local_federation(keys, file, data) as server:
         with flower_run(server) as grid, watching() as watch:
-            mailbox, nodes = connect_clients(grid, experiment, data, deadline, keys=keys, watch=status.waits)
+            mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, watch=status.waits)
             start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
     show_result(mailbox.counts, out)
 

@@ -1,4 +1,4 @@
-"""turnout node: one client of a federation."""
+"""turnout node: clients of a federation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,11 +20,16 @@ def node(
     file: Annotated[
         Path, typer.Argument(help="Configuration (TOML): the server's, unless there is a policy.", metavar="FILE.toml")
     ],
-    client: Annotated[int, typer.Option(help="The client's number, from 0.", min=0)],
     superlink: Annotated[str, typer.Option(help="Address of the SuperLink.", metavar="HOST:PORT")],
     authority: Annotated[Path, typer.Option(help="Certificate of the authority that signed the SuperLink's.")],
-    key: Annotated[Path, typer.Option(help="The node's private key.")],
-    states: Annotated[Path, typer.Option(help="Folder for the client's private states.")],
+    key: Annotated[Path, typer.Option(help="The node's private key; with --clients a folder that has node-K for client K.")],
+    states: Annotated[
+        Path, typer.Option(help="Folder for the client's private states; with --clients it has states-K for client K.")
+    ],
+    client: Annotated[int | None, typer.Option(help="The client's number, from 0.", min=0, show_default=False)] = None,
+    clients: Annotated[
+        str | None, typer.Option(help="Several clients in one process, each with its key.", metavar="A-B", show_default=False)
+    ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Log for turnout audit; default: in the folder of states.", show_default=False)
     ] = None,
@@ -44,15 +49,39 @@ def node(
     ] = None,
     data: Data = None,
 ) -> None:
-    """Run one client of a federation, until stopped."""
+    """Run one client of a federation, or several, until stopped."""
+    from turnout.core.errors import UserError
+
     with needing_flower():
+        from turnout.engines.flower.hosting import serve
         from turnout.engines.flower.key_request import write_request
         from turnout.engines.flower.keys import read_node_key
-        from turnout.engines.flower.node_connection import serve
-        from turnout.federation.site import app_of
+        from turnout.federation.site import apps_of
 
     if request is not None:
         typer.echo(f"{write_request(request)} is the private key of this site, and stays here")
         typer.echo(f"{request} is for the operator of the federation: turnout register DIR {request}")
         return
-    serve(app_of(file, client, states, data, log, policy), superlink, authority, read_node_key(key))
+    if (client is None) == (clients is None):
+        raise UserError("a node needs --client K, or --clients A-B for several in one process")
+    if client is not None:
+        folders, keys = {client: states}, [key]
+    elif log is not None:
+        raise UserError(
+            "--log is the log of one client: leave it out with --clients, and each has its own in its folder of states"
+        )
+    else:
+        numbers = clients_in(clients)
+        folders, keys = {k: states / f"states-{k}" for k in numbers}, [key / f"node-{k}" for k in numbers]
+    pairs = [read_node_key(path) for path in keys]
+    serve([*zip(apps_of(file, folders, data, log, policy), pairs, strict=True)], superlink, authority)
+
+
+def clients_in(text: str) -> range:
+    """Return the clients that "A-B" names, A to B."""
+    from turnout.core.errors import UserError
+
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise UserError(f"--clients names the first and the last client, such as 0-39, but it is {text!r}")
+    return range(int(first), int(last) + 1)

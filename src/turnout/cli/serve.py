@@ -16,7 +16,7 @@ def serve(
     keys: Annotated[Path, typer.Option(help="Folder of turnout certify.")],
     out: ResumableOut,
     deadline: Deadline = 60.0,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for all clients at the beginning.", min=0.1)] = 600.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)] = 600.0,
     data: Data = None,
 ) -> None:
     """Run a configuration with nodes on other machines."""

@@ -1,4 +1,4 @@
-"""A local federation with production TLS and node keys: a SuperLink and one node process for each client."""
+"""A local federation with production TLS and node keys: a SuperLink and node processes."""
 
 import os
 import socket
@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -41,10 +42,12 @@ class Federation:
         file: File of the configuration.
         clients: Number of clients.
         data: Folder with data files; None for the default folders.
+        processes: Number of node processes; None for one for each client.
     """
 
-    def __init__(self, folder: Path, file: Path, clients: int, data: Path | None):
+    def __init__(self, folder: Path, file: Path, clients: int, data: Path | None, processes: int | None = None):
         self.folder, self.file, self.clients, self.data = folder, file, clients, data
+        self.processes = min(processes or clients, clients)
         self.children: dict[str, subprocess.Popen] = {}
         self._commands: dict[str, list[str]] = {}
         self._earliest_restart: dict[str, float] = {}
@@ -57,8 +60,9 @@ class Federation:
     def start(self) -> None:
         """Start the SuperLink and the nodes."""
         self.start_registered_superlink()
-        for i in range(self.clients):
-            self.start_node(i)
+        bounds = [k * self.clients // self.processes for k in range(self.processes + 1)]
+        for first, end in pairwise(bounds):
+            self.start_nodes(range(first, end)) if end - first > 1 else self.start_node(first)
 
     def start_registered_superlink(self) -> None:
         """Start the SuperLink with an empty database; the states of nodes are kept."""
@@ -77,10 +81,18 @@ class Federation:
 
     def start_node(self, client: int) -> str:
         """Start the node of a client, and return the name of the process."""
+        private = ("--key", self.key(client), "--states", self.folder / f"states-{client}")
+        return self._start_node(f"node-{client}", "--client", client, *private)
+
+    def start_nodes(self, clients: range) -> str:
+        """Start the nodes of several clients in one process, and return the name of the process."""
+        which = f"{clients[0]}-{clients[-1]}"
+        return self._start_node(f"nodes-{which}", "--clients", which, "--key", self.folder, "--states", self.folder)
+
+    def _start_node(self, name: str, *options) -> str:
         data = () if self.data is None else ("--data", self.data)
-        private = ("--key", self.key(client), "--states", self.folder / f"states-{client}", *data)
         superlink = ("--superlink", self.server.address, "--authority", self.server.authority)
-        return self.run(f"node-{client}", "turnout", "node", self.file, "--client", client, *superlink, *private)
+        return self.run(name, "turnout", "node", self.file, *options, *superlink, *data)
 
     def restart_ended(self) -> dict[str, int]:
         """Restart the processes that have ended, each at most once in `RESTART_PAUSE` seconds; return exit codes by name."""
@@ -135,7 +147,7 @@ class Federation:
                 "stdin": subprocess.PIPE,
                 "stdout": log,
                 "stderr": subprocess.STDOUT,
-                "env": environment(self.folder / "home" / name),
+                "env": environment(self.folder / "home" / name) | (share(self.processes) if name.startswith("node") else {}),
             }
             new = subprocess.Popen(self._commands[name], **options)
         old, self.children[name] = self.children.get(name), new
@@ -222,12 +234,30 @@ def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Se
         file: File of the configuration.
         data: Folder with data files; None for the default folders.
     """
-    federation = Federation(folder, file, build_for_federation(read(file), data).problem.clients, data)
+    federation = Federation(folder, file, build_for_federation(read(file), data).problem.clients, data, cores())
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
         stack.enter_context(federation.supervised())
         yield federation.server
+
+
+def share(processes: int) -> dict[str, str]:
+    """Return the environment in which a process computes with its share of the cores, if there are so many processes.
+
+    A variable that is set already stays as it is.
+
+    Args:
+        processes: Number of processes.
+    """
+    threads = str(max(1, cores() // processes))
+    # OpenMP and its libraries, and XLA.
+    return {name: os.environ.get(name, threads) for name in ("OMP_NUM_THREADS", "NPROC")}
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -1,13 +1,12 @@
 """A node with a policy: it takes a server's configuration if it is within the policy."""
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from threading import Thread
 
+from turnout.core.background import in_background
 from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Service
 from turnout.engines.request import Refused
@@ -94,17 +93,3 @@ class PolicedService(Service):
     @property
     def _file(self) -> Path:
         return self.folder / f"accepted-{self.client}.toml"
-
-
-def in_background(work: Callable[[], bytes]) -> Future:
-    """Return the future result of `work`, which another thread does; it does not keep the process from ending."""
-    future: Future = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return future

@@ -17,7 +17,7 @@ from turnout.experiment.run import resume, start
 from turnout.federation.handshake import build_for_federation, handshake_of
 
 HANDSHAKE_TIMEOUT = 120.0
-"""Seconds within which all nodes must answer the handshake."""
+"""Seconds for which a further node may not answer the handshake."""
 
 
 def connect_clients(
@@ -29,14 +29,14 @@ def connect_clients(
     keys: Path | None = None,
     watch: Watch | None = None,
 ) -> tuple[Mailbox, Members]:
-    """Find the nodes of all clients of `experiment` within `timeout` seconds; an exchange may take `deadline` seconds.
+    """Find the nodes of all clients of `experiment`, for as long as they keep coming; an exchange may take `deadline` seconds.
 
     Args:
         grid: Connection to the SuperLink.
         experiment: The configuration.
         data: Folder with data files; None for the default folders.
         deadline: Seconds that an exchange waits for replies.
-        timeout: Seconds to wait for all nodes.
+        timeout: Seconds to wait for a further node.
         keys: Folder of `turnout certify`, whose registry says who has which key; None takes every node's word for who it is.
         watch: Told what the server waits for.
     """

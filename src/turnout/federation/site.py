@@ -51,6 +51,23 @@ def app_of(
         log: File of the log; None for one in `folder`.
         policy: File of the site's policy; None for the configuration as it is.
     """
+    (app,) = apps_of(file, {client: folder}, data, log, policy)
+    return app
+
+
+def apps_of(
+    file: Path, folders: dict[int, Path], data: Path | None, log: Path | None = None, policy: Path | None = None
+) -> list[ClientApp]:
+    """Return the apps of some clients of the configuration `file`, which share the data in memory.
+
+    Args:
+        file: File of the configuration.
+        folders: Folder of the private states of each client.
+        data: Folder with data files; None for the default folders.
+        log: File of the log, for one client alone; None for one in the folder of each.
+        policy: File of the site's policy; None for the configuration as it is.
+    """
     experiment = read(file)
-    service = service_of(experiment, build_for_federation(experiment, data), client, folder, log, policy)
-    return NodeApp(lambda _: service)
+    built = build_for_federation(experiment, data)
+    services = [service_of(experiment, built, client, folder, log, policy) for client, folder in folders.items()]
+    return [NodeApp(lambda _, service=service: service) for service in services]

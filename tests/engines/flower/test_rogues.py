@@ -23,7 +23,8 @@ from turnout.engines.flower.greeting import handshake, parse_hello
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, unpack
 from turnout.engines.flower.registry import Member, Registry
-from turnout.engines.flower.server_connection import flower_run, pull_replies
+from turnout.engines.flower.server_connection import flower_run
+from turnout.engines.flower.transfers import Transfers
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
@@ -191,10 +192,11 @@ def test_a_node_is_the_client_of_its_key(place):
 
 def reply_to(grid, number: str) -> bytes:
     """Wait for the reply to a message, and return its body."""
-    arrived: list[Message] = []
-    wait_for(lambda: arrived.extend([*steps][-1] for _, steps in pull_replies(grid, {number}, 1000)) or arrived)
-    (reply,) = arrived
-    return unpack(reply.content)[1][:]
+    arrived, transfers = [], Transfers(grid, 1000)
+    wait_for(lambda: transfers.look({number}))
+    wait_for(lambda: arrived.extend(reply for _, reply in filter(None, transfers.advance())) or arrived)
+    transfers.close()
+    return unpack(arrived[0].content)[1][:]
 
 
 EXPECTED = Handshake("1", "double", "digest", "shapes")

@@ -62,7 +62,7 @@ def handshake(
     quorum: float | None = None,
     watch: "Watch | None" = None,
 ) -> "Members":
-    """Greet nodes until each of `clients` clients has answered, or a quorum, for at most `timeout` seconds; return the clients.
+    """Greet nodes until each of `clients` clients has answered, or a quorum, or none more for `timeout` seconds; return them.
 
     Who a node is follows from its public key, which the SuperLink has checked, and from the registry. A node that does not agree
     with `expected`, or says that it is another client, is refused, and greeted again while clients are missing.
@@ -71,7 +71,7 @@ def handshake(
         mailbox: Sends the messages.
         expected: The fields of the handshake.
         clients: Number of clients.
-        timeout: Seconds to wait for the clients.
+        timeout: Seconds to wait for a further client.
         registry: The clients by key; None takes every node's word for who it is.
         some_suffice: Whether the run can go on without some of the clients.
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
@@ -82,7 +82,10 @@ def handshake(
         raise UserError(f"{first_of(members.revoked)}: revoked, but the run needs all clients: set [faults] missing to 'skip'")
     end, wait = time.monotonic() + timeout, Wait(members)
     while len(members.nodes) < members.least:
+        before = len(members.nodes)
         members.greet()
+        if len(members.nodes) > before:
+            end = time.monotonic() + timeout
         missing = [members[i].name for i in members if members[i].node is None and not members.registry.members[i].revoked]
         if len(members.nodes) < members.least and time.monotonic() > end:
             reasons = "".join(f"; refused: {reason}" for reason in members.refused.values())

@@ -10,8 +10,8 @@ PULLS = {"/v1/runtime/pull-messages": "server", "/v1/fleet/pull-messages": "node
 MESSAGE_PATHS = ("/v1/runtime/", "/v1/fleet/")
 """The paths of the server and of the nodes."""
 
-MAX_WAIT = 1.0
-"""The longest time in seconds that a request for messages waits."""
+MAX_WAIT = {"server": 1.0, "nodes": 5.0}
+"""The longest time in seconds that a request for messages waits; a server has a deadline, and nodes may be many."""
 
 TRIES, PAUSE = 5, 0.5
 """How often a failing request is tried, and the seconds in between."""
@@ -38,7 +38,7 @@ class Arrivals:
 
 
 def long_polling(app):
-    """Return the ASGI application `app`, a SuperLink, with requests for messages that wait for at most `MAX_WAIT` seconds.
+    """Return the ASGI application `app`, a SuperLink, with requests for messages that wait for at most `MAX_WAIT`.
 
     A side that asks for messages has sent all its own, so its request also wakes the other side. A request that fails is
     repeated: the SuperLink's database may be busy with large messages for longer than Flower waits for it.
@@ -78,7 +78,7 @@ async def wait_for_messages(
         disconnected: Done once the client has disconnected.
     """
     arrivals.pulls(side)
-    end = asyncio.get_running_loop().time() + MAX_WAIT
+    end = asyncio.get_running_loop().time() + MAX_WAIT[side]
     while True:
         arrived = asyncio.ensure_future(arrivals.events[side].wait())
         try:

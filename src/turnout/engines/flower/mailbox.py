@@ -9,7 +9,7 @@ from flwr.superlink.grid import HttpGrid
 
 from turnout.engines.flower.chunks import INTERRUPTED
 from turnout.engines.flower.payload import pack, pack_body, unpack
-from turnout.engines.flower.server_connection import pull_replies
+from turnout.engines.flower.transfers import Transfers
 from turnout.io.serialization import Buffer
 
 POLL = 0.02
@@ -75,25 +75,28 @@ class Mailbox:
             self.counts[self.silence] += len(requests)
             return
         del messages, packed
-        unheard, transfers = dict(sent), {}
+        transfers = Transfers(self.grid, limit)
+        try:
+            yield from self._received(sent, transfers, end)
+        finally:
+            self.counts["late or missing"] += len(sent) + len(transfers)
+            transfers.close()
+
+    def _received(self, unheard: dict[str, int], transfers: Transfers, end: float) -> Iterator[tuple[int, Message]]:
+        """Yield node and reply before the time `end`; `unheard` has the node of each message whose reply has not begun."""
+        nodes = dict(unheard)
         while (unheard or transfers) and time.monotonic() < end:
-            if unheard:
-                for number, steps in pull_replies(self.grid, set(unheard), limit):
-                    transfers[unheard.pop(number)] = steps
+            for number in transfers.look(set(unheard)) if unheard else ():
+                del unheard[number]
             moved, until = True, min(end, time.monotonic() + LONGEST_TURN) if unheard else end
             while transfers and moved and time.monotonic() < until:
                 moved = False
-                for node, steps in list(transfers.items()):
-                    step = next(steps)
-                    moved |= step is not False
-                    if isinstance(step, Message):
-                        del transfers[node]
-                        yield node, step
+                for reply in transfers.advance():
+                    moved = True
+                    if reply is not None:
+                        yield nodes[reply[0]], reply[1]
             if unheard or transfers:
                 time.sleep(POLL)
-        for steps in transfers.values():
-            steps.close()
-        self.counts["late or missing"] += len(unheard) + len(transfers)
 
 
 def opened(message: Message) -> tuple[Buffer | None, str | None]:

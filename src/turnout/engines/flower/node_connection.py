@@ -1,22 +1,22 @@
-"""A node's end of a Flower connection: one process for all messages.
+"""A node's end of a Flower connection.
 
 Flower's own SuperNodes start a process for each message, which takes seconds. This module uses parts of Flower 1.41 that are not
 documented.
 """
 
 import functools
+import os
 import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from logging import ERROR, WARNING
+from logging import ERROR
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import httpx
-from flwr.app import Context, Error, Message, RecordDict
-from flwr.clientapp import ClientApp
+from flwr.app import Context, Error, Message
 from flwr.common.constant import ErrorCode
 from flwr.common.logger import log
 from flwr.supercore import heartbeat
@@ -25,19 +25,15 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_tree,
     no_object_id_recompute,
 )
+from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.run import RunNotRunningException
-from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode import fleet_http_connection
 
-from turnout.core.errors import UserError
-from turnout.engines.flower.chunks import INTERRUPTED, MALFORMED, as_single_object, fetch_message, push_one_by_one
-from turnout.engines.flower.registry import REVOKED
+from turnout.engines.flower.chunks import INTERRUPTED, as_single_object, fetch_message, push_one_by_one
+from turnout.engines.flower.retries import stop_if_unauthorized
 
 POLL = 0.05
 """Seconds between two requests for messages."""
-
-RETRY_SECONDS = 60.0
-"""Seconds for which a node that is refused tries again."""
 
 HEARTBEAT = 10
 """Seconds between heartbeats of a node, the least that Flower allows. After two of them a killed node may connect again."""
@@ -50,6 +46,11 @@ class Refused(Exception):
     """The SuperLink refuses a node."""
 
 
+def stop_at_sigterm() -> None:
+    """Let SIGTERM raise `SystemExit`: a node that ends without closing its connection is refused for a while after it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
 def refuse(code: int, message: str | None = None, **_) -> NoReturn:
     """Raise `Refused` where Flower ends the process.
 
@@ -60,43 +61,16 @@ def refuse(code: int, message: str | None = None, **_) -> NoReturn:
     raise Refused((message or f"exit code {code}").strip())
 
 
-def serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
-    """Answer messages with `app` until stopped, as the node with `keys` of the SuperLink at `address`.
-
-    A node that is refused tries again for `RETRY_SECONDS`: its key may not be known yet, or it was killed and the SuperLink has
-    not noticed.
-
-    Args:
-        app: The app of the node.
-        address: HOST:PORT of the SuperLink.
-        authority: File of the authority's certificate.
-        keys: Private and public key of the node.
-    """
-    end = time.monotonic() + RETRY_SECONDS
-    while True:
-        try:
-            _serve(app, address, authority, keys)
-        except Refused as error:
-            if REVOKED in str(error):
-                raise UserError(f"the SuperLink at {address} refuses this node: {REVOKED}") from None
-            if time.monotonic() > end:
-                raise UserError(f"the SuperLink at {address} refuses this node: {error}") from None
-            time.sleep(RETRY_SECONDS / 20)
+def not_accepted(*_) -> NoReturn:
+    """Fail a heartbeat where Flower interrupts the process; the next request for messages tells why."""
+    raise heartbeat.HeartbeatFailure
 
 
-def _serve(app: ClientApp, address: str, authority: Path, keys: tuple) -> None:
-    with connected(address, authority, keys) as connection:
-        node_id, receive, *_ = connection
-        context = Context(0, node_id, {}, RecordDict(), {})
-        while True:
-            received = receive()
-            if received is None:
-                time.sleep(POLL)
-                continue
-            try:
-                answer(app, context, connection, *received)
-            except (*DISCONNECTED, *MALFORMED) as error:
-                log(WARNING, "a message could not be answered: %r", error)
+def retrying():
+    """Return Flower's rule for failing requests, without its interruption of the process where the SuperLink refuses the node."""
+    invoker = make_simple_http_retry_invoker()
+    invoker.should_giveup = stop_if_unauthorized(invoker.should_giveup)
+    return invoker
 
 
 @contextmanager
@@ -108,21 +82,20 @@ def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
         authority: File of the authority's certificate.
         keys: Private and public key of the node.
     """
-    # A node that ends without closing the connection is refused for a while when it connects again.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    fleet_http_connection.__dict__["flwr_exit"] = refuse
+    own_os = SimpleNamespace(getpid=os.getpid, kill=not_accepted)
+    for name, value in {"flwr_exit": refuse, "os": own_os, "make_simple_http_retry_invoker": retrying}.items():
+        fleet_http_connection.__dict__[name] = value
     for module in (fleet_http_connection, heartbeat):
         vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
     with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
-        TaskIdentity.node_id = connection[0]
         yield connection
 
 
-def answer(app: ClientApp, context: Context, connection: tuple, head: Message, tree) -> None:
+def answer(app: Callable[[Message, Context], Message], context: Context, connection: tuple, head: Message, tree) -> None:
     """Fetch a message, and send the reply of `app`.
 
     Args:
-        app: The app of the node.
+        app: Returns the reply to a message.
         context: Flower's context of the app.
         connection: What `connected` yields.
         head: The message without its content.
@@ -148,7 +121,6 @@ def fetch(connection: tuple, head: Message, tree) -> Message:
     """
     *_, pull_object, _, confirm = connection
     run, number = head.metadata.run_id, head.metadata.message_id
-    TaskIdentity.run_id, TaskIdentity.task_id = run, 0
     message = fetch_message(head, tree, functools.partial(pull_object, run))
     confirm(run, number)
     return message

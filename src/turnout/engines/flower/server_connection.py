@@ -5,33 +5,30 @@ This module uses parts of Flower 1.41 that are not documented; besides it only `
 
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-import flwr.superlink.grid.http_grid as http_grid
 import httpx
-from flwr.app import Error, Message
-from flwr.app.message import make_message
+from flwr.app.message import remove_content_from_message
 from flwr.cli.build import build_fab_from_files
-from flwr.common.constant import ErrorCode
-from flwr.common.serde import fab_to_proto, message_from_proto, run_from_proto
+from flwr.common.serde import fab_to_proto, message_to_proto, run_from_proto
 from flwr.proto.control_pb2 import StartRunRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+from flwr.proto.message_pb2 import PushObjectRequest
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
-    PullAppMessagesRequest,
     PullTaskInputRequest,
+    PushAppMessagesRequest,
     PushTaskOutputRequest,
     SendTaskHeartbeatRequest,
 )
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
-from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
@@ -39,12 +36,14 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.chunks import MALFORMED, Limited, as_single_object, fetch_in_steps, push_one_by_one
+from turnout.engines.flower.batches import BatchGrid, call_all
+from turnout.engines.flower.chunks import as_single_object
+from turnout.engines.flower.retries import stop_if_unauthorized
 
 POLL = 0.05
 """Seconds between two requests for the run."""
 
-RUN_TIMEOUT = 60.0
+RUN_TIMEOUT = 120.0
 """Seconds within which the SuperLink must hand out a run that was started."""
 
 RECONNECT_TIMEOUT = 120.0
@@ -103,30 +102,63 @@ class SecretHeader:
         return call_next(context)
 
 
-class SingleObjectGrid(HttpGrid):
-    """Sends small messages as one object each."""
+class SingleObjectGrid(BatchGrid):
+    """Sends small messages as one object each, and many objects in one request."""
 
     def push_messages(self, messages):
         return super().push_messages([as_single_object(message) for message in messages])
+
+    def _try_push_messages(self, run_id, messages):
+        announcement = PushAppMessagesRequest(
+            messages_list=[message_to_proto(remove_content_from_message(message)) for message in messages],
+            message_object_trees=[get_object_tree(message) for message in messages],
+        )
+        announced = self._runtime_client.PushMessages(announcement)
+        objects = {name: part for message in messages for name, part in get_all_nested_objects(message).items()}
+        pushes = (
+            PushObjectRequest(
+                node=self.node,
+                run_id=run_id,
+                session_id=announced.session_id,
+                object_id=name,
+                object_content=objects[name].deflate(),
+            )
+            # An object comes before its parts: a receiver that has the last one has them all.
+            for name in reversed([name for name in objects if name in {*announced.objects_to_push}])
+        )
+        for push, answer in call_all(self, "PushObject", pushes):
+            if not answer.stored:
+                raise ObjectPushError(push.object_id, run_id, announced.session_id)
+        return [*announced.message_ids]
+
+
+def start_run(server: Server) -> str:
+    """Start a run at the SuperLink, and return the token of its server; `UserError` if that takes too long."""
+    content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
+    secret, end = SecretHeader(server.secret), time.monotonic() + RUN_TIMEOUT
+    request = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
+    interceptors = [secret, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
+    try:
+        with ControlHttpClient.from_server_address(**server.options, interceptors=[secret]) as control:
+            control._client.timeout = RUN_TIMEOUT
+            run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(sha256(content).hexdigest(), content, {})))).run_id
+        with RuntimeHttpClient.from_server_address(**server.options, interceptors=interceptors) as runtime:
+            while not ((task := runtime.AcquireTask(request)).token and task.task.run_id == run_id):
+                if time.monotonic() > end:
+                    raise UserError(
+                        f"the SuperLink at {server.address} gave the server no run within {RUN_TIMEOUT:g} s: start again"
+                    )
+                time.sleep(POLL)
+    except httpx.TransportError as error:
+        raise UserError(f"the SuperLink at {server.address} did not start a run ({error!r}): start again") from None
+    return task.token
 
 
 @contextmanager
 def flower_run(server: Server) -> Iterator[HttpGrid]:
     """Start a run at the SuperLink, yield its grid to the caller, which is its ServerApp, and end the run."""
-    http_grid.__dict__["push_objects"] = push_one_by_one
-    content, _ = build_fab_from_files({"pyproject.toml": PYPROJECT, "run.py": b"app = None\n"})
-    secret = SecretHeader(server.secret)
-    with ControlHttpClient.from_server_address(**server.options, interceptors=[secret]) as control:
-        run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(Fab(sha256(content).hexdigest(), content, {})))).run_id
-    request = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
-    interceptors = [secret, RuntimeVersionHttpInterceptor(component_name="SuperExec")]
-    with RuntimeHttpClient.from_server_address(**server.options, interceptors=interceptors) as runtime:
-        end = time.monotonic() + RUN_TIMEOUT
-        while not ((task := runtime.AcquireTask(request)).token and task.task.run_id == run_id):
-            if time.monotonic() > end:
-                raise UserError(f"the SuperLink at {server.address} gave the server no run within {RUN_TIMEOUT:g} s: start again")
-            time.sleep(POLL)
-    grid = SingleObjectGrid(server.address, False, server.options["root_certificates"], token=task.token)
+    token, secret = start_run(server), SecretHeader(server.secret)
+    grid = SingleObjectGrid(server.address, False, server.options["root_certificates"], token=token)
     grid._retry_invoker.max_time = RECONNECT_TIMEOUT
     grid._retry_invoker.should_giveup = stop_if_unauthorized(grid._retry_invoker.should_giveup)
     grid._runtime_client._interceptors = (secret, *grid._runtime_client._interceptors)
@@ -161,19 +193,6 @@ def flower_run(server: Server) -> Iterator[HttpGrid]:
         grid.close()
 
 
-def stop_if_unauthorized(should_giveup: Callable[[Exception], bool]) -> Callable[[Exception], bool]:
-    """Return the condition to stop retrying a request: also when the SuperLink no longer knows the server.
-
-    Flower interrupts the process instead, which may be writing the results of a complete run.
-    """
-
-    def condition(error: Exception) -> bool:
-        unauthorized = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
-        return unauthorized or should_giveup(error)
-
-    return condition
-
-
 def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
     """Return the function that sends a heartbeat of a run. A run that has ended is no failure here: the next request says so."""
     client = grid._runtime_client
@@ -187,43 +206,3 @@ def heartbeat_of(grid: HttpGrid) -> Callable[[], bool]:
         return True
 
     return send
-
-
-def pull_replies(grid: HttpGrid, asked: set[str], limit: int) -> list[tuple[str, Generator[Message | bool]]]:
-    """Return the id of the message and an iterator for each reply that has arrived to the messages with the ids `asked`.
-
-    Each step of it is one request, and yields whether an object of the reply has arrived; the last one yields the reply. An
-    iterator that is closed before gives the reply up.
-
-    Args:
-        grid: Connection to the SuperLink.
-        asked: Ids of the messages.
-        limit: Most bytes of a reply's body.
-    """
-    response = grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=asked))
-    pairs = zip(response.messages_list, response.message_object_trees, strict=True)
-    return [(proto.metadata.reply_to_message_id, pull_in_steps(grid, proto, tree, limit)) for proto, tree in pairs]
-
-
-def pull_in_steps(grid: HttpGrid, proto, tree, limit: int) -> Generator[Message | bool]:
-    """Fetch one reply in steps, see `pull_replies`.
-
-    Args:
-        grid: Connection to the SuperLink.
-        proto: The reply without its content.
-        tree: Tree of the objects of the reply.
-        limit: Most bytes of the reply's body.
-    """
-    client, run = grid._runtime_client, grid.run.run_id
-    pull = Limited(make_pull_object_fn_protobuf(client.PullObject, grid.node, run), limit)
-    head = message_from_proto(proto)
-    try:
-        message = yield from fetch_in_steps(head, tree, pull)
-    except (ObjectPullError, *MALFORMED) as error:
-        known = isinstance(error, ObjectPullError) or pull.left < 0
-        reason = str(error) if known else "it is no message of Flower's"
-        message = make_message(head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, reason))
-    finally:
-        name = head.metadata.message_id
-        client.ConfirmMessageReceived(ConfirmMessageReceivedRequest(node=grid.node, run_id=run, message_object_id=name))
-    yield message

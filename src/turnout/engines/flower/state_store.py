@@ -49,7 +49,8 @@ class DiskStates(MutableMapping):
         return sum(1 for _ in self)
 
     def _path(self, version: Version) -> Path:
-        return self.folder / f"{version[0]}_{version[1]}.state"
+        # Two whole numbers: nothing else that a message says may become part of a path.
+        return self.folder / f"{version[0]:d}_{version[1]:d}.state"
 
 
 class DiskReply(LastReply):

@@ -26,6 +26,7 @@ from flwr.superlink.main import create_app
 from flwr.superlink.servicer.fleet import fleet_handlers
 
 from turnout.engines.flower.asgi import call_middleware_directly
+from turnout.engines.flower.batches import batched
 from turnout.engines.flower.connections import Connection
 from turnout.engines.flower.guard import Keys, guarded
 from turnout.engines.flower.long_poll import long_polling
@@ -93,7 +94,7 @@ def main() -> None:
     keys = Keys(lambda: admit(registry.read(), state), lambda: registry.changed)
     raise_open_files()
     uvicorn.run(
-        guarded(long_polling(superlink), secret, keys),
+        guarded(long_polling(batched(superlink)), secret, keys),
         http=Connection,
         ws="none",
         host=config.host,

@@ -1,0 +1,59 @@
+"""What a network with delay adds to an exchange with many nodes."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from statistics import median
+
+from benchmarks.flower_node import SEEDS, federation, prepared
+from benchmarks.timing import Line, seconds
+from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.server_connection import flower_run
+from turnout.runs.session import Session
+
+DELAY = 0.05
+"""Seconds for each direction."""
+
+FEW, MANY, PROCESSES, ROUNDS, REPEATS = 3, 50, 2, 2, 5
+
+
+def measure() -> list[Line]:
+    """Return the time of an exchange with many nodes over that with few."""
+    taken, requests = {}, {}
+    for clients in (FEW, MANY):
+        taken[clients], requests[clients] = exchange(clients, DELAY)
+    each = {clients: median(times) for clients, times in taken.items()}
+    note = ", ".join(f"{n} nodes {each[n]:.2f} s and {requests[n]:.0f} requests of the server" for n in each)
+    settings = {"delay": DELAY, "clients": MANY, "processes": PROCESSES, "rows": 100, "width": 122, "precision": "single"}
+    line = Line("flower-delay", f"an exchange with {MANY} nodes over {FEW}, {2 * DELAY:g} s there and back",
+                each[MANY] / each[FEW], 2.0, note=note, settings=settings,
+                timings={str(n): times for n, times in taken.items()})  # fmt: skip
+    return [line]
+
+
+def exchange(clients: int, delay: float) -> tuple[list[float], float]:
+    """Return the times of exchanges with nodes in `PROCESSES` processes, and the requests of the server for one of them."""
+    problem, algorithm, _, terms = prepared("W1", clients)
+    with federation("W1", clients, PROCESSES, delay) as made:
+        with flower_run(replace(made.server, address=made.reached)) as grid:
+            mailbox, count = Mailbox(grid, 60.0), Counter()
+            nodes = handshake(mailbox, terms, clients, timeout=300.0)
+            grid._runtime_client._client.event_hooks["request"].append(lambda request: count.update([request.url.path]))
+
+            def play() -> float:
+                session = Session(
+                    algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
+                    deployed=partial(Flower, mailbox, nodes, False),
+                )  # fmt: skip
+                chunks = session.play()
+                next(chunks)  # The row before the first round.
+                return seconds(lambda: list(chunks)) / ROUNDS
+
+            play()
+            count.clear()
+            times = [play() for _ in range(REPEATS)]
+            assert not any(mailbox.counts.values())
+            print(clients, {path: number / (REPEATS * ROUNDS) for path, number in count.items()})
+            return times, sum(count.values()) / (REPEATS * ROUNDS)
