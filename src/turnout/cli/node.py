@@ -73,8 +73,8 @@ def node(
     else:
         numbers = clients_in(clients)
         folders, keys = {k: states / f"states-{k}" for k in numbers}, [key / f"node-{k}" for k in numbers]
-    pairs = [read_node_key(path) for path in keys]
-    serve([*zip(apps_of(file, folders, data, log, policy), pairs, strict=True)], superlink, authority)
+    apps = apps_of(file, folders, data, log, policy)
+    serve([*zip(apps, map(read_node_key, keys), strict=True)], superlink, authority)
 
 
 def clients_in(text: str) -> range:
