@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
+from tests.helpers.gaussian_privacy import gaussian_epsilon
 from tests.helpers.insider import LOCAL, SECRET, TOML, Insider, Refusal
 from turnout.core.errors import UserError
 from turnout.io.audit import read_entries
 
-dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
-rdp = pytest.importorskip("dp_accounting.rdp")
+pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
 
 DEVIATION = 4.0 * 100.0
 """Of the noise on each number that leaves a client under `LOCAL`."""
@@ -90,9 +90,8 @@ def test_metrics_without_local_privacy_are_exact(plain):
 
 
 def epsilon(releases: int, multiplier: float = 4.0) -> float:
-    """The epsilon of replies of one client whose data may be replaced, by the accountant of the library."""
-    accountant = rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
-    return accountant.compose(dp.GaussianDpEvent(multiplier / 2), releases).get_epsilon(1e-5)
+    """The epsilon of replies of one client whose data may be replaced: two of them are at most twice the norm apart."""
+    return gaussian_epsilon(multiplier / 2 / releases**0.5, 1e-5)
 
 
 PLANNED = 30 + 31

@@ -9,21 +9,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from tests.helpers.gaussian_privacy import gaussian_epsilon
 from turnout.privacy.accounting import Release, epsilon_of, local_epsilon
 
 dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
 
 DELTA = 1e-5
-
-
-def gaussian_epsilon(deviation: float) -> float:
-    """Balle and Wang (2018), Theorem 8: delta(epsilon) of two Gaussians at a distance of one."""
-
-    def excess(epsilon):
-        ends = norm.cdf(0.5 / deviation - epsilon * deviation), norm.logcdf(-0.5 / deviation - epsilon * deviation)
-        return ends[0] - np.exp(epsilon + ends[1]) - DELTA
-
-    return brentq(excess, 0, 1e6) if excess(0) > 0 else 0.0
 
 
 def poisson_epsilon(probability: float, deviation: float, count: int) -> float:
@@ -56,7 +47,7 @@ def poisson_epsilon(probability: float, deviation: float, count: int) -> float:
 def test_gaussians_together_are_one_gaussian(parts):
     releases = {Release(multiplier): count for multiplier, count in parts}
     precision = sum(count / release.multiplier**2 for release, count in releases.items())
-    assert epsilon_of(releases, DELTA) == pytest.approx(gaussian_epsilon(precision**-0.5), rel=1e-6, abs=1e-6)
+    assert epsilon_of(releases, DELTA) == pytest.approx(gaussian_epsilon(precision**-0.5, DELTA), rel=1e-6, abs=1e-6)
     local = {2 * release.multiplier: count for release, count in releases.items()}
     assert local_epsilon(local, DELTA) == epsilon_of(releases, DELTA)
 
