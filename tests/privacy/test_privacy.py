@@ -116,6 +116,7 @@ def test_engines_play_the_same_private_run(model):
     assert not np.allclose(plain.trace.x, other.trace.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["central", "local"])
 def test_clients_of_their_own_protect_their_replies_too(model):
     """Clients in NumPy, with all replies and with their sums, play the compiled run."""

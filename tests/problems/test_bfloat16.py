@@ -69,6 +69,7 @@ def test_sums_over_many_rows_are_not_kept_in_bfloat16():
         assert np.abs(gradient).max() > 0.4
 
 
+@pytest.mark.slow
 def test_runs_keep_float32_and_agree_between_engines():
     problem = t.Network.of(dataset(64), split_of(UNLIKE), hidden=5)
     algorithm = t.Scaffold(t.Nice(2), lr=0.2, steps=2)

@@ -67,7 +67,7 @@ class Met:
 
 @pytest.mark.parametrize("modules", [shared, own])
 @pytest.mark.parametrize(("workers", "each"), [(2, 1), (5, 1), (6, 2)])
-@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("precision", ["single", pytest.param("double", marks=pytest.mark.slow)])
 def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules, workers, each, precision):
     threads(1)
     alone = played(problem(modules()), precision=precision)

@@ -14,6 +14,7 @@ def play(tracker):
 
 
 # SQLAlchemy deprecates what MLflow asks of it.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_mlflow(tmp_path):
     mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed: pip install 'turnout[trackers]'")

@@ -88,7 +88,7 @@ def made(rule, size, n, weights):
     return LargeScaleSampler(rule, size, weights=weights) if rule.needs_weights else LargeScaleSampler(rule, size, n)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("rule", [pytest.param(RULES[0], marks=pytest.mark.slow), *RULES[1:]], ids=repr)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_probabilities_are_the_dense_ones(rule, data):

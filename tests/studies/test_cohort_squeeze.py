@@ -38,6 +38,7 @@ def exhibits(tmp_path_factory):
     return {shown.name: shown for shown in squeeze.exhibits(study)}
 
 
+@pytest.mark.slow
 def test_the_figure_shows_each_row_with_its_cluster(exhibits):
     values = exhibits["figure-5"].chart["data"]["values"]
     for name in FORMATS:
@@ -45,6 +46,7 @@ def test_the_figure_shows_each_row_with_its_cluster(exhibits):
         assert len(clusters) == 90 and {*clusters} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_a_larger_gamma_means_fewer_rounds_and_a_larger_neighbourhood(exhibits):
     """As the caption of table 3 says, of the strata; table 4 has the same samplings for each problem."""
     for name in FORMATS:

@@ -13,7 +13,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 NEED_DATA = ("cohort-squeeze", "feddcd-heterogeneity", "sketched-newton")
 
 PARTS = [
-    pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware"),
+    pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),

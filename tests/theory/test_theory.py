@@ -155,7 +155,9 @@ def test_exact_proximal_steps_stay_below_theorem_1(name):
         assert np.all(confident(np.stack(errors, axis=1)) <= bound * (1 + 1e-9))
 
 
-@pytest.mark.parametrize(("problem", "sampler"), [(quadratic, "nice"), (logistic, "stratified")])
+@pytest.mark.parametrize(
+    ("problem", "sampler"), [(quadratic, "nice"), pytest.param(logistic, "stratified", marks=pytest.mark.slow)]
+)
 def test_a_run_of_sppm_stays_below_theorem_1(problem, sampler):
     problem, sampler, gammas = problem(), SAMPLERS[sampler], [0.1, 1.0, 10.0]
     known = constants_of(problem, bind(sampler, problem))
