@@ -9,10 +9,15 @@ from turnout.cli import app
 from turnout.cli.options import Data, needing_flower
 
 
-def _alone(context: typer.Context, request: Path | None) -> Path | None:
-    """Do without the other options if there is a request to write."""
-    context.resilient_parsing = context.resilient_parsing or request is not None
-    return request
+def _write_request(path: Path | None) -> None:
+    """Write a key and a request, and end, in the place of a node."""
+    if path is None:
+        return
+    with needing_flower():
+        from turnout.engines.flower.key_request import write_request
+    typer.echo(f"{write_request(path)} is the private key of this site, and stays here")
+    typer.echo(f"{path} is for the operator of the federation: turnout register DIR {path}")
+    raise typer.Exit
 
 
 @app.command()
@@ -40,7 +45,7 @@ def node(
     request: Annotated[
         Path | None,
         typer.Option(
-            callback=_alone,
+            callback=_write_request,
             is_eager=True,
             help="Write a private key and a request to register it, and nothing else.",
             show_default=False,
@@ -54,14 +59,9 @@ def node(
 
     with needing_flower():
         from turnout.engines.flower.hosting import serve
-        from turnout.engines.flower.key_request import write_request
         from turnout.engines.flower.keys import read_node_key
         from turnout.federation.site import apps_of
 
-    if request is not None:
-        typer.echo(f"{write_request(request)} is the private key of this site, and stays here")
-        typer.echo(f"{request} is for the operator of the federation: turnout register DIR {request}")
-        return
     if (client is None) == (clients is None):
         raise UserError("a node needs --client K, or --clients A-B for several in one process")
     if client is not None:
