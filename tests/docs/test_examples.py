@@ -92,7 +92,8 @@ def parse(group: click.Command, words: list[str]) -> None:
     if isinstance(group, click.Group):
         assert words and words[0] in group.commands, f"no command {' '.join(words)}"
         parse(group.commands[words[0]], words[1:])
-    else:
+    elif not any(option.is_eager and {*option.opts} & {*words} for option in group.params):
+        # An eager option, which exists then, acts while it is parsed.
         group.make_context(group.name, list(words))
 
 
