@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import FedAvg
 from benchmarks.flower_node import SEEDS, federation, prepared
 from benchmarks.timing import Line, alternate, ratio, seconds
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.greeting import handshake
+from turnout.engines.flower.greeting import Members, handshake
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import flower_run
 from turnout.runs.session import Session
@@ -34,13 +34,7 @@ def lines_of(clients: int) -> list[Line]:
         nodes = handshake(mailbox, terms, clients, timeout=300.0)
 
         def ours() -> float:
-            session = Session(
-                algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
-                deployed=partial(Flower, mailbox, nodes, False),
-            )  # fmt: skip
-            chunks = session.play()
-            next(chunks)  # The row before the first round.
-            return seconds(lambda: list(chunks)) / ROUNDS
+            return exchange_seconds(algorithm, problem, mailbox, nodes)
 
         def theirs() -> float:
             strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=clients, min_available_nodes=clients)
@@ -60,3 +54,14 @@ def lines_of(clients: int) -> list[Line]:
             lines.append(Line("flower", f"a round over Flower's FedAvg, {clients} nodes", ratio(both, "turnout", "flower"), 1.1,
                               note=note, settings={**settings, "rounds": ROUNDS}, timings=both))  # fmt: skip
         return lines
+
+
+def exchange_seconds(algorithm, problem, mailbox: Mailbox, nodes: Members) -> float:
+    """Return the seconds of an exchange: the mean over `ROUNDS` rounds of federated averaging."""
+    session = Session(
+        algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
+        deployed=partial(Flower, mailbox, nodes, False),
+    )  # fmt: skip
+    chunks = session.play()
+    next(chunks)  # The row before the first round.
+    return seconds(lambda: list(chunks)) / ROUNDS

@@ -2,21 +2,19 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from statistics import median
 
-from benchmarks.flower_node import SEEDS, federation, prepared
-from benchmarks.timing import Line, seconds
-from turnout.engines.flower.engine import Flower
+from benchmarks.flower import ROUNDS, exchange_seconds
+from benchmarks.flower_node import federation, prepared
+from benchmarks.timing import Line
 from turnout.engines.flower.greeting import handshake
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import flower_run
-from turnout.runs.session import Session
 
 DELAY = 0.05
 """Seconds for each direction."""
 
-FEW, MANY, PROCESSES, ROUNDS, REPEATS = 3, 50, 2, 2, 5
+FEW, MANY, PROCESSES, REPEATS = 3, 50, 2, 5
 
 
 def measure() -> list[Line]:
@@ -43,17 +41,10 @@ def exchange(clients: int, delay: float) -> tuple[list[float], float]:
             grid._runtime_client._client.event_hooks["request"].append(lambda request: count.update([request.url.path]))
 
             def play() -> float:
-                session = Session(
-                    algorithm, problem, seeds=SEEDS, rounds=ROUNDS, metrics=("value",), precision="single",
-                    deployed=partial(Flower, mailbox, nodes, False),
-                )  # fmt: skip
-                chunks = session.play()
-                next(chunks)  # The row before the first round.
-                return seconds(lambda: list(chunks)) / ROUNDS
+                return exchange_seconds(algorithm, problem, mailbox, nodes)
 
             play()
             count.clear()
             times = [play() for _ in range(REPEATS)]
             assert not any(mailbox.counts.values())
-            print(clients, {path: number / (REPEATS * ROUNDS) for path, number in count.items()})
             return times, sum(count.values()) / (REPEATS * ROUNDS)

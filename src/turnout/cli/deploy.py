@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Deadline, ResumableOut, command, needing_flower
+from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command, needing_flower
 
 
 @app.command()
@@ -14,7 +14,7 @@ def deploy(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: ResumableOut,
     deadline: Deadline = 60.0,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)] = 120.0,
+    patience: Patience = 120.0,
     data: Data = None,
 ) -> None:
     """Run a configuration with a SuperLink and a node for each client on this machine, with TLS and node keys."""

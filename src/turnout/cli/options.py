@@ -23,6 +23,7 @@ StudyOut = Annotated[
 ]
 Keys = Annotated[Path, typer.Argument(help="Folder of turnout certify.", metavar="DIR")]
 Deadline = Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)]
+Patience = Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)]
 
 
 @contextmanager

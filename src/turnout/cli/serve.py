@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Deadline, ResumableOut, command, needing_flower
+from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command, needing_flower
 
 
 @app.command()
@@ -16,7 +16,7 @@ def serve(
     keys: Annotated[Path, typer.Option(help="Folder of turnout certify.")],
     out: ResumableOut,
     deadline: Deadline = 60.0,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)] = 600.0,
+    patience: Patience = 600.0,
     data: Data = None,
 ) -> None:
     """Run a configuration with nodes on other machines."""

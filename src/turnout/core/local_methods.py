@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from turnout.core.algorithm import Algorithm
@@ -61,13 +62,13 @@ def norm(tree: PyTree) -> Float[Array, ""]:
     return scale * jnp.sqrt(sum(jnp.sum((leaf / scale) ** 2) for leaf in leaves))
 
 
-def clipped(tree: PyTree, size: Float[Array, ""], limit: float | Float[Array, ""]) -> PyTree:
+def clipped(tree: PyTree, size: Float[Array, ""], limit: ArrayLike) -> PyTree:
     """Return r min(1, limit / |r|) for r = `tree`.
 
     Args:
         tree: The arrays.
         size: |r|, their norm.
-        limit: The largest norm.
+        limit: The largest norm, a number or an array [].
     """
     factor = jnp.minimum(1, jnp.asarray(limit, size.dtype) / positive(size))
     return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), tree)

@@ -51,7 +51,7 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     trace = session.trace
     _save(trace, folder, experiment, experiment.run.seed)
     write(folder / TRACE, parquet(trace.frame))
-    facts = {**summarise(experiment, problem, trace, command, seconds), **facts_of(experiment, problem, session)}
+    facts = summarise(experiment, problem, trace, command, seconds) | facts_of(experiment, problem, session)
     facts |= session.engine.facts()
     if experiment.privacy is not None:
         facts["privacy"] = privacy_spent(experiment.privacy, session)

@@ -146,10 +146,8 @@ class StatusFile:
         write(self.path, STATUS.dump_json(self.status, indent=2))
 
     def _add_members(self, members: Members) -> None:
-        clients = getattr(getattr(self.session, "engine", None), "clients", None)
-        standings = members.standings([] if clients is None else clients.left_out)
-        refused = {} if clients is None else clients.refusals
-        self.status.members = [MemberStatus(members[i].name, standings[i], members[i].rows, refused.get(i, 0)) for i in members]
+        standings = members.standings()
+        self.status.members = [MemberStatus(members[i].name, standings[i], members[i].rows, members.refusals[i]) for i in members]
         self.status.unusable_replies = {reason: count for reason, count in members.mailbox.counts.items() if count}
 
     def _add_run(self, session: Session, now: float) -> None:

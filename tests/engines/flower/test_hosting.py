@@ -83,13 +83,9 @@ def test_a_stopped_process_of_several_clients_may_connect_again_at_once(place):
 
 def refusal(cause: Exception) -> Refused:
     """Return what a node raises that is refused for `cause`."""
-    try:
-        try:
-            raise cause
-        except Exception:
-            raise Refused("refused")  # noqa: B904
-    except Refused as error:
-        return error
+    error = Refused("refused")
+    error.__context__ = cause
+    return error
 
 
 def test_a_certificate_of_another_authority_or_another_time_is_a_sentence():

@@ -14,6 +14,7 @@ from turnout.core.errors import UserError
 from turnout.core.robust_means import CoordinateMedian
 from turnout.engines.faults import Faults
 from turnout.engines.flower import clients
+from turnout.engines.flower.greeting import MOST_REFUSED
 from turnout.engines.flower.registry import MOST_ROWS, Member, Registry
 from turnout.experiment.config import Reader
 from turnout.io.serialization import decode, encode
@@ -163,7 +164,7 @@ def test_a_client_whose_replies_are_refused_in_a_row_is_left_out_by_name(told):
     federation = InProcess(SKIPPING, {1: times(np.nan)}, Registry(KEYS))
     session = federation.session().run()
     asked = [1 in who for kind, who in federation.asked if kind == "ask"]
-    assert asked == [True] * clients.MOST_REFUSED + [False] * (8 - clients.MOST_REFUSED)
+    assert asked == [True] * MOST_REFUSED + [False] * (8 - MOST_REFUSED)
     assert session.engine.facts()["federation"]["left_out"] == ["hospital 1"]
     assert "hospital 1: left out from now on, after 5 refused replies" in told.text
 
@@ -205,7 +206,7 @@ def test_a_median_of_replies_is_not_steered_by_one_client():
 def test_replies_above_the_norm_are_refused_by_name(told):
     federation = InProcess(replace(AVERAGING, faults=Faults(missing="skip", norm=1e3)), {1: times(1e30)}, Registry(KEYS))
     trace = federation.session().run().trace
-    assert trace.diverged is None and federation.counts["longer than norm = 1000"] == clients.MOST_REFUSED
+    assert trace.diverged is None and federation.counts["longer than norm = 1000"] == MOST_REFUSED
     assert "hospital 1: longer than norm = 1000: left out of this exchange" in told.text
 
 

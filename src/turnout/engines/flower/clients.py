@@ -9,7 +9,7 @@ from logging import WARNING
 from flwr.common.logger import log
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.greeting import GREET_AGAIN, PAUSE, Members, Wait, first_of
+from turnout.engines.flower.greeting import GREET_AGAIN, MOST_REFUSED, PAUSE, Members, Wait, first_of
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.io.serialization import Buffer
 
@@ -18,9 +18,6 @@ TRIES = 12
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
 """Seconds before clients are asked again: the first time, then twice as long each time, up to the longest."""
-
-MOST_REFUSED = 5
-"""Replies refused in a row after which a client is not asked any more."""
 
 
 class Clients:
@@ -34,23 +31,12 @@ class Clients:
 
     def __init__(self, mailbox: Mailbox, nodes: Members, skips: bool = False):
         self.mailbox, self.nodes, self.skips = mailbox, nodes, skips
-        self.refusals: Counter[int] = Counter()
 
     def connected(self, count: int) -> list[bool]:
         """Return for each of `count` clients whether its node is connected and is asked."""
         self.nodes.greet(GREET_AGAIN)
-        present = self._present
+        present = self.nodes.present
         return [i in present for i in range(count)]
-
-    @property
-    def left_out(self) -> list[int]:
-        """The clients that are not asked any more, since their replies were refused."""
-        return [client for client, refused in self.refusals.items() if refused >= MOST_REFUSED]
-
-    @property
-    def _present(self) -> set[int]:
-        """The clients whose nodes are connected and are asked."""
-        return {client for client, info in self.nodes.nodes.items() if info.node in self.nodes.connected} - {*self.left_out}
 
     def _asked(self, clients: Collection[int]) -> list[int]:
         """Return which of the `clients` to ask, after a wait for the quorum, or for all where none can be missing."""
@@ -61,19 +47,20 @@ class Clients:
                 self.nodes.greet(GREET_AGAIN)
             if self.skips:
                 least = 1 if self.nodes.quorum is None else self.nodes.least
-                if len(self._present) >= least:
-                    return [client for client in clients if client in self._present]
-                if self.nodes.standings(self.left_out).count("left out") > self.nodes.registered - least:
-                    names = first_of([self.nodes[client].name for client in self.left_out])
+                present = self.nodes.present
+                if len(present) >= least:
+                    return [client for client in clients if client in present]
+                if self.nodes.standings().count("left out") > self.nodes.registered - least:
+                    names = first_of([self.nodes[client].name for client in self.nodes.left_out])
                     raise UserError(f"{names}: left out, and the others are too few: look into their logs, then start again")
-                wait.tell(f"waiting for {least} clients, of which {len(self._present)} are connected")
+                wait.tell(f"waiting for {least} clients, of which {len(present)} are connected")
             else:
                 absent = [self.nodes[client].name for client in clients if client not in self.nodes.nodes]
                 gone = [name for name in absent if name in self.nodes.revoked]
                 if gone:
                     raise UserError(f"{first_of(gone)}: revoked, but its reply is needed: set [faults] missing to 'skip'")
                 if not absent:
-                    return [client for client in clients if client not in self.left_out]
+                    return [client for client in clients if client not in self.nodes.left_out]
                 wait.tell(f"waiting for {first_of(absent)}, whose reply is needed")
             time.sleep(PAUSE)
 
@@ -136,10 +123,10 @@ class Clients:
         """Count the refusals in a row of the clients that were `asked`, of which those `waiting` gave no usable reply."""
         for client in asked:
             if client not in waiting:
-                del self.refusals[client]
+                del self.nodes.refusals[client]
             elif self.nodes[client].node in self.mailbox.refused:
-                self.refusals[client] += 1
-                if self.refusals[client] == MOST_REFUSED:
+                self.nodes.refusals[client] += 1
+                if self.nodes.refusals[client] == MOST_REFUSED:
                     log(WARNING, "%s: left out from now on, after %d refused replies", self.nodes[client].name, MOST_REFUSED)
 
 

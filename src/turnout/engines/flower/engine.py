@@ -155,7 +155,7 @@ class Flower(MessageEngine):
 
     def _by_standing(self) -> dict[str, list[str]]:
         """Return the names of the clients that are not present now."""
-        standings = self.nodes.standings(self.clients.left_out)
+        standings = self.nodes.standings()
         return {
             standing.replace(" ", "_"): [self.name_of(i) for i in self.nodes if standings[i] == standing]
             for standing in ("absent", "left out", "revoked")

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from logging import WARNING
 from math import ceil
@@ -28,6 +28,9 @@ GREETING_SECONDS, GREET_AGAIN = 10.0, 30.0
 
 SHOWN = 5
 """Names in a line of the log."""
+
+MOST_REFUSED = 5
+"""Replies refused in a row after which a client is not asked any more."""
 
 MOST_REFUSALS = 10
 """Different refusals of one node that are told."""
@@ -134,6 +137,11 @@ class Members(Mapping[int, NodeInfo]):
         registry: The clients by key.
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
         watch: Told what the server waits for.
+
+    Attributes:
+        nodes: The nodes that were admitted, by client.
+        connected: Ids of the nodes that are connected.
+        refusals: Replies refused in a row, by client.
     """
 
     def __init__(
@@ -148,14 +156,17 @@ class Members(Mapping[int, NodeInfo]):
         self.watch: Watch = watch or (lambda members, sentence: None)
         self.nodes: dict[int, NodeInfo] = {}
         self.connected: set[int] = set()
+        self.refusals: Counter[int] = Counter()
         self.refused: dict[int, str] = {}
         self.told: Counter[int] = Counter()
         self._keys: dict[int, bytes | None] = {}
         self._next: dict[int, float] = {}
 
     def __getitem__(self, client: int) -> NodeInfo:
+        if client in self.nodes:
+            return self.nodes[client]
         member = self.registry.members[client]
-        return self.nodes.get(client) or NodeInfo(None, member.rows or 0, member.name, False)
+        return NodeInfo(None, member.rows or 0, member.name, False)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self)))
@@ -201,12 +212,22 @@ class Members(Mapping[int, NodeInfo]):
         self.connected = {*keys}
         return keys
 
-    def standings(self, left_out: Collection[int] = ()) -> list[str]:
-        """Return for each client whether it is present, absent, revoked, or left out, as those with the numbers in `left_out`."""
-        members, present = self.registry.members, {i for i, info in self.nodes.items() if info.node in self.connected}
+    @property
+    def left_out(self) -> list[int]:
+        """The clients that are not asked any more, since their replies were refused."""
+        return [client for client, count in self.refusals.items() if count >= MOST_REFUSED]
+
+    @property
+    def present(self) -> set[int]:
+        """The clients whose nodes are connected and are asked."""
+        return {client for client, info in self.nodes.items() if info.node in self.connected} - {*self.left_out}
+
+    def standings(self) -> list[str]:
+        """Return for each client whether it is present, absent, revoked or left out."""
+        left_out, present = {*self.left_out}, self.present
         return [
-            "revoked" if members[i].revoked else "left out" if i in left_out else "present" if i in present else "absent"
-            for i in self
+            "revoked" if member.revoked else "left out" if i in left_out else "present" if i in present else "absent"
+            for i, member in enumerate(self.registry.members)
         ]
 
     def dismiss(self) -> None:
@@ -245,6 +266,7 @@ class Members(Mapping[int, NodeInfo]):
         """Return the answers of nodes to the greeting; in a run, which has a `pause`, it is waited for them for a short time."""
         if not nodes:
             return {}
+        # What the mailbox says of the last exchange stays as it is.
         mailbox, hello = copy(self.mailbox), (self.expected.text.encode(), b"")
         mailbox.deadline = min(mailbox.deadline, GREETING_SECONDS) if pause else mailbox.deadline
         return mailbox.send(dict.fromkeys(nodes, hello), "hello", HELLO_BYTES, lambda body: None)

@@ -1,6 +1,6 @@
 """The server's end of a Flower connection: a process that is its own ServerApp.
 
-This module uses parts of Flower 1.41 that are not documented; besides it only `node_connection`, `chunks` and `superlink` do.
+This module and its neighbours use parts of Flower 1.41 that are not documented.
 """
 
 import ssl
@@ -115,6 +115,7 @@ class SingleObjectGrid(BatchGrid):
         )
         announced = self._runtime_client.PushMessages(announcement)
         objects = {name: part for message in messages for name, part in get_all_nested_objects(message).items()}
+        missing = {*announced.objects_to_push}
         pushes = (
             PushObjectRequest(
                 node=self.node,
@@ -124,7 +125,7 @@ class SingleObjectGrid(BatchGrid):
                 object_content=objects[name].deflate(),
             )
             # An object comes before its parts: a receiver that has the last one has them all.
-            for name in reversed([name for name in objects if name in {*announced.objects_to_push}])
+            for name in reversed([name for name in objects if name in missing])
         )
         for push, answer in call_all(self, "PushObject", pushes):
             if not answer.stored:
