@@ -54,8 +54,8 @@ class SketchedNewton(CohortSolver):
         20
     """
 
-    floor: Positive = 0.01
-    scale: NonNegative = 0.5
+    floor: Positive = 0.003
+    scale: NonNegative = 0.3
     decay: Share = 0.5
 
     needs_hessian = True

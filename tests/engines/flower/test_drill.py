@@ -29,5 +29,5 @@ def test_two_malicious_members_of_ten_change_nothing(tmp_path):
     """One misdeed of each kind and more; the first ones of both members are of two kinds."""
     from benchmarks.drill.malice import drill
 
-    (played,) = drill(tmp_path, 1, np.random.default_rng(1))
+    (played,) = drill(tmp_path, 1, np.random.default_rng(1), deadline=30.0)
     assert played.good and played.reasons.total() >= 4, played
