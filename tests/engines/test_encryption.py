@@ -11,7 +11,7 @@ pytest.importorskip("tenseal", reason="TenSEAL is not installed: pip install 'tu
 import turnout as t
 from tests.helpers.commands import config, turnout
 from tests.helpers.examples import logistic
-from tests.helpers.federations import four
+from tests.helpers.federations import four, play
 from turnout.core.errors import UserError
 from turnout.core.messages import payload
 from turnout.engines.encryption import (
@@ -35,6 +35,7 @@ from turnout.engines.encryption import (
 )
 from turnout.engines.node import Node
 from turnout.engines.request import Refused
+from turnout.experiment.describe import plan_of
 from turnout.io.serialization import decode
 
 CLIENTS = 5
@@ -196,8 +197,9 @@ def test_the_ledger_has_what_is_sent(monkeypatch):
 
     monkeypatch.setattr(Node, "answer", listen(answer))
     monkeypatch.setattr(Node, "decrypt", listen(decrypt))
-    trace = t.run(t.FedAvg(t.Full(), lr=0.1), four(), rounds=3, engine="nodes", aggregation="encrypted")
-    totals = trace.ledger.totals()
+    session = play(t.FedAvg(t.Full(), lr=0.1), four(), 3, engine="nodes", aggregation="encrypted")
+    totals = session.trace.ledger.totals()
+    assert all(totals[name] == count.most for name, count in plan_of(session).totals().items() if name.startswith("bytes"))
     assert (totals["bytes_down"], totals["bytes_up"]) == tuple(map(sum, zip(*sent, strict=True)))
     assert totals["bytes_up"] == 3 * (4 * BYTES + 3 * 8) and totals["bytes_down"] == 3 * (4 * 3 * 8 + BYTES)
     assert (totals["exchanges"], totals["contacts"], totals["arrivals"]) == (3, 3 * 5, 3 * 5)
@@ -231,8 +233,8 @@ def test_refusals_say_what_to_do(monkeypatch):
 
 
 def test_describe_tells_the_bytes(tmp_path):
-    split, run = {"kind": "iid", "clients": 12}, {"rounds": 2, "engine": "nodes", "aggregation": "encrypted"}
-    file = config(tmp_path, split=split, run=run)
+    tables = {"split": {"kind": "iid", "clients": 12}, "run": {"rounds": 2, "engine": "nodes", "aggregation": "encrypted"}}
+    file = config(tmp_path, **tables)
     code, out, errors = turnout("run", file, "--out", tmp_path / "out")
     assert (code, errors) == (0, "") and '"aggregation": "encrypted"' in (tmp_path / "out" / "summary.json").read_text()
     code, out, errors = turnout("describe", file, "--markdown")

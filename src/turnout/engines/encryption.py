@@ -132,11 +132,11 @@ class SumKey:
         tenseal = import_tenseal()
         return np.stack([_filled(tenseal.bfv_vector(self._context, part.tolist())) for part in whole.reshape(-1, DEGREE)])
 
-    def decrypt(self, total: UInt8[np.ndarray, "k bytes"], numbers: int, replies: int) -> Int[np.ndarray, " d"]:
+    def decrypt(self, total: PyTree, numbers: int, replies: int) -> Int[np.ndarray, " d"]:
         """Return the numbers of a sum, times 2^`FRACTION`.
 
         Args:
-            total: The ciphertexts.
+            total: What came as its ciphertexts [k, `BYTES`].
             numbers: Numbers in the sum.
             replies: Replies in the sum.
 
