@@ -136,7 +136,7 @@ class SumKey:
         """Return the numbers of a sum, times 2^`FRACTION`.
 
         Args:
-            total: What came as its ciphertexts [k, `BYTES`].
+            total: What came as its ciphertexts, [k, `BYTES`].
             numbers: Numbers in the sum.
             replies: Replies in the sum.
 
@@ -192,17 +192,20 @@ def unusable(reply: UInt8[np.ndarray, "k bytes"]) -> str | None:
 
 
 def add(replies: list[UInt8[np.ndarray, "k bytes"]]) -> UInt8[np.ndarray, "k bytes"]:
-    """Return the encrypted sum of encrypted replies.
+    """Return the encrypted sum of encrypted replies; `UserError` for some that no client makes by `SumKey.encrypt`.
 
     Args:
         replies: The replies.
     """
     sums = []
-    for first, *others in zip(*replies, strict=True):
-        total = _opened(server_context(), first)
-        for other in others:
-            total.add_(_opened(server_context(), other))
-        sums.append(_filled(total))
+    try:
+        for first, *others in zip(*replies, strict=True):
+            total = _opened(server_context(), first)
+            for other in others:
+                total.add_(_opened(server_context(), other))
+            sums.append(_filled(total))
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f"encrypted replies cannot be added ({error}): look into the logs of the nodes") from None
     return np.stack(sums)
 
 

@@ -1,5 +1,6 @@
 """A federation whose server gets ciphertexts, and a sum that one member decrypts: members that fail, lie or have another key."""
 
+import json
 from dataclasses import replace
 
 import jax
@@ -101,6 +102,16 @@ def test_a_member_with_another_key_is_refused():
     assert [nodes[i].node for i in range(CLIENTS)] == [10, 11, 12, None, 14]
     (reason,) = +federation.counts
     assert reason == "refused: client 3 has another key for sums than client 0: give all members the same file for --sum-key"
+
+
+def test_a_member_cannot_name_a_key_where_none_is_needed():
+    """The others would be refused for having none."""
+    federation = InProcess(summed(SKIPPING), {0: lambda kind, k, reply: _with_key(reply) if kind == "hello" else reply})
+    assert len(federation.greeted().nodes) == CLIENTS
+
+
+def _with_key(reply: bytes) -> bytes:
+    return json.dumps(json.loads(reply) | {"sum_key": "mine"}).encode()
 
 
 class Overheard(InProcess):
