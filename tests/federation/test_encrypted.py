@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 pytest.importorskip("tenseal", reason="TenSEAL is not installed: pip install 'turnout[encrypted]'")
@@ -24,6 +26,14 @@ POLICY = 'algorithms = ["fedavg"]\nrounds = 50\nmethods = ["train"]\nencrypted =
 def key(tmp_path):
     write_key(tmp_path / "sum.key")
     return tmp_path / "sum.key"
+
+
+@pytest.fixture(scope="module")
+def member(tmp_path_factory):
+    """A node with the members' key."""
+    folder = tmp_path_factory.mktemp("member")
+    write_key(folder / "sum.key")
+    return Insider(folder, ENCRYPTED, sum_key=folder / "sum.key")
 
 
 def decrypted(insider, total, replies: int, numbers: int = 3) -> np.ndarray:
@@ -49,6 +59,18 @@ def check_node(insider, key) -> None:
 
 def test_a_node_encrypts_its_replies_and_decrypts_sums(tmp_path, key):
     check_node(Insider(tmp_path, ENCRYPTED, sum_key=key), key)
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(["replies", "numbers", "attempt", "other"]), VALUES), st.binary(max_size=60))
+def test_requests_of_any_form_are_refused(member, fields, body):
+    for content in (body, encode(np.zeros((1, 98304), "uint8"), None)):
+        with pytest.raises(Refusal) as refusal:
+            member.send(f"decrypt_{member.handshake.digest}", json.dumps(fields).encode(), content)
+        assert "client error" not in str(refusal.value)
 
 
 def test_a_site_can_ask_for_encryption(tmp_path, key):

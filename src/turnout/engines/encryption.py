@@ -80,7 +80,7 @@ class SumKey:
     """The secret key of the members, which encrypts replies and decrypts sums.
 
     Args:
-        content: The content of its file.
+        content: The key, of `new_key`.
         clients: Number of clients, the most replies in a sum.
 
     Attributes:
@@ -90,7 +90,7 @@ class SumKey:
     def __init__(self, content: bytes, clients: int):
         if clients > MOST:
             raise UserError(f"aggregation = 'encrypted' adds up to {MOST} replies, but there are {clients} clients: take 'sum'")
-        self._context = import_tenseal().context_from(content.removeprefix(PREFIX), 1)
+        self._context = import_tenseal().context_from(content, 1)
         self.id = sha256(content).hexdigest()[:16]
         self.limit = MODULUS // 2 // clients * 2.0**-FRACTION
 
@@ -104,11 +104,12 @@ class SumKey:
         """
         try:
             content = file.read_bytes()
-            if content.startswith(PREFIX):
-                return cls(content, clients)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(f"{file} cannot be read as a key for sums: {error}") from None
-        raise UserError(f"{file} holds no key for sums: make one with turnout sum-key FILE, once for all members")
+        except OSError as error:
+            raise UserError(f"{file} cannot be read as a key for sums: {error.strerror}") from None
+        key = content[len(PREFIX) + sha256().digest_size :]
+        if content != _with_digest(key):
+            raise UserError(f"{file} holds no key for sums, or was changed: make one with turnout sum-key, once for all members")
+        return cls(key, clients)
 
     def encrypt(self, reply: PyTree) -> UInt8[np.ndarray, "k bytes"]:
         """Return the ciphertexts of a reply's numbers and of the count 1.
@@ -153,8 +154,8 @@ class SumKey:
 
 
 def new_key() -> bytes:
-    """Return the content of the file of a new key."""
-    return PREFIX + _new_context(with_key=True)
+    """Return a new key."""
+    return _new_context(with_key=True)
 
 
 def write_key(file: Path) -> None:
@@ -165,7 +166,7 @@ def write_key(file: Path) -> None:
     """
     if file.exists():
         raise UserError(f"{file} exists, and keys are not overwritten: choose another file")
-    write(file, new_key(), private=True)
+    write(file, _with_digest(new_key()), private=True)
 
 
 @lru_cache(maxsize=1)
@@ -221,6 +222,11 @@ def restored(numbers: Int[np.ndarray, " d"], like: PyTree) -> PyTree:
     bounds = np.cumsum([numbers_in(leaf) for leaf in leaves])[:-1]
     parts = zip(np.split(values, bounds), leaves, strict=True) if leaves else ()
     return jax.tree.unflatten(structure, [part.reshape(leaf.shape).astype(leaf.dtype) for part, leaf in parts])
+
+
+def _with_digest(key: bytes) -> bytes:
+    """Return the content of the file of a key."""
+    return PREFIX + sha256(key).digest() + key
 
 
 def _new_context(with_key: bool) -> bytes:
