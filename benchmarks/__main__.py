@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks.machine import facts, versions
 from benchmarks.timing import Line
 
-TOPICS = ("rounds", "draws", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist", "startup")
+TOPICS = ("rounds", "draws", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist", "startup", "encryption")
 REAL = ("flower", "flower-memory", "flower-delay")
 """Topics that start federations of real processes; they are measured where they are named."""
 

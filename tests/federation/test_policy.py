@@ -15,7 +15,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from tests.helpers.commands import turnout, wait_for
 from tests.helpers.insider import LOCAL, SECRET, TOML, Insider, Refusal
 from turnout.core.errors import UserError
-from turnout.engines.flower.greeting import parse_hello
+from turnout.engines.flower.greeting import Hello, parse_hello
 from turnout.federation.policy import in_hours
 from turnout.federation.policy_file import read_policy
 
@@ -56,7 +56,7 @@ def with_policy(folder, policy: str, toml: str = TOML) -> Insider:
 
 def agreed(insider) -> bool:
     """Whether the server's handshake succeeds."""
-    return parse_hello(json.dumps(insider.hello()).encode(), insider.handshake, 2) == (0, 5, None)
+    return parse_hello(json.dumps(insider.hello()).encode(), insider.handshake, 2) == Hello(0, 5, None)
 
 
 WITHIN = {
@@ -99,7 +99,7 @@ OUTSIDE = {
 def test_a_configuration_outside_is_refused_with_a_sentence(site, sentence):
     """At both ends: in the server's handshake, and in the node's log; and its requests are not answered."""
     site.configure(OUTSIDE[sentence])
-    client, _, reason = parse_hello(json.dumps(site.hello()).encode(), site.handshake, 2)
+    client, _, reason, _ = parse_hello(json.dumps(site.hello()).encode(), site.handshake, 2)
     with pytest.raises(AssertionError, match=sentence):
         raise AssertionError(reason)
     assert client == 0 and reason.startswith("client 0 refuses this run: ")
@@ -120,7 +120,7 @@ def test_a_configuration_is_taken_exactly_if_all_of_it_is_within(site, lr, steps
 def test_without_a_policy_another_configuration_is_refused(tmp_path):
     plain = Insider(tmp_path, TOML)
     plain.configure(WITHIN["step size"])
-    assert "does not agree on configuration" in parse_hello(json.dumps(plain.hello()).encode(), plain.handshake, 2)[-1]
+    assert "does not agree on configuration" in parse_hello(json.dumps(plain.hello()).encode(), plain.handshake, 2).refusal
     with pytest.raises(Refusal, match="not one of the run"):
         plain.ask(np.zeros(3))
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from turnout.engines.encryption import SumKey, new_key
 from turnout.engines.flower.client_app import NodeApp, Service
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import Members, handshake
@@ -39,6 +40,8 @@ class InProcess(Mailbox):
         self.quorum, self.keys = quorum, keys or {}
         self.misdeeds, self.numbers, self.asked = misdeeds or {}, Counter(), []
         self.expected = handshake_of(experiment, self.built)
+        self.secret = new_key() if experiment.run.aggregation == "encrypted" else None
+        self.sum_key = None if self.secret is None else SumKey(self.secret, self.built.problem.clients)
         self.members = [self._node(i) for i in range(self.built.problem.clients)]
         self.apps = {10 + i: NodeApp(lambda _, node=node: Service(self.expected, node)) for i, node in enumerate(self.members)}
 
@@ -47,7 +50,7 @@ class InProcess(Mailbox):
         with scope(run.precision):
             job = prepare(problem, run.purpose_seeds(), None, None)
             algorithm = bind(self.experiment.algorithm, problem, run.rounds)
-            return Node(client, problem.client(client), algorithm, job.start, job.seeds)
+            return Node(client, problem.client(client), algorithm, job.start, job.seeds, sum_key=self.sum_key)
 
     def connected(self) -> list:
         """Return what the SuperLink tells of the nodes."""

@@ -15,7 +15,7 @@ COMMANDS = {
     "Before a run": ("describe", "theory", "data"),
     "Papers": ("reproduce",),
     "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "serve", "status", "audit"),
-    "Members of federations": ("certify", "register", "revoke", "members"),
+    "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),
 }
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
 

@@ -42,6 +42,9 @@ def node(
         Path | None,
         typer.Option(help="What this site allows; the server's configuration may be any within it.", show_default=False),
     ] = None,
+    sum_key: Annotated[
+        Path | None, typer.Option(help="The members' key for aggregation = 'encrypted' (turnout sum-key).", show_default=False)
+    ] = None,
     request: Annotated[
         Path | None,
         typer.Option(
@@ -73,7 +76,7 @@ def node(
     else:
         numbers = clients_in(clients)
         folders, keys = {k: states / f"states-{k}" for k in numbers}, [key / f"node-{k}" for k in numbers]
-    apps = apps_of(file, folders, data, log, policy)
+    apps = apps_of(file, folders, data, log, policy, sum_key)
     serve([*zip(apps, map(read_node_key, keys), strict=True)], superlink, authority)
 
 

@@ -21,7 +21,14 @@ from turnout.core.local_methods import BOTH, address, local_method
 from turnout.core.messages import split_each
 from turnout.core.replies import Replies
 from turnout.engines.exchange.consulting import by_client, consultation, consultation_events, refuse_individual
-from turnout.engines.exchange.counting import CallSites, draw_events, exchange_events, exchange_site
+from turnout.engines.exchange.counting import (
+    CallSites,
+    decryption_events,
+    draw_events,
+    encrypted_sites,
+    exchange_events,
+    exchange_site,
+)
 from turnout.engines.exchange.drawing import Draw, Draws, first_time
 from turnout.engines.exchange.judging import feedback_of, judged
 from turnout.engines.exchange.protecting import protected
@@ -62,10 +69,12 @@ class Delivery(NamedTuple):
     Args:
         arrived: Whether the reply of each place arrived [m].
         repeats: How often each place was asked again [m].
+        undecrypted: Requests to decrypt the sum of the replies that got no reply.
     """
 
     arrived: Bool[Array, " m"]
     repeats: Int[Array, " m"]
+    undecrypted: int = 0
 
 
 class EngineAsk(Ask):
@@ -191,14 +200,19 @@ class EngineAsk(Ask):
             done = jax.tree.map(lambda leaf: leaf[cohort.ids], everyone)
         repeats = losses if faults is not None and faults.repeats else jnp.zeros_like(losses)
         if self.delivery is not None:
-            arrived, further = self.delivery if everyone is None else (part[cohort.ids] for part in self.delivery)
+            arrived, further = self.delivery[:2] if everyone is None else (part[cohort.ids] for part in self.delivery[:2])
             answered, repeats = answered & arrived, repeats + further
         elif faults is not None and faults.bounds:
             reply, accepted = jax.vmap(faults.bound)(done.reply)
             done, answered = done._replace(reply=reply), answered & accepted
         first, first_reply = jax.tree.map(lambda stacked: stacked[0], (individual, done.reply))
         self._exchanged = exchange_site(path, name, cohort, write(first), first_reply, self.job.start)
+        decryption = None
+        if self.job.aggregation == "encrypted":
+            self._exchanged, decryption = encrypted_sites(self._exchanged, first_reply)
         self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats))
+        if decryption is not None:
+            self._count(decryption, decryption_events(answered, 0 if self.delivery is None else self.delivery.undecrypted))
         return done, answered
 
     def observe(self, replies, feedback=None):

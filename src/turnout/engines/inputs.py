@@ -14,8 +14,11 @@ from turnout.privacy.mechanism import Protection
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.layout import Padded, Ragged
 
-Aggregation = Literal["plain", "sum"]
-"""What the server receives of the replies to an exchange: each of them, or their weighted sum only."""
+Aggregation = Literal["plain", "sum", "encrypted"]
+"""What the server receives of the replies to an exchange: each, their weighted sum only, or each encrypted and their sum."""
+
+SUMS = ("sum", "encrypted")
+"""Those of which an algorithm gets sums only."""
 
 
 @record

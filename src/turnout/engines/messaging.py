@@ -20,9 +20,10 @@ from turnout.core.messages import split_each
 from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
 from turnout.engines.base import Engine
+from turnout.engines.encryption import add, encrypted_shape, numbers_in, restored, server_context
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.faults import Faults
-from turnout.engines.inputs import Job
+from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
 from turnout.engines.outliers import Outliers
 from turnout.engines.remote_evaluation import RemoteEvaluation
@@ -64,7 +65,7 @@ class MessageAsk(EngineAsk):
         stored: Version of each client's state that has to stay available, [n, 2].
         outliers: Compares the replies.
         sums: Weights of the one sum that each call needs: clients multiply their replies by these, and the server receives only
-            the sum. None: the server receives each reply.
+            the sum, encrypted if the job says so. None: the server receives each reply.
         *arguments: Arguments of `EngineAsk`.
     """
 
@@ -102,6 +103,10 @@ class MessageAsk(EngineAsk):
         Replies have the shapes in `expected`; the first `losses` of each place are lost.
         """
 
+    @abstractmethod
+    def _decrypt(self, clients: list[int], header: bytes, body: bytes, expected: PyTree) -> tuple[Buffer, int]:
+        """Let one of the `clients` decrypt a sum; return its reply, of the shapes `expected`, and how many gave none before."""
+
     def loop(self, count, body, carry, until=None):
         outside, path = len(self.draws), f"{self.calls.next_path()}.loop"
         for _ in range(int(count)):
@@ -124,21 +129,48 @@ class MessageAsk(EngineAsk):
         individual, write = split_each(jax.tree.map(np.asarray, message))
         messages = [write(jax.tree.map(lambda a, k=k: a[k], individual)) for k in range(cohort.places if individual else 1)]
         expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
-        replies, repeats = self._exchange(self._requests(cohort, method, messages), expected, np.asarray(losses))
+        encrypted = self.job.aggregation == "encrypted"
+        sent = encrypted_shape(numbers_in(expected)) if encrypted else expected
+        replies, repeats = self._exchange(self._requests(cohort, method, messages), sent, np.asarray(losses))
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
         if self.job.faults is not None and self.job.faults.bounds:
             decoded = bounded(decoded, self.job.faults)
         ids = np.asarray(cohort.ids).tolist()
-        self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
+        if not encrypted:
+            self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         arrived = np.isin(np.arange(cohort.places), list(decoded))
         self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(repeats, "int32"))
-        reply = stacked({place: tree for place, (tree, _) in decoded.items()}, cohort.places, expected)
-        if self._weight is not None:
-            used = arrived & (self._repeats | (np.asarray(losses) == 0))
-            reply = jax.tree.map(lambda stack: LazyStack([np.asarray(stack.sum(used.astype(float)))], stack.like), reply)
-        return Done(reply, None, queries, missed)
+        trees = {place: tree for place, (tree, _) in decoded.items()}
+        if self._weight is None:
+            return Done(stacked(trees, cohort.places, expected), None, queries, missed)
+        used = np.flatnonzero(arrived & (self._repeats | (np.asarray(losses) == 0))).tolist()
+        if encrypted:
+            total = self._decrypted({ids[place]: trees[place] for place in used}, expected)
+        else:
+            whole = np.isin(np.arange(cohort.places), used).astype(float)
+            total = jax.tree.map(lambda stack: np.asarray(stack.sum(whole)), stacked(trees, cohort.places, expected))
+        return Done(stacked({0: total}, 1, expected), None, queries, missed)
+
+    def _decrypted(self, replies: dict[int, np.ndarray], expected: PyTree) -> PyTree:
+        """Return the sum of encrypted replies, by client, which one of these clients decrypts; zero if there are none."""
+        numbers = np.zeros(numbers_in(expected), "int64")
+        if len(replies) == 1:
+            raise UserError(
+                f"only client {[*replies][0]} answered in round {int(self.round)}, and a sum of one reply is that reply, which "
+                "aggregation = 'encrypted' does not decrypt: take larger cohorts, or [faults] missing = 'repeat'"
+            )
+        if replies:
+            # Members take turns.
+            turn = (int(self.round) + int(self.state.exchanges)) % len(replies)
+            clients = [*replies][turn:] + [*replies][:turn]
+            header = json.dumps({"replies": len(replies), "numbers": numbers.size}).encode()
+            body, like = encode(add([*replies.values()]), self.job.start), jax.ShapeDtypeStruct(numbers.shape, numbers.dtype)
+            reply, undecrypted = self._decrypt(clients, header, body, like)
+            numbers, _ = decode(reply, self.job.start)
+            self.delivery = self.delivery._replace(undecrypted=undecrypted)
+        return restored(numbers, expected)
 
     def _requests(self, cohort: Cohort, method: str, messages: list[PyTree]) -> list[Request]:
         """Return a request to each client of the cohort; one message is for all of them, and several are one for each place."""
@@ -216,7 +248,9 @@ class MessageEngine(Engine):
         self.job, self.algorithm, self.metrics, self.every = job, algorithm, metrics, every
         surveyed = survey(job, algorithm)
         self.sites = surveyed.sites
-        self.sums = sums_needed(surveyed, "aggregation = 'plain'") if job.aggregation == "sum" else None
+        self.sums = sums_needed(surveyed, "aggregation = 'plain'") if job.aggregation in SUMS else None
+        if job.aggregation == "encrypted":
+            server_context()
         names = asked_for(metrics)
         # Each client replies with its accuracy, and their list is "accuracies".
         self.each = "accuracies" in names

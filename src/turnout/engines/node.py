@@ -12,7 +12,8 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
-from turnout.engines.request import FIRST, AskHeader, MeasureHeader, Refused, Version, parse_header
+from turnout.engines.encryption import SumKey
+from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
 from turnout.privacy.mechanism import Protection
 from turnout.problems.base import Problem
@@ -54,6 +55,7 @@ class Node:
         states: Where private states are stored, by version; default: in memory.
         protection: Noise for differential privacy.
         mixed: Whether the loss is computed in bfloat16.
+        sum_key: The members' key: replies are encrypted by it, and sums decrypted. None: replies are sent as they are.
 
     Attributes:
         last: The last reply.
@@ -73,7 +75,9 @@ class Node:
         states: MutableMapping | None = None,
         protection: Protection | None = None,
         mixed: bool = False,
+        sum_key: SumKey | None = None,
     ):
+        self.sum_key = sum_key
         self.number, self.start, self.runner = number, copy_leaves(start), client_runner(client, mixed)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
         protection = copy_leaves(protection)
@@ -137,6 +141,19 @@ class Node:
             self.last.put(request, reply)
         return reply
 
+    def decrypt(self, header: bytes, body: Buffer, digest: bytes | None = None) -> bytes:
+        """Return the numbers of the encrypted sum in the body, of at least two replies, times 2^`encryption.FRACTION`.
+
+        Args:
+            header: Header of the request.
+            body: The sum.
+            digest: SHA-256 digest of the body, which is not needed.
+        """
+        fields, total = parse_header(header, DecryptHeader), self._decode(body)
+        if self.sum_key is None:
+            raise Refused("this node has no key for sums, since its configuration has another aggregation than 'encrypted'")
+        return encode(self.sum_key.decrypt(total, fields.numbers, fields.replies), self.start)
+
     def _run(self, fields: AskHeader, body: Buffer) -> bytes:
         self._check(fields.method)
         new, base, message = fields.made, self._base(fields.base), self._decode(body)
@@ -149,6 +166,8 @@ class Node:
             del self.states[version]
         self.states[new] = jax.tree.map(np.asarray, done.state)
         reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
+        if self.sum_key is not None:
+            reply = self.sum_key.encrypt(reply)
         queries, missed = (
             int(count) * public for count, public in zip(done[2:], self.public(fields.method, message), strict=True)
         )

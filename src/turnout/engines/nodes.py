@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.engines.client_runner import HostClientRunner
+from turnout.engines.encryption import SumKey, new_key
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine, Request
 from turnout.engines.node import Node
@@ -50,6 +51,9 @@ class NodesAsk(MessageAsk):
         replies = dict(zip((request.place for request in requests), self.runner.run(tasks), strict=True))
         return replies, np.zeros_like(losses)
 
+    def _decrypt(self, clients, header, body, expected):
+        return self.nodes[clients[0]].decrypt(header, body), 0
+
     def _answer(self, request: Request, lost: int) -> bytes:
         """Return the last reply of one client, `lost` of which were lost before."""
         node, reply = self.nodes[request.number], b""
@@ -75,7 +79,8 @@ class Nodes(MessageEngine):
     def __init__(self, problem: Problem, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
         shared = algorithm, job.start, job.seeds
-        options = {"protection": job.protection, "mixed": job.storage.mixed}
+        sum_key = SumKey(new_key(), problem.clients) if job.aggregation == "encrypted" else None
+        options = {"protection": job.protection, "mixed": job.storage.mixed, "sum_key": sum_key}
         self.nodes = [Node(i, problem.client(i), *shared, **options) for i in range(problem.clients)]
         runner, arrival = ParallelRunner(self.nodes), np.random.default_rng(0)
         # Only the states in use have to stay available.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 import annotated_types as at
 
 from turnout.core.errors import UserError
-from turnout.core.records import config
+from turnout.core.records import Index, config
 
 Number = Annotated[int, at.Ge(-1), at.Lt(2**31)]
 
@@ -68,7 +68,22 @@ class MeasureHeader:
     attempt: Number = 0
 
 
-Header = TypeVar("Header", AskHeader, MeasureHeader)
+@config
+class DecryptHeader:
+    """The header of a request to decrypt a sum of replies.
+
+    Args:
+        replies: Number of replies in the sum.
+        numbers: Number of numbers in each.
+        attempt: Number of replies to the same request that the server did not accept.
+    """
+
+    replies: Number
+    numbers: Index
+    attempt: Number = 0
+
+
+Header = TypeVar("Header", AskHeader, MeasureHeader, DecryptHeader)
 
 
 def parse_header(header: bytes, kind: type[Header]) -> Header:

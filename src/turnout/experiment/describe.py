@@ -1,12 +1,15 @@
 """Cost estimates of configurations: what a run will send and cost."""
 
+from dataclasses import replace
 from typing import Any
 
 from turnout.accounting.prices import Price
 from turnout.core.algorithm import Algorithm
+from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
 from turnout.engines.cost_estimate.estimate import CostEstimate, estimate
 from turnout.engines.faults import Faults
+from turnout.engines.inputs import Aggregation
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.problems.base import Precision, Problem
@@ -25,7 +28,8 @@ def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     """
     run = experiment.run
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
-    costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, faults=experiment.faults, precision=precision)
+    options = {"faults": experiment.faults, "precision": precision, "aggregation": run.aggregation}
+    costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, **options)
     return NamedPlan(experiment.name, costs, every_price(experiment))
 
 
@@ -48,6 +52,7 @@ def plan_for(
     rounds: int,
     faults: Faults | None = None,
     precision: Precision | None = None,
+    aggregation: Aggregation | RobustMean = "plain",
 ) -> CostEstimate:
     """Estimate what `rounds` rounds of `algorithm` on `problem` will send.
 
@@ -58,9 +63,13 @@ def plan_for(
         rounds: Number of rounds.
         faults: How replies are lost; None means not at all.
         precision: Precision of the run; None for double.
+        aggregation: What the server receives of the replies; it matters if they are encrypted.
     """
     with scope(precision or problem.precision):
-        return estimate(prepare(problem, seeds, faults, None), bind(algorithm, problem, rounds), rounds)
+        job = prepare(problem, seeds, faults, None)
+        if not isinstance(aggregation, RobustMean):
+            job = replace(job, aggregation=aggregation)
+        return estimate(job, bind(algorithm, problem, rounds), rounds)
 
 
 def plan_of(session: Session) -> CostEstimate:

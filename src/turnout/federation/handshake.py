@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Handshake
+from turnout.engines.inputs import SUMS
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
@@ -23,7 +24,8 @@ def handshake_of(experiment: Experiment, built: Built) -> Handshake:
         file = experiment.run.start
         start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file).start
     exact = built.problem.remote or file is not None
-    return Handshake.of(replace(experiment, federation=None).to_toml(), experiment.run.precision, start, exact)
+    encrypted = experiment.run.aggregation == "encrypted"
+    return Handshake.of(replace(experiment, federation=None).to_toml(), experiment.run.precision, start, exact, encrypted)
 
 
 def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
@@ -56,7 +58,7 @@ def check_for_federation(experiment: Experiment, built: Built) -> None:
             job = prepare(built.problem, experiment.run.purpose_seeds(), None, None)
             algorithm = bind(experiment.algorithm, built.problem, experiment.run.rounds)
             surveyed = survey(job, algorithm)
-        if experiment.run.aggregation == "sum":
+        if experiment.run.aggregation in SUMS:
             sums_needed(surveyed, "aggregation = 'plain'")
         else:
             refuse_single_replies(surveyed)

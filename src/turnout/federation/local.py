@@ -14,12 +14,16 @@ from pathlib import Path
 import httpx
 
 from turnout.core.errors import UserError
+from turnout.engines.encryption import write_key
 from turnout.engines.flower import keys
 from turnout.engines.flower.registry import Registry
 from turnout.engines.flower.server_connection import SECRET_HEADER, Server
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation
 from turnout.io.atomic import private_opener
+
+SUM_KEY = "sum.key"
+"""Name of the file of the members' key for encrypted sums."""
 
 RESTART_PAUSE = 5.0
 """Seconds between two starts of a process that ends: the SuperLink refuses a killed node until it has noticed."""
@@ -91,6 +95,8 @@ class Federation:
 
     def _start_node(self, name: str, *options) -> str:
         data = () if self.data is None else ("--data", self.data)
+        key = self.folder / SUM_KEY
+        data = (*data, "--sum-key", key) if key.exists() else data
         superlink = ("--superlink", self.server.address, "--authority", self.server.authority)
         return self.run(name, "turnout", "node", self.file, *options, *superlink, *data)
 
@@ -234,7 +240,10 @@ def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Se
         file: File of the configuration.
         data: Folder with data files; None for the default folders.
     """
-    federation = Federation(folder, file, build_for_federation(read(file), data).problem.clients, data, cores())
+    experiment = read(file)
+    federation = Federation(folder, file, build_for_federation(experiment, data).problem.clients, data, cores())
+    if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
+        write_key(folder / SUM_KEY)
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.budget import Budget
+from turnout.engines.encryption import SumKey
 from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
 from turnout.engines.public_counts import PublicCounts
@@ -18,7 +19,9 @@ from turnout.privacy.mechanism import Privacy, Protection
 from turnout.runs.setup import bind, prepare, scope
 
 
-def node_of(experiment: Experiment, built: Built, client: int, folder: Path, policy: Policy | None = None) -> Node:
+def node_of(
+    experiment: Experiment, built: Built, client: int, folder: Path, policy: Policy | None = None, sum_key: Path | None = None
+) -> Node:
     """Return one client of `experiment`, with its private states in a subfolder of `folder`.
 
     Args:
@@ -27,6 +30,7 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path, pol
         client: Id of the client.
         folder: Folder of the private states.
         policy: The policy of the site.
+        sum_key: File of the members' key for encrypted sums.
     """
     spec, digest = experiment.run, handshake_of(experiment, built).digest
     if not 0 <= client < built.problem.clients:
@@ -38,13 +42,29 @@ def node_of(experiment: Experiment, built: Built, client: int, folder: Path, pol
         algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
         privacy, own = experiment.privacy, folder / f"{digest}-{client}"
         protection = None if privacy is None else privacy.protection()
-        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, protection=protection, mixed=mixed)
+        key = sum_key_of(experiment, built, sum_key)
+        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, None, protection, mixed, key)
         node.states = DiskStates(own, node.first)
     if node.local:
         budget = budget_of(experiment, built, folder / f"privacy-{client}.json", digest, policy)
         node.public = PublicCounts(job, algorithm)
         node.last, node.protect, node.spent = DiskReply(own / "last"), partial(release, privacy, budget), budget.spent
     return node
+
+
+def sum_key_of(experiment: Experiment, built: Built, file: Path | None) -> SumKey | None:
+    """Return the members' key if replies are encrypted; `UserError` where its file is needed and missing.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        file: File of the key.
+    """
+    if experiment.run.aggregation != "encrypted":
+        return None
+    if file is None:
+        raise UserError("aggregation = 'encrypted' needs the members' key: give turnout node --sum-key FILE (turnout sum-key)")
+    return SumKey.read(file, built.problem.clients)
 
 
 def budget_of(experiment: Experiment, built: Built, file: Path, run: str, policy: Policy | None) -> Budget:

@@ -34,14 +34,25 @@ class PolicedService(Service):
         folder: Folder of the private states.
         log: The log.
         policy: The policy.
+        sum_key: File of the members' key for encrypted sums.
     """
 
-    def __init__(self, own: Experiment, built: Built, client: int, folder: Path, log: AuditLog, policy: Policy):
+    def __init__(
+        self,
+        own: Experiment,
+        built: Built,
+        client: int,
+        folder: Path,
+        log: AuditLog,
+        policy: Policy,
+        sum_key: Path | None = None,
+    ):
+        self.sum_key = sum_key
         self.own, self.built, self.client, self.folder, self.policy = own, built, client, folder, policy
         self._running: Future = Future()
         self._running.set_result(b"")
         policy.check(own, built)
-        super().__init__(handshake_of(own, built), node_of(own, built, client, folder, policy), log)
+        super().__init__(handshake_of(own, built), node_of(own, built, client, folder, policy, sum_key), log)
         if self._file.exists():
             self._resume()
 
@@ -77,7 +88,7 @@ class PolicedService(Service):
         self.policy.check(experiment, self.built)
         try:
             check_for_federation(experiment, self.built)
-            node = node_of(experiment, self.built, self.client, self.folder, self.policy)
+            node = node_of(experiment, self.built, self.client, self.folder, self.policy, self.sum_key)
         except UserError as error:
             raise Refused(str(error)) from None
         self.handshake, self.node = handshake_of(experiment, self.built), node

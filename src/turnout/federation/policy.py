@@ -33,6 +33,7 @@ class Policy:
         epsilon: Most epsilon to spend in all runs together, in the local model of privacy; None asks for no privacy.
         delta: The delta for that epsilon.
         hours: Hours of the day, by the clock of the site, from and up to which the node answers.
+        encrypted: Whether a run must encrypt replies, so that the server gets only sums of them.
         request_bytes: Most bytes of a request.
         request_seconds: Most seconds that a request may take.
     """
@@ -47,6 +48,7 @@ class Policy:
     epsilon: Positive | None = None
     delta: Annotated[float, at.Gt(0), at.Lt(1)] | None = None
     hours: list[Hour] | None = None
+    encrypted: bool = False
     request_bytes: Count | None = None
     request_seconds: Positive | None = None
 
@@ -90,6 +92,8 @@ class Policy:
                 if not within(table.get(key), low, high):
                     shown = table.get(key, "not given")
                     raise Refused(f"{key} of {table['kind']} must be from {low:g} to {high:g} here, but it is {shown}")
+        if self.encrypted and run.aggregation != "encrypted":
+            raise Refused("only [run] aggregation = 'encrypted' is allowed here")
         self._check_data(experiment, built)
         self._check_privacy(experiment)
 
@@ -97,7 +101,7 @@ class Policy:
         """Raise `Refused` if a request is not within the policy.
 
         Args:
-            action: "ask" or "measure".
+            action: "ask", "measure" or "decrypt".
             header: Header of the request.
             size: Number of bytes of the request.
         """
@@ -106,6 +110,8 @@ class Policy:
         if action == "measure":
             for name in parse_header(header, MeasureHeader).measure:
                 self._check_function(name)
+            return
+        if action == "decrypt":
             return
         asked = parse_header(header, AskHeader)
         if self.methods is not None and asked.method not in self.methods:

@@ -35,7 +35,7 @@ class RunOptions:
         every: Rounds between two rows of the trace.
         precision: "double" (64 bits), "single" (32 bits) or "mixed" (32 bits, clients in bfloat16); default: the problem's.
         engine: "compiled" (one program for the whole run) or "nodes" (separate clients, which exchange bytes).
-        aggregation: "plain" (the server receives each reply), "sum" (their weighted sum only; not compiled) or a robust mean.
+        aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
         memory: Bytes of client data that one exchange processes at a time.
         start: Initial parameters, or the file of a saved model; default: the problem's.
         metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.

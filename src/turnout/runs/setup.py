@@ -16,7 +16,7 @@ from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
 from turnout.engines.dual_gap import refuse_dual_gap
-from turnout.engines.inputs import Aggregation, Job
+from turnout.engines.inputs import SUMS, Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.io.models import initial_parameters
@@ -156,8 +156,9 @@ def job_of(
         job = replace(job, stop=options.target)
     if options.aggregation != "plain":
         refuse_metrics_of_replies(metrics)
-    if options.aggregation == "sum" and options.faults is not None and options.faults.bounds:
-        raise UserError("[faults] norm and clip bound each reply, which aggregation = 'sum' hides: take 'plain'")
+    if options.aggregation in SUMS and options.faults is not None and options.faults.bounds:
+        how = options.aggregation
+        raise UserError(f"[faults] norm and clip bound each reply, which aggregation = {how!r} hides: take 'plain'")
     if isinstance(options.aggregation, RobustMean):
         refuse_robust(job, algorithm, options.privacy)
         job = replace(job, robust=options.aggregation)
@@ -231,15 +232,15 @@ def refuse_engine(problem: Problem | None, aggregation: Aggregation | RobustMean
 
     Args:
         problem: The problem.
-        aggregation: "plain", "sum" or a robust mean.
+        aggregation: "plain", "sum", "encrypted" or a robust mean.
         compiled: Whether the engine is the compiled one.
     """
     if compiled and problem is not None and problem.remote:
         raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
-    if compiled and aggregation == "sum":
+    if compiled and aggregation in SUMS:
         raise UserError(
-            "aggregation = 'sum' changes what clients send, but the compiled engine sends nothing: set engine = 'nodes', or use "
-            "turnout deploy"
+            f"aggregation = {aggregation!r} changes what clients send, but the compiled engine sends nothing: set engine = "
+            "'nodes', or use turnout deploy"
         )
 
 

@@ -23,6 +23,7 @@ from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 from tests.helpers.commands import turnout
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
+from turnout.engines import encryption
 from turnout.engines.flower import keys, server_connection
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import handshake
@@ -31,7 +32,8 @@ from turnout.engines.flower.server_connection import SECRET_HEADER, flower_run, 
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
-from turnout.federation.local import Federation, environment
+from turnout.federation.local import SUM_KEY, Federation, environment
+from turnout.io.audit import read_entries
 
 pytestmark = pytest.mark.slow
 
@@ -132,6 +134,24 @@ def test_a_server_that_gets_only_sums_has_the_same_run(place):
     expected = session_of(replace(experiment, run=replace(experiment.run, aggregation="plain")), built).run().trace
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
+
+
+def test_a_server_of_encrypted_sums_has_the_same_run(place):
+    """SCAFFOLD, whose clients have states; every node has the members' key, and the server none."""
+    pytest.importorskip("tenseal", reason="TenSEAL is not installed: pip install 'turnout[encrypted]'")
+    encryption.write_key(place.folder / SUM_KEY)
+    with nodes(place, "scaffold", run='aggregation = "encrypted"') as experiment, flower_run(place.server) as grid:
+        built = build(experiment, None)
+        mailbox = Mailbox(grid, deadline=60.0)
+        infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
+        real = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace
+        answers = [
+            entry["asked"] for i in range(CLIENTS) for entry in read_entries(*place.folder.glob(f"states-{i}/audit-*.jsonl"))
+        ]
+    expected = session_of(replace(experiment, run=replace(experiment.run, aggregation="plain")), built).run().trace
+    assert not any(mailbox.counts.values()) and answers.count("decrypt") == 6
+    np.testing.assert_allclose(real.x, expected.x, atol=1e-10, rtol=0)
+    assert real.ledger.totals()["exchanges"] == expected.ledger.totals()["exchanges"]
 
 
 def test_neither_a_killed_node_nor_a_resumed_server_changes_the_run(place):

@@ -19,7 +19,7 @@ from tests.helpers.commands import wait_for
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.greeting import handshake, parse_hello
+from turnout.engines.flower.greeting import Hello, handshake, parse_hello
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, unpack
 from turnout.engines.flower.registry import Member, Registry
@@ -213,15 +213,15 @@ WITHOUT_ROWS = [hello(0, rows) for rows in ("1", 1.0, True, None, 0, -1)]
 
 @pytest.mark.parametrize("body", [*MALFORMED, *UNKNOWN_CLIENTS, *WITHOUT_ROWS])
 def test_a_malformed_hello_is_refused(body):
-    assert parse_hello(body, EXPECTED, CLIENTS)[-1] is not None
+    assert parse_hello(body, EXPECTED, CLIENTS).refusal is not None
 
 
 def test_a_valid_hello_is_accepted():
     for client in range(CLIENTS):
-        assert parse_hello(hello(client, 7), EXPECTED, CLIENTS) == (client, 7, None)
+        assert parse_hello(hello(client, 7), EXPECTED, CLIENTS) == Hello(client, 7, None)
 
 
 def test_a_nodes_configuration_has_to_be_the_servers():
     fields = {"client": 1, "rows": 7, **vars(replace(EXPECTED, configuration="another"))}
-    client, _, reason = parse_hello(json.dumps(fields).encode(), EXPECTED, CLIENTS)
+    client, _, reason, _ = parse_hello(json.dumps(fields).encode(), EXPECTED, CLIENTS)
     assert client == 1 and "does not agree on configuration" in reason

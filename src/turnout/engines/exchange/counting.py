@@ -1,6 +1,7 @@
 """Call sites of a round, and the events that the ledger counts at each."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import jax.numpy as jnp
 from jaxtyping import PyTree
@@ -9,6 +10,7 @@ from turnout.accounting.ledger import Site
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.messages import payload, vectors
+from turnout.engines.encryption import encrypted_shape, numbers_in
 
 
 class CallSites:
@@ -66,6 +68,19 @@ def exchange_site(path: str, method: str, cohort: Cohort, message: PyTree, reply
     )
 
 
+def encrypted_sites(site: Site, reply: PyTree) -> tuple[Site, Site]:
+    """Return the call site of an exchange whose replies are encrypted, and that of the decryption of their sum by one client.
+
+    Args:
+        site: The call site without encryption.
+        reply: Reply of one client.
+    """
+    numbers = numbers_in(reply)
+    sealed = payload(encrypted_shape(numbers))
+    decryption = Site(f"{site.path}.decrypted", "decrypt", site.selection, bytes_down=sealed, bytes_up=8 * numbers)
+    return replace(site, bytes_up=sealed), decryption
+
+
 def draw_events(cohort: Cohort, clients: int) -> dict:
     """Return the events of drawing `cohort` from a number of `clients`.
 
@@ -80,6 +95,17 @@ def draw_events(cohort: Cohort, clients: int) -> dict:
         "lost": cohort.lost,
         "unusable": cohort.invalid_places(clients),
     }
+
+
+def decryption_events(answered, undecrypted: int) -> dict:
+    """Return the events of decrypting a sum of replies, if there are any.
+
+    Args:
+        answered: Places whose reply is used, [m].
+        undecrypted: Requests to decrypt it that got no reply.
+    """
+    once = jnp.any(answered).astype("int32")
+    return {"contacts": once + undecrypted, "arrivals": once}
 
 
 def exchange_events(cohort: Cohort, fresh, answered, done: Done, repeats) -> dict:

@@ -37,6 +37,7 @@ class Handshake:
         configuration: Digest of the configuration.
         parameters: Shapes and types of the initial parameters, and a digest of their values if these must agree.
         text: The configuration, which the server sends with its greeting.
+        encrypted: Whether replies are encrypted, so that the nodes must have one key for sums.
     """
 
     version: str
@@ -44,9 +45,10 @@ class Handshake:
     configuration: str
     parameters: str
     text: str = ""
+    encrypted: bool = False
 
     @classmethod
-    def of(cls, configuration: str, precision: str, start: PyTree, exact: bool) -> "Handshake":
+    def of(cls, configuration: str, precision: str, start: PyTree, exact: bool, encrypted: bool = False) -> "Handshake":
         """Return the fields of a run of `configuration`, a text, from the parameters `start`; their values count if `exact`.
 
         Args:
@@ -54,16 +56,17 @@ class Handshake:
             precision: Precision of the run.
             start: Initial parameters.
             exact: Whether the values of the parameters must agree too.
+            encrypted: Whether replies are encrypted.
         """
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
         values = sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(start))).hexdigest() if exact else ""
         digest = sha256(configuration.encode()).hexdigest()
-        return cls(version("turnout"), precision, digest, f"{shapes} {values}", configuration)
+        return cls(version("turnout"), precision, digest, f"{shapes} {values}", configuration, encrypted)
 
     @property
     def fields(self) -> dict[str, str]:
         """The fields to agree on."""
-        return {name: value for name, value in vars(self).items() if name != "text"}
+        return {name: value for name, value in vars(self).items() if name not in ("text", "encrypted")}
 
     @property
     def digest(self) -> str:
@@ -93,7 +96,7 @@ class Service:
         """Return the body of the reply to a request; raise `Refused` for one that is not answered.
 
         Args:
-            kind: "hello", or "ask" or "measure" with the digest of the handshake.
+            kind: "hello", or "ask", "measure" or "decrypt" with the digest of the handshake.
             header: Header of the request.
             body: Its body.
             digest: SHA-256 digest of the body.
@@ -101,14 +104,17 @@ class Service:
         action, _, run = kind.partition("_")
         if kind == "hello":
             return self.greeting()
-        if action not in ("ask", "measure") or run != self.handshake.digest:
+        answers = {"ask": self.node.answer, "measure": self.node.measure, "decrypt": self.node.decrypt}
+        if action not in answers or run != self.handshake.digest:
             raise Refused("the request is not one of the run for which this node answers: start the server again")
         with jax.enable_x64(self.handshake.precision == "double"):
-            return (self.node.answer if action == "ask" else self.node.measure)(header, body, digest)
+            return answers[action](header, body, digest)
 
     def greeting(self, refusal: str | None = None) -> bytes:
         """Return the reply to a greeting, with the reason if the server's configuration is refused."""
         fields = {"client": self.node.number, "rows": self.rows, **self.handshake.fields}
+        if self.node.sum_key is not None:
+            fields["sum_key"] = self.node.sum_key.id
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
     @property

@@ -99,7 +99,8 @@ class Clients:
                     f"{self._why(waiting)}, after {TRIES} requests: look into the logs of the nodes, then start again to continue"
                 )
             if waiting:
-                what = "left out of this exchange" if last else f"asked again in {pause:g} s ({k} of {TRIES} requests)"
+                left_out = "another client is asked" if kind == "decrypt" else "left out of this exchange"
+                what = left_out if last else f"asked again in {pause:g} s ({k} of {TRIES} requests)"
                 log(WARNING, "%s: %s", self._why(waiting), what)
                 self.nodes.watch(self.nodes, f"{self._why(waiting)}: {what}")
             if last:
@@ -115,8 +116,9 @@ class Clients:
         """Return which clients gave no usable reply to the last request, and why."""
         reasons: dict[str, list[str]] = {}
         for client in waiting:
-            node, _, name, _ = self.nodes[client]
-            reasons.setdefault(self.mailbox.refused.get(node, self.mailbox.silence), []).append(name or f"client {client}")
+            info = self.nodes[client]
+            reason = self.mailbox.refused.get(info.node, self.mailbox.silence)
+            reasons.setdefault(reason, []).append(info.name or f"client {client}")
         return "; ".join(f"{first_of(names)}: {reason}" for reason, names in reasons.items())
 
     def _remember(self, asked: list[int], waiting: list[int]) -> None:

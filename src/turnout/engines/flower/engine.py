@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
 from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.encryption import unusable
 from turnout.engines.faults import Faults
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.greeting import Members
@@ -39,10 +40,26 @@ class FlowerAsk(MessageAsk):
     def connected(self):
         return jnp.asarray(self.clients.connected(self.job.population.count))
 
+    def _decrypt(self, clients, header, body, expected):
+        check = partial(validate_reply, start=self.job.start, expected=expected)
+        for undecrypted, client in enumerate(clients):
+            replies, _ = self.clients.ask({client: (header, body)}, "decrypt", size_of(expected), check, 1)
+            if client in replies:
+                return replies[client], undecrypted
+        raise UserError(
+            f"none of the {len(clients)} clients that answered in round {int(self.round)} decrypted the sum of their replies: "
+            "look into the logs of the nodes, then start again to continue"
+        )
+
     def _exchange(self, requests, expected, losses):
         contents = {request.number: request[2:] for request in requests}
         check = partial(
-            validate_reply, start=self.job.start, expected=expected, counts=("queries", "missed"), faults=self.job.faults
+            validate_reply,
+            start=self.job.start,
+            expected=expected,
+            counts=("queries", "missed"),
+            faults=self.job.faults,
+            encrypted=self.job.aggregation == "encrypted",
         )
         replies, repeats = self.clients.ask(contents, "ask", size_of(expected), check, 0 if self._repeats else len(contents))
         arrived = {request.place: replies[request.number] for request in requests if request.number in replies}
@@ -59,7 +76,12 @@ def size_of(expected: PyTree) -> int:
 
 
 def validate_reply(
-    reply: Buffer, start: PyTree, expected: PyTree, counts: tuple[str, ...] = (), faults: Faults | None = None
+    reply: Buffer,
+    start: PyTree,
+    expected: PyTree,
+    counts: tuple[str, ...] = (),
+    faults: Faults | None = None,
+    encrypted: bool = False,
 ) -> str | None:
     """Return None if a reply has the expected structure, shapes, types and counts and is finite, and otherwise what is wrong.
 
@@ -69,6 +91,7 @@ def validate_reply(
         expected: Shapes and types of a valid reply.
         counts: Names of the counts that must come with it.
         faults: Bounds of its norm.
+        encrypted: Whether it is encrypted.
     """
     try:
         tree, header = decode(reply, start)
@@ -81,6 +104,8 @@ def validate_reply(
     types, expected_types = ([(leaf.shape, leaf.dtype) for leaf in each] for each in (leaves, expected_leaves))
     if structure != expected_structure or types != expected_types:
         return "of another shape or type"
+    if encrypted:
+        return unusable(tree)
     if not isfinite(largest_entry(tree)):
         return "not finite"
     return f"longer than norm = {float(faults.norm):g}" if faults is not None and not faults.bound(tree)[1] else None

@@ -47,12 +47,30 @@ class NodeInfo(NamedTuple):
         rows: Number of the client's rows; 0 if it is not known.
         name: Name of the client, for messages.
         claimed: Whether only the node says how many rows it has.
+        sum_key: Digest of the key with which it encrypts replies; empty if it does not.
     """
 
     node: int | None
     rows: int
     name: str = ""
     claimed: bool = True
+    sum_key: str = ""
+
+
+class Hello(NamedTuple):
+    """A node's answer to the greeting.
+
+    Args:
+        client: The client that it says it is.
+        rows: The number of rows that it says it has.
+        refusal: Why it is refused, or None.
+        sum_key: Digest of the key with which it encrypts replies; empty if it does not.
+    """
+
+    client: int
+    rows: int
+    refusal: str | None
+    sum_key: str = ""
 
 
 def handshake(
@@ -248,11 +266,11 @@ class Members(Mapping[int, NodeInfo]):
         new = [node for node in keys if node not in clients and now >= self._next.get(node, now)]
         self._next |= dict.fromkeys(new, now + pause)
         for node, body in self._answers(new, pause).items():
-            client, rows, reason = parse_hello(body[:], self.expected, len(self))
-            owner = self.registry.owner(keys[node])
-            reason = reason or self._why_not(client, rows, owner)
+            hello = parse_hello(body[:], self.expected, len(self))
+            client, owner = hello.client, self.registry.owner(keys[node])
+            reason = hello.refusal or self._why_not(client, hello.rows, owner) or self._other_key(hello)
             if reason is None:
-                self.nodes[client], self._keys[client] = self._info(node, client, rows), self.registry.members[client].key
+                self.nodes[client], self._keys[client] = self._info(node, hello), self.registry.members[client].key
                 if pause:
                     log(WARNING, "%s: joined", self.nodes[client].name)
             elif self.refused.get(node) != reason and self.told[node] < MOST_REFUSALS:
@@ -285,9 +303,16 @@ class Members(Mapping[int, NodeInfo]):
             return f"client {client} says that it has {rows:,} rows: write down how many it has if they are more than {most:,}"
         return None
 
-    def _info(self, node: int, client: int, rows: int) -> NodeInfo:
-        """Return what is known of an admitted node that says that it has `rows` rows."""
-        member = self.registry.members[client]
+    def _other_key(self, hello: Hello) -> str | None:
+        """Return why a node cannot encrypt replies together with those that were admitted; None if it can."""
+        other = next((info for info in self.nodes.values() if info.sum_key != hello.sum_key), None)
+        if other is None:
+            return None
+        return f"client {hello.client} has another key for sums than {other.name}: give all members the same file for --sum-key"
+
+    def _info(self, node: int, hello: Hello) -> NodeInfo:
+        """Return what is known of an admitted node."""
+        member, rows = self.registry.members[hello.client], hello.rows
         if member.rows not in (None, rows):
             log(
                 WARNING,
@@ -296,14 +321,14 @@ class Members(Mapping[int, NodeInfo]):
                 rows,
                 member.rows,
             )
-        return NodeInfo(node, member.rows or rows, member.name, member.rows is None)
+        return NodeInfo(node, member.rows or rows, member.name, member.rows is None, hello.sum_key)
 
 
 Watch = Callable[[Members, str], None]
 
 
-def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, int, str | None]:
-    """Return the client that a node says it is, the number of its rows, and why the node is refused, or None.
+def parse_hello(body: bytes, expected: Handshake, clients: int) -> Hello:
+    """Return what a node answers to the greeting.
 
     Args:
         body: The node's answer.
@@ -314,14 +339,14 @@ def parse_hello(body: bytes, expected: Handshake, clients: int) -> tuple[int, in
         fields = json.loads(body)
         client, rows, differences = fields["client"], fields["rows"], expected.differences(fields)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return -1, 0, "it did not say who it is"
+        return Hello(-1, 0, "it did not say who it is")
     if type(client) is not int or not 0 <= client < clients:
-        return -1, 0, f"a node says that it is client {str(client)[:20]}, but the clients are 0 to {clients - 1}"
+        return Hello(-1, 0, f"a node says that it is client {str(client)[:20]}, but the clients are 0 to {clients - 1}")
     if type(rows) is not int or rows < 1:
-        return client, 0, f"client {client} says that it has {str(rows)[:20]} rows, but every client has at least one"
+        return Hello(client, 0, f"client {client} says that it has {str(rows)[:20]} rows, but every client has at least one")
     if refusal_of(fields) is not None:
-        return client, rows, refusal_of(fields)
+        return Hello(client, rows, refusal_of(fields))
     if differences:
         remedy = "give the server and all nodes the same version of turnout and the same configuration"
-        return client, rows, f"client {client} does not agree on {', '.join(differences)}: {remedy}"
-    return client, rows, None
+        return Hello(client, rows, f"client {client} does not agree on {', '.join(differences)}: {remedy}")
+    return Hello(client, rows, None, str(fields.get("sum_key", "")) if expected.encrypted else "")
