@@ -16,7 +16,8 @@ demo: $(BIN)/turnout
 	rm -rf demo
 	$(BIN)/turnout study examples/demo --out demo
 
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Whatever the caller set, modules are compiled once for all workers and for the commands that tests start.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(BIN)/turnout
 	$(PYTEST) -m "not slow and not everything"

@@ -110,7 +110,9 @@ def test_the_servers_mean_is_that_of_what_is_remembered(memory, missing):
     assert np.any(variates)
 
 
-@pytest.mark.parametrize(("engine", "missing"), [("compiled", "skip"), ("nodes", "skip"), ("compiled", "repeat")])
+@pytest.mark.parametrize(
+    ("engine", "missing"), [pytest.param("compiled", "skip", marks=pytest.mark.slow), ("nodes", "skip"), ("compiled", "repeat")]
+)
 def test_who_remembers_changes_nothing(engine, missing):
     faults, metrics = missing and t.Faults(0.4, missing), ("value", "variance", "regret")
     options = {"rounds": 8, "engine": engine, "faults": faults, "metrics": metrics}

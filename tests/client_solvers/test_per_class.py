@@ -9,6 +9,7 @@ import turnout as t
 from tests.client_solvers.test_client_solvers import configured, logistic, solved, tilted
 from tests.helpers.duals import CLIENTS, SIZE, quadratic
 from tests.helpers.federations import with_rows
+from tests.helpers.tiers import slow_but
 from turnout import client_solvers as local
 from turnout.client_solvers import LocalSolver, Solution
 from turnout.experiment.config import read
@@ -18,7 +19,7 @@ SOLVERS = [local.NewtonCg(), local.Sgd(lr=0.1, batch=2, epochs=2), local.Gradien
 CLASSES = [0, 1, 1, 2]
 
 
-@pytest.mark.parametrize("delta", [None, 0.1])
+@pytest.mark.parametrize("delta", [pytest.param(None, marks=pytest.mark.slow), 0.1])
 def test_each_client_finds_what_its_own_solver_finds(delta):
     """Points, queries and misses, though not every solver knows a gradient to certify by; the clients' rows are in tiles."""
     known = tilted((4, 5), weight=0.5), np.ones((4, 5)), delta, 0.2
@@ -38,7 +39,7 @@ METHODS = {
 SHARPLY = local.NewtonCg(tolerance=1e-11, relative=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", slow_but(["feddcd"], METHODS))
 def test_exact_solvers_mixed_give_the_run_of_one(method):
     """In both engines."""
     problem = quadratic()

@@ -30,8 +30,8 @@ def case_of(name):
     return case(ALGORITHMS[name].on(3.0), small())
 
 
-REPRESENTATIVE = ("fedavg", "feddcd", "icgm", "scaffold", "sppm")
-"""Local training, client states that must add up, random branches, control variates, loops over one cohort.
+REPRESENTATIVE = ("feddcd", "icgm", "scaffold", "sppm")
+"""Client states that must add up, random branches, local training with control variates, loops over one cohort.
 
 `test_the_ledger_is_a_hand_count` plays all others in both tiers, and tests/algorithms holds them against NumPy programs.
 """
@@ -54,7 +54,10 @@ ASKING_EVERYONE = {"fedred", "gd", "icgm", "saber-full", "scaffnew"}
 """Algorithms whose rounds ask clients that their sampler does not draw."""
 
 
-@pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.any_size])
+ANY_SIZE = [name for name, example in ALGORITHMS.items() if example.any_size]
+
+
+@pytest.mark.parametrize("name", slow_but({*ASKING_EVERYONE, "fedavg", "sppm"}, ANY_SIZE))
 def test_who_is_asked_when_nobody_is_drawn(name):
     """`empty_cohort_changes_nothing` is about all other algorithms."""
     trace = t.run(nobody(ALGORITHMS[name].make(t.Nice(3))), small(), rounds=2, engine="nodes")
@@ -84,12 +87,12 @@ ROWS = {
 """Algorithms for problems with many rows: passes over batches, states of clients, messages for each, flat parameters."""
 
 
-@pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ROWS, ["logistic", "network"]))
+@pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ROWS, ["logistic", "network"], fast=("fedavg-epochs", "scaffold")))
 def test_nodes_give_the_compiled_run_on_tiles_and_nested_parameters(name, problem):
     CHECKS["engines_agree"](case(ROWS[name](t.Independent(size=3.0)), PROBLEMS[problem]()))
 
 
-@pytest.mark.parametrize("name", slow_but(["fedavg-epochs", "feddcd"], ROWS))
+@pytest.mark.parametrize("name", slow_but(["feddcd"], ROWS))
 def test_a_cohort_computed_two_clients_at_a_time_changes_nothing(name):
     session = Session(ROWS[name](t.Nice(5)), logistic(), seeds=Seeds.of(0), rounds=3)
     whole = t.run(ROWS[name](t.Nice(5)), logistic(), rounds=3)
@@ -109,7 +112,7 @@ FAULTY = {
 """Under faults it is the handling of replies and states that differs, those of servers, clients and samplers."""
 
 
-@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(FAULTY, ["skip", "repeat"]))
+@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(FAULTY, ["skip", "repeat"], fast=FAULTY.keys() - {"fedavg"}))
 def test_nodes_give_the_compiled_run_under_faults(name, missing):
     algorithm = FAULTY[name](t.Independent(size=3.0))
     options = {"rounds": 3, "seed": 4, "faults": t.Faults(0.3, missing)}
@@ -137,10 +140,9 @@ ONE_STEP = {
 }
 
 
-@pytest.mark.parametrize("name", ONE_STEP)
-@pytest.mark.parametrize("problem", [small, logistic], ids=["quadratic", "logistic"])
+@pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ONE_STEP, ["quadratic", "logistic"]))
 def test_everyone_taking_one_step_is_gradient_descent(name, problem):
-    (make, step), problem = ONE_STEP[name], problem()
+    (make, step), problem = ONE_STEP[name], {"quadratic": small, "logistic": logistic}[problem]()
     x = np.zeros(problem.start(None).size)
     for _ in range(6):
         x = x - step * gradient(problem, x)

@@ -25,9 +25,11 @@ def case_of(name):
 LEARNT = {f"independent-{name}" for name in ("vrb", "mabs", "avare", "osmd", "a-osmd", "last-norm")}
 """Rules that tests/samplers/test_probabilities.py holds against their references, and finds unbiased too."""
 
-REPEATED = {"replacement-k-vib", "replacement-mabs", "gradient-stratified"}
-"""Rules that are among those of independent draws, of which "replacement-osmd" shows that draws with replacement take them, and
-strata that tests/samplers/test_samplers_runs.py plays in every engine."""
+REPEATED = {"replacement-k-vib", "replacement-mabs", "gradient-stratified", "shuffled-nice", "nonuniform", "subsets"}
+REPEATED |= {"afl", "block", "pivotal", "des-raj"}
+"""Rules that are among those of independent draws, of which "replacement-osmd" shows that draws with replacement take them,
+samplers that tests/samplers plays in every engine, and designs whose law it checks and of which "cube", "stratified",
+"systematic" and "power-of-choice" are played here."""
 
 
 def slow(name, check) -> bool:

@@ -12,6 +12,7 @@ from tests.core.test_robust_means import median, trimmed
 from tests.helpers.commands import config, turnout
 from tests.helpers.examples import SOLVERS, sppm
 from tests.helpers.federations import ENGINES, SHARES, four, play
+from tests.helpers.tiers import slow_but
 from turnout.core.replies import Replies
 from turnout.engines.exchange.robust import robust
 from turnout.experiment.config import Reader, read
@@ -32,7 +33,14 @@ def gradients(problem) -> np.ndarray:
     return np.stack([jax.grad(lambda x, own=own: own.losses(x, own.rows).mean())(np.zeros(3)) for own in clients])
 
 
-@pytest.mark.parametrize(("mean", "name"), [*((mean, "scaffold") for mean in MEANS), *((MEANS[1], name) for name in ALGORITHMS)])
+@pytest.mark.parametrize(
+    ("mean", "name"),
+    [
+        *((mean, "scaffold") for mean in MEANS),
+        *((MEANS[1], name) for name in ("mbgd", "sppm")),
+        *(pytest.param(MEANS[1], name, marks=pytest.mark.slow) for name in ("fedavg", "scaffold")),
+    ],
+)
 def test_the_engines_agree(mean, name):
     run = partial(play, ALGORITHMS[name], four(), 4, aggregation=mean)
     compiled, nodes = (run(engine=engine).trace for engine in ("compiled", "nodes"))
@@ -40,7 +48,7 @@ def test_the_engines_agree(mean, name):
     assert nodes.ledger.totals() == compiled.ledger.totals()
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", slow_but(("mbgd", "sppm"), ALGORITHMS))
 def test_a_trimmed_mean_that_cuts_nothing_is_the_mean(name):
     plain, cut = (play(ALGORITHMS[name], four(), 4, aggregation=how).trace for how in ("plain", t.TrimmedMean(0.0)))
     np.testing.assert_allclose(cut.x, plain.x, rtol=1e-9, atol=1e-12)

@@ -79,7 +79,14 @@ def mixture(replies, weights: dict[tuple[int, ...], float], grid, deviation: flo
     return np.sum([*parts], axis=0)
 
 
-@pytest.mark.parametrize("lost", [(0.0, 0.0, 0.0), (0.5, 0.2, 0.9), (0.0, 0.9, 0.0)])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        pytest.param((0.0, 0.0, 0.0), marks=pytest.mark.slow),
+        (0.5, 0.2, 0.9),
+        pytest.param((0.0, 0.9, 0.0), marks=pytest.mark.slow),
+    ],
+)
 def test_lost_replies_never_cost_privacy(lost):
     """The sets of three clients that are drawn, and then answer, by enumeration; clients 1 and 2 reply as they please."""
     deviation, grid = 1.1, np.linspace(-15, 15, 20_001)

@@ -13,6 +13,7 @@ from tests.helpers.cost_estimates import LOCAL
 from tests.helpers.examples import logistic
 from tests.helpers.federations import SHARES, four
 from tests.helpers.gradients import client_gradient
+from tests.helpers.tiers import slow_but
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
 from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent
@@ -105,7 +106,7 @@ def test_noise_is_new_in_each_exchange(model):
     assert abs(np.corrcoef(*sums)[0, 1]) < 5 / np.sqrt(MANY)
 
 
-@pytest.mark.parametrize("model", ["central", "local"])
+@pytest.mark.parametrize("model", slow_but(["central"], ["central", "local"]))
 def test_engines_play_the_same_private_run(model):
     algorithm = t.Scaffold(t.Nice(3), lr=0.05, steps=2)
     plain, nodes = (play(algorithm, equal(), 3, engine=engine, privacy=privacy(model=model)) for engine in ("compiled", "nodes"))
@@ -178,7 +179,7 @@ SPENT = {
 }
 
 
-@pytest.mark.parametrize("name", SPENT)
+@pytest.mark.parametrize("name", slow_but(SPENT.keys() - {"coins"}, SPENT))
 def test_what_is_spent_is_what_was_released(name):
     algorithm, options, faults, releases, neighbours = SPENT[name]
     session = play(algorithm, equal(), 5, privacy=privacy(**options), **faults)

@@ -36,7 +36,13 @@ def job_of(problem, mixed: bool):
     return prepare(problem, Seeds.of(0), None, None, mixed=mixed)
 
 
-@pytest.mark.parametrize(("make", "kind"), [(t.Multinomial.of, Ragged), (t.Network.of, Padded)], ids=["multinomial", "network"])
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        pytest.param(t.Multinomial.of, Ragged, id="multinomial", marks=pytest.mark.slow),
+        pytest.param(t.Network.of, Padded, id="network"),
+    ],
+)
 def test_gradients_are_those_of_float32_up_to_rounding(make, kind):
     problem = make(dataset(64, sparse=kind is Ragged), split_of(EQUAL if kind is Padded else UNLIKE), mu=0.01)
     assert isinstance(store(problem), kind)

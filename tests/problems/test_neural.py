@@ -143,7 +143,9 @@ def mixing_module():
     ).double()  # fmt: skip
 
 
-@pytest.mark.parametrize("sizes", [(3, 4, 5), (10, 1, 2, 3)], ids=["blocks", "tiles"])
+@pytest.mark.parametrize(
+    "sizes", [pytest.param((3, 4, 5), id="blocks", marks=pytest.mark.slow), pytest.param((10, 1, 2, 3), id="tiles")]
+)
 def test_statistics_are_of_one_clients_rows_and_of_nothing_that_fills_up(sizes, mixing):
     """Of at most four rows of a client at a time, in their order, as PyTorch's are of a batch in training."""
     made = replace(mixing(sizes), mu=0.0)
@@ -167,6 +169,7 @@ def test_statistics_are_of_one_clients_rows_and_of_nothing_that_fills_up(sizes, 
     np.testing.assert_allclose(jax.jit(accuracies)(store(made), x), right, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_networks_that_mix_rows_are_the_same_in_separate_nodes(mixing):
     made = mixing((10, 1, 2, 3))
     algorithm = t.FedAvg(t.Nice(2), lr=0.1, batch=2, epochs=1)

@@ -64,7 +64,7 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
-@pytest.mark.parametrize("name", HESSIAN)
+@pytest.mark.parametrize("name", slow_but(("newton", "sketch"), HESSIAN))
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
     with pytest.raises(UserError, match="NumpyOracle has no Hessian|needs second derivatives"):
@@ -72,8 +72,8 @@ def test_numpy_functions_have_no_second_derivatives(name):
         t.run(sppm(solver, t.Nice(3)), other, rounds=2, engine="nodes")
 
 
-FAST = ("fedavg-epochs", "feddcd", "icgm", "scaffold", "sppm-lbfgs")
-"""Batches, a client's own solver, random branches, client states, line searches."""
+FAST = ("fedavg-epochs", "sppm-lbfgs")
+"""Batches and line searches; PyTorch's modules show states of clients and products with their Hessians."""
 
 
 @pytest.mark.parametrize("name", slow_but(FAST, CASES))
@@ -100,7 +100,7 @@ TORCH = {
 }
 
 
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", slow_but(("scaffold", "sppm-newton"), TORCH))
 def test_pytorch_modules_give_the_compiled_run(name):
     problem = logistic()
     start = {"weight": np.zeros((1, 5))}

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
+from tests.helpers.tiers import slow_but_pairs  # noqa: E402
 from tests.problems.test_torch_clients import CLIENTS, ROWS, images, loss, network, same  # noqa: E402
 from turnout.client_solvers import Gradient  # noqa: E402
 from turnout.problems.oracles.torch_module import TorchOracle, parameters_of  # noqa: E402
@@ -144,14 +145,16 @@ IN_THE_WAY = {
 }
 
 
-@pytest.mark.parametrize("case", IN_THE_WAY)
-@pytest.mark.parametrize("sampler", [t.Full(), t.PowerOfChoice(size=2, candidates=3)])
-def test_those_in_each_others_way_go_in_turn(threads, case, sampler):
+ASKED = {"everyone": t.Full(), "candidates": t.PowerOfChoice(size=2, candidates=3)}
+
+
+@pytest.mark.parametrize(("case", "asked"), slow_but_pairs(IN_THE_WAY, ASKED))
+def test_those_in_each_others_way_go_in_turn(threads, case, asked):
     traces = []
     for workers in (1, 2):
         threads(workers)
         np.random.seed(1)
-        traces.append((played(IN_THE_WAY[case](), t.FedAvg(sampler, lr=0.1, batch=4, epochs=1)), states()))
+        traces.append((played(IN_THE_WAY[case](), t.FedAvg(ASKED[asked], lr=0.1, batch=4, epochs=1)), states()))
     (alone, first), (beside, second) = traces
     same(beside.x, alone.x)
     assert first == second

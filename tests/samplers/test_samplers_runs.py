@@ -84,7 +84,7 @@ def test_strata_by_gradients_are_asked_for_and_charged(every, grades):
     assert (rows["0"]["draws_arbitrary"], rows["1"]["contacts"]) == (5, 20)
 
 
-@pytest.mark.parametrize("problem", [quadratic, logistic])
+@pytest.mark.parametrize("problem", [quadratic, pytest.param(logistic, marks=pytest.mark.slow)])
 def test_strata_by_gradients_are_the_same_in_every_engine(problem):
     sessions = [play(t.Stratified(by="gradients", clusters=3, every=2), problem(), 4, engine=engine) for engine in ENGINES]
     for one, other in zip(*(session.progress.samplers[0] for session in sessions), strict=True):

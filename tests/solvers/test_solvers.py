@@ -52,7 +52,7 @@ def test_the_proximal_point_is_reached(name, condition, gamma):
     np.testing.assert_allclose(trace.x, proximal_point(problem, gamma), atol=1e-10)
 
 
-@every_solver
+@pytest.mark.parametrize("name", slow_but(("agd", "newton"), SOLVERS))
 def test_the_proximal_point_of_a_logistic_loss_is_reached(name):
     """Clients of very different sizes and unequal weights lambda, and a cohort whose weights do not sum to one."""
     solver, steps = SOLVERS[name]
@@ -214,7 +214,7 @@ def test_a_solver_without_what_it_needs_says_so():
             t.run(t.Sppm(t.Nice(2), solver, gamma=1.0), problem, rounds=1)
 
 
-@pytest.mark.parametrize("gamma", [0.5, 1e6])
+@pytest.mark.parametrize("gamma", [0.5, pytest.param(1e6, marks=pytest.mark.slow)])
 def test_local_newton_takes_the_mean_of_what_clients_find(gamma):
     """Two Newton steps of each client on its own logistic loss, in NumPy; phi decreases enough for the whole mean."""
     problem, x, after = logistic(), np.zeros(5), []

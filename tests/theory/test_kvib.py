@@ -175,7 +175,7 @@ def test_the_command_shows_the_theorems(tmp_path):
         assert f"{facts[name]:,.4g}" in said
 
 
-@pytest.mark.parametrize("rounds", [1, 60])
+@pytest.mark.parametrize("rounds", [1, pytest.param(60, marks=pytest.mark.slow)])
 def test_commands_warn_of_draws_that_stay_uniform(tmp_path, rounds):
     file = config(tmp_path, sampler=SAMPLER, run={"rounds": rounds})
     for command in (("describe", file), ("run", file, "--out", tmp_path / "out")):
