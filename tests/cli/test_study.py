@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -15,17 +16,28 @@ from turnout.experiment.config import read
 from turnout.studies.files import file_name
 
 
-@pytest.fixture
-def study(tmp_path):
-    path = tmp_path / "study.toml"
+def written(folder: Path) -> Path:
+    path = folder / "study.toml"
     path.write_text(STUDY.replace('"FedAvg"', '"FedAvg with a name that is rather long for a narrow terminal"'))
     return path
 
 
-def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(tmp_path, study, monkeypatch):
-    monkeypatch.setattr("turnout.cli.tables.console._width", 80)
-    out = tmp_path / "out"
-    code, said, wrong = turnout("study", study, "--out", out)
+@pytest.fixture
+def study(tmp_path):
+    return written(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """The folder of a study that was played in a narrow terminal, and how the command ended."""
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("turnout.cli.tables.console._width", 80)
+        return folder / "out", turnout("study", written(folder), "--out", folder / "out")
+
+
+def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(played):
+    out, (code, said, wrong) = played
     assert (code, wrong) == (0, ""), wrong
     assert {path.name for path in out.iterdir()} == {"runs", "runs.parquet", "tables", "figures", "report.html", "summary.json"}
     tables = {path.name for path in (out / "tables").iterdir()}
@@ -39,9 +51,8 @@ def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(tmp_path, s
     assert len(summary["claims"]) == 1 and "is not decided: 3 seeds are fewer than 5" in summary["claims"][0]
 
 
-def test_a_table_in_latex_has_as_many_cells_in_each_row(tmp_path, study):
-    out = tmp_path / "out"
-    assert turnout("study", study, "--out", out)[0] == 0
+def test_a_table_in_latex_has_as_many_cells_in_each_row(played):
+    out, _ = played
     text = (out / "tables" / "near-dear.tex").read_text()
     body = text[text.index(r"\toprule") : text.index(r"\bottomrule")]
     rows = [line for line in body.splitlines() if line.endswith(r"\\")]

@@ -42,6 +42,7 @@ def test_a_file_that_cannot_be_imported_is_one_sentence(tmp_path, text, words):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_an_algorithm_and_a_price_of_ones_own_run_like_ours_and_are_repeated_from_the_results(tmp_path, own):
     ours = config(tmp_path, "ours")
     for path, out in ((own, "own"), (ours, "ours")):

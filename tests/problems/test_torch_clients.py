@@ -170,6 +170,7 @@ def test_frozen_parameters_are_not_sent():
     assert trace.columns["value"][-1] < trace.columns["value"][0]
 
 
+@pytest.mark.slow
 def test_dropout_follows_the_clients_key_and_metrics_have_none():
     runs = []
     for seed in (0, 1):

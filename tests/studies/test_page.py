@@ -53,6 +53,7 @@ class Page(HTMLParser):
             self.cells[-1].append(data)
 
 
+@pytest.mark.slow
 def test_every_table_of_a_goal_and_a_price_is_on_the_page(played):
     study, folder = played
     page = Page((folder / "report.html").read_text())
