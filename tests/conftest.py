@@ -46,9 +46,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let collections of garbage be rare, since traces of programs are large, and pass over what was imported, which stays."""
+    """Let collections of garbage pass over what was imported, which stays."""
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
 
 
 MEGABYTE = 2**20 // os.sysconf("SC_PAGE_SIZE")

@@ -20,8 +20,8 @@ def case_of(name):
     return case(SOLVERS[name], small())
 
 
-REPRESENTATIVE = ("bfgs", "mime", "scaffnew", "sketch")
-"""A line search, an adapted algorithm, random branches, Hessians with a metric; the others are played by their ledgers below."""
+REPRESENTATIVE = ("bfgs", "scaffnew", "sketch")
+"""A line search, an algorithm with random branches, Hessians with a metric; below, the others are played by their ledgers."""
 
 
 @pytest.mark.parametrize("name_of_check", CHECKS)

@@ -26,10 +26,10 @@ LEARNT = {f"independent-{name}" for name in ("vrb", "mabs", "avare", "osmd", "a-
 """Rules that tests/samplers/test_probabilities.py holds against their references, and finds unbiased too."""
 
 REPEATED = {"replacement-k-vib", "replacement-mabs", "gradient-stratified", "shuffled-nice", "nonuniform", "subsets"}
-REPEATED |= {"afl", "block", "pivotal", "des-raj", "independent-uniform", "independent-optimal"}
+REPEATED |= {"afl", "block", "pivotal", "des-raj", "independent-uniform", "independent-optimal", "power-of-choice", "replacement"}
 """Rules that are among those of independent draws, of which "replacement-osmd" shows that draws with replacement take them;
 "independent" again; what tests/samplers and tests/engines/test_ask.py play in every engine; and designs whose law tests/samplers
-checks, and of which "cube", "stratified", "systematic" and "power-of-choice" are played here."""
+checks, and of which "cube", "stratified" and "systematic" are played here."""
 
 
 def slow(name, check) -> bool:

@@ -13,7 +13,7 @@ from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, foretell, icgm, quadratic
 from tests.helpers.examples import SOLVERS, logistic, sppm
 from tests.helpers.federations import four
-from tests.helpers.tiers import slow_but
+from tests.helpers.tiers import slow_but, slow_but_pairs
 from turnout.engines.messaging import SummedReplies
 from turnout.engines.node import Node
 from turnout.engines.reply_usage import survey, why_not_one_sum
@@ -92,10 +92,12 @@ def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
     assert plain.sites == summed.sites
 
 
-@pytest.mark.parametrize("missing", ["skip", "repeat"])
-@pytest.mark.parametrize("make", [lambda s: t.Scaffold(s, lr=0.05, steps=2), lambda s: t.MbLocalGd(s, lr=0.05)])
-def test_lost_replies_and_clients_of_unequal_weight(make, missing):
-    algorithm, faults = make(t.Independent(size=4.0, probability=t.BySize())), t.Faults(0.3, missing)
+UNEQUAL = {"scaffold": lambda s: t.Scaffold(s, lr=0.05, steps=2), "mblocalgd": lambda s: t.MbLocalGd(s, lr=0.05)}
+
+
+@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(UNEQUAL, ["skip", "repeat"]))
+def test_lost_replies_and_clients_of_unequal_weight(name, missing):
+    algorithm, faults = UNEQUAL[name](t.Independent(size=4.0, probability=t.BySize())), t.Faults(0.3, missing)
     options = {"rounds": 4, "seed": 2, "faults": faults, "engine": "nodes"}
     plain, summed = (t.run(algorithm, logistic(), aggregation=how, **options) for how in ("plain", "sum"))
     np.testing.assert_allclose(plain.x, summed.x, rtol=1e-10, atol=1e-12)
