@@ -1,8 +1,8 @@
 """turnout: federated optimization that counts what communication costs.
 
-`run` and `sweep` run an algorithm on a problem, `study` compares methods, and `__all__` lists the public names.
-`client_solvers`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts. `TorchOracle`,
-`parameters_of` and `set_parameters` import PyTorch when they are first used.
+`run` and `sweep` run an algorithm on a problem, `study` compares methods, and `plan` finds the cheapest; `__all__` lists the
+public names. `client_solvers`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts.
+`TorchOracle`, `parameters_of` and `set_parameters` import PyTorch when they are first used.
 """
 
 from typing import TYPE_CHECKING
@@ -102,6 +102,8 @@ from turnout.samplers.probabilities import (
 from turnout.solvers import CohortSolver
 
 if TYPE_CHECKING:
+    from turnout.planner.api import plan as plan
+    from turnout.planner.plan import Plan as Plan
     from turnout.problems.oracles.torch_module import TorchOracle as TorchOracle
     from turnout.problems.oracles.torch_module import parameters_of as parameters_of
     from turnout.problems.oracles.torch_module import set_parameters as set_parameters
@@ -184,6 +186,7 @@ __all__ = [
     "Oracle",
     "Osmd",
     "Pivotal",
+    "Plan",
     "PointSaga",
     "Population",
     "PowerOfChoice",
@@ -230,6 +233,7 @@ __all__ = [
     "load_model",
     "on_client",
     "optimisers",
+    "plan",
     "record",
     "run",
     "schedules",
@@ -247,7 +251,9 @@ _TORCH = ("TorchOracle", "parameters_of", "set_parameters")
 _LAZY = {
     **dict.fromkeys(_TORCH, "turnout.problems.oracles.torch_module"),
     "Goal": "turnout.studies.goals",
+    "Plan": "turnout.planner.plan",
     "Study": "turnout.studies.results",
+    "plan": "turnout.planner.api",
     "study": "turnout.studies.api",
 }
 """Modules of public names, which are imported when one of them is first used."""

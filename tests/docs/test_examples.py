@@ -17,6 +17,7 @@ import turnout
 from turnout.cli import command_line
 from turnout.experiment.config import Reader
 from turnout.federation.policy_file import read_policy
+from turnout.planner.task import read_task
 from turnout.studies.cases import Cases
 from turnout.studies.configurations import read_sources
 from turnout.studies.plan import plan_of
@@ -75,6 +76,11 @@ def test_the_configurations_of_a_page_are_valid(page, tmp_path):
             study.write_text(block)
             declaration = DeclarationReader(read_sources([study])).declaration()
             assert plan_of(declaration, Cases(None), "report")
+            continue
+        if "[plan]" in block:
+            task = tmp_path / "task.toml"
+            task.write_text(block)
+            assert read_task(task).declaration.methods
             continue
         if block.startswith("algorithms = "):
             policy = tmp_path / "policy.toml"

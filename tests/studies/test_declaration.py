@@ -33,7 +33,7 @@ MISTAKES = [
     (("sampler.size = [2, 3]", 'sampler = [{ kind = "delegate", size = 2 }]'), "delegate", "sampler.size: unknown key 'size'"),
     (("sampler.size = [2, 3]", 'sampler = ["stratified"]'), "[methods.mbgd]", "with lr = 0.1, sampler = stratified: .* strata"),
     (("sampler.size = [2, 3]", "problem.paarts = [2]"), "paarts", "problem.paarts: unknown key 'paarts': did you mean 'parts'"),
-    (('"1/L"', '"L/2"'), "[0.1, 0.3]", "scale 'L/2' is no constant of this problem: known are L, 1/L, m/n"),
+    (('"1/L"', '"L/2"'), "[0.1, 0.3]", "scale 'L/2' is no constant of this problem: known are L, 1/L, n, m/n"),
     (('kind = "mbgd"', 'kind = "mbdg"'), "mbdg", "algorithm.kind: unknown algorithm kind 'mbdg'"),
     (
         ('problems = ["made"]', 'problems = ["maid"]'),

@@ -12,7 +12,7 @@ from turnout.core.errors import UserError
 
 COMMANDS = {
     "Experiments": ("run", "compare", "sweep", "study", "resume"),
-    "Before a run": ("describe", "theory", "data"),
+    "Before a run": ("plan", "describe", "theory", "data"),
     "Papers": ("reproduce",),
     "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "serve", "status", "audit"),
     "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from turnout.runs.session import Session
 
@@ -72,6 +80,21 @@ def studying() -> Iterator:
     from turnout.studies.progress import shown
 
     with deferred_interrupt("the same command goes on with it") as check, shown(check) as watch:
+        yield watch
+
+
+@contextmanager
+def planning() -> Iterator:
+    """Yield a function that shows what a planner is doing, and raises `Interrupted` after Ctrl-C."""
+    shown = Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True)
+    shown.disable = not console.is_terminal
+    with deferred_interrupt("the same command goes on with it") as check, shown as progress:
+        task = progress.add_task("building the problem", total=None)
+
+        def watch(doing: str, runs: int) -> None:
+            check()
+            progress.update(task, description=f"{runs:,} runs, {doing}")
+
         yield watch
 
 

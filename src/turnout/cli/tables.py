@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from turnout.report.costs import EVENTS, costs_of
-from turnout.report.format import goal
+from turnout.report.format import amount, goal
 from turnout.report.headline import stall
 from turnout.report.loaded_run import Result
 from turnout.studies.results import Study, name_of
@@ -20,6 +20,7 @@ from turnout.studies.tables import Row
 
 if TYPE_CHECKING:
     from turnout.federation.status import Status
+    from turnout.planner.plan import Plan
 
 console = Console()
 
@@ -117,6 +118,32 @@ def show_status(status: "Status", again: bool) -> None:
     console.print(f"{status.bytes_down:,} bytes to the clients, {status.bytes_up:,} bytes from them")
     if status.epsilon is not None:
         console.print(f"epsilon = {status.epsilon:.4g} for delta = {status.delta:g}")
+
+
+def show_plan(plan: "Plan", folder: Path) -> None:
+    """Print the ranking of a plan, what it says, and where its files are."""
+    from turnout.planner.page import sentences
+    from turnout.planner.plan import BEST
+
+    shown = Table(
+        title=escape(f"Cost to {plan.target}, {plan.price.label}"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for heading in ("family", "setting"):
+        shown.add_column(heading, overflow="fold", ratio=1)
+    for heading in ("cost", "95 % interval", "reached"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for row in plan.ranking.iter_rows(named=True):
+        cost, low, high = (amount(plan.price, row[name]) for name in ("cost", "interval_low", "interval_high"))
+        shown.add_row(escape(row["title"]), escape(row["setting"]), cost, f"{low} – {high}", f"{row['reached']}/{row['seeds']}")
+    console.print(shown)
+    for sentence in sentences(plan):
+        console.print(escape(sentence))
+    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+    console.print(f"to run it: turnout run {folder / BEST} --out DIR", soft_wrap=True)
 
 
 def show_study(study: Study, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """A sweep as one compiled program: each cell is a run of the compiled engine with its own hyper-parameters and seed."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 
@@ -63,6 +64,13 @@ class SweepEngine(Engine):
         options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
         progress, table = _advance(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
         return progress, jax.tree.map(lambda column: np.asarray(column)[:, :rows], table)
+
+    def cell(self, k: int) -> "SweepEngine":
+        """Return the engine of the cell `k` alone; all cells share one program."""
+        one = copy(self)
+        one.leaves = [np.asarray(leaf)[k : k + 1] if j in self.swept else leaf for j, leaf in enumerate(self.leaves)]
+        one.seeds, one.starts = jax.tree.map(lambda leaf: np.asarray(leaf)[k : k + 1], (self.seeds, self.starts))
+        return one
 
     def _cells(self) -> tuple:
         return [self.leaves[k] for k in self.swept], self.seeds, self.starts

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -126,21 +127,38 @@ class Session:
         """Play chunks whose length adapts to the time that they take, or single rows where a callback wants these."""
         rows = 1
         while not self.over:
-            # The first row describes the start, before any round.
-            limit = self.rounds if self._written else 0
-            rows = min(rows, PLACES, self.rows - self._written) if self._written else 1
             began = time.perf_counter()
-            with scope(self.precision):
-                self.progress, table = self.engine.advance(self.progress, limit, rows)
-            self._written += rows
             old = len(self.trace)
-            self._extend_traces(table)
+            rows = self.step(rows)
             self._call_back(old)
             yield self
             if self._row_by_row:
                 continue
             seconds = time.perf_counter() - began
             rows = rows * 2 if seconds < CHUNK_SECONDS / 2 else max(1, rows // 2) if seconds > 2 * CHUNK_SECONDS else rows
+
+    def step(self, rows: int) -> int:
+        """Play until `rows` more trace rows are written, or as many as one call can write, and return their number."""
+        # The first row describes the start, before any round.
+        limit = self.rounds if self._written else 0
+        rows = min(rows, PLACES, self.rows - self._written) if self._written else 1
+        with scope(self.precision):
+            self.progress, table = self.engine.advance(self.progress, limit, rows)
+        self._written += rows
+        self._extend_traces(table)
+        return rows
+
+    def split(self) -> list["Session"]:
+        """Return a session for each cell of a sweep, in the place of this one: each goes on by itself with the same program."""
+        if not isinstance(self.engine, SweepEngine):
+            raise UserError("a session without cells is one run: there is nothing to split")
+        sessions, whole = [], jax.tree.map(np.asarray, self.progress)
+        for k, cell in enumerate(self.cells or ()):
+            one = copy(self)
+            one.cells, one.traces, one.engine = [cell], [self.traces[k]], self.engine.cell(k)
+            one.progress = jax.tree.map(lambda leaf, k=k: leaf[k : k + 1], whole)
+            sessions.append(one)
+        return sessions
 
     def _call_back(self, old: int) -> None:
         """Hand the rows after the first `old` to the callbacks, one of which may end the run."""

@@ -10,9 +10,10 @@ import jax
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
 from turnout.problems.base import Problem
+from turnout.problems.curvature import largest_curvature
 from turnout.problems.optimum import Optimum, solve
 from turnout.studies.fingerprint import fingerprint
-from turnout.studies.grid import GivenProblem
+from turnout.studies.grid import CLIENTS, GivenProblem
 
 KEPT = 2 * 2**30
 """Bytes of problems that are kept: a study asks for each several times, and k-means, for instance, takes long."""
@@ -41,12 +42,16 @@ class Case:
 
     @cached_property
     def units(self) -> dict[str, float]:
-        """The constants that numbers of a configuration may be multiples of; none where they are not known."""
+        """The constants that numbers of a configuration may be multiples of.
+
+        L is the largest L_i, or where these are not known the largest curvature of f at the start; that of remote clients is not.
+        """
+        clients = {CLIENTS: float(self.problem.population.count)}
+        if self.problem.remote:
+            return clients
         known = self.problem.constants()
-        if known is None:
-            return {}
-        largest = float(known.smoothness.max())
-        return {"L": largest, "1/L": 1 / largest}
+        largest = largest_curvature(self.problem) if known is None else float(known.smoothness.max())
+        return {"L": largest, "1/L": 1 / largest, **clients}
 
 
 class Cases:

@@ -21,6 +21,9 @@ Places = list[tuple[dict, Place]]
 OWN = ("title", "problems", "methods", "on", "grid", "scale", "seeds", "tuning_seeds")
 """The keys of methods and problems that are no tables of a configuration."""
 
+CLIENTS = "n"
+"""The number of clients, as a constant to scale with: shares of it are rounded, to one client or more."""
+
 Grid = dict[str, tuple[Any, Place]]
 """The values of each swept key, and where they are."""
 
@@ -57,8 +60,8 @@ class Setting:
         return ", ".join(f"{name} = {_words(value)}" for name, value in zip(names, self.values.values(), strict=True))
 
     def experiment(self) -> Experiment:
-        """Return the configuration."""
-        return self.reader.experiment(f"{self.method} on {self.problem}")
+        """Return the configuration; numbers that are to be scaled are as they are given."""
+        return self.reader.without_shares().experiment(f"{self.method} on {self.problem}")
 
 
 def settings_of(declaration: Declaration, problem: str, method: str) -> list[Setting]:
@@ -174,12 +177,19 @@ class SettingReader(Reader):
             path = key.split(".")
             value = self.at(tuple(path))
             if unit not in units:
-                known = f"known are {', '.join(units)}" if units else "its smoothness is not known"
-                raise self.error(tuple(path), f"scale {unit!r} is no constant of this problem: {known}")
+                raise self.error(tuple(path), f"scale {unit!r} is no constant of this problem: known are {', '.join(units)}")
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self.error(tuple(path), f"scale multiplies a number, but {key} is {value!r}: give it one")
-            tables = with_value(tables, path, value * units[unit])
+            scaled = value * units[unit]
+            tables = with_value(tables, path, max(1, round(scaled)) if unit == CLIENTS else scaled)
         return SettingReader(self.origin, tables, self.places, self.grid, {})
+
+    def without_shares(self) -> "SettingReader":
+        """Return the reader with one client in the place of each share of the clients."""
+        tables = self.tables
+        for key in (key for key, unit in self.scale.items() if unit == CLIENTS):
+            tables = with_value(tables, key.split("."), 1)
+        return SettingReader(self.origin, tables, self.places, self.grid, self.scale)
 
 
 @dataclass(frozen=True)

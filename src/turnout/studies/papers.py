@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import turnout
 from turnout.core.errors import UserError, unknown
 from turnout.experiment.config import read_toml
 from turnout.studies.sources import Source, read_source
 
-PAPERS = Path(turnout.__file__).parent / "papers"
+PAPERS = Path(__file__).parents[1] / "papers"
 
 
 def papers() -> dict[str, str]:

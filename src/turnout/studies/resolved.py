@@ -17,7 +17,7 @@ from turnout.experiment.config import Experiment
 from turnout.runs.setup import bind, fit, scope
 from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
-from turnout.studies.grid import Setting
+from turnout.studies.grid import CLIENTS, Setting
 
 RATE = "m/n"
 """The share of the clients that a cohort of `sampler.size` has, as a constant to scale with."""
@@ -70,7 +70,9 @@ def grouped(resolved: list[Resolved], settings: list[Setting], apart: set[str]) 
         settings: All settings of the method on the problem.
         apart: Swept keys that are no leaves, whatever they are.
     """
-    if RATE in settings[0].reader.scale.values():
+    scale = settings[0].reader.scale
+    apart = apart | {key for key, unit in scale.items() if unit == CLIENTS}
+    if RATE in scale.values():
         apart = apart | {"sampler.size"}
     alternatives: dict[str, list] = {}
     for setting in settings:

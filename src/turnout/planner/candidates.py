@@ -1,0 +1,248 @@
+"""Families of candidates: the methods of a study, and the structures of their grids."""
+
+import math
+from collections.abc import Sequence
+
+from turnout.accounting.prices import Price
+from turnout.core.errors import UserError
+from turnout.engines.cost_estimate.estimate import Call, CostEstimate
+from turnout.experiment.config import Experiment
+from turnout.experiment.describe import plan_for
+from turnout.planner.race import Outcome, Place
+from turnout.planner.task import Limits
+from turnout.planner.trials import Trial, TrialStore
+from turnout.runs.session import Session
+from turnout.studies.cases import Cases
+from turnout.studies.declaration import Declaration
+from turnout.studies.grid import Setting, settings_of
+from turnout.studies.plan import Program, program_of
+from turnout.studies.play import session_for
+from turnout.studies.resolved import Resolved, grouped, resolve
+
+
+class Structure:
+    """Settings of a family that share a compiled program, and their trials.
+
+    Args:
+        declaration: The declaration.
+        group: The settings.
+        leaves: The keys of the numbers in which they differ.
+        store: Where trials are kept.
+    """
+
+    def __init__(self, declaration: Declaration, group: list[Resolved], leaves: list[str], store: TrialStore):
+        self.declaration, self.group, self.leaves, self.store = declaration, group, leaves, store
+        self.why = ""
+        self._sessions: dict[int, list[Session | None]] = {}
+        self._programs: dict[int, Program] = {}
+        self._estimates: dict[int, CostEstimate] = {}
+
+    def estimate(self, k: int) -> CostEstimate:
+        """Return what two rounds of the `k`-th setting send, store and compute."""
+        if k not in self._estimates:
+            one = self.group[k]
+            run, algorithm = one.experiment.run, one.experiment.algorithm
+            options = {"seeds": run.purpose_seeds(), "rounds": 2, "precision": run.precision}
+            self._estimates[k] = plan_for(algorithm, one.case.problem, **options)
+        return self._estimates[k]
+
+    def trial(self, k: int, seed: int) -> Trial:
+        """Return the trial of the `k`-th setting with a seed."""
+        if seed not in self._programs:
+            self._programs[seed] = program_of(self.declaration, self.group, self.leaves, (seed,), "report")
+        return self.store.trial(self._programs[seed].runs[k].key, lambda: self._session(k, seed))
+
+    def forget(self) -> None:
+        """Free what sessions that will not go on hold of the problem."""
+        self._sessions.clear()
+
+    def _session(self, k: int, seed: int) -> Session:
+        """Return the session of a setting; those of a seed are made together and share a program."""
+        program, case = self._programs[seed], self.group[0].case
+        if not program.compiled:
+            one = Program(program.experiment, (program.runs[k],), program.stops)
+            return session_for(one, case)
+        if seed not in self._sessions:
+            self._sessions[seed] = [*session_for(program, case).split()]
+        session, self._sessions[seed][k] = self._sessions[seed][k], None
+        if session is None:
+            raise UserError("a trial is played by one session")
+        return session
+
+
+class Contender:
+    """A setting, which can be played with any seed.
+
+    Args:
+        structure: Its structure.
+        number: Its number there.
+    """
+
+    def __init__(self, structure: Structure, number: int):
+        self.structure, self.number = structure, number
+
+    @property
+    def setting(self) -> Setting:
+        """What it sets."""
+        return self.structure.group[self.number].setting
+
+    @property
+    def experiment(self) -> Experiment:
+        """Its configuration."""
+        return self.structure.group[self.number].experiment
+
+    def trial(self, seed: int) -> Trial:
+        """Return its run with a seed."""
+        return self.structure.trial(self.number, seed)
+
+
+class Priced:
+    """A contender at a price: a candidate of a race.
+
+    Args:
+        contender: The contender.
+        price: The price.
+        store: Where its trials are kept.
+        budget: The most that a run may cost.
+    """
+
+    def __init__(self, contender: Contender, price: Price, store: TrialStore, budget: float):
+        self.contender, self.price, self.store, self.budget = contender, price, store, budget
+
+    def play(self, seed: int, cap: float) -> Outcome:
+        """Play the run with `seed` up to a cost of `cap`, and the budget at most."""
+        outcome = self.contender.trial(seed).play(self.price, min(cap, self.budget))
+        self.store.write()
+        if outcome.spent < self.budget:
+            return outcome
+        return Outcome(outcome.cost if outcome.cost <= self.budget else math.inf, outcome.spent, over=True)
+
+
+class Family:
+    """A method of a declaration on its problem, as a family of structures.
+
+    Args:
+        declaration: The declaration.
+        name: The name of the method.
+        cases: Builds the problem.
+        store: Where trials are kept.
+        limits: What is allowed.
+
+    Raises:
+        UserError: If its grid does not fit the problem.
+    """
+
+    def __init__(self, declaration: Declaration, name: str, cases: Cases, store: TrialStore, limits: Limits):
+        self.name, self.limits = name, limits
+        (problem,) = declaration.problems
+        settings = settings_of(declaration, problem, name)
+        resolved = [resolve(declaration, (0, k), setting, cases) for k, setting in enumerate(settings)]
+        values: dict[str, list] = {}
+        for setting in settings:
+            for key, value in setting.values.items():
+                values.setdefault(key, [])
+                values[key] += [] if value in values[key] else [value]
+        self.structures: dict[Place, Structure] = {}
+        for group, leaves in grouped(resolved, settings, set()):
+            own = group[0].setting.values
+            place = tuple(values[key].index(own[key]) if key in own and key not in leaves else 0 for key in values)
+            self.structures[place] = Structure(declaration, group, leaves, store)
+        self._lengths = [len(options) for options in values.values()]
+        self._contenders: dict[Place, list[Contender]] = {}
+
+    def centre(self) -> Place:
+        """Return the fitting structure that is nearest to the middle of the grid."""
+        places = sorted(self.structures, key=self._eccentricity)
+        return next((place for place in places if self.contenders(place)), places[0])
+
+    def neighbours(self, place: Place) -> list[Place]:
+        """Return the structures that differ by one step in one key."""
+        return [other for other in self.structures if sum(abs(a - b) for a, b in zip(place, other, strict=True)) == 1]
+
+    def contenders(self, place: Place) -> Sequence[Contender]:
+        """Return the settings of a structure; none where it does not fit."""
+        if place not in self._contenders:
+            structure = self.structures[place]
+            try:
+                structure.trial(0, 0)
+                whole = [Contender(structure, k) for k in range(len(structure.group))]
+                self._contenders[place] = [one for one in whole if not self._above(one)]
+            except UserError as error:
+                structure.why, self._contenders[place] = str(error), []
+        return self._contenders[place]
+
+    def played(self, place: Place) -> Sequence[Contender]:
+        """Return the settings of a structure that has been asked for; none of another one."""
+        return self._contenders.get(place, [])
+
+    def _above(self, one: Contender) -> bool:
+        """Return whether a contender is above the limits; note why."""
+        # Oracle calls depend on numbers; what is stored and sent does not.
+        judged = one if self.limits.client_queries is not None else Contender(one.structure, 0)
+        why = above(judged.structure.estimate(judged.number), self.limits) if self.limits.estimated else ""
+        one.structure.why = why or one.structure.why
+        return bool(why)
+
+    @property
+    def why(self) -> str:
+        """Why none of its structures fits; "" where one does."""
+        return "" if any(self.contenders(place) for place in self.structures) else next(iter(self.structures.values())).why
+
+    def _eccentricity(self, place: Place) -> float:
+        """Return the distance of a structure from the middle."""
+        return sum(abs(index - (length - 1) / 2) for index, length in zip(place, self._lengths, strict=True) if length > 1)
+
+
+class PricedFamily:
+    """A family at a price: what a race plays.
+
+    Args:
+        family: The family.
+        price: The price.
+        store: Where trials are kept.
+        budget: The most that a run may cost.
+    """
+
+    def __init__(self, family: Family, price: Price, store: TrialStore, budget: float):
+        self.family, self.name = family, family.name
+        self.price, self.store, self.budget = price, store, budget
+
+    def centre(self) -> Place:
+        """Return the structure to begin with."""
+        return self.family.centre()
+
+    def neighbours(self, place: Place) -> list[Place]:
+        """Return the structures that differ by one step in one key."""
+        return self.family.neighbours(place)
+
+    def candidates(self, place: Place) -> list[Priced]:
+        """Return the candidates of a structure."""
+        return [Priced(contender, self.price, self.store, self.budget) for contender in self.family.contenders(place)]
+
+
+def above(estimate: CostEstimate, limits: Limits) -> str:
+    """Return why a structure is above the limits; "" where it is not.
+
+    Args:
+        estimate: What it sends, stores and computes.
+        limits: The limits.
+    """
+    if not limits.private_states and estimate.client.vectors:
+        return "its clients keep vectors, and private_states is false"
+    if limits.sums_only and not estimate.sums_only:
+        return "its server uses more than sums of replies, and sums_only is true"
+    if limits.client_bytes is not None and estimate.client.bytes > limits.client_bytes:
+        return f"its clients keep {estimate.client.bytes:,} bytes, above client_bytes"
+    queries = max(map(_queries, estimate.calls), default=0.0)
+    if limits.client_queries is not None and queries > limits.client_queries:
+        most = f"{queries:.4g}" if math.isfinite(queries) else "any number of"
+        return f"its clients make {most} oracle calls in an exchange, above client_queries"
+    return ""
+
+
+def _queries(call: Call) -> float:
+    """Return the most oracle calls of a client in an exchange of a call, infinite where there is no bound."""
+    counts = call.counts.get("queries_slowest"), call.counts.get("exchanges")
+    if counts[0] is None or counts[1] is None or not counts[1].least:
+        return 0.0
+    return math.inf if counts[0].most is None else counts[0].most / counts[1].least

@@ -1,0 +1,235 @@
+"""The planner: races at each price, the final, and what they show."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from turnout.accounting.ledger import EVENTS
+from turnout.accounting.prices import Price
+from turnout.core.errors import UserError
+from turnout.planner.candidates import Contender, Family, Priced, PricedFamily
+from turnout.planner.envelope import ANCHORS, RATES, WithEvent, cheapest, ends_of, front
+from turnout.planner.plan import Loser, Plan, Spent
+from turnout.planner.race import Race, Standing
+from turnout.planner.task import OWN, PROBLEM, Task, allowed
+from turnout.planner.trials import TrialStore
+from turnout.studies.cases import Cases
+from turnout.studies.grid import settings_of
+from turnout.studies.statistics import interval, median, quartiles, ratio
+
+FRESH = 1000
+"""The first of the fresh seeds of the final."""
+
+FINALISTS = 4
+"""The most candidates of the final."""
+
+LONGEST = 10.0
+"""How far a finalist is played, in multiples of the largest cost of the first one."""
+
+Watch = Callable[[str, int], None]
+"""Told what the planner is doing and how many runs it has begun; may raise to interrupt it."""
+
+
+class Planner:
+    """Plans a task.
+
+    Args:
+        task: The task.
+        out: Folder in which runs are kept.
+        cases: Builds the problem.
+        watch: Told what the planner is doing.
+    """
+
+    def __init__(self, task: Task, out: Path | None, cases: Cases, watch: Watch):
+        self.task, self.store, self.watch = task, TrialStore(out), watch
+        names, self.refused = allowed(task)
+        # A mistake in the problem is told; what does not fit it is left out.
+        for name in names[:1]:
+            cases.of(settings_of(task.declaration, PROBLEM, name)[0].experiment())
+        self.families: list[Family] = []
+        for name in names:
+            try:
+                self.families.append(Family(task.declaration, name, cases, self.store, task.limits))
+            except UserError as error:
+                if name == OWN:
+                    raise
+                self.refused[name] = str(error)
+        self.refused |= {family.name: family.why for family in self.families if family.why}
+        self.families = [family for family in self.families if not family.why]
+        if not self.families:
+            raise UserError(self._nothing())
+
+    def plan(self, note: str = "", *, envelope: bool = True) -> Plan:
+        """Find the winner at each price, and with `envelope` at prices between."""
+        began = time.perf_counter()
+        price, *others = self.task.prices
+        try:
+            standings, close = self._race(price, self.task.limits.budget or math.inf)
+            finalists = self._finalists(close, standings)
+            ranking = self._final(finalists, price)
+            elsewhere = pl.DataFrame([self._elsewhere(other) for other in others])
+            lower = self._envelope(price, [*close]) if envelope else pl.DataFrame()
+        finally:
+            self.store.write(now=True)
+        best = finalists[int(ranking["finalist"][0])].experiment
+        losers = self._losers(standings, {finalists[k].setting.method for k in ranking["finalist"]})
+        rows = [trial.frame[-1:] for trial in self.store.trials.values() if trial.frame.height]
+        ends = pl.concat(rows, how="diagonal_relaxed")
+        spent = Spent(
+            seconds=time.perf_counter() - began,
+            runs=len(rows),
+            rounds=int(ends["round"].sum()),
+            queries=int(ends["queries_total"].sum()),
+            cost=float(np.sum(np.asarray(price.cost(ends), float))),
+        )
+        best = replace(best, name=self.task.name, prices=self.task.prices)
+        return Plan(
+            name=self.task.name,
+            target=self.task.words,
+            price=price,
+            ranking=ranking.drop("finalist"),
+            losers=losers,
+            best=best,
+            elsewhere=elsewhere,
+            against=self.against,
+            envelope=lower,
+            points=self._points(price),
+            spent=spent,
+            note=note,
+        )
+
+    def _race(self, price: Price, budget: float) -> tuple[list[Standing[Priced]], dict[Contender, list[float]]]:
+        """Return the families with their costs, and the costs of the candidates that remain at the end, cheapest first."""
+        priced = [PricedFamily(family, price, self.store, budget) for family in self.families]
+        race = Race(priced, lambda doing: self.watch(doing, len(self.store.trials)))
+        race.explore()
+        if math.isinf(race.best):
+            raise UserError(self._nobody())
+        close = race.narrow(race.close())
+        return race.standings, {one.contender: costs for one, costs in close.items()}
+
+    def _finalists(self, close: dict[Contender, list[float]], standings: list[Standing[Priced]]) -> list[Contender]:
+        """Return the two cheapest candidates, then the cheapest one of each further family; those that dropped out come last."""
+        firsts: dict[str, Contender] = {}
+        for one in close:
+            firsts.setdefault(one.setting.method, one)
+        for standing in sorted(standings, key=lambda one: one.best):
+            if math.isfinite(standing.best):
+                costs = standing.costs[standing.place]
+                firsts.setdefault(standing.family.name, min(costs, key=lambda one: costs[one]).contender)
+        return list(dict.fromkeys([*list(close)[:2], *firsts.values()]))[:FINALISTS]
+
+    def _final(self, finalists: list[Contender], price: Price) -> pl.DataFrame:
+        """Return the costs of the finalists on fresh seeds."""
+        seeds = range(FRESH, FRESH + self.task.limits.seeds)
+        budget, costs = self.task.limits.budget or math.inf, []
+        for one in finalists:
+            own = []
+            for seed in seeds:
+                cap = LONGEST * max((cost for cost in (costs[0] if costs else []) if math.isfinite(cost)), default=math.inf)
+                own.append(Priced(one, price, self.store, budget).play(seed, cap).cost)
+                self.watch("final", len(self.store.trials))
+            costs.append(np.array(own))
+        order = sorted(range(len(finalists)), key=lambda k: (float(median(costs[k])), float(np.mean(costs[k]))))
+        return pl.DataFrame([self._row(k, finalists[k], costs[k], costs[order[0]]) for k in order])
+
+    def _row(self, number: int, one: Contender, costs: np.ndarray, winner: np.ndarray) -> dict:
+        """Return the row of a finalist in the ranking."""
+        (low, high), (least, most) = quartiles(costs), interval(costs)
+        to_winner = ratio(costs, winner)
+        return {
+            "finalist": number,
+            **self._named(one),
+            "cost": float(median(costs)),
+            "low": low,
+            "high": high,
+            "interval_low": least,
+            "interval_high": most,
+            "ratio": to_winner.value,
+            "ratio_low": to_winner.interval.low,
+            "ratio_high": to_winner.interval.high,
+            "reached": int(np.isfinite(costs).sum()),
+            "seeds": costs.size,
+        }
+
+    def _elsewhere(self, price: Price) -> dict:
+        """Return the winner at another price, by the seeds of the race."""
+        _, close = self._race(price, math.inf)
+        one, costs = next(iter(close.items()))
+        return {"price": price.label, **self._named(one), "cost": float(np.median(costs))}
+
+    @property
+    def against(self) -> str:
+        """The event whose price varies."""
+        charged = self.task.prices[0].cost({name: float(name in ("exchanges", "iterations")) for name in EVENTS})
+        return self.task.limits.against or ("contacts" if charged else "exchanges")
+
+    def _envelope(self, price: Price, close: list[Contender]) -> pl.DataFrame:
+        """Return the least cost at several prices of an event, by the seeds of the race, and whose it is."""
+        ends = ends_of(close[0])
+        if ends is None:
+            return pl.DataFrame()
+        even = float(np.sum(np.asarray(price.cost(ends), float)) / max(1, ends[self.against].sum()))
+        known = dict.fromkeys(close)
+        for anchor in ANCHORS:
+            known |= dict.fromkeys(self._race(WithEvent(price, self.against, anchor * even), math.inf)[1])
+        return pl.DataFrame(
+            [
+                {"rate": rate, "cost": cost, **self._named(one)}
+                for rate, cost, one in cheapest([*known], price, self.against, even * RATES)
+            ]
+        )
+
+    def _points(self, price: Price) -> pl.DataFrame:
+        """Return the cost and the number of an event of each candidate that reached the target on the first seed."""
+        contenders = [
+            one for family in self.families for place in family.structures for one in family.played(place) if one.trial(0).met
+        ]
+        ends = pl.concat([one.trial(0).frame[-1:] for one in contenders], how="diagonal_relaxed")
+        costs, counts = np.asarray(price.cost(ends), float), ends[self.against].to_numpy().astype(float)
+        rows = zip(contenders, costs, counts, front(costs, counts).tolist(), strict=True)
+        return pl.DataFrame([{**self._named(one), "cost": cost, "count": count, "front": on} for one, cost, count, on in rows])
+
+    def _named(self, one: Contender) -> dict[str, str]:
+        """Return what tables call a candidate."""
+        name = one.setting.method
+        return {"family": name, "title": self.task.declaration.methods[name].title, "setting": one.setting.label}
+
+    def _losers(self, standings: list[Standing[Priced]], finalists: set[str]) -> tuple[Loser, ...]:
+        """Say why each of the other families is not in the final."""
+        least = min(standing.best for standing in standings)
+        losers = []
+        for standing in sorted(standings, key=lambda one: one.best):
+            if standing.family.name in finalists:
+                continue
+            if math.isinf(standing.best):
+                why, setting = "was above the leader's reach, or never arrived, wherever it was played", ""
+            else:
+                costs = standing.costs[standing.place]
+                one = min(costs, key=lambda one: costs[one])
+                why = f"cost {standing.best / least:.3g} times as much as the leader on the first seed"
+                setting = one.contender.setting.label
+            losers.append(Loser(standing.family.name, setting, why))
+        return (*losers, *(Loser(name, "", why) for name, why in self.refused.items()))
+
+    def _nothing(self) -> str:
+        """Say which limits leave nothing to play."""
+        reasons = Counter(key for why in self.refused.values() for key in vars(self.task.limits) if key in why)
+        if not reasons:
+            return f"nothing is left to play: {next(iter(self.refused.values()))}"
+        counts = ", ".join(f"{key} leaves out {count}" for key, count in reasons.most_common())
+        return f"nothing is left to play: of {len(self.refused)} families {counts}; relax one of them"
+
+    def _nobody(self) -> str:
+        """Say that no candidate reached the target, and how near one came."""
+        metric = self.task.declaration.goals["target"].metric
+        values = [float(trial.frame[metric].min()) for trial in self.store.trials.values() if trial.frame.height]
+        limit = "" if self.task.limits.budget is None else f" at a cost of at most {self.task.limits.budget:g}"
+        nearest = f"the nearest comes to {metric} = {min(values):.3g}"
+        return f"no candidate reaches {self.task.words}{limit}: {nearest}; raise the target, the budget or [run] rounds"
