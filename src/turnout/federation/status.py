@@ -143,7 +143,7 @@ class StatusFile:
             self._add_members(self.members)
         if self.session is not None:
             self._add_run(self.session, now)
-        write(self.path, STATUS.dump_json(self.status, indent=2))
+        write(self.path, STATUS.dump_json(self.status, indent=2), private=True)
 
     def _add_members(self, members: Members) -> None:
         standings = members.standings()
