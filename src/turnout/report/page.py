@@ -126,7 +126,7 @@ def _members(summary: dict) -> Grid | None:
             number(member["rows"]) if member["rows"] else "–",
             number(member["refused"]),
             *([] if epsilon is None else [number(epsilon)]),
-            "; ".join(f"{reason} {number(count)}" for reason, count in member["unusable"].items()) or "none",
+            "; ".join(f"{reason} ({number(count)})" for reason, count in member["unusable"].items()) or "none",
         ]
         for member in members
     ]
