@@ -1,4 +1,4 @@
-"""What one round on a model of 100 million numbers takes of the server's memory, over what Flower alone takes for the array."""
+"""What rounds on large models take of the server's memory, over what Flower alone takes, and of the SuperLink's, by nodes."""
 
 import subprocess
 import sys
@@ -21,6 +21,8 @@ from turnout.runs.session import Session
 WIDTH = 100_000_000
 CLIENTS = (1, 3)
 DEADLINE = 1800.0
+MESSAGE, NODES = 25_000_000, (3, 10)
+"""Numbers of a message of 100 MB, and to how many nodes it is sent."""
 
 
 def measure() -> list[Line]:
@@ -32,13 +34,24 @@ def measure() -> list[Line]:
         settings = {"clients": clients, "width": WIDTH, "precision": "single", "peaks": peak}
         lines.append(Line("flower-memory", f"server, {clients} replies, less one model, over Flower's",
                           (peak["turnout"] - model) / peaks[1]["flower"], 1.0, note=note, settings=settings))  # fmt: skip
-    return lines
+    return lines + growth()
 
 
-def peaks_of(clients: int, width: int) -> dict[str, int]:
+def growth() -> list[Line]:
+    """Return the peaks of server and SuperLink with ten nodes, in two processes, over those with three."""
+    few, many = (peaks_of(clients, MESSAGE, processes=2) for clients in NODES)
+    settings = {"clients": NODES, "width": MESSAGE, "precision": "single", "peaks": [few, many]}
+    return [
+        Line("flower-memory", f"{name}, {NODES[1]} nodes over {NODES[0]}, messages of 100 MB", many[key] / few[key], 1.5,
+             note=f"{few[key] / 2**20:.0f} MiB, {many[key] / 2**20:.0f} MiB", settings=settings)
+        for name, key in (("server", "turnout"), ("SuperLink", "superlink"))
+    ]  # fmt: skip
+
+
+def peaks_of(clients: int, width: int, processes: int | None = None) -> dict[str, int]:
     """Return the peak memory of processes: servers that play a round and that exchange an array with one node, and others."""
     peaks = {}
-    with federation(f"wide:{width}", clients) as made:
+    with federation(f"wide:{width}", clients, processes) as made:
         if clients == 1:
             peaks["flower"] = int(child("flower", made))
         peaks["turnout"] = int(child("turnout", made))

@@ -113,10 +113,14 @@ def test_the_members_make_their_key(tmp_path):
 
 
 @pytest.mark.slow
-def test_deploy_makes_the_key_of_the_nodes(tmp_path, monkeypatch):
+def test_deploy_makes_the_key_of_the_nodes_and_only_the_owner_reads_what_is_not_public(tmp_path, monkeypatch):
     (tmp_path / "own_clients.py").write_text(CLIENTS)
     (tmp_path / "file.toml").write_text(ENCRYPTED.replace("rounds = 30", "rounds = 2"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     code, _, errors = whole("deploy", tmp_path / "file.toml", "--out", tmp_path / "out")
     assert code == 0, errors
-    assert (tmp_path / "out" / "federation" / "sum.key").stat().st_mode & 0o777 == 0o600
+    written = [path for path in (tmp_path / "out" / "federation").rglob("*") if path.is_file()]
+    readable = {path.name for path in written if path.stat().st_mode & 0o077}
+    assert readable == {"ca.crt", "server.pem", "clients.toml", "node-0.pub", "node-1.pub"}
+    assert {"sum.key", "secret", "superlink.db", "audit-0.jsonl", "node-0.log"} < {path.name for path in written}
+    assert (tmp_path / "out" / "status.json").stat().st_mode & 0o777 == 0o600

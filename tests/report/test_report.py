@@ -116,6 +116,28 @@ def test_labels_are_text_and_nothing_else(tmp_path):
     assert page.count("</script>") == 2
 
 
+MEMBERS = [
+    {"name": "St. Mary's <b>", "standing": "present", "rows": 1200, "refused": 0, "unusable": {}},
+    {"name": "north", "standing": "left out", "rows": 0, "refused": 5, "unusable": {"not finite": 5, "no reply within 60 s": 2}},
+]
+
+
+@pytest.mark.parametrize("privacy", [{}, {"privacy": {"epsilon": 3.25}}], ids=["plain", "private"])
+def test_a_federation_has_a_table_of_its_members(tmp_path, privacy):
+    write_report(tmp_path, halving("run", 0.5, federation={"members": MEMBERS}, **privacy), "run")
+    _, table = (tmp_path / "report.html").read_text().split('<table id="members"')
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("</table>")[0].split("<tr>")[1:]]
+    epsilon = ["3.25"] if privacy else []
+    assert rows[0][-1] == "unusable replies" and ("epsilon" in rows[0]) == bool(privacy)
+    assert rows[1] == ["St. Mary&#39;s &lt;b&gt;", "present", "1,200", "0", *epsilon, "none"]
+    assert rows[2] == ["north", "left out", "–", "5", *epsilon, "not finite (5); no reply within 60 s (2)"]
+
+
+def test_a_run_without_a_federation_has_no_table_of_members(tmp_path):
+    write_report(tmp_path, halving("run", 0.5), "run")
+    assert 'id="members"' not in (tmp_path / "report.html").read_text()
+
+
 class FirstCells(HTMLParser):
     """The text of the first cell in each row of the page's tables, and the number of script elements."""
 

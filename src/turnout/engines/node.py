@@ -1,6 +1,6 @@
 """One client of an engine that exchanges messages: it answers requests in bytes."""
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection
 from hashlib import sha256
 
 import jax
@@ -40,6 +40,23 @@ class LastReply:
         self.request, self.reply = request, reply
 
 
+class States:
+    """The private states of one client by version, in memory."""
+
+    def __init__(self):
+        self._held: dict[Version, PyTree] = {}
+
+    def __getitem__(self, version: Version) -> PyTree:
+        return self._held[version]
+
+    def __setitem__(self, version: Version, state: PyTree) -> None:
+        self._held[version] = state
+
+    def keep(self, versions: Collection[Version]) -> None:
+        """Forget all states but those of the `versions`."""
+        self._held = {version: state for version, state in self._held.items() if version in versions}
+
+
 class Node:
     """One client, with its rows, its private states and its own copy of the algorithm.
 
@@ -52,12 +69,12 @@ class Node:
         algorithm: The algorithm, bound to the problem.
         start: Initial parameters.
         seeds: Seed of each purpose.
-        states: Where private states are stored, by version; default: in memory.
         protection: Noise for differential privacy.
         mixed: Whether the loss is computed in bfloat16.
         sum_key: The members' key: replies are encrypted by it, and sums decrypted. None: replies are sent as they are.
 
     Attributes:
+        states: The private states by version; at first in memory.
         last: The last reply.
         local: Whether each client adds its own noise.
         protect: Called before each new answer; returns the protection of its reply, and raises `Refused` to refuse it.
@@ -72,7 +89,6 @@ class Node:
         algorithm,
         start: PyTree,
         seeds: Seeds,
-        states: MutableMapping | None = None,
         protection: Protection | None = None,
         mixed: bool = False,
         sum_key: SumKey | None = None,
@@ -86,7 +102,7 @@ class Node:
         self.spent: Callable[[], float | None] = lambda: None
         self.local = protection is not None and protection.model == "local"
         self.first = jax.tree.map(np.asarray, self.algorithm.client_state(self.start))
-        self.states: MutableMapping = {} if states is None else states
+        self.states = States()
         self.last = LastReply()
         self._methods: set[str] = set()
 
@@ -96,7 +112,7 @@ class Node:
 
     def reset(self, state: PyTree) -> None:
         """Take `state` as the initial one, and forget all others."""
-        self.first, self.states = state, {}
+        self.first, self.states = state, States()
         self.forget()
 
     def forget(self) -> None:
@@ -162,8 +178,7 @@ class Node:
         key = _key(self.seeds, *new, self.number)
         arguments = self.algorithm, self.start, self.number, base, key, message, fields.method
         done = self.runner.run(*arguments, protection, noise)
-        for version in {*self.states} - {fields.base, fields.kept}:
-            del self.states[version]
+        self.states.keep({fields.base, fields.kept})
         self.states[new] = jax.tree.map(np.asarray, done.state)
         reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
         if self.sum_key is not None:
@@ -185,7 +200,10 @@ class Node:
         try:
             return self.state(version)
         except KeyError:
-            raise Refused(f"the request starts from the state {version}, which this node does not have") from None
+            raise Refused(
+                f"the request starts from the state {version}, which this node does not have: give it its former --states, "
+                "or start a new run"
+            ) from None
 
     def _decode(self, body: Buffer) -> PyTree:
         try:

@@ -43,7 +43,7 @@ def node_of(
         privacy, own = experiment.privacy, folder / f"{digest}-{client}"
         protection = None if privacy is None else privacy.protection()
         key = sum_key_of(experiment, built, sum_key)
-        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, None, protection, mixed, key)
+        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, protection, mixed, key)
         node.states = DiskStates(own, node.first)
     if node.local:
         budget = budget_of(experiment, built, folder / f"privacy-{client}.json", digest, policy)

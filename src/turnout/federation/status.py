@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from turnout.core.errors import UserError
-from turnout.engines.flower.greeting import Members
+from turnout.engines.flower.greeting import Members, MemberStatus
 from turnout.experiment.config import Experiment
 from turnout.experiment.privacy_accounting import privacy_spent
 from turnout.experiment.results import SUMMARY
@@ -21,23 +21,6 @@ FILE = "status.json"
 
 WRITE_EVERY, ACCOUNT_EVERY = 1.0, 30.0
 """Least seconds between two writes, and between two calculations of epsilon."""
-
-
-@dataclass
-class MemberStatus:
-    """What is known of one client.
-
-    Args:
-        name: Name of the client.
-        standing: "present", "absent", "revoked" or "left out".
-        rows: Number of its rows; 0 if it is not known.
-        refused: Replies refused in a row.
-    """
-
-    name: str
-    standing: str
-    rows: int = 0
-    refused: int = 0
 
 
 @dataclass
@@ -143,11 +126,10 @@ class StatusFile:
             self._add_members(self.members)
         if self.session is not None:
             self._add_run(self.session, now)
-        write(self.path, STATUS.dump_json(self.status, indent=2))
+        write(self.path, STATUS.dump_json(self.status, indent=2), private=True)
 
     def _add_members(self, members: Members) -> None:
-        standings = members.standings()
-        self.status.members = [MemberStatus(members[i].name, standings[i], members[i].rows, members.refusals[i]) for i in members]
+        self.status.members = members.statuses()
         self.status.unusable_replies = {reason: count for reason, count in members.mailbox.counts.items() if count}
 
     def _add_run(self, session: Session, now: float) -> None:

@@ -42,7 +42,7 @@ def private_opener(name: str, flags: int) -> int:
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Keep other processes, and threads, that want to change the file `path` waiting inside."""
-    with open(path.with_name(f".{path.name}.lock"), "ab") as lock:
+    with open(path.with_name(f".{path.name}.lock"), "ab", opener=private_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -41,6 +41,7 @@ def write_report(folder: Path | str, result: Result, title: str) -> Path:
         formulas=[(price.label, formula(price), price.unit) for price in prices],
         result=_shown(result),
         expected=_expected(result),
+        members=_members(result.summary),
         chart=script_json(curves(result, metric, prices).to_dict()),
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
@@ -110,6 +111,27 @@ def _expected(result: Result) -> list[Grid]:
         return []
     estimate = NamedPlan(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
     return [side_by_side([estimate]), calls(estimate)]
+
+
+def _members(summary: dict) -> Grid | None:
+    """Return a row for each member of a federation at the end of the run; None for another run."""
+    members = summary.get("federation", {}).get("members")
+    if not members:
+        return None
+    epsilon = summary.get("privacy", {}).get("epsilon")
+    rows = [
+        [
+            member["name"],
+            member["standing"],
+            number(member["rows"]) if member["rows"] else "–",
+            number(member["refused"]),
+            *([] if epsilon is None else [number(epsilon)]),
+            "; ".join(f"{reason} ({number(count)})" for reason, count in member["unusable"].items()) or "none",
+        ]
+        for member in members
+    ]
+    headings = ["member", "at the end", "rows", "replies refused in a row", *([] if epsilon is None else ["epsilon"])]
+    return Grid("Members", [*headings, "unusable replies"], rows)
 
 
 def _counts(events: dict) -> str:

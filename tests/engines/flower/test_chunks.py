@@ -15,7 +15,7 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUn
 from flwr.supercore.task_identity import TaskIdentity
 
 from turnout.engines.flower import chunks
-from turnout.engines.flower.chunks import MALFORMED, TOO_LONG, Limited, as_single_object, fetch_in_steps, fetch_message
+from turnout.engines.flower.chunks import MALFORMED, TOO_LONG, Limited, as_single_object, fetch_in_steps, fetch_message, in_order
 from turnout.engines.flower.payload import SMALL, pack, pack_body, unpack
 
 SIZES = [0, 80, SMALL, SMALL + 1, 13_000_000]
@@ -37,6 +37,24 @@ def test_a_reply_of_the_size_that_was_asked_for_arrives(size):
     message, tree, objects = sent(numbers(size))
     fetched = fetch_message(message, tree, Limited(objects.__getitem__, size))
     assert unpack(fetched.content)[1][:] == numbers(size)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_objects_are_sent_in_the_order_in_which_they_are_fetched(size):
+    """So a receiver waits for one object at a time, however long the message takes."""
+    message, tree, objects = sent(numbers(size))
+    fetched = []
+    fetch_message(message, tree, lambda name: fetched.append(name) or objects[name])
+    assert in_order(tree) == [*({tree.object_id} - {*fetched}), *fetched]
+    assert in_order(tree, tree) == in_order(tree)
+
+
+def test_objects_of_several_messages_are_sent_in_turn():
+    trees = [sent(numbers(size))[1] for size in (13_000_000, 12_000_000)]
+    first, second = map(in_order, trees)
+    both = in_order(*trees)
+    assert [name for name in both if name in first] == first and [name for name in both if name in second] == second
+    assert [name in first for name in both[-6:]] == 3 * [True, False]
 
 
 @pytest.mark.parametrize("size", [100_000, SMALL + 1, 13_000_000])

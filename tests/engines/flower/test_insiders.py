@@ -165,7 +165,9 @@ def test_a_client_whose_replies_are_refused_in_a_row_is_left_out_by_name(told):
     session = federation.session().run()
     asked = [1 in who for kind, who in federation.asked if kind == "ask"]
     assert asked == [True] * MOST_REFUSED + [False] * (8 - MOST_REFUSED)
-    assert session.engine.facts()["federation"]["left_out"] == ["hospital 1"]
+    facts = session.engine.facts()["federation"]
+    assert facts["left_out"] == ["hospital 1"]
+    assert [member["unusable"] for member in facts["members"]] == [{}, {"not finite": MOST_REFUSED}, {}]
     assert "hospital 1: left out from now on, after 5 refused replies" in told.text
 
 

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from itertools import zip_longest
 from mmap import ACCESS_READ, mmap
 from secrets import token_bytes
 from tempfile import TemporaryFile
@@ -42,24 +43,25 @@ MALFORMED = (
 Pull = Callable[[str], bytes]
 """Fetches the object with a given id."""
 
-Push = Callable[[str, bytes], None]
-"""Sends the object with a given id."""
 
+def in_order(*trees: ObjectTree) -> list[str]:
+    """Return the ids of the objects of messages in the order in which receivers want them, see `fetch_in_steps`, in turn.
 
-def push_one_by_one(objects: dict[str, InflatableObject], push_object_fn: Push, *, object_ids_to_push: set[str]) -> None:
-    """Send the wanted objects of messages one at a time. This replaces Flower's `push_objects`.
-
-    `objects` lists the parts of an object before the object, and the order is reversed here: a receiver that has the last object
-    has them all.
+    Objects are sent in this order, so that a receiver waits for one at a time, and not for its first until the last is there.
 
     Args:
-        objects: Objects by id.
-        push_object_fn: Sends one object.
-        object_ids_to_push: Ids of the objects that the SuperLink lacks.
+        *trees: Trees of the objects of the messages.
     """
-    for name in reversed(list(objects)):
-        if name in object_ids_to_push:
-            push_object_fn(name, objects[name].deflate())
+    wanted = zip_longest(*map(_level_by_level, trees))
+    return [*dict.fromkeys(name for names in wanted for name in names if name is not None)]
+
+
+def _level_by_level(tree: ObjectTree) -> Iterator[str]:
+    """Yield the ids of the objects of a message."""
+    level = [tree]
+    while level:
+        yield from (part.object_id for part in level)
+        level = [child for part in level for child in part.children]
 
 
 class SingleObjectMessage(Message):

@@ -93,6 +93,8 @@ class Clients:
             received = self.mailbox.send(contents, f"{kind}_{self.mailbox.digest}", limit, check)
             replies |= {client: received[self.nodes[client].node] for client in waiting if self.nodes[client].node in received}
             waiting = [client for client in waiting if client not in replies]
+            for client in waiting:
+                self.nodes.unusable[client][self._reason(client)] += 1
             last = len(requests) - len(replies) <= dispensable
             if waiting and k == TRIES and not last:
                 raise UserError(
@@ -116,10 +118,12 @@ class Clients:
         """Return which clients gave no usable reply to the last request, and why."""
         reasons: dict[str, list[str]] = {}
         for client in waiting:
-            info = self.nodes[client]
-            reason = self.mailbox.refused.get(info.node, self.mailbox.silence)
-            reasons.setdefault(reason, []).append(info.name or f"client {client}")
+            reasons.setdefault(self._reason(client), []).append(self.nodes[client].name or f"client {client}")
         return "; ".join(f"{first_of(names)}: {reason}" for reason, names in reasons.items())
+
+    def _reason(self, client: int) -> str:
+        """Return why the last request to a client has no usable reply."""
+        return self.mailbox.refused.get(self.nodes[client].node, self.mailbox.silence)
 
     def _remember(self, asked: list[int], waiting: list[int]) -> None:
         """Count the refusals in a row of the clients that were `asked`, of which those `waiting` gave no usable reply."""

@@ -173,6 +173,7 @@ class Flower(MessageEngine):
         return {
             "federation": {
                 "rows_claimed": claimed,
+                "members": [vars(status) for status in self.nodes.statuses()],
                 **self._by_standing(),
                 "unusable_replies": {reason: count for reason, count in self.clients.mailbox.counts.items() if count},
             }

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from dataclasses import dataclass, field
 from logging import WARNING
 from math import ceil
 from typing import NamedTuple
@@ -55,6 +56,25 @@ class NodeInfo(NamedTuple):
     name: str = ""
     claimed: bool = True
     sum_key: str = ""
+
+
+@dataclass
+class MemberStatus:
+    """What is known of one client.
+
+    Args:
+        name: Name of the client.
+        standing: "present", "absent", "revoked" or "left out".
+        rows: Number of its rows; 0 if it is not known.
+        refused: Replies refused in a row.
+        unusable: Number of its replies that could not be used or did not come, by reason.
+    """
+
+    name: str
+    standing: str
+    rows: int = 0
+    refused: int = 0
+    unusable: dict[str, int] = field(default_factory=dict)
 
 
 class Hello(NamedTuple):
@@ -160,6 +180,7 @@ class Members(Mapping[int, NodeInfo]):
         nodes: The nodes that were admitted, by client.
         connected: Ids of the nodes that are connected.
         refusals: Replies refused in a row, by client.
+        unusable: Replies that could not be used or did not come, by client and reason.
     """
 
     def __init__(
@@ -175,6 +196,7 @@ class Members(Mapping[int, NodeInfo]):
         self.nodes: dict[int, NodeInfo] = {}
         self.connected: set[int] = set()
         self.refusals: Counter[int] = Counter()
+        self.unusable: dict[int, Counter[str]] = defaultdict(Counter)
         self.refused: dict[int, str] = {}
         self.told: Counter[int] = Counter()
         self._keys: dict[int, bytes | None] = {}
@@ -246,6 +268,13 @@ class Members(Mapping[int, NodeInfo]):
         return [
             "revoked" if member.revoked else "left out" if i in left_out else "present" if i in present else "absent"
             for i, member in enumerate(self.registry.members)
+        ]
+
+    def statuses(self) -> list[MemberStatus]:
+        """Return what is known of each client."""
+        standings = self.standings()
+        return [
+            MemberStatus(self[i].name, standings[i], self[i].rows, self.refusals[i], dict(self.unusable.get(i, {}))) for i in self
         ]
 
     def dismiss(self) -> None:

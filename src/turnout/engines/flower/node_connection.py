@@ -29,7 +29,7 @@ from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.run import RunNotRunningException
 from flwr.supernode import fleet_http_connection
 
-from turnout.engines.flower.chunks import INTERRUPTED, as_single_object, fetch_message, push_one_by_one
+from turnout.engines.flower.chunks import INTERRUPTED, as_single_object, fetch_message, in_order
 from turnout.engines.flower.retries import stop_if_unauthorized
 
 POLL = 0.05
@@ -137,6 +137,8 @@ def send_reply(connection: tuple, reply: Message) -> None:
     reply = as_single_object(reply)
     with no_object_id_recompute():
         reply.metadata.__dict__["_message_id"] = reply.object_id
-        missing, session = send(reply, get_object_tree(reply), 0.0)
-        run, nested = reply.metadata.run_id, get_all_nested_objects(reply)
-        push_one_by_one(nested, functools.partial(push_object, run, session), object_ids_to_push=missing)
+        tree, objects = get_object_tree(reply), get_all_nested_objects(reply)
+        missing, session = send(reply, tree, 0.0)
+        for name in in_order(tree):
+            if name in missing:
+                push_object(reply.metadata.run_id, session, name, objects[name].deflate())

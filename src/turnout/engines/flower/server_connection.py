@@ -37,7 +37,7 @@ from flwr.superlink.grid import HttpGrid
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.batches import BatchGrid, call_all
-from turnout.engines.flower.chunks import as_single_object
+from turnout.engines.flower.chunks import as_single_object, in_order
 from turnout.engines.flower.retries import stop_if_unauthorized
 
 POLL = 0.05
@@ -109,9 +109,10 @@ class SingleObjectGrid(BatchGrid):
         return super().push_messages([as_single_object(message) for message in messages])
 
     def _try_push_messages(self, run_id, messages):
+        trees = [get_object_tree(message) for message in messages]
         announcement = PushAppMessagesRequest(
             messages_list=[message_to_proto(remove_content_from_message(message)) for message in messages],
-            message_object_trees=[get_object_tree(message) for message in messages],
+            message_object_trees=trees,
         )
         announced = self._runtime_client.PushMessages(announcement)
         objects = {name: part for message in messages for name, part in get_all_nested_objects(message).items()}
@@ -124,8 +125,8 @@ class SingleObjectGrid(BatchGrid):
                 object_id=name,
                 object_content=objects[name].deflate(),
             )
-            # An object comes before its parts: a receiver that has the last one has them all.
-            for name in reversed([name for name in objects if name in missing])
+            for name in in_order(*trees)
+            if name in missing
         )
         for push, answer in call_all(self, "PushObject", pushes):
             if not answer.stored:

@@ -1,22 +1,23 @@
 """Private client states, and the last reply, on a node's disk."""
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Collection
+from hashlib import sha256
 from pathlib import Path
 
 import jax
 from jaxtyping import PyTree
 
-from turnout.engines.node import LastReply
+from turnout.engines.node import LastReply, States
 from turnout.engines.request import Version
 from turnout.io.atomic import make_folder, write
 from turnout.io.serialization import decode, encode
 
 
-class DiskStates(MutableMapping):
+class DiskStates(States):
     """The states of one client by version, one file each in `folder`; all have the structure of `like`.
 
-    Only their owner can read the files. They are written atomically: a node killed at any moment finds the states that it had,
-    or one more.
+    The name of a file is a digest of the version. Only their owner can read the files. They are written atomically: a node
+    killed at any moment finds the states that it had, or one more.
 
     Args:
         folder: Folder of the files.
@@ -37,20 +38,13 @@ class DiskStates(MutableMapping):
     def __setitem__(self, version: Version, state: PyTree) -> None:
         write(self._path(version), encode(jax.tree.leaves(state), None), private=True)
 
-    def __delitem__(self, version: Version) -> None:
-        self._path(version).unlink()
-
-    def __iter__(self) -> Iterator[Version]:
-        for path in self.folder.glob("*.state"):
-            round, _, exchange = path.stem.partition("_")
-            yield int(round), int(exchange)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    def keep(self, versions: Collection[Version]) -> None:
+        """Remove the files of all states but those of the `versions`."""
+        for path in {*self.folder.glob("*.state")} - {self._path(version) for version in versions}:
+            path.unlink()
 
     def _path(self, version: Version) -> Path:
-        # Two whole numbers: nothing else that a message says may become part of a path.
-        return self.folder / f"{version[0]:d}_{version[1]:d}.state"
+        return self.folder / f"{sha256(f'{version[0]:d}_{version[1]:d}'.encode()).hexdigest()}.state"
 
 
 class DiskReply(LastReply):
