@@ -31,3 +31,14 @@ def test_a_mistake_is_one_sentence(tmp_path):
     file.write_text(TASK.replace("[target]", "[goal]"))
     code, _, wrong = turnout("plan", file, "--out", tmp_path / "out")
     assert code == 2 and wrong.startswith("turnout: ") and wrong.count("\n") == 1 and "unknown table 'goal'" in wrong
+
+
+def test_without_runs_the_price_of_a_round_is_told(tmp_path):
+    file = tmp_path / "task.toml"
+    file.write_text(TASK.replace('["fedavg", "lbfgs"]', '["fedavg-shuffled", "scaffnew"]'))
+    code, said, wrong = turnout("plan", file, "--no-runs")
+    assert (code, wrong) == (0, ""), wrong
+    rows = {line.split()[0]: line.split()[-4:] for line in said.splitlines() if line.startswith(("FedAvg", "Scaffnew"))}
+    # A client of Scaffnew keeps its model and a control variate, of 10 doubles each, and a cohort of one is no sum.
+    assert rows == {"FedAvg,": ["1", "0", "B", "no"], "Scaffnew": ["1", "160", "B", "no"]} and "No run was played" in said
+    assert turnout("plan", file)[2] == "turnout: there is no folder for the plan: give --out DIR\n"

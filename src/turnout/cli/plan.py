@@ -7,8 +7,10 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, command
+from turnout.core.errors import UserError
 
 File = Annotated[Path, typer.Argument(help="A problem, a target and prices.", metavar="FILE", show_default=False)]
+Runs = Annotated[bool, typer.Option("--no-runs", help="Only tell what a round of each family costs; play nothing.")]
 Folder = Annotated[
     Path, typer.Option("--out", help="Folder for the plan; runs that are there are not played again.", show_default=False)
 ]
@@ -16,14 +18,33 @@ Like = Annotated[Path | None, typer.Option("--like", help="A file with a problem
 
 
 @app.command()
-def plan(file: File, out: Folder, like: Like = None, data: Data = None) -> None:
+def plan(file: File, out: Folder = None, like: Like = None, data: Data = None, no_runs: Runs = False) -> None:
     """Find what reaches a target most cheaply, and write its configuration; the same command goes on with it."""
     from turnout.cli.progress import planning
     from turnout.cli.tables import show_plan
     from turnout.planner.api import plan as make
     from turnout.planner.page import write_plan
 
+    if no_runs:
+        _before_runs(file, like, data)
+        return
+    if out is None:
+        raise UserError("there is no folder for the plan: give --out DIR")
     with planning() as watch:
         made = make(file, out=out, like=like, data=data, watch=watch)
     write_plan(made, out, command())
     show_plan(made, out)
+
+
+def _before_runs(file: Path, like: Path | None, data: Path | None) -> None:
+    """Print what is known of the families without a run."""
+    from turnout.cli.progress import planning
+    from turnout.cli.tables import show_before_runs
+    from turnout.planner.planner import Planner
+    from turnout.planner.task import read_task
+    from turnout.studies.cases import Cases
+
+    task = read_task(file, like)
+    with planning() as watch:
+        ranking = Planner(task, None, Cases(data), watch).before_runs()
+    show_before_runs(ranking, task.prices[0])

@@ -2,17 +2,20 @@
 
 from datetime import UTC, datetime
 from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from turnout.accounting.prices import Price
 from turnout.report.costs import EVENTS, costs_of
-from turnout.report.format import amount, goal
+from turnout.report.format import amount, goal, human_bytes
 from turnout.report.headline import stall
 from turnout.report.loaded_run import Result
 from turnout.studies.results import Study, name_of
@@ -144,6 +147,20 @@ def show_plan(plan: "Plan", folder: Path) -> None:
         console.print(escape(sentence))
     console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
     console.print(f"to run it: turnout run {folder / BEST} --out DIR", soft_wrap=True)
+
+
+def show_before_runs(ranking: pl.DataFrame, price: Price) -> None:
+    """Print what a round of each family costs, and what its clients keep."""
+    shown = Table(title=escape(f"A round, {price.label}"), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    shown.add_column("family", overflow="fold", ratio=1)
+    for heading in ("price", "a client keeps", "sums suffice"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for family, cost, kept, sums in ranking.iter_rows():
+        shown.add_row(
+            escape(family), amount(price, cost) if isfinite(cost) else "no bound", human_bytes(kept), "yes" if sums else "no"
+        )
+    console.print(shown)
+    console.print("No run was played: the price of a round says nothing about how many rounds the target takes.")
 
 
 def show_study(study: Study, folder: Path) -> None:

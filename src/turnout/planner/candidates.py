@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
@@ -147,7 +148,7 @@ class Family:
             own = group[0].setting.values
             place = tuple(values[key].index(own[key]) if key in own and key not in leaves else 0 for key in values)
             self.structures[place] = Structure(declaration, group, leaves, store)
-        self._lengths = [len(options) for options in values.values()]
+        self._values = values
         self._contenders: dict[Place, list[Contender]] = {}
 
     def centre(self) -> Place:
@@ -175,6 +176,13 @@ class Family:
         """Return the settings of a structure that has been asked for; none of another one."""
         return self._contenders.get(place, [])
 
+    def at_an_end(self, key: str, value: Any) -> bool:
+        """Return whether a number is the smallest or the largest one of its grid; a share of all clients cannot be larger."""
+        values = self._values[key]
+        if len(values) < 2 or not isinstance(value, int | float):
+            return False
+        return value == min(values) or (value == max(values) and (key, value) != ("sampler.size", 1.0))
+
     def _above(self, one: Contender) -> bool:
         """Return whether a contender is above the limits; note why."""
         # Oracle calls depend on numbers; what is stored and sent does not.
@@ -190,7 +198,8 @@ class Family:
 
     def _eccentricity(self, place: Place) -> float:
         """Return the distance of a structure from the middle."""
-        return sum(abs(index - (length - 1) / 2) for index, length in zip(place, self._lengths, strict=True) if length > 1)
+        lengths = map(len, self._values.values())
+        return sum(abs(index - (length - 1) / 2) for index, length in zip(place, lengths, strict=True) if length > 1)
 
 
 class PricedFamily:

@@ -75,9 +75,9 @@ def sentences(plan: Plan) -> list[str]:
         f"It reaches {plan.target} at a median cost of {amount(plan.price, winner['cost'])} over {winner['seeds']} fresh seeds "
         f"(95 % interval {amount(plan.price, winner['interval_low'])} to {amount(plan.price, winner['interval_high'])})."
     )
-    tied = [row["title"] for row in others if row["ratio_low"] <= 1]
+    tied = [row["title"] for row in others if row["ratio_low"] <= 1 and row["family"] != winner["family"]]
     if tied:
-        found.append(f"No certain winner: the interval of the ratio includes a tie with {', '.join(dict.fromkeys(tied))}.")
+        found.append(f"No certain winner: the interval of the ratio includes a tie with {', '.join(tied)}.")
     return [*([plan.note] if plan.note else []), *found]
 
 

@@ -57,7 +57,7 @@ class Plan:
         points: The cost and the number of that event of every candidate that reached the target on the first seed, and whether
             no other has less of both.
         spent: What the planning took.
-        note: What a reader has to know, such as a stand-in; "" if nothing.
+        note: What a reader has to know: a stand-in, numbers at an end of their grid; "" if nothing.
     """
 
     name: str

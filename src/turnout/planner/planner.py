@@ -78,7 +78,7 @@ class Planner:
         finally:
             self.store.write(now=True)
         best = finalists[int(ranking["finalist"][0])].experiment
-        losers = self._losers(standings, {finalists[k].setting.method for k in ranking["finalist"]})
+        losers = self._losers(standings, {finalists[k].setting.method for k in ranking["finalist"]}, price)
         rows = [trial.frame[-1:] for trial in self.store.trials.values() if trial.frame.height]
         ends = pl.concat(rows, how="diagonal_relaxed")
         spent = Spent(
@@ -101,8 +101,22 @@ class Planner:
             envelope=lower,
             points=self._points(price),
             spent=spent,
-            note=note,
+            note=" ".join([*([note] if note else []), *self._edges(finalists[int(ranking["finalist"][0])])]),
         )
+
+    def before_runs(self) -> pl.DataFrame:
+        """Return what is known without a run: the price of a round of each family's middle, and what its clients keep.
+
+        The price is infinite where it depends on data without a bound.
+        """
+        price, rows = self.task.prices[0], []
+        for family in self.families:
+            estimate = family.structures[family.centre()].estimate(0)
+            most = estimate.cost(price).most
+            facts = {"family": self._title(family.name), "price of a round": math.inf if most is None else most / estimate.rounds}
+            rows.append({**facts, "bytes of a client": estimate.client.bytes, "sums suffice": estimate.sums_only})
+            self.watch(family.name, 0)
+        return pl.DataFrame(rows).sort("price of a round", maintain_order=True)
 
     def _race(self, price: Price, budget: float) -> tuple[list[Standing[Priced]], dict[Contender, list[float]]]:
         """Return the families with their costs, and the costs of the candidates that remain at the end, cheapest first."""
@@ -158,6 +172,12 @@ class Planner:
             "seeds": costs.size,
         }
 
+    def _edges(self, winner: Contender) -> list[str]:
+        """Say which numbers of the winner are at an end of their grid."""
+        family = next(family for family in self.families if family.name == winner.setting.method)
+        ends = [key for key, value in winner.setting.values.items() if family.at_an_end(key, value)]
+        return [f"At an end of its grid: {', '.join(ends)}; a wider grid may be cheaper."] if ends else []
+
     def _elsewhere(self, price: Price) -> dict:
         """Return the winner at another price, by the seeds of the race."""
         _, close = self._race(price, math.inf)
@@ -198,25 +218,29 @@ class Planner:
 
     def _named(self, one: Contender) -> dict[str, str]:
         """Return what tables call a candidate."""
-        name = one.setting.method
-        return {"family": name, "title": self.task.declaration.methods[name].title, "setting": one.setting.label}
+        return {"family": one.setting.method, "title": self._title(one.setting.method), "setting": one.setting.label}
 
-    def _losers(self, standings: list[Standing[Priced]], finalists: set[str]) -> tuple[Loser, ...]:
+    def _losers(self, standings: list[Standing[Priced]], finalists: set[str], price: Price) -> tuple[Loser, ...]:
         """Say why each of the other families is not in the final."""
-        least = min(standing.best for standing in standings)
-        losers = []
+        least, losers = min(standing.best for standing in standings), []
         for standing in sorted(standings, key=lambda one: one.best):
-            if standing.family.name in finalists:
+            name, played = standing.family.name, [one for costs in standing.costs.values() for one in costs]
+            if name in finalists:
                 continue
-            if math.isinf(standing.best):
-                why, setting = "was above the leader's reach, or never arrived, wherever it was played", ""
+            if math.isfinite(standing.best):
+                best = min(standing.costs[standing.place].items(), key=lambda pair: pair[1])[0]
+                why = f"costs {standing.best / least:.3g} times as much as the leader on the first seed"
+                losers.append(Loser(self._title(name), best.contender.setting.label, why))
             else:
-                costs = standing.costs[standing.place]
-                one = min(costs, key=lambda one: costs[one])
-                why = f"cost {standing.best / least:.3g} times as much as the leader on the first seed"
-                setting = one.contender.setting.label
-            losers.append(Loser(standing.family.name, setting, why))
-        return (*losers, *(Loser(name, "", why) for name, why in self.refused.items()))
+                far = max(one.contender.trial(0).spent(price) for one in played)
+                why = f"has not arrived at a cost of {far:.4g}, where the leader's is {least:.4g}"
+                broken = next((one.contender.trial(0).broken for one in played if one.contender.trial(0).broken), "")
+                losers.append(Loser(self._title(name), "", f"{why}; {broken}" if broken else why))
+        return (*losers, *(Loser(self._title(name), "", why) for name, why in self.refused.items()))
+
+    def _title(self, family: str) -> str:
+        """Return what tables call a family."""
+        return self.task.declaration.methods[family].title
 
     def _nothing(self) -> str:
         """Say which limits leave nothing to play."""
