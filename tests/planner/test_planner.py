@@ -2,6 +2,7 @@
 
 import itertools
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -175,6 +176,13 @@ def test_a_target_that_nobody_reaches_is_told_with_the_nearest_value():
         UserError, match=r"no candidate reaches gradient < 0.5 at a cost of at most 0.5: the nearest comes to gradient ="
     ):
         small(budget=0.5).plan()
+
+
+def test_a_target_that_holds_at_the_start_is_told():
+    planner = small()
+    planner.task = replace(planner.task, prices=(t.LinearPrice(reasks=1.0),))
+    with pytest.raises(UserError, match="costs nothing at reasks"):
+        planner.plan()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class Made:
 
     def play(self, seed: int, cap: float) -> Outcome:
         whole = self.cost * self.noise[seed]
-        spent = self.spent.get(seed, self.row)
+        spent = self.spent.get(seed, 0.0)
         while spent < min(cap, whole):
             spent += self.row
         self.spent[seed] = spent

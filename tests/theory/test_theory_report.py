@@ -106,7 +106,7 @@ def test_milestones_rise_from_the_start_to_the_end(last):
 def test_the_command_shows_and_writes_what_theory_guarantees(tmp_path):
     code, said, wrong = turnout("theory", config(tmp_path, **SPPM), "--out", tmp_path / "out")
     assert (code, wrong) == (0, ""), wrong
-    assert "gamma recommended" in said and "Lemma 13" in said and "10 cohorts" in said
+    assert "gamma of Theorem 1" in said and "Lemma 13" in said and "10 cohorts" in said
     facts = json.loads((tmp_path / "out" / "theory.json").read_text())
     bound = facts["bound"]
     assert f"{bound['neighbourhood']:.4g}" in said and f"{facts['recommended']['gamma']:.4g}" in said

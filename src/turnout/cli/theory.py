@@ -215,7 +215,7 @@ def _numbers(result) -> list[tuple[str, str]]:
         rows.append((what, f"{theory.bound.neighbourhood:.4g}"))
     if result.recommended is not None:
         gamma, rounds = result.recommended
-        rows.append((f"gamma recommended for E|x - x*|^2 <= {result.epsilon:g}", f"{gamma:.4g}"))
+        rows.append((f"gamma of Theorem 1 for E|x - x*|^2 <= {result.epsilon:g}", f"{gamma:.4g}"))
         rows.append(("rounds predicted with it", f"{rounds:,}"))
     if result.tolerance is not None:
         rows.append(("b of Lemma 13 for inner = 'auto': |error of a step|^2", f"{result.tolerance:.4g}"))

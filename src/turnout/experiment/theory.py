@@ -58,14 +58,16 @@ class Guarantees:
     orders: dict[str, float] | None
 
     def curves(self, t: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the bounds after `t` rounds by label: at the configured gamma, at the recommended one, and the lower bound."""
+        """Return the bounds after `t` rounds by label: at the configured gamma, at that of Theorem 1, and the lower bound."""
         constants, curves = self.theory.constants, {}
         if isinstance(self.theory.bound, Bound):
             label = f"Theorem {self.theory.bound.theorem}" if self.gamma is None else f"gamma = {self.gamma:g}"
             curves[label] = self.theory.bound.at(t)
         if self.recommended is not None:
             gamma = self.recommended[0]
-            curves[f"gamma = {gamma:.4g}, recommended"] = theorem_1(t, gamma, constants.mu, constants.sigma2, constants.distance2)
+            curves[f"gamma = {gamma:.4g}, by Theorem 1"] = theorem_1(
+                t, gamma, constants.mu, constants.sigma2, constants.distance2
+            )
         if self.theory.lower is not None:
             curves["lower bound, Theorem 7.1 of FedDCD"] = self.theory.lower.at(t)
         return curves

@@ -125,6 +125,10 @@ class Planner:
         race.explore()
         if math.isinf(race.best):
             raise UserError(self._nobody())
+        if race.best == 0:
+            raise UserError(
+                f"{self.task.words} costs nothing at {price.label}: it holds at the start, or nothing that is charged happens"
+            )
         close = race.narrow(race.close())
         return race.standings, {one.contender: costs for one, costs in close.items()}
 
@@ -142,14 +146,14 @@ class Planner:
     def _final(self, finalists: list[Contender], price: Price) -> pl.DataFrame:
         """Return the costs of the finalists on fresh seeds."""
         seeds = range(FRESH, FRESH + self.task.limits.seeds)
-        budget, costs = self.task.limits.budget or math.inf, []
+        budget, costs, cap = self.task.limits.budget or math.inf, [], math.inf
         for one in finalists:
             own = []
             for seed in seeds:
-                cap = LONGEST * max((cost for cost in (costs[0] if costs else []) if math.isfinite(cost)), default=math.inf)
                 own.append(Priced(one, price, self.store, budget).play(seed, cap).cost)
                 self.watch("final", len(self.store.trials))
             costs.append(np.array(own))
+            cap = LONGEST * max((cost for cost in costs[0] if math.isfinite(cost)), default=math.inf)
         order = sorted(range(len(finalists)), key=lambda k: (float(median(costs[k])), float(np.mean(costs[k]))))
         return pl.DataFrame([self._row(k, finalists[k], costs[k], costs[order[0]]) for k in order])
 

@@ -41,6 +41,9 @@ CENSORED = 2.0
 LONGEST = 8.0
 """How far the leader is played on a further seed, in multiples of its largest cost so far."""
 
+LEAST = float(np.finfo(float).tiny)
+"""A cap that the first round is above, whatever it costs."""
+
 Place = tuple[int, ...]
 """Where a structure is in its family's grid: the number of the value of each key."""
 
@@ -169,7 +172,7 @@ class Race(Generic[C]):
     def _begin(self) -> None:
         """Play the centre of each family up to a cap, which doubles until it is beyond the reach of the leader."""
         for standing in self.standings:
-            self._enter(standing, standing.family.centre(), 0.0)
+            self._enter(standing, standing.family.centre(), LEAST)
         field = [(costs, one) for standing in self.standings for costs in standing.costs.values() for one in costs]
         outcomes = {one: one.play(0, 0.0) for _, one in field}
         cap = 2 * min((outcome.spent for outcome in outcomes.values() if outcome.spent > 0), default=math.inf)

@@ -130,6 +130,9 @@ class TrialStore:
         if self._file is None or not (now or time.monotonic() - self._written > SECONDS):
             return
         frames = [rows for trial in self.trials.values() if not (rows := trial.rows()).is_empty()]
+        # What this process has not asked for yet stays.
+        unasked = {key: rows for key, rows in self._known.items() if key not in self.trials}
+        frames += [rows.select(pl.lit(key).alias("run"), "*") for key, rows in unasked.items()]
         if frames:
             write(self._file, parquet(pl.concat(frames, how="diagonal_relaxed")))
         self._written = time.monotonic()
