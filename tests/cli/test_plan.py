@@ -39,6 +39,6 @@ def test_without_runs_the_price_of_a_round_is_told(tmp_path):
     code, said, wrong = turnout("plan", file, "--no-runs")
     assert (code, wrong) == (0, ""), wrong
     rows = {line.split()[0]: line.split()[-4:] for line in said.splitlines() if line.startswith(("FedAvg", "Scaffnew"))}
-    # A client of Scaffnew keeps its model and a control variate, of 10 doubles each, and a cohort of one is no sum.
-    assert rows == {"FedAvg,": ["1", "0", "B", "no"], "Scaffnew": ["1", "160", "B", "no"]} and "No run was played" in said
+    # A client of Scaffnew keeps its model and a control variate, of 10 doubles each.
+    assert rows == {"FedAvg,": ["1", "0", "B", "yes"], "Scaffnew": ["1", "160", "B", "no"]} and "No run was played" in said
     assert turnout("plan", file)[2] == "turnout: there is no folder for the plan: give --out DIR\n"

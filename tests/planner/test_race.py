@@ -125,7 +125,7 @@ def test_a_candidate_drops_out_by_a_paired_t_test(pairs):
     if ratios.std() > 1e-9:
         chance = np.asarray(ttest_1samp(ratios, 0.0, alternative="greater"))[1]
         expected = chance < (1 - LEVEL) / 2
-        assert costs_more(costs, leader) == expected
+        assert costs_more(costs.tolist(), leader.tolist()) == expected
 
 
 @pytest.mark.parametrize(("costs", "worse"), [([2.0, 2.0, 2.0], False), ([4.0, 4.0, 4.0], True), ([1.0, 1.0, 1.0], False)])

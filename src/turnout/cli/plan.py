@@ -12,7 +12,7 @@ from turnout.core.errors import UserError
 File = Annotated[Path, typer.Argument(help="A problem, a target and prices.", metavar="FILE", show_default=False)]
 Runs = Annotated[bool, typer.Option("--no-runs", help="Only tell what a round of each family costs; play nothing.")]
 Folder = Annotated[
-    Path, typer.Option("--out", help="Folder for the plan; runs that are there are not played again.", show_default=False)
+    Path | None, typer.Option("--out", help="Folder for the plan; runs that are there are not played again.", show_default=False)
 ]
 Like = Annotated[Path | None, typer.Option("--like", help="A file with a problem that stands in for that of FILE.")]
 

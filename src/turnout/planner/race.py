@@ -9,7 +9,7 @@ paired interval drop out. A final on fresh seeds decides.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from scipy.stats import t as student
@@ -62,6 +62,7 @@ class Outcome(NamedTuple):
     over: bool
 
 
+@runtime_checkable
 class Candidate(Protocol):
     """A setting of a family, which can be played."""
 
@@ -74,6 +75,7 @@ C = TypeVar("C", bound=Candidate)
 Offered = TypeVar("Offered", bound=Candidate, covariant=True)
 
 
+@runtime_checkable
 class Family(Protocol[Offered]):
     """Candidates of one kind, in structures: those of a structure differ in numbers only."""
 
