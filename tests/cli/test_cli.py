@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from scipy.optimize import minimize
 from sklearn.datasets import load_svmlight_file
 
-from tests.helpers.commands import config, contents, turnout
+from tests.helpers.commands import config, contents, stored_split, turnout
 from turnout.data.catalogue import CATALOGUE
 
 FILES = {"config.toml", "summary.json", "trace.parquet", "model.safetensors", "split.npz", "report.html"}
@@ -42,7 +42,7 @@ def test_a_run_leaves_exactly_its_results(finished):
     assert trace["round"].to_list() == list(range(7))
     assert summary["status"] == "finished" and summary["ledger"]["totals"]["exchanges"] == 6
     assert summary["metrics"]["distance"] == trace["distance"][-1]
-    split = np.load(out / "split.npz")
+    split = stored_split(out)
     assert sorted(split["indices"].tolist()) == list(range(569)) and split["offsets"].shape == (13,)
     assert load_file(out / "model.safetensors")["x"].shape == (30,)
 
@@ -246,7 +246,7 @@ def test_the_main_job_on_real_data(tmp_path, real_data, request):
     summary, trace = json.loads((out / "summary.json").read_text()), pl.read_parquet(out / "trace.parquet")
     assert trace["exchanges"].to_list() == [10 * k for k in range(21)]
     assert summary["target"]["costs"].keys() == {"exchanges", "hierarchical(c1=0.1, c2=1)"}
-    split, x = np.load(out / "split.npz"), load_file(out / "model.safetensors")["x"]
+    split, x = stored_split(out), load_file(out / "model.safetensors")["x"]
     assert x.shape == (122,) and split["offsets"].shape == (101,) and sorted(split["indices"]) == list(range(11220))
     import lzma
 

@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import tomli_w
 
 from turnout.cli import main
@@ -82,3 +83,9 @@ def wait_for(condition: Callable):
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below `folder` with its bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def stored_split(out: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of the split that a run in the folder `out` stored."""
+    with np.load(out / "split.npz") as arrays:
+        return {**arrays}

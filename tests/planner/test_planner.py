@@ -94,6 +94,7 @@ def test_the_winner_is_that_of_the_whole_grid_by_a_study():
     assert again.is_empty() or again["cost"][0] == row["cost"]
 
 
+@pytest.mark.slow
 def test_every_cost_of_the_ranking_is_that_of_its_runs():
     made = small(allow=["fedavg"]).plan()
     seeds = range(1000, 1005)
@@ -171,6 +172,7 @@ def test_a_mistake_is_one_sentence(limits, sentence):
         small(**limits)
 
 
+@pytest.mark.slow
 def test_a_target_that_nobody_reaches_is_told_with_the_nearest_value():
     with pytest.raises(
         UserError, match=r"no candidate reaches gradient < 0.5 at a cost of at most 0.5: the nearest comes to gradient ="

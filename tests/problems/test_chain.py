@@ -6,6 +6,7 @@ import pytest
 import tomli_w
 
 import turnout as t
+from tests.helpers.commands import stored_split
 from turnout.experiment.config import Reader, read
 from turnout.experiment.run import start
 from turnout.problems import Chain
@@ -170,7 +171,7 @@ def test_a_configured_chain_is_drawn_between_its_bounds(tmp_path, chain):
 
 def test_links_are_dealt_out_and_a_configuration_reads_back(tmp_path):
     played(tmp_path, run={"rounds": 1})
-    split = np.load(tmp_path / "out" / "split.npz")
+    split = stored_split(tmp_path / "out")
     for i in range(CLIENTS):
         links = split["indices"][split["offsets"][i] : split["offsets"][i + 1]]
         assert links.tolist() == list(range(i, LENGTH + 1, CLIENTS))

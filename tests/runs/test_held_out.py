@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.helpers.commands import config
+from tests.helpers.commands import config, stored_split
 from turnout.data.dataset import Dataset
 from turnout.data.holdout import hold_out, only
 from turnout.data.splits import Split
@@ -112,7 +112,7 @@ def test_a_configuration_holds_clients_out(tmp_path):
         target={"metric": "held_out_accuracy", "below": 0.9},
     )  # fmt: skip
     start(read(path), tmp_path / "out", None, lambda session: None, "test")
-    facts, split = json.loads((tmp_path / "out" / "summary.json").read_text()), np.load(tmp_path / "out" / "split.npz")
+    facts, split = json.loads((tmp_path / "out" / "summary.json").read_text()), stored_split(tmp_path / "out")
     assert facts["problem"]["clients"] == 9 and split["offsets"].size == 10 and split["held_out_offsets"].size == 4
     assert (
         not {*split["indices"]} & {*split["held_out_indices"]} and split["indices"].size + split["held_out_indices"].size == 569
