@@ -16,15 +16,17 @@ from turnout.accounting.prices import cost_to_target
 from turnout.core.messages import vectors
 
 
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40))
-def test_counters_carry_beyond_32_bits(numbers):
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40), st.integers(0, 2**40))
+def test_counts_and_bytes_never_overflow(numbers, size):
     counts = no_counts(2)
     for number in numbers:
         counts = add_events(counts, 1, {"contacts": jnp.uint32(number)})
-    site = Site("0", "echo", "random", bytes_down=10**15)
+    site = Site("0", "echo", "random", bytes_down=size)
     ledger = to_ledger((site, site), np.asarray(counts))
     assert ledger.totals()["contacts"] == sum(numbers)
-    assert ledger.totals()["bytes_down"] == 10**15 * sum(numbers)
+    assert ledger.totals()["bytes_down"] == size * sum(numbers)
+    history = to_ledger((site, site), np.asarray(counts)[None]).totals()
+    assert history["contacts"].tolist() == [sum(numbers)] and history["bytes_down"].tolist() == [size * sum(numbers)]
     assert ledger.rows()[0]["contacts"] == 0
 
 

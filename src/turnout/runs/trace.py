@@ -105,7 +105,7 @@ class Trace:
         """Return the rows of `frame` from the row `first` on, in time proportional to their number."""
         columns = {name: column[first:] for name, column in self.columns.items()}
         totals, count = to_ledger(self.sites, columns["counts"]).totals(), len(columns["round"])
-        events = {name: _integers(np.broadcast_to(totals[name], count).tolist()) for name in EVENTS}
+        events = {name: _integers(np.broadcast_to(totals[name], count)) for name in EVENTS}
         metrics = {name: columns[name].astype(float) for name in self._metric_columns()}
         return pl.DataFrame({"round": pl.Series(columns["round"].astype(np.int64)), **metrics, **events})
 
@@ -153,6 +153,8 @@ class Trace:
         return {name: self.columns[name].astype(float) for name in NAMES if name in self.columns}
 
 
-def _integers(values: list[int]) -> pl.Series:
+def _integers(values: np.ndarray) -> pl.Series:
     """Return counts as 64-bit integers, or as floats where they are too large for these."""
-    return pl.Series(values, dtype=pl.Int64 if max(values, default=0) < 2**63 else pl.Float64)
+    if values.dtype != object:
+        return pl.Series(values)
+    return pl.Series(values.tolist(), dtype=pl.Int64 if max(values, default=0) < 2**63 else pl.Float64)
