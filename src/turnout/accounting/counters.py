@@ -39,8 +39,8 @@ def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:
         sites: The call sites.
         counts: Their counts [..., sites, counters, 2].
     """
-    sizes = max((size for site in sites for size in (site.vectors_down, site.vectors_up, site.bytes_down, site.bytes_up)), default=0)
-    fits = not counts[..., 1].any() and sizes * len(sites) < 2**31
+    sizes = [size for site in sites for size in (site.vectors_down, site.vectors_up, site.bytes_down, site.bytes_up)]
+    fits = not counts[..., 1].any() and max(sizes, default=0) * len(sites) < 2**31
     dtype = np.int64 if fits else object
     whole = counts[..., 0].astype(dtype) + (counts[..., 1].astype(dtype) << 32)
     columns = [[whole[..., s, k] for k in range(len(COUNTERS))] for s in range(len(sites))]
