@@ -103,11 +103,7 @@ class Trace:
 
     def frame_from(self, first: int) -> pl.DataFrame:
         """Return the rows of `frame` from the row `first` on, in time proportional to their number."""
-        columns = {name: column[first:] for name, column in self.columns.items()}
-        totals, count = to_ledger(self.sites, columns["counts"]).totals(), len(columns["round"])
-        events = {name: _integers(np.broadcast_to(totals[name], count)) for name in EVENTS}
-        metrics = {name: columns[name].astype(float) for name in self._metric_columns()}
-        return pl.DataFrame({"round": pl.Series(columns["round"].astype(np.int64)), **metrics, **events})
+        return frame_of(self.sites, {name: column[first:] for name, column in self.columns.items()})
 
     def cost(self, price: Price | None = None) -> float | None:
         """Return the cost of reaching the target; None if it was not reached.
@@ -150,7 +146,23 @@ class Trace:
         return curves(self.result(), metric, list(prices) or [Exchanges()])
 
     def _metric_columns(self) -> dict[str, np.ndarray]:
-        return {name: self.columns[name].astype(float) for name in NAMES if name in self.columns}
+        return _metrics(self.columns)
+
+
+def frame_of(sites: tuple[Site, ...], columns: dict[str, np.ndarray]) -> pl.DataFrame:
+    """Return round, metrics and cumulative events of the rows of one run or several.
+
+    Args:
+        sites: Call sites of the algorithm.
+        columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
+    """
+    totals, count = to_ledger(sites, columns["counts"]).totals(), len(columns["round"])
+    events = {name: _integers(np.broadcast_to(totals[name], count)) for name in EVENTS}
+    return pl.DataFrame({"round": pl.Series(columns["round"].astype(np.int64)), **_metrics(columns), **events})
+
+
+def _metrics(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: columns[name].astype(float) for name in NAMES if name in columns}
 
 
 def _integers(values: np.ndarray) -> pl.Series:

@@ -100,25 +100,23 @@ def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
     """Return the rows of all runs that are kept, in the order of the study."""
     runs = sorted((run for program in programs for run in program.runs), key=lambda run: run.place)
     stored = store.read([run.key for run in runs])
-    keys = list(dict.fromkeys(key for run in runs for key in run.values))
-    texts = {key for key in keys if any(not isinstance(run.values.get(key, 0), int | float) for run in runs)}
-    frames = [_labelled(run, stored[run.key], keys, texts) for run in runs if run.key in stored]
-    if not frames:
+    if stored.is_empty():
         return pl.DataFrame()
-    rows = pl.concat(frames, how="diagonal_relaxed")
+    keys = list(dict.fromkeys(key for run in runs for key in run.values))
+    rows = _labels(runs, keys).join(stored, on="run", maintain_order="left_right")
     first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
     return rows.select(*first, *(name for name in NAMES if name in rows.columns), *EVENTS, "diverged")
 
 
-def _labelled(run: Run, rows: pl.DataFrame, keys: list[str], texts: set[str]) -> pl.DataFrame:
-    """Return the rows of a run with the columns that tell which run it is; keys with `texts` among their values are text."""
-    own = {"problem": run.problem, "method": run.method, "setting": run.setting}
+def _labels(runs: list[Run], keys: list[str]) -> pl.DataFrame:
+    """Return one row for each run: what tells which run it is; keys with texts among their values are text."""
+    texts = {key for key in keys if any(not isinstance(run.values.get(key, 0), int | float) for run in runs)}
+    columns = {name: [getattr(run, name) for run in runs] for name in ("problem", "method", "setting", "seed", "purpose")}
     for key in keys:
-        value = run.values.get(key)
-        own[key] = value if value is None or key not in texts else str(value)
+        values = [run.values.get(key) for run in runs]
+        columns[key] = [value if value is None or key not in texts else str(value) for value in values]
     types = {"seed": pl.Int64, **{key: pl.String if key in texts else pl.Float64 for key in keys}}
-    own |= {"seed": run.seed, "purpose": run.purpose}
-    return rows.select(*(pl.lit(value, dtype=types.get(name)).alias(name) for name, value in own.items()), "*")
+    return pl.DataFrame({**columns, "run": [run.key for run in runs]}, schema_overrides=types)
 
 
 def _chosen(declaration: Declaration, rows: pl.DataFrame) -> dict[tuple[str, str], set[str]]:

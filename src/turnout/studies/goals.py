@@ -1,10 +1,9 @@
 """Goals: the first round at which a run is good enough, or the best that it comes to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 
 from turnout.accounting.target import smaller_better
 from turnout.core.errors import UserError, unknown
@@ -88,7 +87,12 @@ class Goal:
         return f"{self.metric} {level}{'' if self.hold == 'first' else ' and stays there'}{where}"
 
 
-def last_row(goals: list[Goal], frame: pl.DataFrame) -> int | None:
-    """Return the row of a run at which all `goals` are reached; None where one is not, or there are none."""
-    hits = [goal.hit(frame[goal.metric].to_numpy()) for goal in goals]
+def last_row(goals: Iterable[Goal], columns: Mapping[str, np.ndarray]) -> int | None:
+    """Return the row of a run at which all `goals` are reached; None where one is not, or there are none.
+
+    Args:
+        goals: The goals.
+        columns: Metrics of the rows, by name.
+    """
+    hits = [goal.hit(columns[goal.metric]) for goal in goals]
     return None if not hits or None in hits else max(hits)

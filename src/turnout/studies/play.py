@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from turnout.core.errors import UserError
@@ -15,10 +16,10 @@ from turnout.io.atomic import write
 from turnout.io.serialization import decode, encode
 from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
-from turnout.runs.trace import Trace
+from turnout.runs.trace import Trace, frame_of
 from turnout.studies.cases import Case
 from turnout.studies.goals import last_row
-from turnout.studies.plan import Program, Run
+from turnout.studies.plan import Program
 from turnout.studies.store import CHECKPOINT
 
 SECONDS = 20.0
@@ -47,8 +48,7 @@ def play(program: Program, case: Case, report: Report, folder: Path) -> Played:
     """
     try:
         traces = traces_of(program, case, report, folder / f"{program.key}{CHECKPOINT}")
-        frames = [rows_of(program, run, trace) for run, trace in zip(program.runs, traces, strict=True)]
-        return Played(pl.concat(frames, how="vertical_relaxed"), {})
+        return Played(rows_of(program, traces), {})
     except Exception as error:
         if len(program.runs) == 1:
             return Played(pl.DataFrame(), {program.runs[0].key: sentence(error)})
@@ -63,7 +63,7 @@ def traces_of(program: Program, case: Case, report: Report, checkpoint: Path) ->
     session = session_for(program, case)
     for done in chunks(session, checkpoint):
         report(done * len(program.runs))
-        if program.stops and all(last_row(list(program.stops), trace.frame) is not None for trace in session.traces):
+        if program.stops and all(last_row(program.stops, trace.columns) is not None for trace in session.traces):
             break
     return session.traces
 
@@ -99,13 +99,18 @@ def chunks(session: Session, checkpoint: Path) -> Iterator[int]:
         before = session.round
 
 
-def rows_of(program: Program, run: Run, trace: Trace) -> pl.DataFrame:
-    """Return the rows of a run up to the one at which its goals are reached, with its key and whether it diverged."""
-    frame = trace.frame
-    end = last_row(list(program.stops), frame)
-    diverged = trace.diverged is not None and end is None
-    own = (pl.lit(run.key).alias("run"), "*", pl.lit(diverged).alias("diverged"))
-    return (frame if end is None else frame[: end + 1]).select(own)
+def rows_of(program: Program, traces: list[Trace]) -> pl.DataFrame:
+    """Return the rows of each run up to the one at which its goals are reached, with its key and whether it diverged."""
+    ends = [last_row(program.stops, trace.columns) for trace in traces]
+    lengths = [len(trace) if end is None else end + 1 for trace, end in zip(traces, ends, strict=True)]
+    diverged = [trace.diverged is not None and end is None for trace, end in zip(traces, ends, strict=True)]
+    first, *_ = traces
+    columns = {
+        name: np.concatenate([trace.columns[name][:length] for trace, length in zip(traces, lengths, strict=True)])
+        for name in first.columns
+    }
+    keys = pl.Series("run", np.repeat([run.key for run in program.runs], lengths))
+    return frame_of(first.sites, columns).select(keys, "*", pl.Series("diverged", np.repeat(diverged, lengths)))
 
 
 def sentence(error: BaseException) -> str:

@@ -47,16 +47,14 @@ class Store:
         """Remove the checkpoint of the program with this key."""
         (self.runs / f"{program}{CHECKPOINT}").unlink(missing_ok=True)
 
-    def read(self, keys: list[str]) -> dict[str, pl.DataFrame]:
+    def read(self, keys: list[str]) -> pl.DataFrame:
         """Return the rows of those of the runs `keys` that are kept."""
-        wanted = {*keys}
-        files = dict.fromkeys(self._files[key] for key in keys if key in self._files)
-        runs = {}
-        for file in files:
-            for (key,), rows in pl.read_parquet(file).partition_by("run", as_dict=True, maintain_order=True).items():
-                if key in wanted:
-                    runs.setdefault(key, rows.drop("run"))
-        return runs
+        wanted: dict[Path, list[str]] = {}
+        for key in keys:
+            if key in self._files:
+                wanted.setdefault(self._files[key], []).append(key)
+        frames = [pl.read_parquet(file).filter(pl.col("run").is_in(its_keys)) for file, its_keys in wanted.items()]
+        return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
     def _know(self, keys: list[str], file: Path) -> None:
         for key in keys:
