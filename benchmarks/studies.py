@@ -86,7 +86,7 @@ def callbacks() -> Line:
         options = {"rounds": rounds, "seed": SEED, "precision": "single", "metrics": ("value",), "callbacks": callbacks}
         return seconds(lambda: t.run(algorithm, problem, **options))
 
-    taken = alternate({"with": lambda: play([Nothing()]), "without": lambda: play([])}, 11)
+    taken = alternate({"with": lambda: play([Nothing()]), "without": lambda: play([])}, 41)
     each = {side: median(values) / rounds * 1e6 for side, values in taken.items()}
     note = f"{each['with']:.0f} against {each['without']:.0f} microseconds a round"
     return Line("studies", "a run with a callback over one without", ratio(taken, "with", "without"), 1.02, note=note,
