@@ -1,0 +1,96 @@
+"""The leaderboard: what each family needs on each problem at each price, from the yardsticks.
+
+`python -m benchmarks.planner.leaderboard` plays what is missing and writes results/leaderboard; with `--row N` it plays that
+row of the table again and prints its costs.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from benchmarks.planner.problems import PRICES, PROBLEMS, task
+from benchmarks.planner.yardstick import FRESH_SEEDS, Yardstick, costs_of, end_of
+from turnout.accounting.prices import Exchanges, Price
+from turnout.planner.planner import Planner
+from turnout.report.format import amount
+from turnout.studies.cases import Cases
+from turnout.studies.statistics import interval, median
+
+SHOWN = 5
+"""Families of a problem at a price that the page shows; the table has all."""
+
+OUT = Path("results/leaderboard")
+
+
+def main() -> None:
+    """Write the leaderboard, or play a row of it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.planner.leaderboard", description=__doc__)
+    parser.add_argument("--yardsticks", type=Path, default=Path("bench/planner"), help="folder of the yardsticks")
+    parser.add_argument("--row", type=int, help="number of the row to play again")
+    options = parser.parse_args()
+    if options.row is not None:
+        print(replayed(pl.read_csv(OUT / "leaderboard.csv").row(options.row - 1, named=True)))
+        return
+    rows = []
+    for name in PROBLEMS:
+        table = Yardstick(name, options.yardsticks)
+        rows += [row for label, price in PRICES.items() for row in standings(table, label, price)]
+    frame = pl.DataFrame(rows).with_row_index("row", 1)
+    OUT.mkdir(parents=True, exist_ok=True)
+    frame.write_csv(OUT / "leaderboard.csv")
+    (OUT / "leaderboard.md").write_text(page(frame), encoding="utf-8")
+
+
+def standings(table: Yardstick, label: str, price: Price) -> list[dict]:
+    """Return a row for each family: its best candidate on the seeds that choose, and its cost on fresh ones, cheapest first."""
+    costs = table.costs(price)
+    medians, means = median(costs), np.where(np.isfinite(costs), costs, 1e300).mean(1)
+    families = table.candidates["family"].to_numpy()
+    rows = []
+    for family in dict.fromkeys(families.tolist()):
+        own = np.flatnonzero(families == family)
+        best = int(own[np.lexsort((means[own], medians[own]))[0]])
+        fresh = table.fresh_costs(best, price) if math.isfinite(medians[best]) else np.full(len(FRESH_SEEDS), math.inf)
+        rows.append(row(table.name, label, family, table.candidates["setting"][best], fresh))
+    return sorted(rows, key=lambda one: (one["cost"], -one["reached"]))
+
+
+def row(problem: str, label: str, family: str, setting: str, costs: np.ndarray) -> dict:
+    """Return the row of a candidate's costs on the fresh seeds."""
+    low, high = interval(costs)
+    facts = {"problem": problem, "price": label, "family": family, "setting": setting}
+    return {**facts, "cost": float(median(costs)), "low": low, "high": high, "reached": int(np.isfinite(costs).sum())}
+
+
+def replayed(stored: dict) -> dict:
+    """Play the candidate of a row on the fresh seeds, and return its row."""
+    planner = Planner(task(stored["problem"], Exchanges()), None, Cases(), lambda *_: None)
+    family = next(one for one in planner.families if one.name == stored["family"])
+    contenders = (one for place in family.structures for one in family.contenders(place))
+    one = next(one for one in contenders if one.setting.label == stored["setting"])
+    costs = costs_of([end_of(one.trial(seed)) for seed in FRESH_SEEDS], PRICES[stored["price"]])
+    return row(*(stored[key] for key in ("problem", "price", "family", "setting")), costs)
+
+
+def page(frame: pl.DataFrame) -> str:
+    """Return the page: the first families of each problem at each price."""
+    parts = []
+    for (problem, label), rows in frame.group_by("problem", "price", maintain_order=True):
+        shown = rows.filter(pl.col("cost").is_finite()).head(SHOWN)
+        lines = [
+            f"| {one['row']} | {one['family']} | {one['setting']} | {amount(one['cost'])} | "
+            f"{amount(one['low'])} – {amount(one['high'])} | {one['reached']}/{len(FRESH_SEEDS)} |"
+            for one in shown.iter_rows(named=True)
+        ]
+        goal = PROBLEMS[problem]["target"]
+        head = f"## {problem}, {goal['metric']} < {goal['below']:g}, price: {PRICES[label].label}"
+        columns = ["| row | family | setting | cost | 95 % interval | reached |", "| --- |" + " --- |" * 5]
+        parts.append("\n".join([head, "", *columns, *lines]))
+    return "\n\n".join(["# Leaderboard", *parts]) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The yardstick: every candidate of every family, played to its end, once for all prices."""
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from benchmarks.planner.problems import task
+from turnout.accounting.ledger import EVENTS
+from turnout.accounting.prices import Exchanges, Price
+from turnout.planner.candidates import Contender
+from turnout.planner.planner import FRESH, Planner
+from turnout.planner.trials import Trial
+from turnout.studies.cases import Cases
+
+SEEDS, FRESH_SEEDS = range(5), range(FRESH, FRESH + 11)
+"""Seeds on which candidates are chosen, those of the planner's race, and seeds on which costs are reported."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run of a candidate, row by row.
+
+    Args:
+        events: Cumulative events, by name: arrays [rows].
+        metric: The target's metric [rows].
+        met: Whether the last row reaches the target.
+    """
+
+    events: dict[str, np.ndarray]
+    metric: np.ndarray
+    met: bool
+
+    def cost(self, price: Price) -> np.ndarray:
+        """Return what was spent up to each row [rows]."""
+        return np.broadcast_to(np.asarray(price.cost(self.events), float), self.metric.shape)
+
+
+class Yardstick:
+    """All candidates of a problem, in a table that is played once and kept.
+
+    Args:
+        name: Name of the problem.
+        folder: Where tables are kept.
+    """
+
+    def __init__(self, name: str, folder: Path):
+        self.name = name
+        self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None)
+        self._families = {family.name: family for family in self.planner.families}
+        self._fresh: dict[int, list[pl.DataFrame | None]] = {}
+        stem = folder / name.replace(", ", "-").replace(" ", "-")
+        files = stem.with_suffix(".candidates.parquet"), stem.with_suffix(".rows.parquet")
+        if not all(file.exists() for file in files):
+            folder.mkdir(parents=True, exist_ok=True)
+            for table, file in zip(self._played(), files, strict=True):
+                table.write_parquet(file)
+        self.candidates, self._rows = map(pl.read_parquet, files)
+
+    @property
+    def metric(self) -> str:
+        """The target's metric."""
+        return self.planner.task.declaration.goals["target"].metric
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds that it took."""
+        return float(self.candidates["seconds"].sum())
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that were played."""
+        return int(self._rows.group_by("candidate", "seed").agg(pl.col("round").max())["round"].sum())
+
+    @cached_property
+    def curves(self) -> dict[tuple[int, int], Curve]:
+        """The run of each candidate with each seed."""
+        return {
+            key: Curve({event: rows[event].to_numpy() for event in EVENTS}, rows["metric"].to_numpy(), bool(rows["met"][0]))
+            for key, rows in self._rows.partition_by("candidate", "seed", as_dict=True, maintain_order=True).items()
+        }
+
+    def costs(self, price: Price) -> np.ndarray:
+        """Return the cost of each candidate with each seed [candidates, seeds], infinite where it does not arrive."""
+        costs = np.full((len(self.candidates), len(SEEDS)), math.inf)
+        for (candidate, seed), curve in self.curves.items():
+            if curve.met:
+                costs[candidate, seed] = curve.cost(price)[-1]
+        return costs
+
+    def best(self, price: Price) -> int:
+        """Return the candidate with the least median cost, of several that with the least mean."""
+        costs = self.costs(price)
+        means = np.where(np.isfinite(costs), costs, 1e300).mean(1)
+        return int(np.lexsort((means, np.sort(costs, 1)[:, costs.shape[1] // 2]))[0])
+
+    def contender(self, candidate: int) -> Contender:
+        """Return a candidate, ready to be played."""
+        row = self.candidates.row(candidate, named=True)
+        return self._families[row["family"]].contenders(tuple(row["place"]))[row["number"]]
+
+    def fresh_costs(self, candidate: int, price: Price) -> np.ndarray:
+        """Return the cost of a candidate on each fresh seed, infinite where it does not arrive."""
+        if candidate not in self._fresh:
+            one = self.contender(candidate)
+            self._fresh[candidate] = [end_of(one.trial(seed)) for seed in FRESH_SEEDS]
+        return costs_of(self._fresh[candidate], price)
+
+    def fresh_cost(self, candidate: int | None, price: Price) -> float:
+        """Return the median cost of a candidate over the fresh seeds, infinite for none."""
+        return math.inf if candidate is None else float(np.sort(self.fresh_costs(candidate, price))[len(FRESH_SEEDS) // 2])
+
+    def _played(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Play all candidates, and return these and the rows of all runs."""
+        candidates, rows = [], []
+        for family in self.planner.families:
+            for place, structure in family.structures.items():
+                began = time.process_time()
+                contenders = family.contenders(place)
+                for number, one in enumerate(contenders):
+                    rows += [self._run(one, len(candidates), seed) for seed in SEEDS]
+                    facts = {"family": family.name, "setting": one.setting.label, "values": json.dumps(one.setting.values)}
+                    candidates.append({**facts, "place": list(place), "number": number, "seconds": 0.0})
+                if contenders:
+                    candidates[-1]["seconds"] = time.process_time() - began
+                structure.forget()
+                self.planner.store.trials.clear()
+            print(f"{self.name}: {family.name}, {len(candidates)} candidates", flush=True)
+        return pl.DataFrame(candidates), pl.concat([one for one in rows if one.height], how="diagonal_relaxed")
+
+    def _run(self, one: Contender, candidate: int, seed: int) -> pl.DataFrame:
+        """Play a run to its end and return its rows."""
+        trial = one.trial(seed)
+        trial.play(Exchanges(), math.inf)
+        if not trial.frame.height:
+            return pl.DataFrame()
+        own = {"candidate": candidate, "seed": seed, "met": trial.met}
+        kept = [pl.lit(value).alias(name) for name, value in own.items()]
+        return trial.frame.select(*kept, "round", pl.col(self.metric).alias("metric"), *EVENTS)
+
+
+def end_of(trial: Trial) -> pl.DataFrame | None:
+    """Play a run to its end, and return the row at which it reaches the target; None where it does not."""
+    trial.play(Exchanges(), math.inf)
+    return trial.frame[-1:] if trial.met else None
+
+
+def costs_of(ends: list[pl.DataFrame | None], price: Price) -> np.ndarray:
+    """Return the costs of runs from their last rows, infinite for those that did not arrive."""
+    return np.array([math.inf if end is None else float(np.asarray(price.cost(end), float)[0]) for end in ends])
