@@ -6,6 +6,7 @@ more than what it has to beat, which the published forms do not know; it makes r
 
 import json
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -105,9 +106,10 @@ def tpe(player: Player, rng: np.random.Generator) -> None:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     grids, numbers = grids_of(player.table)
-    sampler = optuna.samplers.TPESampler(
-        seed=int(rng.integers(2**31)), multivariate=True, group=True, warn_independent_sampling=False
-    )
+    with warnings.catch_warnings():
+        # Groups fit spaces in which a family decides which numbers there are.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(seed=int(rng.integers(2**31)), multivariate=True, group=True)
     study, worst = optuna.create_study(sampler=sampler), 0.0
     for _ in range(20 * len(player.table.candidates)):
         trial = study.ask()
