@@ -16,7 +16,7 @@ from turnout.planner.plan import Plan
 from turnout.planner.planner import Planner
 from turnout.studies.cases import Cases
 
-REPEATS = 11
+REPEATS = 5
 """Seeds of each rival."""
 
 ENVELOPE = "exchanges"

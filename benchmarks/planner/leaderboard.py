@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.planner.problems import PRICES, PROBLEMS, task
+from benchmarks.planner.regret import svg
 from benchmarks.planner.yardstick import FRESH_SEEDS, Yardstick, costs_of, end_of
 from turnout.accounting.prices import Exchanges, Price
 from turnout.planner.planner import Planner
@@ -29,19 +30,25 @@ def main() -> None:
     """Write the leaderboard, or play a row of it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planner.leaderboard", description=__doc__)
     parser.add_argument("--yardsticks", type=Path, default=Path("bench/planner"), help="folder of the yardsticks")
+    parser.add_argument("--problems", nargs="*", default=[*PROBLEMS], help="names of problems, all by default")
     parser.add_argument("--row", type=int, help="number of the row to play again")
     options = parser.parse_args()
     if options.row is not None:
         print(replayed(pl.read_csv(OUT / "leaderboard.csv").row(options.row - 1, named=True)))
         return
     rows = []
-    for name in PROBLEMS:
+    for name in options.problems:
         table = Yardstick(name, options.yardsticks)
         rows += [row for label, price in PRICES.items() for row in standings(table, label, price)]
     frame = pl.DataFrame(rows).with_row_index("row", 1)
     OUT.mkdir(parents=True, exist_ok=True)
     frame.write_csv(OUT / "leaderboard.csv")
     (OUT / "leaderboard.md").write_text(page(frame), encoding="utf-8")
+    known = [pl.read_parquet(file) for file in sorted(options.yardsticks.glob("*.cases.parquet"))]
+    if known:
+        cases = pl.concat(known, how="diagonal_relaxed")
+        cases.select(pl.exclude("^regret.*$")).write_csv(OUT / "cases.csv")
+        (OUT / "regret.svg").write_text(svg(cases), encoding="utf-8")
 
 
 def standings(table: Yardstick, label: str, price: Price) -> list[dict]:

@@ -6,7 +6,6 @@ more than what it has to beat, which the published forms do not know; it makes r
 
 import json
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,6 +21,10 @@ FINALISTS, RESERVED = 4, 0.2
 
 ETA, SWEEPS = 3, 50
 """Hyperband keeps one of so many candidates from rung to rung, and plays all brackets so many times at most."""
+
+
+ASKS = 200
+"""Candidates that TPE asks for at most: it repeats itself in the end, and takes longer for each than the one before."""
 
 
 class Spent(Exception):
@@ -106,12 +109,9 @@ def tpe(player: Player, rng: np.random.Generator) -> None:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     grids, numbers = grids_of(player.table)
-    with warnings.catch_warnings():
-        # Groups fit spaces in which a family decides which numbers there are.
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(seed=int(rng.integers(2**31)), multivariate=True, group=True)
+    sampler = optuna.samplers.TPESampler(seed=int(rng.integers(2**31)))
     study, worst = optuna.create_study(sampler=sampler), 0.0
-    for _ in range(20 * len(player.table.candidates)):
+    for _ in range(ASKS):
         trial = study.ask()
         family = trial.suggest_categorical("family", list(grids))
         place = tuple(trial.suggest_int(f"{family}.{key}", 0, len(values) - 1) for key, values in grids[family].items())

@@ -36,6 +36,7 @@ class Trial:
     def __init__(self, key: str, sessions, rows: pl.DataFrame | None = None):
         self.key, self._sessions, self._known = key, sessions, rows
         self._session: Session | None = None
+        self._end: tuple[int, pl.DataFrame] | None = None
         self.broken = ""
 
     @property
@@ -78,9 +79,12 @@ class Trial:
         return self.frame.select(pl.lit(self.key).alias("run"), "*", *ends)
 
     def _last(self) -> pl.DataFrame | None:
-        if self._session is not None and len(self._session.trace):
-            return self._session.trace.frame_from(len(self._session.trace) - 1)
-        return None if self._known is None else self._known[-1:]
+        if self._session is None or not (rows := len(self._session.trace)):
+            return None if self._known is None else self._known[-1:]
+        # It is asked for more often than there are new rows.
+        if self._end is None or self._end[0] != rows:
+            self._end = rows, self._session.trace.frame_from(rows - 1)
+        return self._end[1]
 
     def _step(self, cap: float, spent: float) -> None:
         """Play some rows: about as many as reach `cap`."""
