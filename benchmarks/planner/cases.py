@@ -70,10 +70,13 @@ class Watched:
 def compare(name: str, folder: Path) -> pl.DataFrame:
     """Return a row for each price: the cost of the plan, of the yardstick and of each rival, and what they took."""
     file = folder / f"{name.replace(', ', '-').replace(' ', '-')}.cases.parquet"
-    if not file.exists():
+    rows = pl.read_parquet(file).to_dicts() if file.exists() else []
+    if missing := [label for label in PRICES if label not in {row["price"] for row in rows}]:
         table = Yardstick(name, folder)
-        pl.DataFrame([case(table, label, price) for label, price in PRICES.items()]).write_parquet(file)
-    return pl.read_parquet(file)
+        for label in missing:
+            rows.append(case(table, label, PRICES[label]))
+            _frame(rows).write_parquet(file)
+    return _frame(rows)
 
 
 def case(table: Yardstick, label: str, price: Price) -> dict:
@@ -137,6 +140,10 @@ class Regret:
         at = np.array([spent for spent, _ in incumbents])
         last = np.searchsorted(at, SPENDS * self.rounds, side="right") - 1
         return [float(self.ratios[incumbents[k][1]]) if k >= 0 else float("inf") for k in last]
+
+
+def _frame(rows: list[dict]) -> pl.DataFrame:
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _title(table: Yardstick, candidate: int) -> str:

@@ -112,8 +112,10 @@ class Standing(Generic[C]):
         return min((cost for costs in self.costs.values() for cost in costs.values()), default=math.inf)
 
     def unplayed(self) -> list[Place]:
-        """Return the neighbours of the best structure that have not been played."""
-        return [place for place in self.family.neighbours(self.place) if place not in self.costs]
+        """Return the neighbours of the best structures that have not been played; costs that are small integers often tie."""
+        best = [place for place, costs in self.costs.items() if min(costs.values(), default=math.inf) == self.best]
+        beside = dict.fromkeys(place for one in best for place in self.family.neighbours(one))
+        return [place for place in beside if place not in self.costs]
 
 
 class Race(Generic[C]):
