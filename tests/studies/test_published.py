@@ -8,7 +8,9 @@ from polars.testing import assert_frame_equal
 
 from tests.helpers.commands import start
 
-RESULTS = Path(__file__).parents[2] / "results"
+ROOT = Path(__file__).parents[2]
+
+RESULTS = ROOT / "results"
 
 NEED_DATA = ("cohort-squeeze", "feddcd-heterogeneity", "sketched-newton")
 
@@ -18,6 +20,7 @@ PARTS = [
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.slow),
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),
     pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.slow),
+    pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.slow),
     pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
 ]
 
@@ -26,7 +29,17 @@ PARTS = [
 def test_a_part_of_a_study_gives_the_published_rows(name, problem, method, request, tmp_path):
     """By the command that is published with them, in a process whose programs are compiled well: these compute for long."""
     data = ["--data", request.getfixturevalue("real_data")] if name in NEED_DATA else []
-    words = ["reproduce", name, "--problems", problem, "--methods", method, *data, "--out", "out"]
+    study = ROOT / "examples" / name
+    words = [
+        *(("study", str(study)) if study.is_dir() else ("reproduce", name)),
+        "--problems",
+        problem,
+        "--methods",
+        method,
+        *data,
+        "--out",
+        "out",
+    ]
     command = start(*words, kept={"XLA_FLAGS": ""}, cwd=tmp_path)
     _, wrong = command.communicate(timeout=600)
     assert command.returncode == 0, wrong

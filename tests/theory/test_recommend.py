@@ -87,22 +87,26 @@ def test_the_floor_of_the_best_learned_draws_is_below_that_of_any_probabilities(
 
 
 @pytest.mark.parametrize(
-    ("memory", "rounds", "share", "sampler"),
+    ("memory", "rounds", "share", "algorithm", "sampler"),
     [
-        ("vectors", 10**3, 2.0, "uniform, shuffled"),
-        ("vectors", 10**3, 0.5, "drift, with fedvarp"),
-        ("scalars", 10**3, 0.5, "last-norm"),
-        ("none", 10**3, 0.5, "uniform, shuffled"),
-        ("vectors", 5, 0.5, "uniform, shuffled"),
+        ("vectors", 10**3, 2.0, "fedvarp", "uniform, shuffled"),
+        ("vectors", 10**3, 0.5, "fedvarp", "drift, with fedvarp"),
+        ("vectors", 10**3, 0.5, "sppm", "last-norm"),
+        ("scalars", 10**3, 0.5, "fedvarp", "last-norm"),
+        ("none", 10**3, 0.5, "fedvarp", "uniform, shuffled"),
+        ("vectors", 5, 0.5, "fedvarp", "uniform, shuffled"),
     ],
 )
-def test_memory_is_recommended_where_all_else_leaves_more_than_the_target(memory, rounds, share, sampler):
-    """The errors of a few clients are much larger, so that draws by their norms leave less than uniform ones in epochs."""
+def test_memory_is_recommended_where_all_else_leaves_more_than_the_target(memory, rounds, share, algorithm, sampler):
+    """The errors of a few clients are much larger, so that draws by their norms leave less than uniform ones in epochs.
+
+    A sampler that goes with one algorithm is not recommended to others.
+    """
     steps = np.zeros((100, 1))
     steps[:8, 0] = [1.0, -1.0] * 4
     size = 7  # does not divide the epoch
     plain = min(row.floor for row in advise(EQUAL, size, rounds, steps=steps).candidates if row.memory == "none")
-    advice = advise(EQUAL, size, rounds, memory, steps=steps, target=share * plain)
+    advice = advise(EQUAL, size, rounds, memory, steps=steps, target=share * plain, algorithm=algorithm)
     assert advice.sampler == sampler, advice
 
 

@@ -12,6 +12,7 @@ from turnout.accounting.prices import Selection
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.experiment.config import Experiment
+from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import to_json
 from turnout.io.atomic import make_folder, write
 from turnout.problems import Chain
@@ -99,6 +100,7 @@ def advice_for(experiment: Experiment, problem: Problem, memory: Memory) -> Advi
     below = target.below if target is not None and target.metric == ("gap" if of_gap else "distance") else None
     with scope("double"):
         options = {"sampler": sampler, "steps": steps, "target": below, "error": "f - f*" if of_gap else "|x - x*|^2"}
+        options["algorithm"] = kind_of(experiment.algorithm)
         return advise(problem.population, size, experiment.run.rounds, memory, **options)
 
 

@@ -46,6 +46,7 @@ class Candidate:
         memory: What the server stores of each client.
         floor: The error left by as many contacts as the configured run has; None where x* is not known.
         at_best: Whether the floor is that of a sampler that has learned all there is to learn.
+        needs: The kind of the algorithm that it serves; None: it serves all.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Candidate:
     memory: Memory
     floor: float | None
     at_best: bool = False
+    needs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def advise(
     steps: Float[np.ndarray, "n d"] | None = None,
     target: float | None = None,
     error: str = "|x - x*|^2",
+    algorithm: str | None = None,
 ) -> Advice:
     """Return the recommended sampler for a federation.
 
@@ -104,6 +107,7 @@ def advise(
         steps: v_i [n, d], where x* is known.
         target: The floor to aim at; a sampler with memory is recommended where it is below every other floor.
         error: What a floor is the expectation of.
+        algorithm: The kind of the configured algorithm; a sampler that needs another one is not recommended.
 
     Examples:
         >>> import turnout as t
@@ -122,7 +126,8 @@ def advise(
     elif steps is None:
         name, reason = _by_weights(candidates, gain)
     else:
-        name, reason = _by_floor(candidates, memory, visits, target)
+        served = tuple(row for row in candidates if row.needs in (None, algorithm))
+        name, reason = _by_floor(served, memory, visits, target)
     return Advice(name, reason, float(gain), visits, candidates, error)
 
 
@@ -165,7 +170,7 @@ def _candidates(population, size, rounds, p, gain, sampler, steps) -> tuple[Cand
         best = _candidate("last-norm", Independent(np.maximum(learned, SMALLEST)), population, size * rounds, steps)
         rows += [
             replace(best, memory="scalars", at_best=True),
-            Candidate("drift, with fedvarp", size, "vectors", 0.0, at_best=True),
+            Candidate("drift, with fedvarp", size, "vectors", 0.0, at_best=True, needs="fedvarp"),
         ]
     return tuple(sorted(rows, key=lambda row: 0.0 if row.floor is None else row.floor))
 
