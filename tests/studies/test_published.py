@@ -29,17 +29,9 @@ PARTS = [
 def test_a_part_of_a_study_gives_the_published_rows(name, problem, method, request, tmp_path):
     """By the command that is published with them, in a process whose programs are compiled well: these compute for long."""
     data = ["--data", request.getfixturevalue("real_data")] if name in NEED_DATA else []
-    study = ROOT / "examples" / name
-    words = [
-        *(("study", str(study)) if study.is_dir() else ("reproduce", name)),
-        "--problems",
-        problem,
-        "--methods",
-        method,
-        *data,
-        "--out",
-        "out",
-    ]
+    example = ROOT / "examples" / name
+    study = ("study", str(example)) if example.is_dir() else ("reproduce", name)
+    words = [*study, "--problems", problem, "--methods", method, *data, "--out", "out"]
     command = start(*words, kept={"XLA_FLAGS": ""}, cwd=tmp_path)
     _, wrong = command.communicate(timeout=600)
     assert command.returncode == 0, wrong
