@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from turnout.planner.envelope import front
-from turnout.planner.race import CENSORED, LEVEL, LONGEST, MOST, REACH, SEEDS, Outcome, Race, costs_more
+from turnout.planner.race import CENSORED, CLOSE, LEVEL, LONGEST, MOST, REACH, SEEDS, Outcome, Race, costs_more
 
 
 @dataclass(eq=False)
@@ -130,6 +130,19 @@ def test_the_cheapest_remains_and_few_meet_on_further_seeds(costs, seed):
         assert all(
             one.spent[k] <= max(LONGEST * max(factors) * 8, CENSORED) * min(costs) + one.row for k in SEEDS if k in one.spent
         )
+
+
+@given(st.lists(st.lists(st.sampled_from([2.0, 3.0, 4.0, 9.0]), min_size=1, max_size=40), min_size=1, max_size=8))
+def test_a_crowded_family_does_not_keep_others_from_further_seeds(families):
+    race = Race([Bowl(str(k), (0,), 1.0, (1,)) for k in range(len(families))])
+    for standing, costs in zip(race.standings, families, strict=True):
+        standing.costs = {(0,): {Made(cost): cost for cost in costs}}
+    close = race.close()
+    within = [cost for costs in families for cost in costs if cost <= CLOSE * race.best]
+    assert [one.cost for one in close] == sorted(one.cost for one in close) and len(close) == min(len(within), MOST)
+    for standing in race.standings:
+        if standing.best <= CLOSE * race.best:
+            assert standing.best in [cost for one, cost in standing.costs[0,].items() if one in close]
 
 
 @given(st.lists(st.tuples(st.floats(1.0, 50.0), st.floats(1.0, 50.0)), min_size=3, max_size=8))

@@ -149,10 +149,18 @@ class Race(Generic[C]):
                     self._enter(standing, place, max(SLACK * self.best, standing.best))
 
     def close(self) -> list[C]:
-        """Return the candidates that are close to the leader on the first seed, cheapest first."""
-        costs = [pair for standing in self.standings for costs in standing.costs.values() for pair in costs.items()]
-        near = [(cost, k) for k, (_, cost) in enumerate(costs) if cost <= CLOSE * self.best and math.isfinite(cost)]
-        return [costs[k][0] for _, k in sorted(near)[:MOST]]
+        """Return the candidates that are close to the leader on the first seed, cheapest first.
+
+        Where they are more than `MOST`, the best of each family stay, however many candidates of one family are cheaper.
+        """
+        near: list[tuple[int, float, int, C]] = []
+        for standing in self.standings:
+            costs = [pair for costs in standing.costs.values() for pair in costs.items()]
+            within = [(one, cost) for one, cost in costs if cost <= CLOSE * self.best and math.isfinite(cost)]
+            for rank, (one, cost) in enumerate(sorted(within, key=lambda pair: pair[1])):
+                near.append((min(rank, 1), cost, len(near), one))
+        kept = sorted(near, key=lambda row: row[:3])[:MOST]
+        return [one for *_, one in sorted(kept, key=lambda row: row[1:3])]
 
     def narrow(self, candidates: list[C]) -> dict[C, list[float]]:
         """Play candidates on further seeds, and return the costs of those that remain, cheapest first.
