@@ -23,7 +23,7 @@ ENVELOPE = "exchanges"
 """The price at which it is looked at what plans name at other prices."""
 
 SPENDS = np.logspace(-2, 0, 21)
-"""Shares of a plan's rounds at which the best candidate so far is noted."""
+"""Shares of a plan's CPU seconds at which the best candidate so far is noted."""
 
 
 class Watched:
@@ -36,17 +36,17 @@ class Watched:
 
     def __init__(self, table: Yardstick, price: Price):
         self.table, self.price = table, price
-        self.incumbents: list[tuple[int, int]] = []
+        self.incumbents: list[tuple[float, int]] = []
         self.planner = Planner(task(table.name, price), None, Cases(), self._note)
-        self._runs, self._noting = 0, 0.0
+        self._runs, self._noting, self._began = 0, 0.0, 0.0
         keys = zip(table.candidates["family"], table.candidates["setting"], strict=True)
         self._numbers = {key: number for number, key in enumerate(keys)}
 
     def plan(self) -> tuple[Plan, float]:
         """Plan, and return the plan and the CPU seconds that it took."""
-        began = time.process_time()
+        self._began = time.process_time()
         plan = self.planner.plan(envelope=False)
-        return plan, time.process_time() - began - self._noting
+        return plan, time.process_time() - self._began - self._noting
 
     def number(self, family: str, setting: str) -> int:
         """Return the yardstick's number of a candidate."""
@@ -59,11 +59,10 @@ class Watched:
         began, self._runs = time.process_time(), runs
         played = [one for family in self.planner.families for place in family.structures for one in family.played(place)]
         known = [(one, one.trial(0)) for one in played]
-        rounds = sum(int(trial.frame["round"][-1]) for trial in self.planner.store.trials.values() if trial.frame.height)
         met = [(trial.spent(self.price), one) for one, trial in known if trial.met]
         if met:
             _, one = min(met, key=lambda pair: pair[0])
-            self.incumbents.append((rounds, self.number(one.setting.method, one.setting.label)))
+            self.incumbents.append((began - self._began - self._noting, self.number(one.setting.method, one.setting.label)))
         self._noting += time.process_time() - began
 
 
@@ -99,11 +98,11 @@ def case(table: Yardstick, label: str, price: Price) -> dict:
         "best": _title(table, best),
         "yardstick_seconds": table.seconds,
     }
-    regret = Regret(table, price, plan.spent.rounds)
+    regret = Regret(table, price, seconds)
     row["regret"] = regret.along(watched.incumbents)
     row["elsewhere"] = elsewhere(table, watched, price) if label == ENVELOPE else None
     for rival in RIVALS:
-        searches = [searched(rival, table, price, plan.spent.rounds, seed) for seed in range(REPEATS)]
+        searches = [searched(rival, table, price, seconds, seed) for seed in range(REPEATS)]
         row[rival] = float(np.median([table.fresh_cost(choice, price) for choice, _ in searches]))
         curves = [regret.along(player.incumbents) for _, player in searches]
         row[f"regret of {rival}"] = np.median(curves, 0).tolist()
@@ -128,17 +127,17 @@ class Regret:
     Args:
         table: The yardstick.
         price: The price.
-        rounds: The rounds at which the curves end.
+        seconds: The CPU seconds at which the curves end.
     """
 
-    def __init__(self, table: Yardstick, price: Price, rounds: int):
+    def __init__(self, table: Yardstick, price: Price, seconds: float):
         medians = np.sort(table.costs(price), 1)[:, 2]
-        self.ratios, self.rounds = medians / medians.min(), rounds
+        self.ratios, self.seconds = medians / medians.min(), seconds
 
-    def along(self, incumbents: list[tuple[int, int]]) -> list[float]:
-        """Return the ratio at each share of the rounds; infinite before a candidate arrives."""
+    def along(self, incumbents: list[tuple[float, int]]) -> list[float]:
+        """Return the ratio at each share of the seconds; infinite before a candidate arrives."""
         at = np.array([spent for spent, _ in incumbents])
-        last = np.searchsorted(at, SPENDS * self.rounds, side="right") - 1
+        last = np.searchsorted(at, SPENDS * self.seconds, side="right") - 1
         return [float(self.ratios[incumbents[k][1]]) if k >= 0 else float("inf") for k in last]
 
 

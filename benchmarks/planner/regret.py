@@ -1,4 +1,4 @@
-"""The curves of regret: what the best candidate so far costs, over the best of all, against the rounds spent."""
+"""The curves of regret: what the best candidate so far costs, over the best of all, against the CPU seconds spent."""
 
 import numpy as np
 import polars as pl
@@ -24,5 +24,5 @@ def svg(cases: pl.DataFrame) -> str:
         parts = (("low", 0.25, "lower"), ("median", 0.5, "higher"), ("high", 0.75, "higher"))
         bands = {part: np.quantile(ratios, share, axis=0, method=method) for part, share, method in parts}
         lines.append((name, {"x": SPENDS, **bands}, False))
-    title, x, y = f"{len(cases)} cases", "rounds, as a share of the plan's", "cost, over that of the best candidate"
+    title, x, y = f"{len(cases)} cases", "CPU seconds, as a share of the plan's", "cost, over that of the best candidate"
     return vl_convert.vegalite_to_svg(picture([Drawing(title, x, y, visible(lines, "log"), "log", "log")]))

@@ -1,7 +1,8 @@
-"""Rivals of the planner on the same candidates: random search, Hyperband and Optuna's TPE, at the same number of rounds.
+"""Rivals of the planner on the same candidates: random search, Hyperband and Optuna's TPE, in the same CPU seconds.
 
-They read the yardstick's table instead of playing, and pay for each round that they would have played. A run stops where it costs
-more than what it has to beat, which the published forms do not know; it makes random search and TPE stronger.
+They read the yardstick's table instead of playing, and pay for each round that they would have played and for each program
+that they would have compiled. A run stops where it costs more than what it has to beat, which the published forms do not know; it
+makes random search and TPE stronger.
 """
 
 import json
@@ -17,7 +18,7 @@ from turnout.accounting.prices import Price
 from turnout.planner.race import SLACK
 
 FINALISTS, RESERVED = 4, 0.2
-"""Candidates that meet on the further seeds, and the share of the rounds that is left for that."""
+"""Candidates that meet on the further seeds, and the share of the seconds that is left for that."""
 
 ETA, SWEEPS = 3, 50
 """Hyperband keeps one of so many candidates from rung to rung, and plays all brackets so many times at most."""
@@ -28,26 +29,27 @@ ASKS = 200
 
 
 class Spent(Exception):
-    """Raised where the rounds are spent."""
+    """Raised where the seconds are spent."""
 
 
 @dataclass
 class Player:
-    """Plays candidates from a table, and counts rounds.
+    """Plays candidates from a table, and counts CPU seconds.
 
     Args:
         table: The table.
         price: The price.
-        budget: The most rounds.
+        budget: The most CPU seconds.
     """
 
     table: Yardstick
     price: Price
     budget: float
-    spent: int = 0
+    spent: float = 0.0
     costs: dict[int, float] = field(default_factory=dict)
-    incumbents: list[tuple[int, int]] = field(default_factory=list)
+    incumbents: list[tuple[float, int]] = field(default_factory=list)
     _done: dict[tuple[int, int], int] = field(default_factory=dict)
+    _compiled: set[int] = field(default_factory=set)
 
     @property
     def least(self) -> float:
@@ -66,7 +68,7 @@ class Player:
         cost = curve.cost(self.price)
         last = int(min(len(cost) - 1, rounds, np.searchsorted(cost, cap)))
         before = self._done.get((candidate, seed), 0)
-        self.spent += max(0, last - before)
+        self.spent += self._compiling(candidate) + max(0, last - before) * float(self.table.compute.round[candidate])
         self._done[candidate, seed] = max(last, before)
         arrived = float(cost[last]) if curve.met and last == len(cost) - 1 else math.inf
         if seed == 0 and arrived < math.inf:
@@ -76,6 +78,14 @@ class Player:
         if self.spent > (1 - RESERVED) * self.budget and seed == 0:
             raise Spent
         return arrived, float(np.nan_to_num(curve.metric[last], nan=math.inf))
+
+    def _compiling(self, candidate: int) -> float:
+        """Return the seconds of compiling the program of a candidate, the first time that it is needed."""
+        structure = int(self.table.compute.structure[candidate])
+        if structure in self._compiled:
+            return 0.0
+        self._compiled.add(structure)
+        return float(self.table.compute.compiling[candidate])
 
     def choice(self) -> int | None:
         """Return the best of the finalists by their median cost over all seeds; None where no candidate arrived."""

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,20 @@ class Curve:
         return np.broadcast_to(np.asarray(price.cost(self.events), float), self.metric.shape)
 
 
+class Compute(NamedTuple):
+    """What candidates take, arrays [candidates].
+
+    Args:
+        structure: The number of the program that a candidate shares with others.
+        compiling: CPU seconds until its first round.
+        round: CPU seconds of a round.
+    """
+
+    structure: np.ndarray
+    compiling: np.ndarray
+    round: np.ndarray
+
+
 class Yardstick:
     """All candidates of a problem, in a table that is played once and kept.
 
@@ -70,7 +85,7 @@ class Yardstick:
     @property
     def seconds(self) -> float:
         """CPU seconds that it took."""
-        return float(self.candidates["seconds"].sum())
+        return float(self.candidates["first"].sum() + self.candidates["rest"].sum())
 
     @property
     def rounds(self) -> int:
@@ -84,6 +99,19 @@ class Yardstick:
             key: Curve({event: rows[event].to_numpy() for event in EVENTS}, rows["metric"].to_numpy(), bool(rows["met"][0]))
             for key, rows in self._rows.partition_by("candidate", "seed", as_dict=True, maintain_order=True).items()
         }
+
+    @cached_property
+    def compute(self) -> Compute:
+        """What candidates take, by the seconds of the first run of each program and of all others."""
+        runs = self._rows.group_by("candidate", "seed").agg(pl.col("round").max())
+        runs = runs.group_by("candidate").agg(pl.col("round").sum()).with_columns(pl.col("candidate").cast(pl.Int64))
+        known = self.candidates.with_row_index("candidate").with_columns(pl.col("candidate").cast(pl.Int64))
+        known = known.join(runs, on="candidate", how="left", maintain_order="left")
+        rounds = pl.col("round").sum().over("structure")
+        known = known.with_columns(
+            compiling=pl.col("first").sum().over("structure"), each=pl.col("rest").sum().over("structure") / rounds.clip(1)
+        )
+        return Compute(*(known[name].to_numpy() for name in ("structure", "compiling", "each")))
 
     def costs(self, price: Price) -> np.ndarray:
         """Return the cost of each candidate with each seed [candidates, seeds], infinite where it does not arrive."""
@@ -117,17 +145,20 @@ class Yardstick:
 
     def _played(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Play all candidates, and return these and the rows of all runs."""
-        candidates, rows = [], []
+        candidates, rows, structures = [], [], 0
         for family in self.planner.families:
             for place, structure in family.structures.items():
-                began = time.process_time()
-                contenders = family.contenders(place)
-                for number, one in enumerate(contenders):
-                    rows += [self._run(one, len(candidates), seed) for seed in SEEDS]
+                marks = [time.process_time()]
+                for number, one in enumerate(family.contenders(place)):
                     facts = {"family": family.name, "setting": one.setting.label, "values": json.dumps(one.setting.values)}
-                    candidates.append({**facts, "place": list(place), "number": number, "seconds": 0.0})
-                if contenders:
-                    candidates[-1]["seconds"] = time.process_time() - began
+                    facts |= {"place": list(place), "number": number, "structure": structures, "first": 0.0, "rest": 0.0}
+                    for seed in SEEDS:
+                        rows.append(self._run(one, len(candidates), seed))
+                        marks.append(time.process_time())
+                    candidates.append(facts)
+                if len(marks) > 1:
+                    candidates[-1] |= {"first": marks[1] - marks[0], "rest": marks[-1] - marks[1]}
+                structures += 1
                 structure.forget()
                 self.planner.store.trials.clear()
             print(f"{self.name}: {family.name}, {len(candidates)} candidates", flush=True)
