@@ -1,6 +1,5 @@
 """The planner against the yardstick, against rivals at equal compute, and at prices that it was not asked for."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,7 @@ FOLDER = Path("bench/planner")
 
 def measure() -> list[Line]:
     """Return how the plans of all problems at all prices compare with the yardstick and with rivals."""
-    names = [name for name in PROBLEMS if name in os.environ.get("TURNOUT_PLANNER_PROBLEMS", ",".join(PROBLEMS))]
-    return lines(pl.concat([compare(name, FOLDER) for name in names], how="diagonal_relaxed"))
+    return lines(pl.concat([compare(name, FOLDER) for name in PROBLEMS], how="diagonal_relaxed"))
 
 
 def lines(cases: pl.DataFrame) -> list[Line]:
