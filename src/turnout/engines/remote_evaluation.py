@@ -27,5 +27,5 @@ class RemoteEvaluation:
         """Return the means over the clients, weighted by their shares, and under "accuracies" the accuracy of each."""
         parts = [client.measure(self.names, x) for client in self.clients]
         each = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in self.names}
-        means = {name: self.shares @ values for name, values in each.items()}
+        means = {name: np.asarray(self.shares @ values) for name, values in each.items()}
         return means | ({"accuracies": each["accuracy"]} if "accuracy" in each else {})
