@@ -15,12 +15,14 @@ from turnout.planner.envelope import WithEvent
 from turnout.planner.plan import Plan
 from turnout.planner.planner import Planner
 from turnout.studies.cases import Cases
+from turnout.studies.files import file_name
+from turnout.studies.statistics import median
 
 REPEATS = 5
 """Seeds of each rival."""
 
 ENVELOPE = "exchanges"
-"""The price at which it is looked at what plans name at other prices."""
+"""The price of the plans that also name what is best at other prices."""
 
 SPENDS = np.logspace(-2, 0, 21)
 """Shares of a plan's CPU seconds at which the best candidate so far is noted."""
@@ -39,18 +41,12 @@ class Watched:
         self.incumbents: list[tuple[float, int]] = []
         self.planner = Planner(task(table.name, price), None, Cases(), self._note)
         self._runs, self._noting, self._began = 0, 0.0, 0.0
-        keys = zip(table.candidates["family"], table.candidates["setting"], strict=True)
-        self._numbers = {key: number for number, key in enumerate(keys)}
 
     def plan(self) -> tuple[Plan, float]:
         """Plan, and return the plan and the CPU seconds that it took."""
         self._began = time.process_time()
         plan = self.planner.plan(envelope=False)
         return plan, time.process_time() - self._began - self._noting
-
-    def number(self, family: str, setting: str) -> int:
-        """Return the yardstick's number of a candidate."""
-        return self._numbers[family, setting]
 
     def _note(self, doing: str, runs: int) -> None:
         """Note the best candidate each time that runs have grown by a tenth."""
@@ -62,13 +58,13 @@ class Watched:
         met = [(trial.spent(self.price), one) for one, trial in known if trial.met]
         if met:
             _, one = min(met, key=lambda pair: pair[0])
-            self.incumbents.append((began - self._began - self._noting, self.number(one.setting.method, one.setting.label)))
+            self.incumbents.append((began - self._began - self._noting, self.table.number(one.setting.method, one.setting.label)))
         self._noting += time.process_time() - began
 
 
 def compare(name: str, folder: Path) -> pl.DataFrame:
     """Return a row for each price: the cost of the plan, of the yardstick and of each rival, and what they took."""
-    file = folder / f"{name.replace(', ', '-').replace(' ', '-')}.cases.parquet"
+    file = folder / f"{file_name(name)}.cases.parquet"
     rows = pl.read_parquet(file).to_dicts() if file.exists() else []
     if missing := [label for label in PRICES if label not in {row["price"] for row in rows}]:
         table = Yardstick(name, folder)
@@ -85,7 +81,7 @@ def case(table: Yardstick, label: str, price: Price) -> dict:
     jax.clear_caches()
     watched = Watched(table, price)
     plan, seconds = watched.plan()
-    chosen = watched.number(plan.ranking["family"][0], plan.ranking["setting"][0])
+    chosen = table.number(plan.ranking["family"][0], plan.ranking["setting"][0])
     row = {
         "problem": table.name,
         "price": label,
@@ -100,7 +96,7 @@ def case(table: Yardstick, label: str, price: Price) -> dict:
     }
     regret = Regret(table, price, seconds)
     row["regret"] = regret.along(watched.incumbents)
-    row["elsewhere"] = elsewhere(table, watched, price) if label == ENVELOPE else None
+    row["elsewhere"] = elsewhere(table, watched.planner, price) if label == ENVELOPE else None
     for rival in RIVALS:
         searches = [searched(rival, table, price, seconds, seed) for seed in range(REPEATS)]
         row[rival] = float(np.median([table.fresh_cost(choice, price) for choice, _ in searches]))
@@ -110,13 +106,12 @@ def case(table: Yardstick, label: str, price: Price) -> dict:
     return row
 
 
-def elsewhere(table: Yardstick, watched: Watched, price: Price) -> float:
+def elsewhere(table: Yardstick, planner: Planner, price: Price) -> float:
     """Return the largest cost, over that of the yardstick, of what a plan names at eight prices that it was not asked for."""
-    planner = Planner(task(table.name, price), None, Cases(), lambda *_: None)
     ratios = []
     for row in planner.plan().envelope[2::5].iter_rows(named=True):
         other = WithEvent(price, planner.against, row["rate"])
-        named = watched.number(row["family"], row["setting"])
+        named = table.number(row["family"], row["setting"])
         ratios.append(table.fresh_cost(named, other) / table.fresh_cost(table.best(other), other))
     return max(ratios)
 
@@ -131,7 +126,7 @@ class Regret:
     """
 
     def __init__(self, table: Yardstick, price: Price, seconds: float):
-        medians = np.sort(table.costs(price), 1)[:, 2]
+        medians = median(table.costs(price))
         self.ratios, self.seconds = medians / medians.min(), seconds
 
     def along(self, incumbents: list[tuple[float, int]]) -> list[float]:

@@ -5,7 +5,6 @@ row of the table again and prints its costs.
 """
 
 import argparse
-import math
 from pathlib import Path
 
 import numpy as np
@@ -53,14 +52,13 @@ def main() -> None:
 
 def standings(table: Yardstick, label: str, price: Price) -> list[dict]:
     """Return a row for each family: its best candidate on the seeds that choose, and its cost on fresh ones, cheapest first."""
-    costs = table.costs(price)
-    medians, means = median(costs), np.where(np.isfinite(costs), costs, 1e300).mean(1)
-    families = table.candidates["family"].to_numpy()
+    order, arrives = table.order(price), np.isfinite(median(table.costs(price)))
+    firsts: dict[str, int] = {}
+    for candidate in order.tolist():
+        firsts.setdefault(table.candidates["family"][candidate], candidate)
     rows = []
-    for family in dict.fromkeys(families.tolist()):
-        own = np.flatnonzero(families == family)
-        best = int(own[np.lexsort((means[own], medians[own]))[0]])
-        fresh = table.fresh_costs(best, price) if math.isfinite(medians[best]) else np.full(len(FRESH_SEEDS), math.inf)
+    for family, best in firsts.items():
+        fresh = table.fresh_costs(best, price) if arrives[best] else np.full(len(FRESH_SEEDS), np.inf)
         rows.append(row(table.name, label, family, table.candidates["setting"][best], fresh))
     return sorted(rows, key=lambda one: (one["cost"], -one["reached"]))
 

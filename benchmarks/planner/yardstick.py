@@ -18,6 +18,8 @@ from turnout.planner.candidates import Contender
 from turnout.planner.planner import FRESH, Planner
 from turnout.planner.trials import Trial
 from turnout.studies.cases import Cases
+from turnout.studies.files import file_name
+from turnout.studies.statistics import median
 
 SEEDS, FRESH_SEEDS = range(5), range(FRESH, FRESH + 11)
 """Seeds on which candidates are chosen, those of the planner's race, and seeds on which costs are reported."""
@@ -69,13 +71,14 @@ class Yardstick:
         self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None)
         self._families = {family.name: family for family in self.planner.families}
         self._fresh: dict[int, list[pl.DataFrame | None]] = {}
-        stem = folder / name.replace(", ", "-").replace(" ", "-")
-        files = stem.with_suffix(".candidates.parquet"), stem.with_suffix(".rows.parquet")
+        files = [folder / f"{file_name(name)}.{part}.parquet" for part in ("candidates", "rows")]
         if not all(file.exists() for file in files):
             folder.mkdir(parents=True, exist_ok=True)
             for table, file in zip(self._played(), files, strict=True):
                 table.write_parquet(file)
         self.candidates, self._rows = map(pl.read_parquet, files)
+        keys = zip(self.candidates["family"], self.candidates["setting"], strict=True)
+        self._numbers = {key: number for number, key in enumerate(keys)}
 
     @property
     def metric(self) -> str:
@@ -121,11 +124,19 @@ class Yardstick:
                 costs[candidate, seed] = curve.cost(price)[-1]
         return costs
 
-    def best(self, price: Price) -> int:
-        """Return the candidate with the least median cost, of several that with the least mean."""
+    def order(self, price: Price) -> np.ndarray:
+        """Return the candidates by their median cost, those with the same by their mean cost."""
         costs = self.costs(price)
-        means = np.where(np.isfinite(costs), costs, 1e300).mean(1)
-        return int(np.lexsort((means, np.sort(costs, 1)[:, costs.shape[1] // 2]))[0])
+        means = np.where(np.isfinite(costs), costs, np.finfo(np.float32).max).mean(1)
+        return np.lexsort((means, median(costs)))
+
+    def best(self, price: Price) -> int:
+        """Return the first candidate of `order`."""
+        return int(self.order(price)[0])
+
+    def number(self, family: str, setting: str) -> int:
+        """Return the number of a candidate."""
+        return self._numbers[family, setting]
 
     def contender(self, candidate: int) -> Contender:
         """Return a candidate, ready to be played."""
@@ -141,7 +152,7 @@ class Yardstick:
 
     def fresh_cost(self, candidate: int | None, price: Price) -> float:
         """Return the median cost of a candidate over the fresh seeds, infinite for none."""
-        return math.inf if candidate is None else float(np.sort(self.fresh_costs(candidate, price))[len(FRESH_SEEDS) // 2])
+        return math.inf if candidate is None else float(median(self.fresh_costs(candidate, price)))
 
     def _played(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Play all candidates, and return these and the rows of all runs."""
