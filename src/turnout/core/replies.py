@@ -60,6 +60,8 @@ class Replies:
 
     def map(self, change: Callable) -> "Replies":
         """Return these replies with each r_i replaced by change(i, r_i), i being the client's id."""
+        if any(isinstance(leaf, LazyStack) for leaf in jax.tree.leaves(self.held)):
+            return MappedReplies(self, change)
         values = jax.vmap(change)(self.cohort.ids, self.values)
         everyone = self.everyone
         if everyone is not None:
@@ -110,6 +112,51 @@ class Replies:
             return jnp.tensordot(weight.astype(reply.dtype), jnp.where(held, reply, 0), axes=1)
 
         return jax.tree.map(weighted, self.held)
+
+
+class MappedReplies(Replies):
+    """The replies with each r_i replaced by change(i, r_i) when it is read, one at a time.
+
+    Args:
+        replies: Replies that are stored apart.
+        change: Function of a client's id and its reply.
+    """
+
+    replies: Replies
+    change: Callable
+
+    def __init__(self, replies: Replies, change: Callable):
+        own = {"replies": replies, "change": change, "everyone": None}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    cohort = property(lambda self: self.replies.cohort)
+    answered = property(lambda self: self.replies.answered)
+    losses = property(lambda self: self.replies.losses)
+
+    @property
+    def values(self):
+        return self.each(lambda reply: reply)
+
+    def each(self, of):
+        ids = iter(self.cohort.ids)
+        return self.replies.each(lambda reply: of(self.change(next(ids), reply)))
+
+    def map(self, change):
+        return MappedReplies(self.replies, lambda i, reply: change(i, self.change(i, reply)))
+
+    def _weighted_sum(self, weight):
+        ids = iter(self.cohort.ids)
+        total, answered = [], iter(zip(weight, self.answered, strict=True))
+
+        def add(reply):
+            i, (scale, there) = next(ids), next(answered)
+            parts = jax.tree.map(lambda leaf: scale.astype(leaf.dtype) * jnp.where(there, leaf, 0), self.change(i, reply))
+            total[:] = [parts if not total else jax.tree.map(jnp.add, total[0], parts)]
+            return jnp.zeros(())
+
+        self.replies.each(add)
+        return total[0]
 
 
 class SumsOnly(Replies):
