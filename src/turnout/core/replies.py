@@ -42,16 +42,20 @@ class Replies:
     losses: Float[Array, " m"] | None = None
 
     @property
+    def lazy(self) -> bool:
+        """Whether replies are stored apart, and read one at a time."""
+        return any(isinstance(leaf, LazyStack) for leaf in jax.tree.leaves(self.held))
+
+    @property
     def values(self) -> PyTree:
         """All replies in memory [m, ...]; `mean`, `total` and `average` need less."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, LazyStack) else leaf, self.held)
 
     def each(self, of: Callable) -> PyTree:
         """Return of(r_i) for each reply r_i, stacked over the places."""
-        leaves = jax.tree.leaves(self.held)
-        if not any(isinstance(leaf, LazyStack) for leaf in leaves):
+        if not self.lazy:
             return jax.vmap(of)(self.held)
-        results = []
+        leaves, results = jax.tree.leaves(self.held), []
         for k in range(self.cohort.places):
             results.append(jax.block_until_ready(of(jax.tree.map(lambda leaf, k=k: leaf[k], self.held))))
             for leaf in leaves:
@@ -60,8 +64,6 @@ class Replies:
 
     def map(self, change: Callable) -> "Replies":
         """Return these replies with each r_i replaced by change(i, r_i), i being the client's id."""
-        if any(isinstance(leaf, LazyStack) for leaf in jax.tree.leaves(self.held)):
-            return MappedReplies(self, change)
         values = jax.vmap(change)(self.cohort.ids, self.values)
         everyone = self.everyone
         if everyone is not None:
@@ -114,25 +116,25 @@ class Replies:
         return jax.tree.map(weighted, self.held)
 
 
-class MappedReplies(Replies):
-    """The replies with each r_i replaced by change(i, r_i) when it is read, one at a time.
+class DecodedReplies(Replies):
+    """Replies that are decoded when they are read, one at a time: r_i = decode(i, payload_i).
 
     Args:
-        replies: Replies that are stored apart.
-        change: Function of a client's id and its reply.
+        payloads: What the clients sent, stored apart.
+        decode: Function of a client's id and its payload.
     """
 
-    replies: Replies
-    change: Callable
+    payloads: Replies
+    decode: Callable
 
-    def __init__(self, replies: Replies, change: Callable):
-        own = {"replies": replies, "change": change, "everyone": None}
+    def __init__(self, payloads: Replies, decode: Callable):
+        own = {"payloads": payloads, "decode": decode, "everyone": None, "losses": payloads.losses}
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
-    cohort = property(lambda self: self.replies.cohort)
-    answered = property(lambda self: self.replies.answered)
-    losses = property(lambda self: self.replies.losses)
+    cohort = property(lambda self: self.payloads.cohort)
+    answered = property(lambda self: self.payloads.answered)
+    lazy = True
 
     @property
     def values(self):
@@ -140,23 +142,23 @@ class MappedReplies(Replies):
 
     def each(self, of):
         ids = iter(self.cohort.ids)
-        return self.replies.each(lambda reply: of(self.change(next(ids), reply)))
+        return self.payloads.each(lambda payload: of(self.decode(next(ids), payload)))
 
     def map(self, change):
-        return MappedReplies(self.replies, lambda i, reply: change(i, self.change(i, reply)))
+        return Replies(self.values, self.cohort, self.answered, losses=self.losses).map(change)
 
     def _weighted_sum(self, weight):
-        ids = iter(self.cohort.ids)
-        total, answered = [], iter(zip(weight, self.answered, strict=True))
+        scales, sums = iter(jnp.where(self.answered, weight, 0)), []
 
         def add(reply):
-            i, (scale, there) = next(ids), next(answered)
-            parts = jax.tree.map(lambda leaf: scale.astype(leaf.dtype) * jnp.where(there, leaf, 0), self.change(i, reply))
-            total[:] = [parts if not total else jax.tree.map(jnp.add, total[0], parts)]
+            scale = next(scales)
+            # An empty place may hold any value, NaN included.
+            part = jax.tree.map(lambda leaf: jnp.where(scale != 0, scale.astype(leaf.dtype) * leaf, 0), reply)
+            sums[:] = [part if not sums else jax.tree.map(jnp.add, sums[0], part)]
             return jnp.zeros(())
 
-        self.replies.each(add)
-        return total[0]
+        self.each(add)
+        return sums[0]
 
 
 class SumsOnly(Replies):

@@ -11,7 +11,7 @@ from turnout.codecs.coded import UP, Coded, is_common, received, sent
 from turnout.codecs.parts import Direction
 from turnout.core.cohort import Cohort
 from turnout.core.messages import Each, split_each
-from turnout.core.replies import Replies, SumsOnly
+from turnout.core.replies import DecodedReplies, Replies, SumsOnly
 from turnout.engines.exchange.client_states import look_up, write
 from turnout.engines.inputs import Job
 
@@ -55,7 +55,7 @@ class Coder:
         if isinstance(replies, SumsOnly):
             return LinearReplies(replies.cohort, replies.answered, held=replies, decode=self._decode)
         if not self.remembers:
-            return replies.map(self._decode)
+            return DecodedReplies(replies, self._decode) if replies.lazy else replies.map(self._decode)
         keys = jax.vmap(self._key_of)(self.cohort.ids) if up.codec.decodes_with_key else None
         values, self._said = _received_from_each(replies.values, self._said, keys, direction=up)
         everyone = replies.everyone
