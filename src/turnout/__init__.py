@@ -1,7 +1,7 @@
 """turnout: federated optimization that counts what communication costs.
 
 `run` and `sweep` run an algorithm on a problem, `study` compares methods, and `plan` finds the cheapest; `__all__` lists the
-public names. `client_solvers`, `codecs`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts.
+public names. `client_solvers`, `codecs`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of parts.
 `TorchOracle`, `parameters_of` and `set_parameters` import PyTorch when they are first used.
 """
 

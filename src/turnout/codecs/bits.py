@@ -40,7 +40,9 @@ def unpack(packed: UInt8[Array, " b"], count: int, bits: int) -> UInt[Array, " d
         bits: Bits of each.
     """
     groups = jnp.pad(packed.astype("uint32"), (0, -packed.shape[0] % bits)).reshape(-1, bits)
-    columns = [_gathered([(groups[:, byte], 8 * byte - t * bits) for byte in range(bits) if _meet(t, byte, bits)]) for t in range(8)]
+    columns = [
+        _gathered([(groups[:, byte], 8 * byte - t * bits) for byte in range(bits) if _meet(t, byte, bits)]) for t in range(8)
+    ]
     mask = jnp.uint32(2**bits - 1)
     return (jnp.stack(columns, axis=1) & mask).reshape(-1)[:count]
 

@@ -73,9 +73,10 @@ class CompiledAsk(EngineAsk):
     def _refuse_raw_loop(self):
         """Raise `UserError` inside a loop, branch or vmap that this `ask` does not know of."""
         if current_trace() != self._trace:
+            where = type(self.algorithm.addressed).__name__
             raise UserError(
-                f"ask was called inside a raw JAX loop, branch or vmap of {type(self.algorithm.addressed).__name__}.round: use ask.loop or "
-                "ask.cond there, so that the engine can keep count"
+                f"ask was called inside a raw JAX loop, branch or vmap of {where}.round: use ask.loop or ask.cond there, so that "
+                "the engine can keep count"
             )
 
     def _run_clients(self, cohort, method, message, losses):

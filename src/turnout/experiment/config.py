@@ -118,7 +118,21 @@ class Experiment:
         return tables
 
 
-KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "privacy", "sweep", "federation")
+KNOWN = (
+    "name",
+    "problem",
+    "split",
+    "sampler",
+    "algorithm",
+    "run",
+    "target",
+    "price",
+    "exchange",
+    "faults",
+    "privacy",
+    "sweep",
+    "federation",
+)
 NEEDED = ("problem", "sampler", "algorithm")
 
 

@@ -30,7 +30,12 @@ def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     """
     run = experiment.run
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
-    options = {"faults": experiment.faults, "exchange": experiment.exchange, "precision": precision, "aggregation": run.aggregation}
+    options = {
+        "faults": experiment.faults,
+        "exchange": experiment.exchange,
+        "precision": precision,
+        "aggregation": run.aggregation,
+    }
     costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, **options)
     return NamedPlan(experiment.name, costs, every_price(experiment))
 
