@@ -26,7 +26,7 @@ class _Sparse(Codec):
 
     def kept(self, size: int) -> int:
         """Return k for arrays of `size` numbers."""
-        return math.ceil(self.fraction * size - 1e-9) if self.count is None else min(self.count, size)
+        return min(self.count or 1, size) if self.fraction is None else math.ceil(self.fraction * size - 1e-9)
 
     def check(self, size):
         if self.count is not None and self.count > size:

@@ -128,13 +128,14 @@ class DecodedReplies(Replies):
     decode: Callable
 
     def __init__(self, payloads: Replies, decode: Callable):
-        own = {"payloads": payloads, "decode": decode, "everyone": None, "losses": payloads.losses}
-        for name, value in own.items():
+        own = {"payloads": payloads, "decode": decode, "held": None, "everyone": None}
+        shared = {name: getattr(payloads, name) for name in ("cohort", "answered", "losses")}
+        for name, value in {**own, **shared}.items():
             object.__setattr__(self, name, value)
 
-    cohort = property(lambda self: self.payloads.cohort)
-    answered = property(lambda self: self.payloads.answered)
-    lazy = True
+    @property
+    def lazy(self):
+        return True
 
     @property
     def values(self):

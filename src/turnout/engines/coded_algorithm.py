@@ -75,7 +75,5 @@ class ShapesAsk(CompiledAsk):
             first, reply = jax.tree.map(lambda stacked: stacked[0], (individual, reply))
             pair = Shape.of(write(first)), Shape.of(reply)
             if self._shapes.setdefault(base, pair) != pair:
-                raise UserError(
-                    f"{base} gets messages of several shapes, and a codec needs one: mark one local method for each with @on_client"
-                )
+                raise UserError(f"{base} gets messages of several shapes, and a codec needs one: write one local method for each")
         return done, answered
