@@ -115,10 +115,10 @@ def _places(key, k: int, size: int) -> Int[Array, " k"]:
     return permute(key, jnp.arange(k, dtype="int32"), size)
 
 
-WIDTH = 1024
+WIDTH = 2**16
 """Numbers in a row of the search for the largest ones of a long array."""
 
-SHORT = 2**15
+SHORT = 2 * WIDTH
 """Arrays up to this length are searched at once."""
 
 
@@ -141,9 +141,10 @@ def largest_places(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
     # XLA finds the largest numbers fast in single precision only.
     magnitude = (magnitude / positive(jnp.max(magnitude))).astype("float32")
     table = jnp.pad(magnitude, (0, rows * WIDTH - size), constant_values=-1).reshape(rows, WIDTH)
-    values, columns = lax.top_k(table, seen)
+    # Without barriers XLA turns both searches into sorts, which take ten times as long.
+    values, columns = lax.optimization_barrier(lax.top_k(lax.optimization_barrier(table), seen))
     places = (columns + WIDTH * jnp.arange(rows, dtype=columns.dtype)[:, None]).reshape(-1)
-    best, order = lax.top_k(values.reshape(-1), k)
+    best, order = lax.optimization_barrier(lax.top_k(values.reshape(-1), k))
     complete = jnp.all(values[:, -1] <= best[-1])
     # A loop and not a branch: in a batch both branches would be computed.
     _, found = lax.while_loop(
