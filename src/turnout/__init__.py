@@ -1,13 +1,13 @@
 """turnout: federated optimization that counts what communication costs.
 
 `run` and `sweep` run an algorithm on a problem, `study` compares methods, and `plan` finds the cheapest; `__all__` lists the
-public names. `client_solvers`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts.
+public names. `client_solvers`, `codecs`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of parts.
 `TorchOracle`, `parameters_of` and `set_parameters` import PyTorch when they are first used.
 """
 
 from typing import TYPE_CHECKING
 
-from turnout import client_solvers, optimisers, solvers
+from turnout import client_solvers, codecs, optimisers, solvers
 from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, LinearPrice, Seconds, Selection
 from turnout.accounting.target import Target
 from turnout.algorithms import (
@@ -40,6 +40,7 @@ from turnout.algorithms import (
     ScaffoldSag,
     Sppm,
 )
+from turnout.codecs import Codec, Exchange
 from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.client import Client, Done
 from turnout.core.cohort import Cohort
@@ -131,6 +132,7 @@ __all__ = [
     "CentredClipping",
     "Chain",
     "Client",
+    "Codec",
     "Cohort",
     "CohortSolver",
     "CoordinateMedian",
@@ -143,6 +145,7 @@ __all__ = [
     "EarlyStopping",
     "Estimator",
     "Exact",
+    "Exchange",
     "Exchanges",
     "Faults",
     "FedAvg",
@@ -230,6 +233,7 @@ __all__ = [
     "WithReplacement",
     "ZeroSarah",
     "client_solvers",
+    "codecs",
     "load_model",
     "on_client",
     "optimisers",

@@ -7,6 +7,7 @@ import pytest
 from tests.helpers.examples import (
     ALGORITHMS,
     CLIENT_SOLVERS,
+    CODECS,
     ESTIMATORS,
     OPTIMISERS,
     PROBABILITIES,
@@ -14,7 +15,7 @@ from tests.helpers.examples import (
     SOLVERS,
     small,
 )
-from turnout import algorithms, client_solvers, estimators, optimisers, samplers, solvers
+from turnout import algorithms, client_solvers, codecs, estimators, optimisers, samplers, solvers
 from turnout.experiment.registry import TABLES
 from turnout.samplers import GradientStratified, Nice, Weighted, probabilities
 
@@ -28,6 +29,7 @@ KINDS = [
     ("local solver", client_solvers, CLIENT_SOLVERS, client_solvers.LocalSolver),
     ("optimiser", optimisers, OPTIMISERS, optimisers.Optimiser),
     ("estimator", estimators, ESTIMATORS, estimators.Estimator),
+    ("codec", codecs, CODECS, codecs.Codec),
 ]
 
 WITHIN_ANOTHER = {Weighted, GradientStratified, solvers.AsCohortSolver}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.kinds import PAGE, kinds_table
+from turnout.codecs import Exchange
 from turnout.experiment.config import RunSpec, read
 from turnout.experiment.registry import TABLES
 from turnout.privacy.mechanism import Privacy
@@ -21,7 +22,7 @@ def test_every_configured_name_and_key_is_documented():
             for field in fields(cls):
                 if field.repr and field.name not in ("kind", "sampler"):
                     assert f"`{field.name}`" in page, f"{table} {kind}: {field.name}"
-    for field in (*fields(RunSpec), *fields(Privacy)):
+    for field in (*fields(RunSpec), *fields(Exchange), *fields(Privacy)):
         assert not field.repr or f"`{field.name}`" in page, field.name
 
 

@@ -86,6 +86,17 @@ class Example:
         return self.make(t.Independent(size=size) if self.any_size else t.Nice(int(size)))
 
 
+CODECS = {
+    "cast": t.codecs.Cast("bfloat16"),
+    "identity": t.codecs.Identity(),
+    "low-rank": t.codecs.LowRank(rank=1),
+    "natural": t.codecs.Natural(),
+    "qsgd": t.codecs.Qsgd(bits=3),
+    "rand-k": t.codecs.RandK(fraction=0.5),
+    "sign": t.codecs.Sign(),
+    "top-k": t.codecs.TopK(fraction=0.5),
+}
+
 LOCAL = t.client_solvers.Gradient(lr=0.02, steps=3, tolerance=0.0)
 """A client's own solver, which takes the same steps whatever the rounding."""
 

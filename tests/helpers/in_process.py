@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from turnout.engines.coded_algorithm import coded
 from turnout.engines.encryption import SumKey, new_key
 from turnout.engines.flower.client_app import NodeApp, Service
 from turnout.engines.flower.engine import Flower
@@ -49,7 +50,7 @@ class InProcess(Mailbox):
         run, problem = self.experiment.run, self.built.problem
         with scope(run.precision):
             job = prepare(problem, run.purpose_seeds(), None, None)
-            algorithm = bind(self.experiment.algorithm, problem, run.rounds)
+            algorithm = coded(job, bind(self.experiment.algorithm, problem, run.rounds), self.experiment.exchange)
             return Node(client, problem.client(client), algorithm, job.start, job.seeds, sum_key=self.sum_key)
 
     def connected(self) -> list:

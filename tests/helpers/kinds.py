@@ -15,6 +15,7 @@ PLACES = {
     "t.solvers": turnout.solvers,
     "t.client_solvers": turnout.client_solvers,
     "t.optimisers": turnout.optimisers,
+    "t.codecs": turnout.codecs,
     "t.schedules": turnout.schedules,
     "turnout.problems": turnout.problems,
     "turnout.data": turnout.data,

@@ -69,6 +69,20 @@ class Algorithm:
     None where that bound does not apply: a cohort is asked again, a delegate or a full pass takes part too, or `start` asks.
     """
 
+    @property
+    def addressed(self) -> "Algorithm":
+        """The record whose local methods have addresses: this one, unless it wraps another."""
+        return self
+
+    def local(self, method: Callable, name: str) -> Callable:
+        """Return what clients run for the local method `method`; default: the method itself.
+
+        Args:
+            method: The local method.
+            name: Its address.
+        """
+        return method
+
     def bind(self, problem) -> "Algorithm":
         """Return this algorithm fitted to `problem`; its samplers, schedules and solvers are fitted already.
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import jax
@@ -37,6 +38,12 @@ class Client(ABC):
     id: Any
     key: Any
     state: PyTree
+
+    def with_state(self, state: PyTree) -> "Client":
+        """Return this client with another private state."""
+        client = copy(self)
+        client.state = state
+        return client
 
     @abstractmethod
     def value(self, x: PyTree) -> Float[Array, ""]:

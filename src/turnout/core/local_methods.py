@@ -28,7 +28,7 @@ def address(algorithm: Algorithm, method: Callable) -> str:
         method: A local method of it, or of a record in it.
     """
     owner = getattr(method, "__self__", algorithm)
-    path = next((path for path, part in _parts(algorithm, ()) if part is owner), ())
+    path = next((path for path, part in _parts(algorithm.addressed, ()) if part is owner), ())
     return ".".join([*path, method.__name__])
 
 
@@ -43,9 +43,13 @@ def local_method(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
     Raises:
         UserError: Where there is no method of that name that is marked with `on_client`.
     """
+    return algorithm.local(_resolved(algorithm.addressed, name, like), name)
+
+
+def _resolved(algorithm: Algorithm, name: str, like: PyTree) -> Callable:
     *path, last = name.split(".")
     if last in _VARIANTS:
-        return _VARIANTS[last](local_method(algorithm, ".".join(path), like), like)
+        return _VARIANTS[last](_resolved(algorithm, ".".join(path), like), like)
     part = dict(_parts(algorithm, ())).get(tuple(path))
     method = getattr(part, last, None)
     if method is None or not getattr(method, "on_client", False):

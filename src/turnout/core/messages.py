@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -26,7 +27,7 @@ def split_each(message: PyTree) -> tuple[dict[int, PyTree], Callable[[dict], PyT
 
 
 def vectors(tree: PyTree, like: PyTree) -> list[PyTree]:
-    """Return the parts of `tree` that have the structure and shapes of the parameters `like`.
+    """Return the parts of `tree` that have the structure and shapes of the parameters `like`, and numbers of their kind.
 
     Args:
         tree: A message or a reply.
@@ -37,9 +38,13 @@ def vectors(tree: PyTree, like: PyTree) -> list[PyTree]:
         if jax.tree.structure(part) != jax.tree.structure(like):
             return False
         pairs = zip(jax.tree.leaves(part), jax.tree.leaves(like), strict=True)
-        return all(np.shape(a) == np.shape(b) for a, b in pairs)
+        return all(np.shape(a) == np.shape(b) and _floating(a) == _floating(b) for a, b in pairs)
 
     return [part for part in jax.tree.leaves(tree, is_leaf=same) if same(part)]
+
+
+def _floating(leaf) -> bool:
+    return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.floating))
 
 
 def vector(tree: PyTree, like: PyTree) -> PyTree:

@@ -68,7 +68,7 @@ def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, 
         x = positions.astype("uint32")
         for r in range(SWAPS):
             other = jnp.where(x <= centres[r], centres[r] - x, centres[r] + size - x)
-            x = jnp.where(_hash(jnp.maximum(x, other) ^ salts[r]) >> 31 == 1, other, x)
+            x = jnp.where(mix(jnp.maximum(x, other) ^ salts[r]) >> 31 == 1, other, x)
         return x.astype("int32")
 
     return order
@@ -80,9 +80,9 @@ def _shuffle(points: UInt[Array, " m"], keys: UInt[Array, "rounds *m"], a, b) ->
     left, right = points % a, points // a
     for r in range(ROUNDS):
         if r % 2:
-            right = (right + _hash(left ^ keys[r]) % b) % b
+            right = (right + mix(left ^ keys[r]) % b) % b
         else:
-            left = (left + _hash(right ^ keys[r]) % a) % a
+            left = (left + mix(right ^ keys[r]) % a) % a
     return right * a + left
 
 
@@ -90,7 +90,7 @@ def _round_keys(key) -> UInt[Array, " rounds"]:
     return jax.random.bits(key, (ROUNDS,), "uint32")
 
 
-def _hash(x: UInt[Array, "*m"]) -> UInt[Array, "*m"]:
+def mix(x: UInt[Array, "*m"]) -> UInt[Array, "*m"]:
     """Mix 32 bits so that each output bit depends on all input bits (a multiply-xorshift finaliser)."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)

@@ -42,16 +42,20 @@ class Replies:
     losses: Float[Array, " m"] | None = None
 
     @property
+    def lazy(self) -> bool:
+        """Whether replies are stored apart, and read one at a time."""
+        return any(isinstance(leaf, LazyStack) for leaf in jax.tree.leaves(self.held))
+
+    @property
     def values(self) -> PyTree:
         """All replies in memory [m, ...]; `mean`, `total` and `average` need less."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, LazyStack) else leaf, self.held)
 
     def each(self, of: Callable) -> PyTree:
         """Return of(r_i) for each reply r_i, stacked over the places."""
-        leaves = jax.tree.leaves(self.held)
-        if not any(isinstance(leaf, LazyStack) for leaf in leaves):
+        if not self.lazy:
             return jax.vmap(of)(self.held)
-        results = []
+        leaves, results = jax.tree.leaves(self.held), []
         for k in range(self.cohort.places):
             results.append(jax.block_until_ready(of(jax.tree.map(lambda leaf, k=k: leaf[k], self.held))))
             for leaf in leaves:
@@ -110,6 +114,52 @@ class Replies:
             return jnp.tensordot(weight.astype(reply.dtype), jnp.where(held, reply, 0), axes=1)
 
         return jax.tree.map(weighted, self.held)
+
+
+class DecodedReplies(Replies):
+    """Replies that are decoded when they are read, one at a time: r_i = decode(i, payload_i).
+
+    Args:
+        payloads: What the clients sent, stored apart.
+        decode: Function of a client's id and its payload.
+    """
+
+    payloads: Replies
+    decode: Callable
+
+    def __init__(self, payloads: Replies, decode: Callable):
+        own = {"payloads": payloads, "decode": decode, "held": None, "everyone": None}
+        shared = {name: getattr(payloads, name) for name in ("cohort", "answered", "losses")}
+        for name, value in {**own, **shared}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def lazy(self):
+        return True
+
+    @property
+    def values(self):
+        return self.each(lambda reply: reply)
+
+    def each(self, of):
+        ids = iter(self.cohort.ids)
+        return self.payloads.each(lambda payload: of(self.decode(next(ids), payload)))
+
+    def map(self, change):
+        return Replies(self.values, self.cohort, self.answered, losses=self.losses).map(change)
+
+    def _weighted_sum(self, weight):
+        scales, sums = iter(jnp.where(self.answered, weight, 0)), []
+
+        def add(reply):
+            scale = next(scales)
+            # An empty place may hold any value, NaN included.
+            part = jax.tree.map(lambda leaf: jnp.where(scale != 0, scale.astype(leaf.dtype) * leaf, 0), reply)
+            sums[:] = [part if not sums else jax.tree.map(jnp.add, sums[0], part)]
+            return jnp.zeros(())
+
+        self.each(add)
+        return sums[0]
 
 
 class SumsOnly(Replies):

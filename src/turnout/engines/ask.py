@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.accounting.counters import add_events
 from turnout.accounting.ledger import Site
+from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Ask
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
@@ -20,6 +21,7 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, address, local_method
 from turnout.core.messages import split_each
 from turnout.core.replies import Replies
+from turnout.engines.exchange.coding import Coder
 from turnout.engines.exchange.consulting import by_client, consultation, consultation_events, refuse_individual
 from turnout.engines.exchange.counting import (
     CallSites,
@@ -51,6 +53,7 @@ class State(NamedTuple):
         exchanges: Number of exchanges in this round.
         asked: For each cohort drawn, 1 if it was asked already, else 0.
         observed: For each cohort drawn, 1 if its sampler has had feedback about it, else 0.
+        memories: The server's memory of compressed messages and replies, for each local method.
     """
 
     samplers: PyTree
@@ -61,6 +64,7 @@ class State(NamedTuple):
     exchanges: Any
     asked: tuple = ()
     observed: tuple = ()
+    memories: dict = {}
 
 
 class Delivery(NamedTuple):
@@ -143,6 +147,9 @@ class EngineAsk(Ask):
     def __call__(self, who, method, message) -> Replies:
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who
         name, path, message = address(self.algorithm, method), self.calls.next_path(), strongly_typed(message)
+        coder = self._coder(name, cohort)
+        if coder is not None:
+            message = coder.encoded(message)
         with_losses = self.draws.learns_losses(cohort)
         if with_losses:
             name = f"{name}.{BOTH}"
@@ -156,8 +163,22 @@ class EngineAsk(Ask):
         values, losses = (done.reply[0], jnp.asarray(done.reply[1])) if with_losses else (done.reply, None)
         if everyone is not None:
             everyone = everyone.reply[0] if with_losses else everyone.reply
-        replies = robust(self._collected(Replies(values, cohort, answered, everyone, losses)), self.job.robust)
-        return protected(replies, self.job, self.draws, name, self.round, exchange)
+        replies = self._collected(Replies(values, cohort, answered, everyone, losses))
+        central = self.job.protection is not None and self.job.protection.model == "central"
+        if coder is not None and not central:
+            replies = coder.decoded(replies)
+        replies = protected(robust(replies, self.job.robust), self.job, self.draws, name, self.round, exchange)
+        if coder is not None:
+            # Noise belongs to the sum that clients' clipped payloads make.
+            replies = coder.decoded(replies) if central else replies
+            self.state = self.state._replace(memories=coder.remembered(answered))
+        return replies
+
+    def _coder(self, name: str, cohort: Cohort) -> Coder | None:
+        """Return what compresses an exchange; None where nothing does."""
+        if not isinstance(self.algorithm, Coded) or self.algorithm.coding(name) is None:
+            return None
+        return Coder(self.job, self.algorithm, name, cohort, self.state.memories, self.round, self.state.exchanges)
 
     def _ask_everyone(self, name: str, message: PyTree) -> Done:
         """Run a local method on all clients, which is counted nowhere."""

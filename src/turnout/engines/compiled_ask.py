@@ -10,6 +10,7 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.messages import split_each
 from turnout.engines.ask import EngineAsk
+from turnout.engines.exchange.client_states import look_up, write
 from turnout.engines.exchange.strong_types import completed, strongly_typed
 from turnout.problems.storage.jax_client import JaxClient
 
@@ -72,9 +73,10 @@ class CompiledAsk(EngineAsk):
     def _refuse_raw_loop(self):
         """Raise `UserError` inside a loop, branch or vmap that this `ask` does not know of."""
         if current_trace() != self._trace:
+            where = type(self.algorithm.addressed).__name__
             raise UserError(
-                f"ask was called inside a raw JAX loop, branch or vmap of {type(self.algorithm).__name__}.round: use ask.loop or "
-                "ask.cond there, so that the engine can keep count"
+                f"ask was called inside a raw JAX loop, branch or vmap of {where}.round: use ask.loop or ask.cond there, so that "
+                "the engine can keep count"
             )
 
     def _run_clients(self, cohort, method, message, losses):
@@ -102,30 +104,8 @@ class CompiledAsk(EngineAsk):
     def _commit(self, cohort, answered, states):
         asked, ids = self._looked_up
         # The ids depend on the lookup of the old states, so that XLA does not overwrite these earlier: see `look_up`.
-        target = jnp.where(answered, ids if asked is cohort else cohort.ids, self.job.population.count)
-        clients = jax.tree.map(
-            lambda old, new: old.at[target].set(new.astype(old.dtype), mode="drop"), self.state.clients, states
-        )
+        clients = write(self.state.clients, states, ids if asked is cohort else cohort.ids, answered)
         self.state = self.state._replace(clients=clients)
-
-
-def look_up(clients, cohort):
-    """Return the states of a cohort's clients, [m, ...], and the cohort's ids, which depend on this lookup.
-
-    The lookup is a branch, which XLA does not fuse with the operations around it. Otherwise XLA would look the states up again
-    after the cohort's new ones are written, and would copy the states of all clients in every round to do so.
-    """
-    if not jax.tree.leaves(clients):
-        return clients, cohort.ids
-
-    def states(clients):
-        return jax.tree.map(lambda leaf: leaf[cohort.ids], clients), cohort.ids
-
-    def zeros(clients):
-        return jax.tree.map(jnp.zeros_like, jax.eval_shape(states, clients))
-
-    # The predicate must not be a constant: XLA would remove the branch.
-    return lax.cond(jnp.any(cohort.active & (cohort.ids >= 0)), states, zeros, clients)
 
 
 def current_trace():

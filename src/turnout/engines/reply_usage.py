@@ -125,7 +125,7 @@ class RecordingAsk(CompiledAsk):
         """Return what was recorded so far."""
         used = ((path, frozenset(uses)) for path, uses in self.uses.items())
         sites = (*self.calls.reached.values(),)
-        return Survey(type(self.algorithm).__name__, sites, tuple(used), (*self.drawn_by.items(),))
+        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), (*self.drawn_by.items(),))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, PyTree
 
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
+from turnout.codecs.coded import Coded
 from turnout.engines.ask import EngineAsk, State
 from turnout.engines.dual_gap import dual_gap
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -31,6 +32,7 @@ class Progress(NamedTuple):
         good: The last parameters at which all metrics were finite.
         failed: Round of divergence, or -1.
         met: Round in which the target was met that ends the run, or -1.
+        memories: The server's memory of compressed messages and replies, for each local method.
     """
 
     server: PyTree
@@ -42,6 +44,7 @@ class Progress(NamedTuple):
     good: PyTree
     failed: Any
     met: Any
+    memories: dict
 
     @property
     def over(self) -> Any:
@@ -62,7 +65,9 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), client)
     samplers = [sampler.start(job.population) for sampler in samplers_in(algorithm)]
     quality = unjudged(job.population) if job.judged else None
-    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero)
+    memories = algorithm.memories(job.start, "server") if isinstance(algorithm, Coded) else {}
+    memories = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), memories)
+    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero, memories=memories)
 
 
 def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
@@ -86,6 +91,7 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
         good=algorithm.output(server),
         failed=jnp.full((), -1, "int32"),
         met=jnp.full((), -1, "int32"),
+        memories=ask.state.memories,
     )
     # The compiled engine donates its progress, so no two parts of it may share memory.
     return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
@@ -102,11 +108,12 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
         progress: State of the run.
     """
     zero = jnp.zeros((), "int32")
-    state = State(progress.samplers, progress.clients, progress.counts, progress.quality, zero, zero)
+    parts = ("samplers", "clients", "counts", "quality", "memories")
+    state = State(**{name: getattr(progress, name) for name in parts}, draws=zero, exchanges=zero)
     ask = asks(job, algorithm, progress.round + 1, state, sites)
     ask.refresh(algorithm.output(progress.server))
     server = strongly_typed(algorithm.round(ask, progress.server))
-    states = {name: getattr(ask.state, name) for name in ("samplers", "clients", "counts", "quality")}
+    states = {name: getattr(ask.state, name) for name in parts}
     return progress._replace(server=server, round=progress.round + 1, **states)
 
 

@@ -78,6 +78,7 @@ def options_of(experiment: Experiment, built: Built) -> RunSpec:
     return replace(
         experiment.run,
         target=experiment.target,
+        exchange=experiment.exchange,
         faults=experiment.faults,
         privacy=experiment.privacy,
         test=built.test,

@@ -12,6 +12,7 @@ import tomli_w
 
 from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
 from turnout.accounting.target import Target
+from turnout.codecs import Exchange
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Index, config, field_checks
@@ -65,6 +66,7 @@ class Experiment:
         run: The options of the run.
         target: The target, if there is one.
         prices: The prices to report.
+        exchange: Codecs of messages and replies.
         faults: Lost replies, and what is done about them.
         privacy: Clipping and noise, if configured.
         sweep: The values of each swept setting, by its dotted name.
@@ -78,6 +80,7 @@ class Experiment:
     run: RunSpec = RunSpec()
     target: Target | None = None
     prices: tuple[Price, ...] = (Exchanges(),)
+    exchange: Exchange | None = None
     faults: Faults | None = None
     privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
@@ -101,6 +104,9 @@ class Experiment:
         if self.target is not None:
             tables["target"] = _without_none(vars(self.target))
         tables["price"] = [_table(price) for price in self.prices]
+        if self.exchange is not None:
+            exchange = {name: _table(value) for name, value in vars(self.exchange).items()}
+            tables["exchange"] = _without_none(exchange)
         if self.faults is not None:
             tables["faults"] = _without_none(vars(self.faults))
         if self.privacy is not None:
@@ -112,7 +118,21 @@ class Experiment:
         return tables
 
 
-KNOWN = ("name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "faults", "privacy", "sweep", "federation")
+KNOWN = (
+    "name",
+    "problem",
+    "split",
+    "sampler",
+    "algorithm",
+    "run",
+    "target",
+    "price",
+    "exchange",
+    "faults",
+    "privacy",
+    "sweep",
+    "federation",
+)
 NEEDED = ("problem", "sampler", "algorithm")
 
 
@@ -170,6 +190,7 @@ class Reader:
             run=self.run(problem),
             target=self.optional(Target, "target"),
             prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
+            exchange=self.record(Exchange, ("exchange",), self.tables["exchange"]) if "exchange" in self.tables else None,
             faults=self.optional(Faults, "faults"),
             privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),

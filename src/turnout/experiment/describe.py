@@ -4,9 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from turnout.accounting.prices import Price
+from turnout.codecs import Exchange
 from turnout.core.algorithm import Algorithm
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.engines.coded_algorithm import coded
 from turnout.engines.cost_estimate.estimate import CostEstimate, estimate
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
@@ -28,7 +30,12 @@ def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     """
     run = experiment.run
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
-    options = {"faults": experiment.faults, "precision": precision, "aggregation": run.aggregation}
+    options = {
+        "faults": experiment.faults,
+        "exchange": experiment.exchange,
+        "precision": precision,
+        "aggregation": run.aggregation,
+    }
     costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, **options)
     return NamedPlan(experiment.name, costs, every_price(experiment))
 
@@ -53,6 +60,7 @@ def plan_for(
     faults: Faults | None = None,
     precision: Precision | None = None,
     aggregation: Aggregation | RobustMean = "plain",
+    exchange: Exchange | None = None,
 ) -> CostEstimate:
     """Estimate what `rounds` rounds of `algorithm` on `problem` will send.
 
@@ -64,12 +72,13 @@ def plan_for(
         faults: How replies are lost; None means not at all.
         precision: Precision of the run; None for double.
         aggregation: What the server receives of the replies; it matters if they are encrypted.
+        exchange: Codecs of messages and replies.
     """
     with scope(precision or problem.precision):
         job = prepare(problem, seeds, faults, None)
         if not isinstance(aggregation, RobustMean):
             job = replace(job, aggregation=aggregation)
-        return estimate(job, bind(algorithm, problem, rounds), rounds)
+        return estimate(job, coded(job, bind(algorithm, problem, rounds), exchange), rounds)
 
 
 def plan_of(session: Session) -> CostEstimate:

@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from turnout import algorithms, client_solvers, data, estimators, optimisers, samplers, solvers
+from turnout import algorithms, client_solvers, codecs, data, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
 from turnout.core import robust_means
 from turnout.core.algorithm import Algorithm
@@ -22,6 +22,17 @@ FIRST_ORDER = {
     "fedadam": optimisers.FedAdam,
     "fedyogi": optimisers.FedYogi,
     "sgd": optimisers.Sgd,
+}
+
+CODECS = {
+    "identity": codecs.Identity,
+    "cast": codecs.Cast,
+    "low-rank": codecs.LowRank,
+    "natural": codecs.Natural,
+    "qsgd": codecs.Qsgd,
+    "rand-k": codecs.RandK,
+    "sign": codecs.Sign,
+    "top-k": codecs.TopK,
 }
 
 SOURCES = {
@@ -187,6 +198,9 @@ TABLES = {
         "cosine": schedules.Cosine,
         "warm-up": schedules.WarmUp,
     },
+    "codec": CODECS,
+    "up": CODECS,
+    "down": CODECS,
     "price": {
         "exchanges": prices.Exchanges,
         "hierarchical": prices.Hierarchical,
@@ -217,6 +231,9 @@ BASES: dict[str, tuple[type, ...]] = {
     "optimiser": (optimisers.Optimiser,),
     "server_optimiser": (optimisers.Optimiser,),
     "schedule": (schedules.Schedule,),
+    "codec": (codecs.Codec,),
+    "up": (codecs.Codec,),
+    "down": (codecs.Codec,),
 }
 """What a class of the user's own extends, by table."""
 

@@ -55,6 +55,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "precision": experiment.run.precision,
         "engine": experiment.run.engine,
         "aggregation": shown(experiment.run.aggregation),
+        "exchange": experiment.exchange and {name: shown(part) for name, part in vars(experiment.exchange).items()},
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
         "rounds": int(trace.columns["round"][-1]),
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},

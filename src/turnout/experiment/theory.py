@@ -244,6 +244,8 @@ def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict
     about = has_theory(experiment.algorithm) and {"distance", "dual_gap"} & {*session.metrics}
     if not about and not (isinstance(problem, Chain) and {"distance", "gap"} & {*session.metrics}):
         return {}
+    if experiment.exchange is not None:
+        return {"theory": {"no_bound": "the theorems are about messages and replies that are not compressed"}}
     engine: Any = session.engine
     try:
         theory = theory_of(engine.algorithm, problem, experiment.faults, experiment.run.purpose_seeds().model, engine.job.optimum)

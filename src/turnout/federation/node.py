@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.budget import Budget
+from turnout.engines.coded_algorithm import coded
 from turnout.engines.encryption import SumKey
 from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
@@ -39,7 +40,7 @@ def node_of(
     with scope(spec.precision):
         mixed = spec.precision == "mixed"
         job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=mixed)
-        algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
+        algorithm = coded(job, bind(experiment.algorithm, built.problem, spec.rounds), experiment.exchange)
         privacy, own = experiment.privacy, folder / f"{digest}-{client}"
         protection = None if privacy is None else privacy.protection()
         key = sum_key_of(experiment, built, sum_key)

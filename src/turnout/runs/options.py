@@ -10,6 +10,7 @@ from typing import Any, Literal
 from jaxtyping import PyTree
 
 from turnout.accounting.target import Target
+from turnout.codecs import Exchange
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Count, Index, config
 from turnout.core.robust_means import RobustMean
@@ -41,6 +42,7 @@ class RunOptions:
         metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.
         seeds: A seed for each purpose, in the place of `seed`.
         target: Metric to reach; costs are counted up to there. With `target.stop` the run ends there.
+        exchange: Codecs of messages and replies.
         faults: Probability that a reply is lost, and what follows.
         privacy: Differential privacy of the replies.
         test: Problem that holds the test rows.
@@ -59,6 +61,7 @@ class RunOptions:
     metrics: tuple[str, ...] | list[str] | None = None
     seeds: Seeds | None = field(default=None, repr=False)
     target: Target | None = field(default=None, repr=False)
+    exchange: Exchange | None = field(default=None, repr=False)
     faults: Faults | None = field(default=None, repr=False)
     privacy: Privacy | None = field(default=None, repr=False)
     test: Problem | None = field(default=None, repr=False)

@@ -22,7 +22,7 @@ from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
 from turnout.runs.options import RunOptions, with_settings
-from turnout.runs.setup import fit, job_of, scope
+from turnout.runs.setup import fit, inputs_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 
@@ -74,7 +74,9 @@ class Session:
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
-            job = job_of(algorithm, problem, options, self.precision, self.metrics, optimum, swept=cells is not None)
+            job, algorithm = inputs_of(
+                algorithm, problem, options, self.precision, self.metrics, optimum, swept=cells is not None
+            )
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:
                 self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), options.start is None)

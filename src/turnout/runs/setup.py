@@ -15,6 +15,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.inputs import SUMS, Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
@@ -126,7 +127,7 @@ def prepare(
     return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
 
 
-def job_of(
+def inputs_of(
     algorithm: Algorithm,
     problem: Problem,
     options: RunOptions,
@@ -135,8 +136,8 @@ def job_of(
     optimum: Optimum | None,
     *,
     swept: bool,
-) -> Job:
-    """Return the inputs of the engine that runs `algorithm`, already bound; `UserError` where an option does not fit.
+) -> tuple[Job, Algorithm]:
+    """Return the inputs of the engine, and the bound `algorithm` with its exchanges; `UserError` where an option does not fit.
 
     Args:
         algorithm: The algorithm, bound to the problem.
@@ -152,6 +153,8 @@ def job_of(
         problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
         options.held_out, mixed,
     )  # fmt: skip
+    algorithm = coded(job, algorithm, options.exchange)
+    refuse_coded(options)
     if options.target is not None and options.target.stop:
         job = replace(job, stop=options.target)
     if options.aggregation != "plain":
@@ -167,7 +170,7 @@ def job_of(
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
         job = replace(job, protection=options.privacy.protection(), secret=options.privacy.secret())
-    return job
+    return job, algorithm
 
 
 def finite(start: PyTree) -> PyTree:
@@ -212,6 +215,25 @@ def wanted_metrics(
     if any("accuracy" in name for name in wanted) and not problem.classifies:
         raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
     return tuple(name for name in NAMES if name in wanted)
+
+
+def refuse_coded(options: RunOptions) -> None:
+    """Raise `UserError` where replies are compressed, but the run needs what only a linear codec leaves.
+
+    Args:
+        options: Options of the run.
+    """
+    if options.exchange is None or options.exchange.up is None:
+        return
+    if options.faults is not None and options.faults.bounds:
+        raise UserError("[faults] norm and clip bound each reply, which its codec hides: leave them, or [exchange] up, out")
+    up, linear = options.exchange.up, options.exchange.up.linear and options.exchange.feedback == "none"
+    needs = "[privacy]" if options.privacy is not None else f"aggregation = {options.aggregation!r}"
+    if not linear and (options.privacy is not None or options.aggregation in SUMS):
+        raise UserError(
+            f"{needs} needs replies whose payloads can be added up, and those of {type(up).__name__} with feedback = "
+            f"{options.exchange.feedback!r} cannot: take up = {{kind = 'rand-k', common = true}} without feedback"
+        )
 
 
 def refuse_robust(job: Job, algorithm: Algorithm, privacy: Privacy | None) -> None:

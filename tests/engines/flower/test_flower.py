@@ -109,9 +109,21 @@ def nodes(federation, name: str, more: str = "", run: str = ""):
         federation.stop(started)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_nodes_give_the_compiled_run(place, name):
-    with nodes(place, name) as experiment, flower_run(place.server) as grid:
+COMPRESSED = """
+[exchange]
+up = { kind = "top-k", fraction = 0.2 }
+down = { kind = "rand-k", fraction = 0.5 }
+feedback = "ef21"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [*((name, "") for name in ALGORITHMS), ("scaffold", COMPRESSED)],
+    ids=[*ALGORITHMS, "scaffold, compressed"],
+)
+def test_nodes_give_the_compiled_run(place, name, more):
+    with nodes(place, name, more) as experiment, flower_run(place.server) as grid:
         built = build(experiment, None)
         mailbox = Mailbox(grid, deadline=60.0)
         infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)

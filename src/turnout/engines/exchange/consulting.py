@@ -45,7 +45,7 @@ def consultation(algorithm, sampler: Sampler, state: PyTree, key, population: Po
     """
     if method is None:
         raise UserError(
-            f"the sampler asks before it draws, and {type(algorithm).__name__} does not say what: write "
+            f"the sampler asks before it draws, and {type(algorithm.addressed).__name__} does not say what: write "
             "ask.draw(sampler, method, message)"
         )
     # No client has the number n, and no draw splits off as many keys.
@@ -85,4 +85,4 @@ def refuse_individual(message: PyTree, algorithm, why: str) -> None:
         why: Why it must be the same for all clients, for the error.
     """
     if split_each(message)[0]:
-        raise UserError(f"{why}, but {type(algorithm).__name__} has a message of its own for each: do without these")
+        raise UserError(f"{why}, but {type(algorithm.addressed).__name__} has a message of its own for each: do without these")

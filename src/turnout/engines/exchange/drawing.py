@@ -42,7 +42,9 @@ class Draws:
         for number, candidate in enumerate(self.samplers):
             if candidate is sampler:
                 return number
-        raise UserError(f"sampler {type(sampler).__name__} is not a field of {type(self.algorithm).__name__}: make it one")
+        raise UserError(
+            f"sampler {type(sampler).__name__} is not a field of {type(self.algorithm.addressed).__name__}: make it one"
+        )
 
     def add(self, draw: Draw) -> None:
         """Add a draw."""

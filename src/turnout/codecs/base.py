@@ -1,0 +1,89 @@
+"""The codec protocol: how an array becomes a payload of fewer bits, and the payload an array again."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax
+from jaxtyping import Array, Float, PyTree
+
+from turnout.core.records import record
+
+
+class Codec:
+    """A compressor C of arrays with d numbers: `decode(encode(x))` is C(x). A codec of your own is a record with both.
+
+    A codec is unbiased, E C(x) = x with E|C(x) - x|^2 <= `variance(d)` |x|^2, or a contraction, E|C(x) - x|^2 <=
+    (1 - `contraction(d)`) |x|^2. An unbiased C with variance omega is one after division by 1 + omega, with 1 / (1 + omega).
+
+    All fields are static, since they fix the shapes of payloads.
+    """
+
+    example = "t.codecs.TopK(fraction=0.1)"
+
+    linear: ClassVar[bool] = False
+    """Whether sums of payloads decode to the sums of what the payloads decode to, as secure sums and central privacy need."""
+
+    decodes_with_key: ClassVar[bool] = False
+    """Whether the receiver needs the random key of the sender."""
+
+    def encode(self, x: Float[Array, "..."], key) -> PyTree:
+        """Return the payload of x: a tuple of arrays whose shapes depend on the shape of x only.
+
+        Args:
+            x: An array of at least two numbers.
+            key: Random key.
+        """
+        raise NotImplementedError
+
+    def decode(self, payload: PyTree, like: jax.ShapeDtypeStruct, key) -> Float[Array, "..."]:
+        """Return C(x).
+
+        Args:
+            payload: What `encode` returned.
+            like: Shape and dtype of x.
+            key: The key that `encode` was given, if the codec `decodes_with_key`.
+        """
+        raise NotImplementedError
+
+    def variance(self, size: int) -> float | None:
+        """Return omega for arrays of `size` numbers; None where C is biased."""
+        return None
+
+    def contraction(self, size: int) -> float | None:
+        """Return alpha for arrays of `size` numbers, of C / (1 + omega) where C is unbiased; None where none is known."""
+        omega = self.variance(size)
+        return None if omega is None else 1 / (1 + omega)
+
+    def check(self, size: int) -> None:
+        """Raise `UserError` where arrays of `size` numbers cannot be encoded."""
+
+
+@record
+class Identity(Codec):
+    """C(x) = x: numbers travel as they are.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> t.codecs.Identity().encode(jnp.array([1.0, 2.0]), None)
+        (Array([1., 2.], dtype=float32),)
+    """
+
+    linear = True
+
+    def encode(self, x, key):
+        return (x,)
+
+    def decode(self, payload, like, key):
+        return payload[0]
+
+    def variance(self, size):
+        return 0.0
+
+
+def round_trip(codec: Codec) -> Callable:
+    """Return the function (x, key) -> C(x).
+
+    Args:
+        codec: C.
+    """
+    return lambda x, key: codec.decode(codec.encode(x, key), jax.ShapeDtypeStruct(x.shape, x.dtype), key)

@@ -1,0 +1,160 @@
+"""Codecs: sizes of payloads to the bit, unbiasedness and contraction."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import turnout as t
+from tests.helpers.examples import CODECS
+from turnout.codecs.base import round_trip
+from turnout.codecs.bits import pack, packed_size, rounded, uniform, unpack
+from turnout.codecs.sparsification import SHORT, WIDTH, largest_places
+from turnout.core.messages import payload
+
+UNBIASED = ("identity", "natural", "qsgd", "rand-k")
+DETERMINISTIC = ("cast", "sign", "top-k")
+
+plain = settings(deadline=None, max_examples=40)
+
+
+@plain
+@given(st.data(), st.integers(1, 32), st.integers(0, 50))
+def test_packed_numbers_come_back_and_take_their_bits(data, bits, count):
+    values = data.draw(st.lists(st.integers(0, 2**bits - 1), min_size=count, max_size=count))
+    packed = pack(jnp.asarray(values, "uint32"), bits)
+    assert packed.dtype == jnp.uint8 and packed.shape == (packed_size(count, bits),) == (math.ceil(count * bits / 8),)
+    assert unpack(packed, count, bits).tolist() == values
+
+
+def test_packed_bits_are_a_little_endian_stream():
+    generator = np.random.default_rng(0)
+    values = generator.integers(0, 2**11, 21)
+    stream = sum(int(value) << (11 * k) for k, value in enumerate(values))
+    assert bytes(np.asarray(pack(jnp.asarray(values, "uint32"), 11))) == stream.to_bytes(math.ceil(21 * 11 / 8), "little")
+
+
+BYTES = {
+    "cast": 2 * 37,
+    "identity": 8 * 37,
+    "low-rank": 8 * 37,
+    "natural": math.ceil(37 * 12 / 8),
+    "qsgd": math.ceil(37 * 3 / 8) + 8,
+    "rand-k": 8 * 19,
+    "sign": math.ceil(37 / 8) + 8,
+    "top-k": 8 * 19 + math.ceil(19 * 6 / 8),
+}
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_payloads_have_the_size_that_a_hand_count_gives(name):
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=37))
+        assert payload(CODECS[name].encode(x, jax.random.key(0))) == BYTES[name]
+
+
+def test_matrices_of_low_rank_come_back_and_others_as_their_projection():
+    generator = np.random.default_rng(0)
+    codec, key = t.codecs.LowRank(rank=2), jax.random.key(3)
+    thin = generator.normal(size=(20, 2)) @ generator.normal(size=(2, 30))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(round_trip(codec)(jnp.asarray(thin), key), thin, atol=1e-12)
+        full = generator.normal(size=(20, 30))
+        near = np.asarray(round_trip(codec)(jnp.asarray(full), key))
+        assert np.linalg.matrix_rank(near) == 2
+        assert abs(np.vdot(near, full - near)) < 1e-10
+        assert payload(codec.encode(jnp.asarray(full), key)) == 8 * 2 * (20 + 30)
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declare(name):
+    codec, draws = CODECS[name], 4000
+    x = jnp.asarray(np.random.default_rng(1).normal(size=12) * np.geomspace(1e-3, 10, 12))
+    keys = jax.random.split(jax.random.key(0), draws)
+    coded = np.asarray(jax.vmap(lambda key: round_trip(codec)(x, key))(keys), float)
+    error = coded.std(0) / math.sqrt(draws)
+    assert np.all(np.abs(coded.mean(0) - x) <= 5 * error + 1e-6 * np.abs(x))
+    squares = np.sum((coded - np.asarray(x)) ** 2, 1)
+    bound = codec.variance(12) * float(jnp.sum(x**2))
+    assert squares.mean() <= bound + 4 * squares.std() / math.sqrt(draws) + 1e-9
+    if name == "rand-k":
+        np.testing.assert_allclose(squares.mean(), bound, atol=4 * squares.std() / math.sqrt(draws))
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_the_expectation_of_stochastic_rounding_is_exact(bits):
+    """Over u on a fine grid the mean of floor(x + u) is x, which is all that randomness does in a quantiser."""
+    x, grid = jnp.asarray(np.random.default_rng(bits).uniform(0, 2**bits, 50)), 2**12
+    u = jnp.asarray((np.arange(grid) + 0.5) / grid)
+    means = jnp.mean(jax.vmap(lambda u: rounded(x, u))(u), 0)
+    np.testing.assert_allclose(means, x, atol=2 / grid)
+    x = np.random.default_rng(0).normal(size=30)
+    values = round_trip(t.codecs.Qsgd(bits=bits))(jnp.asarray(x), jax.random.key(1))
+    gap = 2 * np.abs(x).max() / (1 if bits == 1 else 2**bits - 2)
+    assert np.all(np.abs(values - x) <= gap * (1 + 1e-5))
+
+
+def test_the_random_numbers_of_rounding_are_uniform():
+    drawn = np.asarray(uniform(jax.random.key(5), 2**16, "float32"))
+    counts = np.histogram(drawn, 64, (0, 1))[0]
+    statistic = np.sum((counts - 2**10) ** 2) / 2**10
+    assert statistic < 63 + 5 * math.sqrt(2 * 63)
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 5 / 2**8
+    other = np.asarray(uniform(jax.random.key(6), 2**16, "float32"))
+    assert abs(np.corrcoef(drawn, other)[0, 1]) < 5 / 2**8
+
+
+normal = st.floats(-(2.0**99), 2.0**99, width=32).filter(lambda x: x == 0 or abs(x) > 1e-30)
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+@plain
+@given(arrays(np.float32, st.integers(2, 40), elements=normal))
+def test_contractions_hold_on_any_vector(name, x):
+    codec = CODECS[name]
+    coded = np.asarray(round_trip(codec)(jnp.asarray(x), None), float)
+    bound = (1 - codec.contraction(x.size)) * np.sum(x.astype(float) ** 2)
+    assert np.sum((coded - x) ** 2) <= bound * (1 + 1e-5) + 1e-5 * np.max(np.abs(x), initial=0).astype(float) ** 2
+
+
+@plain
+@given(arrays(np.float64, st.integers(2, 40), elements=st.floats(-1e9, 1e9)), st.integers(1, 40))
+def test_top_k_keeps_the_largest(x, count):
+    codec = t.codecs.TopK(count=min(count, x.size))
+    with jax.enable_x64(True):
+        coded = np.asarray(round_trip(codec)(jnp.asarray(x), None))
+    kept = np.sort(np.abs(x))[::-1][: min(count, x.size)]
+    np.testing.assert_array_equal(np.sort(np.abs(coded))[::-1][: kept.size], kept)
+    assert set(coded[coded != 0]) <= set(x)
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_the_largest_of_a_long_array_are_found_wherever_they_are(crowded):
+    """Also where one row holds more of them than the first look at each row takes."""
+    size, k = 3 * SHORT + 17, 500
+    x = np.random.default_rng(0).normal(size=size).astype("float32")
+    if crowded:
+        x[WIDTH : 2 * WIDTH] *= 1000
+    places = np.asarray(jax.jit(largest_places, static_argnums=1)(jnp.asarray(x), k))
+    assert set(places) == set(np.argsort(-np.abs(x))[:k])
+
+
+def test_bad_codecs_are_refused_in_one_sentence():
+    x = t.Quadratic.random(6, 3)
+    bad = [
+        (lambda: t.codecs.TopK(), "give one of the two"),
+        (lambda: t.codecs.TopK(fraction=0.1, count=3), "give one of the two"),
+        (lambda: t.codecs.TopK(fraction=1.5), "TopK.fraction"),
+        (lambda: t.codecs.Qsgd(bits=9), "Qsgd.bits"),
+        (lambda: t.Exchange(), "compresses nothing"),
+        (lambda: t.Exchange(up=t.codecs.Sign(), feedback="ef20"), "feedback"),
+        (lambda: t.run(t.MbGd(t.Full(), lr=0.1), x, rounds=1, exchange=t.Exchange(up=t.codecs.TopK(count=4))), "has 3"),
+    ]
+    for make, words in bad:
+        with pytest.raises(t.UserError, match=words):
+            make()
