@@ -17,7 +17,7 @@ from turnout.testing.algorithms import count_requests
 from turnout.testing.case import Case
 
 C = t.codecs
-FEEDBACK = ("none", "ef14", "ef21")
+FEEDBACK = ("none", "ef14", "ef21", "diana")
 
 
 def top(x, k):
@@ -28,7 +28,7 @@ def top(x, k):
 
 
 class Sender:
-    """A vector's way through a codec with memory, as the papers write it."""
+    """A vector's way through a codec with memory, as the papers write it; top-k is biased, so that DIANA's step is 1."""
 
     def __init__(self, feedback, k, memory):
         self.feedback, self.k, self.memory = feedback, k, memory.copy()
@@ -53,7 +53,7 @@ def test_gradient_descent_with_top_k_both_ways_is_the_program_of_the_papers(feed
     trace = t.run(t.MbGd(t.Full(), lr=lr), problem, rounds=rounds, exchange=exchange)
     with jax.enable_x64(True):
         x = np.asarray(problem.start(jax.random.key(0)))
-    down = [Sender(feedback, 3, x if feedback == "ef21" else np.zeros(5)) for _ in range(6)]
+    down = [Sender(feedback, 3, x if feedback in ("ef21", "diana") else np.zeros(5)) for _ in range(6)]
     up = [Sender(feedback, 2, np.zeros(5)) for _ in range(6)]
     for _ in range(rounds):
         read = [down[i](x) for i in range(6)]
@@ -111,7 +111,7 @@ def test_every_codec_runs_on_nested_parameters(name):
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
-@pytest.mark.parametrize("feedback", ["ef14", "ef21"])
+@pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
     """Server and clients agree after every round, though half of the replies are lost."""
     exchange = t.Exchange(up=C.TopK(count=1), down=C.TopK(count=2), feedback=feedback)
@@ -120,7 +120,7 @@ def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
         session = Session(t.Scaffold(t.Nice(3), lr=0.02), small(), rounds=12, engine=engine, **options)
         for _ in session.play():
             progress = session.progress
-            if feedback == "ef21":
+            if feedback != "ef14":
                 for ours, theirs in zip(progress.memories["train"], progress.clients.memory["train"], strict=True):
                     for one, other in zip(ours, theirs, strict=True):
                         np.testing.assert_allclose(one, other, atol=1e-14)
@@ -224,3 +224,25 @@ def test_any_tree_comes_back(tree, whole, feedback):
     for one, other in zip(jax.tree.leaves(back), jax.tree.leaves(tree), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
+
+
+def test_diana_reads_without_bias_and_its_noise_vanishes():
+    """With random signs every reply is unbiased, and at a fixed m its variance falls by omega / (1 + omega) a step or faster."""
+    m, draws, codec = np.random.default_rng(0).normal(size=6), 3000, C.Qsgd(bits=2)
+    direction = Direction(codec, "diana", False, Shape.of(jnp.asarray(m)))
+    omega = codec.variance(6)
+
+    def reads(key, steps=8):
+        memory, read = direction.memory(), []
+        for step in range(steps):
+            payload, _ = direction.send(jnp.asarray(m), memory, jax.random.fold_in(key, step))
+            tree, memory = direction.receive(payload, memory, None)
+            read.append(tree)
+        return jnp.stack(read)
+
+    read = np.asarray(jax.vmap(reads)(jax.random.split(jax.random.key(1), draws)))
+    deviation = read.std(0) / np.sqrt(draws)
+    assert np.all(np.abs(read.mean(0) - m) <= 5 * deviation + 1e-6)
+    squares = np.sum((read - m) ** 2, -1).mean(0)
+    for step, square in enumerate(squares):
+        assert square <= 1.1 * omega * (omega / (1 + omega)) ** step * np.sum(m**2)

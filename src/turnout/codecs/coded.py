@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.codecs.exchange import Exchange
+from turnout.codecs.exchange import AT_BOTH_ENDS, Exchange
 from turnout.codecs.parts import Direction, Shape
 from turnout.core.algorithm import Algorithm
 from turnout.core.client import Client, Done
@@ -86,7 +86,7 @@ class Coded(Algorithm):
         """
         if self.exchange.feedback == "none":
             return {}
-        both = self.exchange.feedback == "ef21"
+        both = self.exchange.feedback in AT_BOTH_ENDS
         codings = ((name, self.coding(name)) for name, *_ in self.shapes)
         return {
             name: (

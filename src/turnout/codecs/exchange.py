@@ -6,7 +6,10 @@ from turnout.codecs.base import Codec
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
 
-Feedback = Literal["none", "ef14", "ef21"]
+Feedback = Literal["none", "ef14", "ef21", "diana"]
+
+AT_BOTH_ENDS = ("ef21", "diana")
+"""Those that the receiver remembers too."""
 
 
 @record
@@ -19,10 +22,13 @@ class Exchange:
     - "ef14": C(m + e), and the sender's e <- m + e - C(m + e) is 0 at first (error feedback, Seide et al., 2014).
     - "ef21": h <- h + C(m - h), at both ends (Richtarik et al., 2021, Algorithm 1); h is 0 at first, or the initial parameters
       for the first part of a message that is shaped like these.
+    - "diana": h + C(m - h), and then h <- h + C(m - h) / (1 + omega), at both ends (Mishchenko et al., 2019, Algorithm 1); if C
+      is unbiased, so is what is read.
 
-    With feedback an unbiased codec is divided by 1 + omega. Memory belongs to one client and one local method: e and h of replies
-    are part of the client's private state and, as h of its messages, change only when its reply is used. So "ef21" takes a copy
-    of what each client was sent and replied at the server. Arrays of floating-point numbers are compressed; whole numbers and
+    With "ef14" and "ef21" an unbiased codec is divided by 1 + omega. Memory belongs to one client and one local method: e and h
+    of replies are part of the client's private state and, as h of its messages, change only when its reply is used. So "ef21"
+    and "diana" take a copy of what each client was sent and replied at the server. Arrays of floating-point numbers are
+    compressed; whole numbers and
     single numbers travel as they are, and so do the questions of samplers.
 
     Args:

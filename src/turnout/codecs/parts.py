@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from turnout.codecs.base import Codec
-from turnout.codecs.exchange import Feedback
+from turnout.codecs.exchange import AT_BOTH_ENDS, Feedback
 from turnout.core.messages import vectors
 
 Arrays = list[Array]
@@ -104,7 +104,7 @@ class Direction(NamedTuple):
         if self.feedback == "none":
             return []
         tree = jax.tree.unflatten(self.shape.structure, [jnp.zeros(leaf.shape, leaf.dtype) for leaf in self.shape.leaves])
-        if self.feedback == "ef21" and params is not None:
+        if self.feedback in AT_BOTH_ENDS and params is not None:
             tree = _with_first(tree, params)
         return self.split(tree)[1]
 
@@ -119,12 +119,12 @@ class Direction(NamedTuple):
         rest, parts = self.split(tree)
         if self.feedback == "ef14":
             parts = [part + error for part, error in zip(parts, memory, strict=True)]
-        elif self.feedback == "ef21":
+        elif self.feedback in AT_BOTH_ENDS:
             parts = [part - known for part, known in zip(parts, memory, strict=True)]
         payload = [self.codec.encode(part, jax.random.fold_in(key, k)) for k, part in enumerate(parts)]
         if self.feedback == "none":
             return (rest, payload), memory
-        changes = self._decoded(payload, key)
+        changes = self._contracted(self._decoded(payload, key))
         if self.feedback == "ef14":
             return (rest, payload), [part - change for part, change in zip(parts, changes, strict=True)]
         return (rest, payload), [known + change for known, change in zip(memory, changes, strict=True)]
@@ -138,19 +138,22 @@ class Direction(NamedTuple):
             key: The key of `send`; needed if the codec decodes with it.
         """
         rest, coded = payload
-        parts = self._decoded(coded, key)
-        if self.feedback == "ef21":
-            memory = parts = [known + change for known, change in zip(memory, parts, strict=True)]
-        return self.join(rest, parts), memory
+        changes = self._decoded(coded, key)
+        if self.feedback not in AT_BOTH_ENDS:
+            return self.join(rest, changes if self.feedback == "none" else self._contracted(changes)), memory
+        new = [known + change for known, change in zip(memory, self._contracted(changes), strict=True)]
+        read = new if self.feedback == "ef21" else [known + change for known, change in zip(memory, changes, strict=True)]
+        return self.join(rest, read), new
 
     def _decoded(self, payload: list[PyTree], key) -> Arrays:
-        """Return C of each part, with feedback divided by 1 + omega where C is unbiased."""
-        parts = []
-        for k, (coded, like) in enumerate(zip(payload, self.parts, strict=True)):
-            part = self.codec.decode(coded, like, None if key is None else jax.random.fold_in(key, k))
-            omega = self.codec.variance(like.size) if self.feedback != "none" else None
-            parts.append(part if omega is None else part / jnp.asarray(1 + omega, part.dtype))
-        return parts
+        """Return C of each part."""
+        keys = (None if key is None else jax.random.fold_in(key, k) for k in range(len(payload)))
+        return [self.codec.decode(*each) for each in zip(payload, self.parts, keys, strict=True)]
+
+    def _contracted(self, parts: Arrays) -> Arrays:
+        """Return C / (1 + omega) for C of each part, where C is unbiased."""
+        omegas = [self.codec.variance(part.size) for part in parts]
+        return [part / jnp.asarray(1 + (omega or 0), part.dtype) for part, omega in zip(parts, omegas, strict=True)]
 
 
 def _with_first(tree: PyTree, params: PyTree) -> PyTree:
