@@ -148,7 +148,9 @@ def reason_of(error: Refused, address: str) -> str | None:
         )
     if isinstance(cause, httpx.HTTPStatusError) and "date" in cause.response.headers:
         ahead = (now() - parsedate_to_datetime(cause.response.headers["date"])).total_seconds()
-        if not -TIMESTAMP_TOLERANCE < ahead < SYSTEM_TIME_TOLERANCE:
+        # The time of an answer is that before the SuperLink was busy.
+        busy = cause.response.elapsed.total_seconds()
+        if not -TIMESTAMP_TOLERANCE - busy < ahead < SYSTEM_TIME_TOLERANCE + busy:
             return (
                 f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the SuperLink "
                 f"at {address}, which refuses the node: set both clocks, for example by timedatectl set-ntp true"
