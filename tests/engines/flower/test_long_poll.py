@@ -110,6 +110,43 @@ def test_only_the_nodes_with_messages_ask_again(waiting, addressed):
         asyncio.run(play())
 
 
+def test_a_node_without_messages_is_known(monkeypatch):
+    monkeypatch.setattr(long_poll, "MAX_WAIT", dict.fromkeys(["server", "nodes"], 0.01))
+
+    async def play():
+        link = Link()
+        assert [await link.request(PULL.format("fleet"), pull(node)) for node in (NODE, NODE, OTHER)] == [b""] * 3
+        assert link.asked == 2
+        await link.request(PUSH.format("runtime"), announcement(NODE))
+        assert await link.request(PULL.format("fleet"), pull(OTHER)) == b"" and link.asked == 2
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == announcement(NODE) and link.asked == 3
+        # There may be another one.
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == b"" and link.asked == 4
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == b"" and link.asked == 4
+
+    asyncio.run(play())
+
+
+def test_a_node_whose_request_failed_is_not_known_to_have_no_messages():
+    async def play():
+        arrivals = long_poll.Arrivals()
+
+        async def fails():
+            raise ConnectionError
+
+        async def empty():
+            return long_poll.NOTHING
+
+        with pytest.raises(ConnectionError):
+            await long_poll.ask(fails, arrivals, NODE)
+        assert not arrivals.without
+        await long_poll.ask(empty, arrivals, NODE)
+        await long_poll.ask(empty, arrivals, "server")
+        assert arrivals.without == {NODE}
+
+    asyncio.run(play())
+
+
 @given(st.binary(max_size=30))
 def test_who_sends_or_asks_for_messages_in_bytes_that_are_none_is_nobody_or_anybody(body):
     assert all(type(node) is int for node in long_poll.addressees(body))

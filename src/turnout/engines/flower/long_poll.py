@@ -24,6 +24,9 @@ after 30."""
 HEARTBEAT_PATH = "/v1/fleet/send-node-heartbeat"
 """The path of a node's heartbeats."""
 
+NOTHING = [{"type": "http.response.start", "status": 200, "headers": []}, {"type": "http.response.body", "body": b""}]
+"""The response to a node for which there are no messages."""
+
 GONE = [{"type": "http.response.start", "status": 499, "headers": []}, {"type": "http.response.body", "body": b""}]
 """The response to a request whose sender has closed the connection."""
 
@@ -32,11 +35,18 @@ TRIES, PAUSE = 5, 0.5
 
 
 class Arrivals:
-    """Who waits for messages, the server or a node by its id, and for whom the other side has announced some."""
+    """Who waits for messages, the server or a node by its id, and for whom the other side has announced some.
+
+    Attributes:
+        waiting: Futures of those who wait.
+        addressed: For whom there are announcements since the other side last waited.
+        without: Nodes for which there are no messages: the SuperLink had none, and none was announced since.
+    """
 
     def __init__(self):
         self.waiting: dict[str | int, set[asyncio.Future]] = {}
         self.addressed: set[str | int] = set()
+        self.without: set[str | int] = set()
 
     @contextmanager
     def awaited(self, receiver: str | int) -> Iterator[asyncio.Future]:
@@ -57,7 +67,9 @@ class Arrivals:
             side: Who sends them, "server" or "nodes".
             body: The announcement.
         """
-        self.addressed |= addressees(body) if side == "server" else {"server"}
+        receivers = addressees(body) if side == "server" else {"server"}
+        self.addressed |= receivers
+        self.without -= receivers
 
     def pulls(self, side: str) -> None:
         """Wake those for whom `side`, which waits from now on, has sent messages before."""
@@ -141,7 +153,7 @@ async def wait_for_messages(
     receiver, end = receiver_of(side, body), asyncio.get_running_loop().time() + MAX_WAIT[side]
     while True:
         with arrivals.awaited(receiver) as arrived:
-            response = await call()
+            response = await ask(call, arrivals, receiver)
             left = end - asyncio.get_running_loop().time()
             if not is_empty(response) or left <= 0:
                 return response
@@ -149,6 +161,28 @@ async def wait_for_messages(
             # A message in the response to a closed connection would be lost.
             if disconnected.done() or not arrived.done():
                 return response
+
+
+async def ask(call: Callable[[], Awaitable[list[dict]]], arrivals: Arrivals, receiver: str | int) -> list[dict]:
+    """Return the response to a request for messages; the SuperLink is not asked if it has none for sure.
+
+    Args:
+        call: Passes the request on.
+        arrivals: Notices messages that arrive.
+        receiver: Who requests messages.
+    """
+    if receiver in arrivals.without:
+        return NOTHING
+    if receiver != "server":
+        # A message that is announced meanwhile takes it away again.
+        arrivals.without.add(receiver)
+    response = GONE
+    try:
+        response = await call()
+    finally:
+        if not is_empty(response):
+            arrivals.without.discard(receiver)
+    return response
 
 
 async def call_app(app, turns: Turns, scope, request: list[dict], disconnected: asyncio.Future) -> list[dict]:
