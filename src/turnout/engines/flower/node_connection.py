@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import httpx
 from flwr.app import Context, Error, Message
-from flwr.common.constant import HEARTBEAT_CALL_TIMEOUT, ErrorCode
+from flwr.common.constant import ErrorCode
 from flwr.common.logger import log
 from flwr.supercore import heartbeat
 from flwr.supercore.inflatable.inflatable_object import (
@@ -36,8 +36,7 @@ POLL = 0.05
 """Seconds between two requests for messages."""
 
 HEARTBEAT = 10
-"""Seconds between heartbeats of a node that it announces, the least that Flower allows. After two of them without a heartbeat a
-killed node may connect again. It sends one each 7 to 9 seconds: Flower subtracts the seconds that a heartbeat may take."""
+"""Seconds between heartbeats of a node, the least that Flower allows. After two of them a killed node may connect again."""
 
 DISCONNECTED = (httpx.HTTPStatusError, RunNotRunningException, *INTERRUPTED)
 """The errors of a node whose server or SuperLink was killed."""
@@ -86,8 +85,8 @@ def connected(address: str, authority: Path, keys: tuple) -> Iterator[tuple]:
     own_os = SimpleNamespace(getpid=os.getpid, kill=not_accepted)
     for name, value in {"flwr_exit": refuse, "os": own_os, "make_simple_http_retry_invoker": retrying}.items():
         fleet_http_connection.__dict__[name] = value
-    fleet_http_connection.__dict__["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
-    heartbeat.__dict__["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT + HEARTBEAT_CALL_TIMEOUT
+    for module in (fleet_http_connection, heartbeat):
+        vars(module)["HEARTBEAT_DEFAULT_INTERVAL"] = HEARTBEAT
     with fleet_http_connection.http_request_response(address, False, authority.read_bytes(), keys) as connection:
         yield connection
 
