@@ -1,6 +1,5 @@
 """Strict numerics for every test: 64 bits, no implicit promotion of types or ranks."""
 
-import ctypes
 import gc
 import os
 from pathlib import Path
@@ -77,10 +76,10 @@ def few_programs(pages):
     resident = int((process / "statm").read_text().split()[1])
     limit = max(RESIDENT, pages.setdefault("before", resident) + GROWTH)
     if resident > limit or (process / "maps").read_bytes().count(b"\n") > MAPS:
-        jax.clear_caches()
-        gc.collect()
-        # Without this, glibc keeps what was freed.
-        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
+        # Modules of turnout are imported after the hook that checks types.
+        from turnout.core.spare_memory import drop_programs
+
+        drop_programs()
         pages["before"] = int((process / "statm").read_text().split()[1])
 
 

@@ -5,7 +5,7 @@ import sys
 
 LATER = (
     "torch", "transformers", "datasets", "flwr", "flwr_datasets", "h5py", "pyarrow", "equinox", "optax", "optimistix", "altair",
-    "sklearn", "scipy.sparse.linalg", "scipy.optimize", "pydantic", "httpx", "jax.extend",
+    "sklearn", "scipy", "polars", "pydantic", "httpx", "jax.extend",
 )  # fmt: skip
 """Packages that are extras, or slow to import."""
 

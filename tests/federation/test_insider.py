@@ -1,6 +1,7 @@
 """A server that does not keep to the configuration learns no more from a node than its privacy allows."""
 
 import json
+import resource
 import stat
 
 import numpy as np
@@ -223,6 +224,24 @@ def test_a_node_writes_down_what_it_was_asked_and_what_it_answered(private):
     assert (asked["asked"], asked["run"], json.loads(asked["header"])["made"]) == ("ask", 7, [4, 2])
     assert asked["epsilon"] == pytest.approx(epsilon(1)) and asked["reply_bytes"] > reply.nbytes
     assert "made" in refused["why"] and refused["epsilon"] == asked["epsilon"]
+
+
+@pytest.mark.parametrize("toml", [TOML, TOML + LOCAL], ids=["plain", "private"])
+def test_a_full_disk_of_a_node_loses_nothing(tmp_path, toml):
+    """No reply leaves the node before it is written down; once there is room again, the node goes on, also after a restart."""
+    insider, before = Insider(tmp_path, toml), resource.getrlimit(resource.RLIMIT_FSIZE)
+    first = insider.ask(np.zeros(3), made=(1, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    try:
+        with pytest.raises(Refusal, match="File too large"):
+            insider.ask(np.zeros(3), made=(2, 0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    np.testing.assert_array_equal(insider.ask(np.zeros(3), made=(1, 0)), first)
+    insider.restart()
+    insider.ask(np.zeros(3), made=(2, 0))
+    made = [json.loads(entry["header"])["made"] for entry in read_entries(insider.states / "audit-0.jsonl")]
+    assert made == [[1, 0], [1, 0], [2, 0]]
 
 
 def test_a_node_does_not_go_on_with_a_log_that_was_changed(private):

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from turnout.core.errors import UserError
 from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
 from turnout.data.files import data_name
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 WORDS = 4096
 """The number of features that words are hashed to."""
@@ -61,8 +63,9 @@ def dataset_of(path: Path, names: list[str], read: Read, columns: Columns) -> Da
     )
 
 
-def hashed(texts) -> csr_array:
+def hashed(texts) -> "csr_array":
     """Return word counts of each text, hashed to `WORDS` columns, as rows of length 1 (Weinberger et al., 2009)."""
+    from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import HashingVectorizer
 
     return csr_array(HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts))

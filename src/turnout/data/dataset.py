@@ -1,13 +1,17 @@
 """`Dataset`: features or images, labels, and the natural client of each row."""
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from turnout.core.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +37,12 @@ class Dataset:
     """
 
     name: str
-    features: np.ndarray | csr_array
+    features: "np.ndarray | csr_array"
     labels: np.ndarray
     ids: np.ndarray | None = None
 
     def __post_init__(self):
-        features = _canonical(self.features) if issparse(self.features) else np.asarray(self.features)
+        features = _canonical(self.features) if is_sparse_matrix(self.features) else np.asarray(self.features)
         if isinstance(features, np.ndarray) and not (features.dtype == np.uint8 and features.ndim in (3, 4)):
             features = features.astype(np.float64, copy=False)
             if features.ndim != 2:
@@ -107,7 +111,7 @@ class Dataset:
         return self if how == "none" else replace(self, features=scalings[how](self.flat().features))
 
     def _standard_columns(self, features):
-        if issparse(features):
+        if is_sparse_matrix(features):
             raise UserError(
                 f"data set {self.name} is sparse, and centring its columns would store every zero: "
                 "normalize 'rows' instead, or give dense features"
@@ -158,7 +162,14 @@ def _bytes(array: np.ndarray) -> bytes:
     return array.astype("<f8").tobytes() if array.dtype.kind == "f" else "\n".join(map(str, array)).encode()
 
 
-def _canonical(matrix) -> csr_array:
+def is_sparse_matrix(value) -> bool:
+    """Return whether `value` is a matrix of scipy.sparse, which is imported already if it is."""
+    return "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(value)
+
+
+def _canonical(matrix) -> "csr_array":
+    from scipy.sparse import csr_array
+
     matrix = csr_array(matrix, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
@@ -181,6 +192,8 @@ def _unit_rows(features):
     np.maximum.at(largest, owner, np.abs(features.data))
     scaled = features.data / largest[owner]
     lengths = np.sqrt(np.bincount(owner, scaled**2, minlength=features.shape[0]))
+    from scipy.sparse import csr_array
+
     return csr_array((scaled / lengths[owner], features.indices, features.indptr), shape=features.shape)
 
 

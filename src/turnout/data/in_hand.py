@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
-from scipy.sparse import issparse
 
 from turnout.core.errors import UserError
 from turnout.data.arrays import features_of, ids_of, labels_of
 from turnout.data.columns import Columns, dataset_of
-from turnout.data.dataset import Dataset
+from turnout.data.dataset import Dataset, is_sparse_matrix
 from turnout.data.tables import frame_dataset
 
 NAME = Path("data")
@@ -22,9 +20,7 @@ CHANNELS = (1, 3)
 
 def is_in_hand(source: Any) -> bool:
     """Whether `source` is data, not the name or the description of data."""
-    return isinstance(source, (tuple, dict, pl.DataFrame, pl.LazyFrame)) or any(
-        _is_a(source, *kind) for kind in (PANDAS, HUGGING_FACE, TORCH)
-    )
+    return isinstance(source, (tuple, dict)) or any(_is_a(source, *kind) for kind in (*POLARS, PANDAS, HUGGING_FACE, TORCH))
 
 
 def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
@@ -37,7 +33,7 @@ def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
     """
     if isinstance(source, tuple):
         return _of_arrays(source)
-    if isinstance(source, (pl.DataFrame, pl.LazyFrame)):
+    if any(_is_a(source, *kind) for kind in POLARS):
         return frame_dataset(NAME, source.lazy().collect(), columns)
     if isinstance(source, dict):
         return dataset_of(NAME, [*source], lambda name: np.asarray(source[name]), columns)
@@ -49,6 +45,7 @@ def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
     return _of_items(source)
 
 
+POLARS = (("polars", "DataFrame"), ("polars", "LazyFrame"))
 PANDAS, HUGGING_FACE, TORCH = ("pandas", "DataFrame"), ("datasets", "Dataset"), ("torch.utils.data", "Dataset")
 
 
@@ -61,7 +58,7 @@ def _of_arrays(arrays: tuple) -> Dataset:
     if len(arrays) not in (2, 3):
         raise UserError(f"{NAME}: {len(arrays)} arrays: give features and labels, and clients if there are any")
     features, labels, *clients = arrays
-    if not issparse(features):
+    if not is_sparse_matrix(features):
         features = features_of(features, NAME, "the first array, of features,")
     ids = [ids_of(each, NAME, "the third array, of clients,") for each in clients]
     return Dataset(str(NAME), features, labels_of(labels, NAME, "the second array, of labels,"), *ids)

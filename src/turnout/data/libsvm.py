@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
@@ -42,7 +41,7 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
         raise UserError(f"{path}: the file holds no rows: give one with lines such as '+1 3:0.5 7:1'")
     if not (np.isfinite(matrix.data).all() and np.isfinite(labels).all()):
         raise _mistake(path, features, "NaN or infinite")
-    return Dataset(data_name(path), csr_array(matrix), labels)
+    return Dataset(data_name(path), matrix, labels)
 
 
 def _mistake(path: Path, features: int | None, error) -> UserError:

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.data.columns import Columns, dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, located
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @config
@@ -31,6 +34,8 @@ class Parquet(Source):
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
+        import polars as pl
+
         return _read(self, folder, "parquet", lambda path: pl.read_parquet(path, glob=False))
 
 
@@ -54,12 +59,16 @@ class Csv(Source):
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
+        import polars as pl
+
         if len(self.separator.encode()) != 1:
             raise UserError(f"separator {self.separator!r} is not one ASCII character: give one, such as ';'")
         return _read(self, folder, "CSV", lambda path: pl.read_csv(path, separator=self.separator, glob=False))
 
 
-def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path], pl.DataFrame]) -> Dataset:
+def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path], "pl.DataFrame"]) -> Dataset:
+    import polars as pl
+
     path = located(source.path, folder)
     try:
         table = read(path)
@@ -68,13 +77,15 @@ def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path], pl.Da
     return frame_dataset(path, table, Columns(source.features, source.label, source.client))
 
 
-def frame_dataset(path: Path, table: pl.DataFrame, columns: Columns) -> Dataset:
+def frame_dataset(path: Path, table: "pl.DataFrame", columns: Columns) -> Dataset:
     """Return the data set in the `columns` of a frame; messages call it `path`."""
     return dataset_of(path, table.columns, lambda name: _values(path, table[name]), columns)
 
 
-def _values(path: Path, column: pl.Series) -> np.ndarray:
+def _values(path: Path, column: "pl.Series") -> np.ndarray:
     """Return a column as numbers, text, or rows of them."""
+    import polars as pl
+
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if not (

@@ -4,7 +4,6 @@ from dataclasses import field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.sparse import issparse
 
 from turnout import problems
 from turnout.core.errors import UserError
@@ -226,7 +225,7 @@ def resize_columns(features, width: int):
         features: Features [rows, d].
         width: Number of columns.
     """
-    if issparse(features):
+    if not isinstance(features, np.ndarray):
         resized = features.copy()
         resized.resize((features.shape[0], width))
         return resized

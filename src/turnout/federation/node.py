@@ -13,7 +13,6 @@ from turnout.engines.public_counts import PublicCounts
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment
 from turnout.federation.handshake import handshake_of
-from turnout.federation.planned import planned_replies
 from turnout.federation.policy import Policy
 from turnout.privacy.accounting import local_epsilon
 from turnout.privacy.mechanism import Privacy, Protection
@@ -80,6 +79,9 @@ def budget_of(experiment: Experiment, built: Built, file: Path, run: str, policy
     """
     if policy is not None and policy.epsilon is not None:
         return Budget(file, run, policy.epsilon, policy.delta, overall=True)
+    # Estimates take memory that other nodes do not need.
+    from turnout.federation.planned import planned_replies
+
     privacy = experiment.privacy
     limit = local_epsilon({privacy.noise_multiplier: planned_replies(experiment, built)}, privacy.delta)
     return Budget(file, run, limit, privacy.delta)

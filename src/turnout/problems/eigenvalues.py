@@ -1,7 +1,6 @@
 """Largest eigenvalues of the clients' Gram matrices, which bound the smoothness of linear models."""
 
 import numpy as np
-from scipy.sparse import hstack
 
 from turnout.problems.base import Problem
 from turnout.problems.storage.row_formats import plain
@@ -31,7 +30,11 @@ def _top_eigenvalues(problem: Problem, intercept: bool) -> np.ndarray:
 
 def _with_ones(a):
     ones = np.ones((a.shape[0], 1))
-    return np.hstack([a, ones]) if isinstance(a, np.ndarray) else hstack([a, ones], format="csr")
+    if isinstance(a, np.ndarray):
+        return np.hstack([a, ones])
+    from scipy.sparse import hstack
+
+    return hstack([a, ones], format="csr")
 
 
 def _top(a) -> float:

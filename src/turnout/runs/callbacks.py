@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import polars as pl
 from jaxtyping import PyTree
 
 from turnout.accounting.target import smaller_better
 from turnout.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from turnout.runs.session import Session
 
 
@@ -33,7 +34,7 @@ class Callback:
     def on_start(self, session: "Session") -> None:
         """Do what is to be done before the first round, or before a resumed run goes on."""
 
-    def on_rows(self, session: "Session", rows: pl.DataFrame) -> bool | None:
+    def on_rows(self, session: "Session", rows: "pl.DataFrame") -> bool | None:
         """Take new rows of `session.trace.frame`; True ends the run, whose trace keeps them."""
 
     def on_end(self, session: "Session") -> None:

@@ -4,13 +4,14 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
-
-import polars as pl
+from typing import TYPE_CHECKING, NamedTuple
 
 from turnout.accounting.prices import Price
 from turnout.runs.arguments import check_grid
 from turnout.runs.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Cell(NamedTuple):
@@ -74,15 +75,17 @@ class Sweep:
         return runs_html(groups)
 
     @property
-    def frame(self) -> pl.DataFrame:
+    def frame(self) -> "pl.DataFrame":
         """The rows of all traces, with settings and seed as further columns."""
+        import polars as pl
+
         frames = [
             trace.frame.select(*(pl.lit(v).alias(k) for k, v in cell.settings.items()), pl.lit(cell.seed).alias("seed"), "*")
             for cell, trace in zip(self.cells, self.traces, strict=True)
         ]
         return pl.concat(frames, how="vertical_relaxed")
 
-    def costs(self, price: Price | None = None) -> pl.DataFrame:
+    def costs(self, price: Price | None = None) -> "pl.DataFrame":
         """Return the median cost of the target over the seeds of each setting, cheapest first.
 
         Seeds that miss the target have infinite cost; the column "reached" counts the others. Of an even number of seeds the
@@ -91,6 +94,8 @@ class Sweep:
         Args:
             price: Price of the events; default: one for each exchange.
         """
+        import polars as pl
+
         rows = [{**cell.settings, "cost": cost} for cell, cost in zip(self.cells, self._costs(price), strict=True)]
         settings = list(self.cells[0].settings)
         frame = pl.DataFrame(rows).with_columns(reached=pl.col("cost").is_finite())

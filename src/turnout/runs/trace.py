@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from jaxtyping import PyTree
 
 from turnout.accounting.counters import to_ledger
@@ -18,6 +17,8 @@ from turnout.io.atomic import write
 from turnout.io.models import encode_model
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from turnout.report.loaded_run import Result
 
 
@@ -97,11 +98,11 @@ class Trace:
         return {name: float(column[-1]) for name, column in self._metric_columns().items()}
 
     @property
-    def frame(self) -> pl.DataFrame:
+    def frame(self) -> "pl.DataFrame":
         """Round, metrics and cumulative events, one row for each evaluated round."""
         return self.frame_from(0)
 
-    def frame_from(self, first: int) -> pl.DataFrame:
+    def frame_from(self, first: int) -> "pl.DataFrame":
         """Return the rows of `frame` from the row `first` on, in time proportional to their number."""
         return frame_of(self.sites, {name: column[first:] for name, column in self.columns.items()})
 
@@ -149,13 +150,15 @@ class Trace:
         return _metrics(self.columns)
 
 
-def frame_of(sites: tuple[Site, ...], columns: dict[str, np.ndarray]) -> pl.DataFrame:
+def frame_of(sites: tuple[Site, ...], columns: dict[str, np.ndarray]) -> "pl.DataFrame":
     """Return round, metrics and cumulative events of the rows of one run or several.
 
     Args:
         sites: Call sites of the algorithm.
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
     """
+    import polars as pl
+
     totals, count = to_ledger(sites, columns["counts"]).totals(), len(columns["round"])
     metrics = [pl.Series(name, column) for name, column in _metrics(columns).items()]
     events = [_integers(name, np.broadcast_to(totals[name], count)) for name in EVENTS]
@@ -167,8 +170,10 @@ def _metrics(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: columns[name].astype(float) for name in NAMES if name in columns}
 
 
-def _integers(name: str, values: np.ndarray) -> pl.Series:
+def _integers(name: str, values: np.ndarray) -> "pl.Series":
     """Return counts as 64-bit integers, or as floats where they are too large for these."""
+    import polars as pl
+
     if values.dtype != object:
         return pl.Series(name, values)
     return pl.Series(name, values.tolist(), dtype=pl.Int64 if max(values, default=0) < 2**63 else pl.Float64)

@@ -6,12 +6,11 @@ the dependence between draws.
 """
 
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import sparse
 
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
@@ -28,6 +27,9 @@ from turnout.samplers import (
     Subsets,
     WithReplacement,
 )
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 def inclusion(sampler: Sampler, population: Population) -> Float[np.ndarray, " n"]:
@@ -93,7 +95,7 @@ class Listed(NamedTuple):
         probability: Probability of each subset.
     """
 
-    members: sparse.csr_array
+    members: "csr_array"
     probability: Float[np.ndarray, " subsets"]
 
     def inclusion(self) -> Float[np.ndarray, " n"]:
@@ -279,23 +281,29 @@ def _groups(sampler: Any, population: Population) -> Int[np.ndarray, " n"]:
 
 @design.register
 def _(sampler: NonUniform, population):
-    return Listed(sparse.eye_array(population.count, format="csr"), np.asarray(sampler.probability, float))
+    from scipy.sparse import eye_array
+
+    return Listed(eye_array(population.count, format="csr"), np.asarray(sampler.probability, float))
 
 
 @design.register
 def _(sampler: Block, population):
+    from scipy.sparse import csr_array
+
     q = np.asarray(sampler.probability, float)
     if sampler.size is not None:
         return Inside(Staged(_groups(sampler, population), 1), q, sampler.size)
-    return Listed(sparse.csr_array((np.ones(population.count), np.asarray(sampler.order), np.asarray(sampler.starts))), q)
+    return Listed(csr_array((np.ones(population.count), np.asarray(sampler.order), np.asarray(sampler.starts))), q)
 
 
 @design.register
 def _(sampler: Subsets, population):
+    from scipy.sparse import csr_array
+
     sizes, ids = np.asarray(sampler.sizes), np.asarray(sampler.members)
     drawn = ids[np.arange(ids.shape[1]) < sizes[:, None]]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    members = sparse.csr_array((np.ones(drawn.size), drawn, starts), shape=(sizes.size, population.count))
+    members = csr_array((np.ones(drawn.size), drawn, starts), shape=(sizes.size, population.count))
     return Listed(members, np.asarray(sampler.probability, float))
 
 

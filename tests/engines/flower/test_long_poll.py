@@ -3,12 +3,34 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
+
+from flwr.proto.fleet_pb2 import PullMessagesRequest
+from flwr.proto.message_pb2 import Message, Metadata
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 
 from turnout.engines.flower import long_poll
 
 PUSH, PULL = "/v1/{}/push-messages", "/v1/{}/pull-messages"
+NODE, OTHER = 7, 8
+
+
+def pull(node: int) -> bytes:
+    """Return a node's request for messages."""
+    return PullMessagesRequest(node=Node(node_id=node)).SerializeToString()
+
+
+def announcement(*nodes: int) -> bytes:
+    """Return the server's announcement of a message for each node."""
+    messages = [Message(metadata=Metadata(dst_node_id=node)) for node in nodes]
+    return PushAppMessagesRequest(messages_list=messages).SerializeToString()
+
+
+PULLS, PUSHES = {"runtime": b"", "fleet": pull(NODE)}, {"runtime": announcement(NODE), "fleet": b"message"}
 
 
 class Link:
@@ -58,14 +80,110 @@ def test_a_waiting_request_gets_what_the_other_side_sends(one, other, monkeypatc
 
     async def play():
         link = Link()
-        waiting = asyncio.ensure_future(link.request(PULL.format(one)))
+        waiting = asyncio.ensure_future(link.request(PULL.format(one), PULLS[one]))
         await until_held(link, 1)
-        await link.request(PUSH.format(other), b"message")
+        await link.request(PUSH.format(other), PUSHES[other])
         # Objects of the message may still be on their way; the sender's own request says that all were sent.
         assert not waiting.done()
-        back = asyncio.ensure_future(link.request(PULL.format(other)))
-        assert await asyncio.wait_for(waiting, 60) == b"message"
+        back = asyncio.ensure_future(link.request(PULL.format(other), PULLS[other]))
+        assert await asyncio.wait_for(waiting, 60) == PUSHES[other]
         back.cancel()
+
+    asyncio.run(play())
+
+
+@given(st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9), min_size=1))
+def test_only_the_nodes_with_messages_ask_again(waiting, addressed):
+    async def play():
+        link = Link()
+        requests = [asyncio.ensure_future(link.request(PULL.format("fleet"), pull(node))) for node in waiting]
+        await until_held(link, len(waiting))
+        await link.request(PUSH.format("runtime"), announcement(*addressed))
+        back = asyncio.ensure_future(link.request(PULL.format("runtime")))
+        await until_held(link, len(waiting) + 1)
+        assert link.asked == len(waiting) + 1 + len(waiting & addressed)
+        for request in (back, *requests):
+            request.cancel()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_poll, "MAX_WAIT", dict.fromkeys(["server", "nodes"], 1000.0))
+        asyncio.run(play())
+
+
+def test_a_node_without_messages_is_known(monkeypatch):
+    monkeypatch.setattr(long_poll, "MAX_WAIT", dict.fromkeys(["server", "nodes"], 0.01))
+
+    async def play():
+        link = Link()
+        assert [await link.request(PULL.format("fleet"), pull(node)) for node in (NODE, NODE, OTHER)] == [b""] * 3
+        assert link.asked == 2
+        await link.request(PUSH.format("runtime"), announcement(NODE))
+        assert await link.request(PULL.format("fleet"), pull(OTHER)) == b"" and link.asked == 2
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == announcement(NODE) and link.asked == 3
+        # There may be another one.
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == b"" and link.asked == 4
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == b"" and link.asked == 4
+
+    asyncio.run(play())
+
+
+def test_a_node_whose_request_failed_is_not_known_to_have_no_messages():
+    async def play():
+        arrivals = long_poll.Arrivals()
+
+        async def fails():
+            raise ConnectionError
+
+        async def empty():
+            return long_poll.NOTHING
+
+        with pytest.raises(ConnectionError):
+            await long_poll.ask(fails, arrivals, NODE)
+        assert not arrivals.without
+        await long_poll.ask(empty, arrivals, NODE)
+        await long_poll.ask(empty, arrivals, "server")
+        assert arrivals.without == {NODE}
+
+    asyncio.run(play())
+
+
+@given(st.binary(max_size=30))
+def test_who_sends_or_asks_for_messages_in_bytes_that_are_none_is_nobody_or_anybody(body):
+    assert all(type(node) is int for node in long_poll.addressees(body))
+    assert type(long_poll.receiver_of("nodes", body)) is int
+
+
+def test_requests_go_on_by_rank_and_those_of_senders_who_gave_up_not_at_all():
+    """A slow SuperLink serves the server first, then heartbeats, and drops what nobody waits for any more."""
+    served, free = [], asyncio.Event()
+
+    async def slow(scope, receive, send):
+        served.append(scope["path"])
+        await receive()
+        await free.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def play():
+        link, leave = Link(), asyncio.Event()
+        link.app = long_poll.long_polling(slow)
+        first, given_up, node, heartbeat, server = (
+            "/v1/fleet/push-object", "/v1/fleet/confirm-message-received", "/v1/fleet/pull-object", long_poll.HEARTBEAT_PATH,
+            "/v1/runtime/pull-object",
+        )  # fmt: skip
+        requests = []
+        for path in (first, given_up, node, heartbeat, server):
+            requests.append(asyncio.ensure_future(link.request(path, leave=leave if path == given_up else None)))
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert served == [first]
+        leave.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        free.set()
+        await asyncio.wait_for(asyncio.gather(*requests), 60)
+        assert served == [first, server, heartbeat, node]
 
     asyncio.run(play())
 
@@ -75,12 +193,12 @@ def test_a_closed_connection_gets_no_message(monkeypatch):
 
     async def play():
         link, leave = Link(), asyncio.Event()
-        waiting = asyncio.ensure_future(link.request(PULL.format("fleet"), leave=leave))
+        waiting = asyncio.ensure_future(link.request(PULL.format("fleet"), pull(NODE), leave))
         await until_held(link, 1)
         leave.set()
         assert await asyncio.wait_for(waiting, 60) == b""
-        await link.request(PUSH.format("runtime"), b"message")
-        assert await link.request(PULL.format("fleet")) == b"message"
+        await link.request(PUSH.format("runtime"), announcement(NODE))
+        assert await link.request(PULL.format("fleet"), pull(NODE)) == announcement(NODE)
 
     asyncio.run(play())
 

@@ -17,13 +17,14 @@ from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIG
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
 from starlette.concurrency import run_in_threadpool
 
+from turnout.engines.flower.long_poll import HEARTBEAT_PATH
 from turnout.engines.flower.server_connection import SECRET_HEADER
 
 NODE_PATHS = "/v1/fleet/"
 """The paths of nodes, which Flower guards by their keys."""
 
-FIRST_PATH, HEARTBEAT_PATH = "/v1/fleet/activate-node", "/v1/fleet/send-node-heartbeat"
-"""The paths of a node's first request, which tells it why it is refused, and of its heartbeats.
+FIRST_PATH = "/v1/fleet/activate-node"
+"""The path of a node's first request, which tells it why it is refused, as heartbeats do.
 
 At the status 401 a node of Flower's ends without a word, and at 403 it takes the run to be over.
 """

@@ -18,6 +18,7 @@ from flwr.supercore.date import now
 
 from turnout.core.background import in_background
 from turnout.core.errors import UserError
+from turnout.core.spare_memory import drop_programs, give_back
 from turnout.engines.flower.chunks import MALFORMED
 from turnout.engines.flower.node_connection import DISCONNECTED, POLL, Refused, answer, connected, stop_at_sigterm
 from turnout.engines.flower.registry import REVOKED
@@ -27,6 +28,9 @@ RETRY_SECONDS = 60.0
 
 STOP_SECONDS = 3.0
 """Seconds within which a node that is stopped ends its request."""
+
+TIDY_SECONDS = 10.0
+"""Least time between two returns of freed memory to the system."""
 
 App = Callable[[Message, Context], Message]
 
@@ -47,7 +51,10 @@ def serve(members: list[tuple[App, tuple]], address: str, authority: Path) -> No
         UserError: No node is left.
     """
     stop_at_sigterm()
-    hosts = [Host(turn_of(app, lock), address, authority, keys) for lock in [Lock()] for app, keys in members]
+    # What was compiled to build the clients is not needed again.
+    drop_programs()
+    turn = Turn()
+    hosts = [Host(turn.of(app), address, authority, keys) for app, keys in members]
     running = [in_background(host.stay) for host in hosts]
     try:
         wait(running)
@@ -61,19 +68,24 @@ def serve(members: list[tuple[App, tuple]], address: str, authority: Path) -> No
         future.result()
 
 
-def turn_of(app: App, lock: Lock) -> App:
-    """Return `app`, which waits for its turn.
+class Turn:
+    """Lets the apps of a process compute one after the other, and gives back what memory they have freed."""
 
-    Args:
-        app: The app of a node.
-        lock: Held by the app whose turn it is.
-    """
+    def __init__(self):
+        self._lock, self._next = Lock(), 0.0
 
-    def call(message: Message, context: Context) -> Message:
-        with lock:
-            return app(message, context)
+    def of(self, app: App) -> App:
+        """Return `app`, which waits for its turn."""
 
-    return call
+        def call(message: Message, context: Context) -> Message:
+            with self._lock:
+                reply = app(message, context)
+                if time.monotonic() > self._next:
+                    give_back()
+                    self._next = time.monotonic() + TIDY_SECONDS
+                return reply
+
+        return call
 
 
 class Host:
@@ -148,7 +160,9 @@ def reason_of(error: Refused, address: str) -> str | None:
         )
     if isinstance(cause, httpx.HTTPStatusError) and "date" in cause.response.headers:
         ahead = (now() - parsedate_to_datetime(cause.response.headers["date"])).total_seconds()
-        if not -TIMESTAMP_TOLERANCE < ahead < SYSTEM_TIME_TOLERANCE:
+        # The time of an answer is that before the SuperLink was busy.
+        busy = cause.response.elapsed.total_seconds()
+        if not -TIMESTAMP_TOLERANCE - busy < ahead < SYSTEM_TIME_TOLERANCE + busy:
             return (
                 f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the SuperLink "
                 f"at {address}, which refuses the node: set both clocks, for example by timedatectl set-ntp true"

@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.problems.oracles.base import ALL, Oracle
@@ -38,6 +41,8 @@ class NumpyOracle(Oracle):
     size: int
     correct: Callable[[Any, Any], Any] | None = None
 
+    returns_new_arrays: ClassVar[bool] = True
+
     def __post_init__(self):
         if self.size < 1:
             raise UserError(f"a client has at least one row, but NumpyOracle was given size = {self.size}")
@@ -46,7 +51,7 @@ class NumpyOracle(Oracle):
         return self.value_of(x, rows)
 
     def value_and_grad(self, x, rows):
-        return self.value_of(x, rows), self.gradient_of(x, rows)
+        return self.value_of(x, rows), jax.tree.map(np.array, self.gradient_of(x, rows))
 
     def accuracy(self, x):
         return super().accuracy(x) if self.correct is None else float(self.correct(x, ALL).mean())

@@ -1,14 +1,16 @@
 """Formats of feature rows: dense arrays, small whole numbers in bytes, and compressed sparse rows."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8, PyTree
-from scipy import sparse
 
 from turnout.core.records import record, static
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @record
@@ -88,9 +90,11 @@ class SparseRows:
         inside = entries < last[:, None]
         return SparseBatch(jnp.where(inside, self.columns[entries], 0), jnp.where(inside, self.values[entries], 0))
 
-    def to_scipy(self) -> sparse.csr_array:
+    def to_scipy(self) -> "csr_array":
         """Return the rows as a scipy.sparse array."""
-        return sparse.csr_array((self.values, self.columns, self.starts), shape=self.shape)
+        from scipy.sparse import csr_array
+
+        return csr_array((self.values, self.columns, self.starts), shape=self.shape)
 
 
 def is_sparse(leaf) -> bool:
@@ -113,7 +117,7 @@ def row_count(rows: PyTree) -> int:
     return jax.tree.leaves(rows, is_leaf=is_sparse)[0].shape[0]
 
 
-def compact(features: sparse.csr_array) -> np.ndarray | NarrowRows | SparseRows:
+def compact(features: "csr_array") -> np.ndarray | NarrowRows | SparseRows:
     """Return sparse features in the fastest format that takes at most twice the bytes of the smallest one."""
     rows, width = features.indptr.size - 1, features.shape[1]
     sizes = {"dense": 8 * rows * width, "narrow": rows * width, "sparse": 12 * features.nnz + 4 * rows}
