@@ -1,14 +1,14 @@
 """turnout: federated optimization that counts what communication costs.
 
 `run` and `sweep` run an algorithm on a problem, `study` compares methods, and `plan` finds the cheapest; `__all__` lists the
-public names. `client_solvers`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of interchangeable parts.
+public names. `client_solvers`, `devices`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of parts.
 `TorchOracle`, `parameters_of` and `set_parameters` import PyTorch when they are first used.
 """
 
 from typing import TYPE_CHECKING
 
-from turnout import client_solvers, optimisers, solvers
-from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, LinearPrice, Seconds, Selection
+from turnout import client_solvers, devices, optimisers, solvers
+from turnout.accounting.prices import Bytes, Clock, Exchanges, Hierarchical, LinearPrice, Seconds, Selection
 from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
@@ -49,6 +49,7 @@ from turnout.core.records import record, static
 from turnout.core.replies import Replies
 from turnout.core.robust_means import CentredClipping, CoordinateMedian, GeometricMedian, Krum, TrimmedMean
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices
 from turnout.engines.faults import Faults
 from turnout.estimators import Estimator, Exact, RgSaga, RgSvrg, Sag, Saga, Sarah, Storm, Svrg, ZeroSarah
 from turnout.io.models import load_model
@@ -131,11 +132,13 @@ __all__ = [
     "CentredClipping",
     "Chain",
     "Client",
+    "Clock",
     "Cohort",
     "CohortSolver",
     "CoordinateMedian",
     "Cube",
     "Delegate",
+    "Devices",
     "DesRaj",
     "Done",
     "Drift",
@@ -230,6 +233,7 @@ __all__ = [
     "WithReplacement",
     "ZeroSarah",
     "client_solvers",
+    "devices",
     "load_model",
     "on_client",
     "optimisers",

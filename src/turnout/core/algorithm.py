@@ -186,6 +186,10 @@ class Ask(ABC):
         return None
 
     @abstractmethod
+    def seconds(self) -> Float[Array, ""]:
+        """Return the seconds on the clock so far: that of `turnout.devices`, or the real one; zero without a clock."""
+
+    @abstractmethod
     def key(self) -> Any:
         """Return the server's random key for the next exchange."""
 

@@ -88,6 +88,7 @@ EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("bytes up", "bytes_up", human_bytes),
     ("queries of the slowest clients", "queries_slowest", number),
     ("queries of all clients", "queries_total", number),
+    ("seconds on the clock", "seconds", number),
 )
 """The rows on events of a round: name, event and format."""
 

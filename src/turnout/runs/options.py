@@ -14,6 +14,7 @@ from turnout.core.errors import UserError, unknown
 from turnout.core.records import Count, Index, config
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
 from turnout.privacy.mechanism import Privacy
@@ -42,6 +43,7 @@ class RunOptions:
         seeds: A seed for each purpose, in the place of `seed`.
         target: Metric to reach; costs are counted up to there. With `target.stop` the run ends there.
         faults: Probability that a reply is lost, and what follows.
+        devices: Speeds of the clients' devices, from which the run has a clock.
         privacy: Differential privacy of the replies.
         test: Problem that holds the test rows.
         held_out: Problem whose clients are evaluated but never drawn.
@@ -60,6 +62,7 @@ class RunOptions:
     seeds: Seeds | None = field(default=None, repr=False)
     target: Target | None = field(default=None, repr=False)
     faults: Faults | None = field(default=None, repr=False)
+    devices: Devices | None = field(default=None, repr=False)
     privacy: Privacy | None = field(default=None, repr=False)
     test: Problem | None = field(default=None, repr=False)
     held_out: Problem | None = field(default=None, repr=False)

@@ -159,4 +159,6 @@ def _base(one: Resolved, stops: tuple[Goal, ...]) -> str:
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]
     parts = (experiment.problem, experiment.split, run, experiment.faults, experiment.privacy, target)
-    return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends)
+    # What a run without devices is known by stays what it was.
+    devices = () if experiment.devices is None else (experiment.devices,)
+    return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends, *devices)
