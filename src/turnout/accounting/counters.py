@@ -59,8 +59,7 @@ def elapsed(counts: Counts) -> Float[Array, ""]:
     kind = jnp.result_type(float)
     with jax.enable_x64(True):
         limbs = counts[:, COUNTERS.index("microseconds")].astype("int64")
-        seconds = jnp.sum(limbs[:, 0] + (limbs[:, 1] << 32)) / 1e6
-        return seconds.astype(kind)
+        return (jnp.sum(limbs[:, 0] + (limbs[:, 1] << 32)).astype("float64") * 1e-6).astype(kind)
 
 
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:

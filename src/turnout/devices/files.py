@@ -1,9 +1,7 @@
 """Files with the speeds of devices: CSV, and FedScale's capacities as JSON."""
 
-import csv
 import json
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from turnout.core.errors import UserError
+from turnout.io import csv_table
 
 COLUMNS = ("client", "seconds_per_query", "latency", "bandwidth_up", "bandwidth_down")
 
@@ -32,74 +31,34 @@ def read(path: Path, n: int, samples: int, random: np.random.Generator) -> Speed
         samples: Rows of an oracle call, for FedScale's format.
         random: Draws the devices from FedScale's.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}): give a CSV file, or FedScale's capacities in JSON") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{path}: is no text, and is not unpickled, since a pickle can run any program: write it as JSON"
-        ) from None
+    text = csv_table.read_text(path, "a CSV file, or FedScale's capacities as JSON")
     if text.lstrip().startswith("{"):
         return from_fedscale(path, text, n, samples, random)
     return from_csv(path, text, n)
 
 
 def from_csv(path: Path, text: str, n: int) -> Speeds:
-    """Return the speeds in a CSV file with the header `COLUMNS`, one line for each client.
+    """Return the speeds in a CSV file with the header `COLUMNS`, one line for each client; an empty bandwidth is unlimited.
 
     Args:
         path: The file, for messages.
         text: Its content.
         n: Number of clients.
     """
-    lines = csv.reader(text.splitlines())
-    header = next(lines, [])
-    if tuple(name.strip() for name in header) != COLUMNS:
-        raise UserError(f"{path}, line 1: the header must be {','.join(COLUMNS)}: write it so")
-    table, seen = np.full((len(COLUMNS) - 1, n), np.nan), set()
-    for cells in _rows(path, lines):
-        if not any(cell.strip() for cell in cells):
-            continue
-        where = f"{path}, line {lines.line_num}"
-        if len(cells) != len(COLUMNS):
-            raise UserError(f"{where}: has {len(cells)} values, but {len(COLUMNS)} columns: correct it")
-        client = cells[0].strip()
-        if not (client.isascii() and client.isdigit() and len(client) < 10 and int(client) < n):
-            raise UserError(f"{where}: client {client!r} is none of the {n} clients 0 to {n - 1}: correct it")
-        if int(client) in seen:
+    table, seen = np.full((len(COLUMNS) - 1, n), np.inf), set()
+    for where, (first, *cells) in csv_table.rows(path, text, COLUMNS):
+        client = csv_table.client(where, first, n)
+        if client in seen:
             raise UserError(f"{where}: client {client} has a line already: remove one")
-        seen.add(int(client))
-        for k, (name, cell) in enumerate(zip(COLUMNS[1:], cells[1:], strict=True)):
-            table[k, int(client)] = _number(where, name, cell.strip())
+        seen.add(client)
+        for k, (name, cell) in enumerate(zip(COLUMNS[1:], cells, strict=True)):
+            bandwidth = name.startswith("bandwidth")
+            if cell or not bandwidth:
+                table[k, client] = csv_table.number(where, name, cell, positive=bandwidth)
     if len(seen) < n:
-        missing = min(set(range(n)) - seen)
+        missing = min({*range(n)} - seen)
         raise UserError(f"{path}: has {len(seen)} of the {n} clients, and not client {missing}: add a line for each")
     return dict(zip(COLUMNS[1:], table, strict=True))
-
-
-def _rows(path: Path, lines: Any) -> Iterable[list[str]]:
-    """Yield the rows of a CSV reader; `UserError` where one cannot be read."""
-    try:
-        yield from lines
-    except csv.Error as error:
-        raise UserError(f"{path}, line {lines.line_num}: is not valid CSV ({error}): correct it") from None
-
-
-def _number(where: str, name: str, cell: str) -> float:
-    """Return the number in a cell; an empty bandwidth is unlimited."""
-    bandwidth = name.startswith("bandwidth")
-    if bandwidth and not cell:
-        return np.inf
-    try:
-        value = float(cell)
-    except ValueError:
-        raise UserError(f"{where}: {name} must be a number, but is {cell!r}: correct it") from None
-    if not (math.isfinite(value) and (value > 0 if bandwidth else value >= 0)):
-        raise UserError(f"{where}: {name} must be {'above' if bandwidth else 'at least'} 0 and finite, but is {cell}: correct it")
-    return value
 
 
 def from_fedscale(path: Path, text: str, n: int, samples: int, random: np.random.Generator) -> Speeds:

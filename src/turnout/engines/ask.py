@@ -34,7 +34,7 @@ from turnout.engines.exchange.judging import feedback_of, judged
 from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
-from turnout.engines.exchange.timing import decryption_time, timed
+from turnout.engines.exchange.timing import decryption_time, microseconds, timed
 from turnout.engines.inputs import Job
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality
@@ -255,6 +255,9 @@ class EngineAsk(Ask):
 
     def seconds(self):
         return elapsed(self.state.counts)
+
+    def wait(self, seconds):
+        self._count(Site(self.calls.next_path(), "wait", "arbitrary"), {"microseconds": microseconds(seconds)})
 
     def key(self):
         # No client has the number n, so that this key is none of theirs.

@@ -171,7 +171,10 @@ def job_of(
     if options.devices is not None and not deployed:
         job = replace(job, fleet=fleet_of(options.devices, options.faults, problem))
         for site in survey(job, algorithm).sites:
-            job.fleet.check_deadline(site.bytes_down, site.bytes_up, site.method)
+            if site.method not in ("draw", "wait", "decrypt"):
+                job.fleet.check_deadline(site.bytes_down, site.bytes_up, site.method)
+    elif not deployed and any(sampler.needs_clock for sampler in samplers_in(algorithm)):
+        raise UserError("the sampler needs a clock, and a run has one only with devices: give [devices], or a trace in rounds")
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
         job = replace(job, protection=options.privacy.protection(), secret=options.privacy.secret())

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, UInt
+from jaxtyping import Array, Bool, Float, Int, UInt
 
 from turnout.accounting.ledger import Site
 from turnout.core.cohort import Cohort
 from turnout.devices import Fleet, Timing
+from turnout.devices.fleet import limbs
 
 
 def timed(fleet: Fleet, cohort: Cohort, arrived: Bool[Array, " m"], queries, repeats, site: Site) -> Timing:
@@ -25,6 +27,16 @@ def timed(fleet: Fleet, cohort: Cohort, arrived: Bool[Array, " m"], queries, rep
         fleet = replace(fleet, first=None)
     fleet.check_first(cohort.places, site.method)
     return fleet.exchange(cohort.ids, cohort.active, arrived, queries, repeats, (site.bytes_down, site.bytes_up))
+
+
+def microseconds(seconds: Float[Array, ""]) -> UInt[Array, " 2"]:
+    """Return seconds as whole microseconds, rounded up, in two limbs.
+
+    Args:
+        seconds: The seconds.
+    """
+    with jax.enable_x64(True):
+        return limbs(jnp.ceil(jnp.asarray(seconds, float) * 1e6).astype("int64"))
 
 
 def decryption_time(
