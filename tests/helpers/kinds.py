@@ -16,6 +16,7 @@ PLACES = {
     "t.client_solvers": turnout.client_solvers,
     "t.optimisers": turnout.optimisers,
     "t.schedules": turnout.schedules,
+    "t.devices": turnout.devices,
     "turnout.problems": turnout.problems,
     "turnout.data": turnout.data,
     "turnout.data.splits": turnout.data.splits,
