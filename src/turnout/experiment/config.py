@@ -16,7 +16,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Index, config, field_checks
 from turnout.core.seeds import Seeds
-from turnout.devices import Devices
+from turnout.devices import Devices, Spread
 from turnout.engines.faults import Faults
 from turnout.experiment.federation_spec import FederationSpec
 from turnout.experiment.problem_specs import DataSpec
@@ -375,7 +375,7 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
         several = typing.get_origin(hints[field.name]) is list
         for table, kinds in TABLES.items():
             # Several fields are spreads, each called after what is spread.
-            named = table.split()[-1] + several * "s" == field.name or table == "spread"
+            named = table.split()[-1] + several * "s" == field.name or (table == "spread" and Spread in classes)
             if named and any(issubclass(kind, classes) for kind in kinds.values()):
                 text = any(choice is str or typing.get_origin(choice) is typing.Literal for choice in choices)
                 forms = (dict,) if text else (str, dict)
