@@ -1,14 +1,14 @@
 """turnout: federated optimization that counts what communication costs.
 
 `run` and `sweep` run an algorithm on a problem, `study` compares methods, and `plan` finds the cheapest; `__all__` lists the
-public names. `client_solvers`, `codecs`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of parts.
+public names. `client_solvers`, `codecs`, `devices`, `optimisers`, `schedules`, `solvers` and `trackers` are modules of parts.
 `TorchOracle`, `parameters_of` and `set_parameters` import PyTorch when they are first used.
 """
 
 from typing import TYPE_CHECKING
 
-from turnout import client_solvers, codecs, optimisers, solvers
-from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, LinearPrice, Seconds, Selection
+from turnout import client_solvers, codecs, devices, optimisers, solvers
+from turnout.accounting.prices import Bytes, Clock, Exchanges, Hierarchical, LinearPrice, Seconds, Selection
 from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
@@ -50,6 +50,7 @@ from turnout.core.records import record, static
 from turnout.core.replies import Replies
 from turnout.core.robust_means import CentredClipping, CoordinateMedian, GeometricMedian, Krum, TrimmedMean
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices
 from turnout.engines.faults import Faults
 from turnout.estimators import Estimator, Exact, RgSaga, RgSvrg, Sag, Saga, Sarah, Storm, Svrg, ZeroSarah
 from turnout.io.models import load_model
@@ -132,12 +133,14 @@ __all__ = [
     "CentredClipping",
     "Chain",
     "Client",
+    "Clock",
     "Codec",
     "Cohort",
     "CohortSolver",
     "CoordinateMedian",
     "Cube",
     "Delegate",
+    "Devices",
     "DesRaj",
     "Done",
     "Drift",
@@ -234,6 +237,7 @@ __all__ = [
     "ZeroSarah",
     "client_solvers",
     "codecs",
+    "devices",
     "load_model",
     "on_client",
     "optimisers",

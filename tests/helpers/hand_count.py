@@ -60,4 +60,6 @@ ZERO = (
     "vectors_up",
     "bytes_down",
     "bytes_up",
+    "microseconds",
+    "seconds",
 )

@@ -17,6 +17,7 @@ PLACES = {
     "t.optimisers": turnout.optimisers,
     "t.codecs": turnout.codecs,
     "t.schedules": turnout.schedules,
+    "t.devices": turnout.devices,
     "turnout.problems": turnout.problems,
     "turnout.data": turnout.data,
     "turnout.data.splits": turnout.data.splits,

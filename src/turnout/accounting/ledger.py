@@ -21,6 +21,7 @@ COUNTERS = (
     "missed",
     "queries_slowest",
     "queries_total",
+    "microseconds",
 )
 """The events that a run counts at each call site.
 
@@ -37,15 +38,21 @@ unusable: feedback to a sampler that was negative, NaN or infinite; at a draw, p
 drawn twice, or without a valid probability.
 missed: local problems solved less accurately than asked for.
 queries_slowest, queries_total: oracle calls of the slowest client, summed over exchanges, and of all clients.
+microseconds: duration of the exchanges, by the clock of `turnout.devices` or in a federation the real one; zero without either.
 """
 
-EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up")
+EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up", "seconds")
 """The counters and the events derived from them.
 
 iterations: exchanges less the rejected ones, as papers count that do not charge line searches.
 vectors_down, vectors_up: arrays or pytrees of the shape of the parameters, sent to clients and back.
 bytes_down, bytes_up: payload bytes in the same directions.
+seconds: microseconds / 10^6.
 """
+
+
+NEW = ("microseconds", "seconds")
+"""Events that results of earlier versions lack, in which they are zero."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class Site:
 
     Args:
         path: The number of the call within the algorithm, nested calls after a dot.
-        method: The name of the local method, or "draw".
+        method: The name of the local method, or "draw", "decrypt" or "wait".
         selection: How the cohort is selected: "arbitrary", "random" or "delegate".
         vectors_down: Arrays or pytrees of the parameters' shape in a message.
         vectors_up: The same in a reply.
@@ -104,4 +111,5 @@ class Ledger:
         for unit in ("vectors", "bytes"):
             for way, moved in (("down", "contacts"), ("up", "arrivals")):
                 totals[f"{unit}_{way}"] = sum(row[f"{unit}_{way}"] * row[moved] for row in rows)
+        totals["seconds"] = totals["microseconds"] / 1e6
         return totals

@@ -188,6 +188,30 @@ class Seconds:
 
 
 @config
+class Clock:
+    """Seconds on the clock of the run: that of `turnout.devices`, or in a federation the real one.
+
+    Args:
+        kind: The name of the price in configurations.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Clock().cost({"seconds": 2.5})
+        2.5
+    """
+
+    unit: ClassVar[str] = "seconds on the clock"
+    kind: Literal["clock"] = field(default="clock", kw_only=True)
+
+    @property
+    def label(self) -> str:
+        return "seconds on the clock"
+
+    def cost(self, events: Columns):
+        return events["seconds"]
+
+
+@config
 class LinearPrice:
     """A price for each event, added up: a_1 n_1 + a_2 n_2 + ... for the counts n_k of `ledger.EVENTS`.
 
@@ -204,6 +228,7 @@ class LinearPrice:
         queries_total: Of an oracle call of any client.
         bytes_down: Of a byte to a client.
         bytes_up: Of a byte to the server.
+        seconds: Of a second on the clock.
         kind: The name of the price in configurations.
 
     Raises:
@@ -230,6 +255,7 @@ class LinearPrice:
     queries_total: NonNegative = 0.0
     bytes_down: NonNegative = 0.0
     bytes_up: NonNegative = 0.0
+    seconds: NonNegative = 0.0
 
     def __post_init__(self):
         if not self._terms():
@@ -251,7 +277,7 @@ class LinearPrice:
 FORMER_KINDS = {"rounds": "exchanges"}
 """Former kinds that configurations and results may still contain, and their present names."""
 
-KnownPrice = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds, LinearPrice]
+KnownPrice = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds, Clock, LinearPrice]
 
 
 def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:

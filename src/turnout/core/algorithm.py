@@ -200,6 +200,18 @@ class Ask(ABC):
         return None
 
     @abstractmethod
+    def seconds(self) -> Float[Array, ""]:
+        """Return the seconds on the clock so far: that of `turnout.devices`, or the real one; zero without a clock."""
+
+    @abstractmethod
+    def wait(self, seconds) -> None:
+        """Let the clock go on without an exchange, for a number of seconds, rounded up to microseconds.
+
+        Args:
+            seconds: How long, >= 0.
+        """
+
+    @abstractmethod
     def key(self) -> Any:
         """Return the server's random key for the next exchange."""
 

@@ -74,6 +74,8 @@ class Replies:
     def average(self) -> PyTree:
         """Return sum_{i answered} (lambda_i / p_i) r_i, unbiased for the weighted mean sum_i lambda_i r_i over all clients.
 
+        A reply that is lost, or comes later than `turnout.devices` allow, counts as zero, and the weights stay as they are.
+
         Raises:
             UserError: Where the inclusion probabilities p_i are not known: for a delegate, or a biased sampler.
         """

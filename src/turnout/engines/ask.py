@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from turnout.accounting.counters import add_events
+from turnout.accounting.counters import add_events, elapsed, in_limbs
 from turnout.accounting.ledger import Site
 from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Ask
@@ -36,6 +36,7 @@ from turnout.engines.exchange.judging import feedback_of, judged
 from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
+from turnout.engines.exchange.timing import decryption_time, microseconds, timed
 from turnout.engines.inputs import Job
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality
@@ -74,11 +75,13 @@ class Delivery(NamedTuple):
         arrived: Whether the reply of each place arrived [m].
         repeats: How often each place was asked again [m].
         undecrypted: Requests to decrypt the sum of the replies that got no reply.
+        microseconds: How long the exchange took, and the decryption of its sum, where that is measured.
     """
 
     arrived: Bool[Array, " m"]
     repeats: Int[Array, " m"]
     undecrypted: int = 0
+    microseconds: tuple[int, int] | None = None
 
 
 class EngineAsk(Ask):
@@ -231,9 +234,19 @@ class EngineAsk(Ask):
         decryption = None
         if self.job.aggregation == "encrypted":
             self._exchanged, decryption = encrypted_sites(self._exchanged, first_reply)
-        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats))
+        measured = None if self.delivery is None else self.delivery.microseconds
+        duration = {} if measured is None else {"microseconds": in_limbs(measured[0])}
+        if self.job.fleet is not None:
+            answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, self._exchanged)
+        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats) | duration)
         if decryption is not None:
-            self._count(decryption, decryption_events(answered, 0 if self.delivery is None else self.delivery.undecrypted))
+            if self.job.fleet is not None:
+                turn = self.round + self.state.exchanges
+                duration["microseconds"] = decryption_time(self.job.fleet, cohort, answered, turn, decryption)
+            elif measured is not None:
+                duration["microseconds"] = in_limbs(measured[1])
+            undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
+            self._count(decryption, decryption_events(answered, undecrypted) | duration)
         return done, answered
 
     def observe(self, replies, feedback=None):
@@ -260,6 +273,12 @@ class EngineAsk(Ask):
         if self._exchanged is None:
             raise UserError("ask.reject is about the exchange before it, but there was none")
         self._count(self._exchanged, {"rejected": jnp.asarray(rejected, "int32")})
+
+    def seconds(self):
+        return elapsed(self.state.counts)
+
+    def wait(self, seconds):
+        self._count(Site(self.calls.next_path(), "wait", "arbitrary"), {"microseconds": microseconds(seconds)})
 
     def key(self):
         # No client has the number n, so that this key is none of theirs.

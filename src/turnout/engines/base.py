@@ -23,6 +23,10 @@ class Engine(ABC):
         """Return what a summary tells of the clients' processes; nothing where there are none."""
         return {}
 
+    def speeds(self) -> str | None:
+        """Return the measured speeds of the clients as a CSV file that `Devices.from_csv` reads; None where none are measured."""
+        return None
+
     def suspect(self) -> str | None:
         """Return a sentence about the client whose replies stand out; None where there is none or nobody sees its replies."""
         return None

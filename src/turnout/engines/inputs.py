@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 from turnout.accounting.target import Target
 from turnout.core.records import record, static
 from turnout.core.seeds import Seeds
+from turnout.devices import Fleet
 from turnout.engines.faults import Faults
 from turnout.privacy.mechanism import Protection
 from turnout.problems.optimum import Optimum
@@ -40,6 +41,7 @@ class Job:
         robust: Robust mean that replaces sums of replies.
         protection: Noise for differential privacy.
         secret: Two 32-bit words [2] that the draws of cohorts depend on too, if these are to be secret.
+        fleet: Devices of the clients; None: there is no clock.
     """
 
     storage: Padded | Ragged
@@ -56,6 +58,7 @@ class Job:
     robust: Any = None
     protection: Protection | None = None
     secret: Any = None
+    fleet: Fleet | None = None
 
     def draw_key(self, round, count):
         """Return the key of draw number `count` of a round.

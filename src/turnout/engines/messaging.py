@@ -11,17 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, PyTree
 
+from turnout.accounting.ledger import Site
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.lazy_stack import LazyStack
 from turnout.core.local_methods import local_method
-from turnout.core.messages import split_each
+from turnout.core.messages import payload, split_each
 from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
 from turnout.engines.base import Engine
 from turnout.engines.encryption import add, encrypted_shape, numbers_in, restored, server_context
 from turnout.engines.exchange.strong_types import completed
+from turnout.engines.exchange.timing import timed
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
@@ -80,6 +82,7 @@ class MessageAsk(EngineAsk):
         super().__init__(*arguments)
         self.versions, self.stored, self.outliers, self.sums = versions, stored, outliers, sums
         self._weight: Weight | None = None
+        self._measured: tuple[int, int] | None = None
 
     def _draw(self, sampler, state, key):
         return _draw(sampler, state, key, self.job.population)
@@ -141,11 +144,16 @@ class MessageAsk(EngineAsk):
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
         queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         arrived = np.isin(np.arange(cohort.places), list(decoded))
-        self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(repeats, "int32"))
+        self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(repeats, "int32"), microseconds=self._measured)
         trees = {place: tree for place, (tree, _) in decoded.items()}
         if self._weight is None:
             return Done(stacked(trees, cohort.places, expected), None, queries, missed)
-        used = np.flatnonzero(arrived & (self._repeats | (np.asarray(losses) == 0))).tolist()
+        usable = arrived & (self._repeats | (np.asarray(losses) == 0))
+        if self.job.fleet is not None:
+            again = np.asarray(losses) * self._repeats + repeats
+            site = Site("", method, cohort.selection, bytes_down=payload(messages[0]), bytes_up=payload(sent))
+            usable = np.asarray(timed(self.job.fleet, cohort, usable, queries, again, site).on_time)
+        used = np.flatnonzero(usable).tolist()
         if encrypted:
             total = self._decrypted({ids[place]: trees[place] for place in used}, expected)
         else:
@@ -169,7 +177,7 @@ class MessageAsk(EngineAsk):
             body, like = encode(add([*replies.values()]), self.job.start), jax.ShapeDtypeStruct(numbers.shape, numbers.dtype)
             reply, undecrypted = self._decrypt(clients, header, body, like)
             numbers, _ = decode(reply, self.job.start)
-            self.delivery = self.delivery._replace(undecrypted=undecrypted)
+            self.delivery = self.delivery._replace(undecrypted=undecrypted, microseconds=self._measured)
         return restored(numbers, expected)
 
     def _requests(self, cohort: Cohort, method: str, messages: list[PyTree]) -> list[Request]:

@@ -53,6 +53,8 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     """
     spec = experiment.problem
     start = "" if experiment.run.start is None else _file_digest(Path(experiment.run.start))
+    if experiment.devices is not None and experiment.devices.trace is not None:
+        start += _file_digest(Path(experiment.devices.trace))
     if not isinstance(spec, DataSpec):
         mark = sha256((start + experiment.to_toml()).encode()).hexdigest()
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
@@ -80,6 +82,7 @@ def options_of(experiment: Experiment, built: Built) -> RunSpec:
         target=experiment.target,
         exchange=experiment.exchange,
         faults=experiment.faults,
+        devices=experiment.devices,
         privacy=experiment.privacy,
         test=built.test,
         held_out=built.held_out,
@@ -105,5 +108,5 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, 
 
 
 def _file_digest(path: Path) -> str:
-    """Return the digest of a file, and "" if it does not exist; the session checks later that it is a model."""
+    """Return the digest of a file, and "" if it does not exist; the session checks its content later."""
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -17,6 +17,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Index, config, field_checks
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices, Spread
 from turnout.engines.faults import Faults
 from turnout.experiment.federation_spec import FederationSpec
 from turnout.experiment.problem_specs import DataSpec
@@ -68,6 +69,7 @@ class Experiment:
         prices: The prices to report.
         exchange: Codecs of messages and replies.
         faults: Lost replies, and what is done about them.
+        devices: Speeds of the clients' devices, if configured.
         privacy: Clipping and noise, if configured.
         sweep: The values of each swept setting, by its dotted name.
         federation: What only the server of a federation has to know.
@@ -82,6 +84,7 @@ class Experiment:
     prices: tuple[Price, ...] = (Exchanges(),)
     exchange: Exchange | None = None
     faults: Faults | None = None
+    devices: Devices | None = None
     privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
     federation: FederationSpec | None = None
@@ -109,6 +112,8 @@ class Experiment:
             tables["exchange"] = _without_none(exchange)
         if self.faults is not None:
             tables["faults"] = _without_none(vars(self.faults))
+        if self.devices is not None:
+            tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
         if self.privacy is not None:
             tables["privacy"] = _without_none(vars(self.privacy))
         if self.sweep:
@@ -119,20 +124,9 @@ class Experiment:
 
 
 KNOWN = (
-    "name",
-    "problem",
-    "split",
-    "sampler",
-    "algorithm",
-    "run",
-    "target",
-    "price",
-    "exchange",
-    "faults",
-    "privacy",
-    "sweep",
-    "federation",
-)
+    "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "devices", "privacy",
+    "sweep", "federation",
+)  # fmt: skip
 NEEDED = ("problem", "sampler", "algorithm")
 
 
@@ -192,6 +186,7 @@ class Reader:
             prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
             exchange=self.record(Exchange, ("exchange",), self.tables["exchange"]) if "exchange" in self.tables else None,
             faults=self.optional(Faults, "faults"),
+            devices=self.optional(Devices, "devices"),
             privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
             federation=self.optional(FederationSpec, "federation"),
@@ -220,7 +215,10 @@ class Reader:
 
     def optional(self, cls, key: str):
         """Build `cls` from the table `key`; None without one."""
-        return self.plain(cls, (key,), self.tables[key]) if key in self.tables else None
+        if key not in self.tables:
+            return None
+        content = self.tables[key]
+        return self.record(cls, (key,), content) if isinstance(content, dict) else self.plain(cls, (key,), content)
 
     def kind(self, table: str, path: tuple, **parts):
         """Build the record of the table at `path`, whose class its `kind` names.
@@ -383,7 +381,8 @@ def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
         classes = tuple(choice for choice in choices if isinstance(choice, type))
         several = typing.get_origin(hints[field.name]) is list
         for table, kinds in TABLES.items():
-            named = table.split()[-1] + several * "s" == field.name
+            # Several fields are spreads, each called after what is spread.
+            named = table.split()[-1] + several * "s" == field.name or (table == "spread" and Spread in classes)
             if named and any(issubclass(kind, classes) for kind in kinds.values()):
                 text = any(choice is str or typing.get_origin(choice) is typing.Literal for choice in choices)
                 forms = (dict,) if text else (str, dict)

@@ -8,6 +8,7 @@ from turnout.codecs import Exchange
 from turnout.core.algorithm import Algorithm
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.cost_estimate.estimate import CostEstimate, estimate
 from turnout.engines.faults import Faults
@@ -17,7 +18,7 @@ from turnout.experiment.registry import TABLES, kind_of
 from turnout.problems.base import Precision, Problem
 from turnout.report.plan import NamedPlan
 from turnout.runs.session import Session
-from turnout.runs.setup import bind, prepare, scope
+from turnout.runs.setup import bind, fleet_of, prepare, scope
 from turnout.samplers.base import warnings_of
 
 
@@ -30,12 +31,8 @@ def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     """
     run = experiment.run
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
-    options = {
-        "faults": experiment.faults,
-        "exchange": experiment.exchange,
-        "precision": precision,
-        "aggregation": run.aggregation,
-    }
+    options = {name: getattr(experiment, name) for name in ("exchange", "faults", "devices")}
+    options |= {"precision": precision, "aggregation": run.aggregation}
     costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, **options)
     return NamedPlan(experiment.name, costs, every_price(experiment))
 
@@ -58,6 +55,7 @@ def plan_for(
     seeds: Seeds,
     rounds: int,
     faults: Faults | None = None,
+    devices: Devices | None = None,
     precision: Precision | None = None,
     aggregation: Aggregation | RobustMean = "plain",
     exchange: Exchange | None = None,
@@ -70,6 +68,7 @@ def plan_for(
         seeds: Seed of each purpose.
         rounds: Number of rounds.
         faults: How replies are lost; None means not at all.
+        devices: Devices of the clients; None: there is no clock.
         precision: Precision of the run; None for double.
         aggregation: What the server receives of the replies; it matters if they are encrypted.
         exchange: Codecs of messages and replies.
@@ -78,6 +77,8 @@ def plan_for(
         job = prepare(problem, seeds, faults, None)
         if not isinstance(aggregation, RobustMean):
             job = replace(job, aggregation=aggregation)
+        if devices is not None:
+            job = replace(job, fleet=fleet_of(devices, faults, problem))
         return estimate(job, coded(job, bind(algorithm, problem, rounds), exchange), rounds)
 
 
@@ -89,6 +90,7 @@ def plan_of(session: Session) -> CostEstimate:
 
 
 def every_price(experiment: Experiment) -> tuple[Price, ...]:
-    """Return the prices of `experiment`, and the default price of every other kind; a linear price has no default."""
-    configured = {"linear", *map(kind_of, experiment.prices)}
+    """Return the prices of `experiment`, and the default price of every other kind that has one, and applies."""
+    without = ("linear",) if experiment.devices is not None else ("linear", "clock")
+    configured = {*without, *map(kind_of, experiment.prices)}
     return (*experiment.prices, *(price() for kind, price in TABLES["price"].items() if kind not in configured))

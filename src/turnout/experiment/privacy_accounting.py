@@ -35,7 +35,7 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     with scope(session.precision):
         surveyed = survey(job, engine.algorithm)
     rows = {row["path"]: row for row in to_ledger(engine.sites, np.asarray(session.progress.counts)).rows()}
-    calls = [site.path for site in surveyed.sites if rows[site.path]["method"] != "draw"]
+    calls = [site.path for site in surveyed.sites if rows[site.path]["method"] not in ("draw", "wait")]
     designs: dict[str, type[Sampler] | None] = {}
     if privacy.model == "central":
         designs = {path: amplifying_design(surveyed, path, samplers, job.population, job.faults) for path in calls}

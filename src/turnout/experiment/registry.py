@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from turnout import algorithms, client_solvers, codecs, data, estimators, optimisers, samplers, solvers
+from turnout import algorithms, client_solvers, codecs, data, devices, estimators, optimisers, samplers, solvers
 from turnout.accounting import prices
 from turnout.core import robust_means
 from turnout.core.algorithm import Algorithm
@@ -201,18 +201,21 @@ TABLES = {
     "codec": CODECS,
     "up": CODECS,
     "down": CODECS,
+    "spread": {"log-normal": devices.LogNormal, "classes": devices.Classes},
     "price": {
         "exchanges": prices.Exchanges,
         "hierarchical": prices.Hierarchical,
         "selection": prices.Selection,
         "bytes": prices.Bytes,
         "seconds": prices.Seconds,
+        "clock": prices.Clock,
         "linear": prices.LinearPrice,
     },
 }
 """The class of each kind, by table.
 
-A field is filled from a table if its name is the last word of the table's name and one of the classes fits its type.
+A field is filled from a table if its name is the last word of the table's name and one of the classes fits its type. Fields whose
+type is a spread are filled from "spread", whatever their names.
 """
 
 
@@ -234,6 +237,7 @@ BASES: dict[str, tuple[type, ...]] = {
     "codec": (codecs.Codec,),
     "up": (codecs.Codec,),
     "down": (codecs.Codec,),
+    "spread": (devices.Spread,),
 }
 """What a class of the user's own extends, by table."""
 

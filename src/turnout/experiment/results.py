@@ -22,7 +22,7 @@ from turnout.runs.session import Session
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
-MODEL, SPLIT = "model.safetensors", "split.npz"
+MODEL, SPLIT, DEVICES = "model.safetensors", "split.npz", "devices.csv"
 
 
 def write_split(folder: Path, built: Built) -> None:
@@ -53,6 +53,9 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     write(folder / TRACE, parquet(trace.frame))
     facts = summarise(experiment, problem, trace, command, seconds) | facts_of(experiment, problem, session)
     facts |= session.engine.facts()
+    speeds = session.engine.speeds()
+    if speeds is not None:
+        write(folder / DEVICES, speeds)
     if experiment.privacy is not None:
         facts["privacy"] = privacy_spent(experiment.privacy, session)
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from turnout.devices import Devices
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import fields_of
 from turnout.problems.base import Problem
@@ -57,6 +58,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "aggregation": shown(experiment.run.aggregation),
         "exchange": experiment.exchange and {name: shown(part) for name, part in vars(experiment.exchange).items()},
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
+        "devices": shown_devices(experiment.devices),
         "rounds": int(trace.columns["round"][-1]),
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},
         "metrics": trace.metrics,
@@ -104,6 +106,15 @@ def shown(value) -> Any:
         return value
     kind, fields = fields_of(value)
     return {"kind": kind, **{name: shown(part) for name, part in fields.items()}}
+
+
+def shown_devices(devices: Devices | None) -> dict | None:
+    """Return what is configured of the devices.
+
+    Args:
+        devices: The devices; None without any.
+    """
+    return None if devices is None else {name: shown(value) for name, value in vars(devices).items() if value is not None}
 
 
 def _sizes(problem: Problem, x) -> dict:

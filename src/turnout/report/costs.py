@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.accounting.prices import Exchanges, Price
+from turnout.accounting.prices import Clock, Exchanges, Price
 from turnout.accounting.stall import stalled
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
@@ -17,6 +17,7 @@ EVENTS = {
     "cohorts": "fresh cohorts",
     "bytes_down": "bytes down",
     "bytes_up": "bytes up",
+    "seconds": "seconds on the clock",
 }
 """The events that are counted, and their headings."""
 
@@ -31,7 +32,7 @@ class Costs:
         round: The round at which the target was reached.
         best: The smallest value of the target's metric (for an accuracy: of the error rate).
         costs: The cost under each price.
-        events: The counts of `EVENTS` but exchanges where they are a price.
+        events: The counts of `EVENTS` but those that are a price, and seconds where there is no clock.
         diverged: Whether the run diverged.
         stall: The target's metric in the last two quarters of a run that comes no nearer to it.
     """
@@ -41,7 +42,7 @@ class Costs:
     round: int | None
     best: float | None
     costs: dict[Price, float]
-    events: dict[str, int]
+    events: dict[str, float]
     diverged: bool = False
     stall: tuple[float, float] | None = None
 
@@ -79,13 +80,16 @@ def costs_of(result: Result) -> Costs:
         best = float(np.nanmin(values)) if np.isfinite(values).any() else None
         stall = None if result.hit is not None else stalled(values, result.target.below)
     row, prices = -1 if result.hit is None else result.hit, prices_of(result)
+    apart = {name for name, price in (("exchanges", Exchanges()), ("seconds", Clock())) if price in prices}
+    if not result.trace["seconds"][-1]:
+        apart.add("seconds")
     return Costs(
         label=result.label,
         target=result.target,
         round=None if result.hit is None else int(result.trace["round"][result.hit]),
         best=best,
         costs={price: result.cost(price) for price in prices},
-        events={name: int(result.trace[name][row]) for name in EVENTS if name != "exchanges" or Exchanges() not in prices},
+        events={name: result.trace[name][row] for name in EVENTS if name not in apart},
         diverged=result.summary.get("status") == "diverged",
         stall=stall,
     )

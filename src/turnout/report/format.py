@@ -2,7 +2,7 @@
 
 import math
 
-from turnout.accounting.prices import Bytes, Price, Seconds
+from turnout.accounting.prices import Bytes, Clock, Price, Seconds
 from turnout.accounting.target import Target
 
 METRICS = {
@@ -82,7 +82,7 @@ def amount(price: Price, cost: float) -> str:
     """
     if isinstance(price, Bytes):
         return human_bytes(cost)
-    return f"{number(cost)} s" if isinstance(price, Seconds) else number(cost)
+    return f"{number(cost)} s" if isinstance(price, Seconds | Clock) else number(cost)
 
 
 def formula(price: Price) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pydantic
 
-from turnout.accounting.ledger import EVENTS
+from turnout.accounting.ledger import EVENTS, NEW
 from turnout.accounting.prices import FORMER_KINDS, KnownPrice, Price
 from turnout.accounting.target import Target, smaller_better
 from turnout.core.errors import UserError
@@ -154,7 +154,7 @@ def _trace(folder: Path) -> pl.DataFrame:
         raise UserError(f"{path}: cannot be read ({_reason(error)}): restore it or run again") from None
     if trace.is_empty():
         raise UserError(f"{path}: holds no rows: run again")
-    return trace
+    return trace.with_columns(pl.lit(0).alias(name) for name in NEW if name not in trace.columns)
 
 
 def _reason(error: BaseException) -> str:

@@ -49,6 +49,9 @@ def calls(estimate: NamedPlan) -> Grid:
     asked = ["call", "exchanges", "clients each", "selections"]
     headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest client"]
     rows = [_call(call, estimate.plan.rounds) for call in estimate.plan.calls]
+    if any("microseconds" in call.counts for call in estimate.plan.calls):
+        headings.append("seconds of an exchange")
+        rows = [[*row, _seconds(call.counts)] for row, call in zip(rows, estimate.plan.calls, strict=True)]
     return Grid(f"{estimate.name}: calls", headings, rows)
 
 
@@ -88,6 +91,7 @@ EACH_ROUND: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("bytes up", "bytes_up", human_bytes),
     ("queries of the slowest clients", "queries_slowest", number),
     ("queries of all clients", "queries_total", number),
+    ("seconds on the clock", "seconds", number),
 )
 """The rows on events of a round: name, event and format."""
 
@@ -163,6 +167,14 @@ def _per_exchange(counts: dict[str, Count]) -> str:
         return "–"
     mean = contacts.most / exchanges.most
     return format_count(Count(mean, mean, contacts.error))
+
+
+def _seconds(counts: dict[str, Count]) -> str:
+    """Return the mean duration of an exchange."""
+    exchanges, taken = (counts.get(event, Count(0.0, 0.0)) for event in ("exchanges", "microseconds"))
+    if not exchanges.most or "microseconds" not in counts:
+        return "–"
+    return format_count(_scaled(taken, 1e-6 / exchanges.most))
 
 
 def _scaled(count: Count, factor: float) -> Count:

@@ -15,6 +15,7 @@ from turnout.core.errors import UserError, unknown
 from turnout.core.records import Count, Index, config
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
 from turnout.privacy.mechanism import Privacy
@@ -44,6 +45,7 @@ class RunOptions:
         target: Metric to reach; costs are counted up to there. With `target.stop` the run ends there.
         exchange: Codecs of messages and replies.
         faults: Probability that a reply is lost, and what follows.
+        devices: Speeds of the clients' devices, from which the run has a clock.
         privacy: Differential privacy of the replies.
         test: Problem that holds the test rows.
         held_out: Problem whose clients are evaluated but never drawn.
@@ -63,6 +65,7 @@ class RunOptions:
     target: Target | None = field(default=None, repr=False)
     exchange: Exchange | None = field(default=None, repr=False)
     faults: Faults | None = field(default=None, repr=False)
+    devices: Devices | None = field(default=None, repr=False)
     privacy: Privacy | None = field(default=None, repr=False)
     test: Problem | None = field(default=None, repr=False)
     held_out: Problem | None = field(default=None, repr=False)

@@ -74,9 +74,8 @@ class Session:
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
-            job, algorithm = inputs_of(
-                algorithm, problem, options, self.precision, self.metrics, optimum, swept=cells is not None
-            )
+            how = {"swept": cells is not None, "deployed": bool(deployed)}
+            job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:
                 self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), options.start is None)
@@ -250,6 +249,8 @@ class Session:
         if (faults is None or faults.missing == "raise") and totals["arrivals"] < totals["contacts"]:
             missing = totals["contacts"] - totals["arrivals"]
             refused = ", or longer than [faults] norm" if faults is not None and faults.norm is not None else ""
+            devices = self.options.devices
+            late = ", or later than [devices] deadline" if devices is not None and devices.deadline is not None else ""
             raise UserError(
-                f"{missing} replies were lost by round {self.round}{refused}: set missing to 'skip' or 'repeat' to go on"
+                f"{missing} replies were lost by round {self.round}{refused}{late}: set missing to 'skip' or 'repeat' to go on"
             )

@@ -15,8 +15,10 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.devices import Devices, Fleet
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
+from turnout.engines.faults import Faults
 from turnout.engines.inputs import SUMS, Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
@@ -136,6 +138,7 @@ def inputs_of(
     optimum: Optimum | None,
     *,
     swept: bool,
+    deployed: bool = False,
 ) -> tuple[Job, Algorithm]:
     """Return the inputs of the engine, and the bound `algorithm` with its exchanges; `UserError` where an option does not fit.
 
@@ -147,6 +150,7 @@ def inputs_of(
         metrics: Names of the metrics.
         optimum: The minimiser, where metrics need it.
         swept: Whether it is a sweep.
+        deployed: Whether clients are nodes of a federation, whose clock is the real one.
     """
     judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
     job = prepare(
@@ -167,10 +171,33 @@ def inputs_of(
         job = replace(job, robust=options.aggregation)
     else:
         job = replace(job, aggregation=options.aggregation)
+    if options.devices is not None and not deployed:
+        job = replace(job, fleet=fleet_of(options.devices, options.faults, problem))
+        for site in survey(job, algorithm).sites:
+            if site.method not in ("draw", "wait", "decrypt"):
+                job.fleet.check_deadline(site.bytes_down, site.bytes_up, site.method)
+    elif not deployed and any(sampler.needs_clock for sampler in samplers_in(algorithm)):
+        raise UserError("the sampler needs a clock, and a run has one only with devices: give [devices], or a trace in rounds")
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
         job = replace(job, protection=options.privacy.protection(), secret=options.privacy.secret())
     return job, algorithm
+
+
+def fleet_of(devices: Devices, faults: Faults | None, problem: Problem) -> Fleet:
+    """Return the devices of the clients of `problem`; `UserError` where what follows a late reply is not said.
+
+    Args:
+        devices: The devices.
+        faults: What follows a lost reply.
+        problem: The problem.
+    """
+    missing = "raise" if faults is None else faults.missing
+    if devices.first is not None and missing != "skip":
+        raise UserError("[devices] first goes on without the other replies: set [faults] missing = 'skip'")
+    if devices.deadline is not None and missing == "repeat":
+        raise UserError("a reply after [devices] deadline is as late the next time: set [faults] missing = 'skip'")
+    return jax.tree.map(jnp.asarray, devices.bind(problem.clients))
 
 
 def finite(start: PyTree) -> PyTree:

@@ -1,6 +1,8 @@
 """Clients that are available in some rounds only."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +10,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from turnout.core.errors import UserError
-from turnout.core.records import Fraction, Share, record
+from turnout.core.records import Fraction, Positive, Share, record, static
 from turnout.samplers.base import Sampler, as_probabilities
 from turnout.samplers.in_double import in_double
+from turnout.samplers.intervals import read, table_of
 
 AVAILABILITY_KEY = 2**31 - 1
 """Folded into the server's key, so that availability does not share keys with the algorithm."""
@@ -26,13 +29,22 @@ class Available(Sampler):
     unbiased over the chain, but not given the past. The state is who is available [n], drawn before each round, and the inner
     sampler's state. In a federation of real nodes the connected ones are available.
 
+    With a `trace`, client i is available from its begins up to its ends, and the trace repeats with its period. q_i is then the
+    share of the period in which it is available, so that averages are unbiased over a period in which rounds are spread evenly:
+    over any whole period of rounds, but given the round they are not, and in seconds only as far as who is available does not
+    change how long rounds take. In seconds, the server waits for the next client where none is available.
+
     Args:
         sampler: The inner sampler, which must support availability.
         probability: q in (0, 1], one number or [n].
         memory: rho in [0, 1], the correlation of a client's availability between successive rounds.
+        trace: Intervals in the place of `probability`: rows of client, from and to [k, 3], or a CSV file with these columns. The
+            first round is at 0.
+        unit: "rounds" or "seconds" of the trace; seconds are those on the clock of `turnout.devices`.
+        period: Time after which the trace repeats; default: its last end.
 
     Raises:
-        UserError: On binding, if the inner sampler does not support availability or `probability` does not fit.
+        UserError: On binding, if the inner sampler does not support availability, or `probability` or `trace` does not fit.
 
     Examples:
         >>> import turnout as t
@@ -43,8 +55,26 @@ class Available(Sampler):
     """
 
     sampler: Sampler
-    probability: Fraction | list[Fraction] | np.ndarray
+    probability: Fraction | list[Fraction] | np.ndarray | None = None
     memory: Share = 0.0
+    trace: np.ndarray | list[list[float]] | str | Path | None = None
+    unit: Literal["rounds", "seconds"] = static(default="rounds")
+    period: Positive | None = None
+
+    def __post_init__(self):
+        if self.trace is None and (self.probability is None or self.period is not None or self.unit != "rounds"):
+            raise UserError("sampler 'available' needs a probability, or a trace with its unit and period: give one of them")
+        if self.trace is not None and not self._traced and (self.probability is not None or not _is_zero(self.memory)):
+            raise UserError("sampler 'available' takes who is available from its trace: leave probability and memory out")
+
+    @property
+    def _traced(self) -> bool:
+        """Whether the trace is bound: the intervals of each client [n, most, 2]."""
+        return getattr(self.trace, "ndim", 0) == 3
+
+    @property
+    def needs_clock(self) -> bool:
+        return self.unit == "seconds"
 
     @property
     def replacement(self) -> str:
@@ -80,7 +110,15 @@ class Available(Sampler):
         if not self.sampler.supports_availability:
             name = type(self.sampler).__name__
             raise UserError(f"sampler {name} draws from all clients: take one that can leave some out, such as 'independent'")
+        if self.trace is not None:
+            return self if self._traced else self._with_trace(population.count)
         return replace(self, probability=as_probabilities(self.probability, population.count, "available", scalar=True))
+
+    def _with_trace(self, n: int):
+        """Return this sampler with the intervals of each of n clients, and the share of time in which it is available."""
+        rows = read(Path(self.trace), n) if isinstance(self.trace, str | Path) else np.asarray(self.trace, float)
+        table, period, share = table_of(rows, n, self.period, whole=self.unit == "rounds")
+        return replace(self, trace=table, period=period, probability=share)
 
     def for_rounds(self, rounds):
         return replace(self, sampler=self.sampler.for_rounds(rounds))
@@ -91,9 +129,26 @@ class Available(Sampler):
     def refresh(self, state, ask, x):
         on, inner = state
         connected = ask.connected()
-        if connected is None:
+        if connected is None and self.trace is not None:
+            connected, wait = self._at(ask.round - 1 if self.unit == "rounds" else ask.seconds())
+            if self.unit == "seconds":
+                ask.wait(wait)
+        elif connected is None:
             connected = self._transition(on, jax.random.fold_in(ask.key(), AVAILABILITY_KEY), ask.round == 1)
         return connected, self.sampler.refresh(inner, ask, x)
+
+    def _at(self, time) -> tuple[Bool[Array, " n"], Float[Array, ""]]:
+        """Return who is available at a time, and 0; if nobody is, who is the next to come, and the time until then."""
+        kind = jnp.result_type(float)
+        begins, ends = (jnp.asarray(self.trace, kind)[:, :, k] for k in (0, 1))
+        period = jnp.asarray(self.period, kind)
+        now = jnp.mod(jnp.asarray(time, kind), period)
+        on = jnp.any((begins <= now) & (now < ends), axis=1)
+        if self.unit == "rounds":
+            return on, jnp.zeros((), kind)
+        until = jnp.min(jnp.where(begins < ends, jnp.mod(begins - now, period), period), axis=1)
+        wait = jnp.where(jnp.any(on), 0, jnp.min(until))
+        return jnp.where(jnp.any(on), on, until <= wait), wait
 
     @in_double
     def _transition(self, on, key, first) -> Bool[Array, " n"]:
@@ -138,3 +193,7 @@ class Available(Sampler):
     def variance(self, state, population, vectors):
         q = self._q(population.count).astype(vectors.dtype)
         return self.sampler.variance(state[1], self.with_availability(state, population), vectors / q[:, None])
+
+
+def _is_zero(memory) -> bool:
+    return isinstance(memory, float) and memory == 0

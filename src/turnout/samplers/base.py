@@ -81,6 +81,9 @@ class Sampler:
     is_charged: ClassVar[bool] = True
     """Whether the ledger counts what clients are asked before the draw; False makes the sampler an oracle."""
 
+    needs_clock: ClassVar[bool] = False
+    """Whether draws depend on the seconds on the clock, so that a run needs devices."""
+
     supports_availability: ClassVar[bool] = False
     """Whether `draw` leaves out clients that are not available, so that `Available` accepts the sampler."""
 

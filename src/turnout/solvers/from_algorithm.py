@@ -127,6 +127,12 @@ class CohortAsk(Ask):
     def reject(self, rejected):
         self._ask.reject(rejected)
 
+    def seconds(self):
+        return self._ask.seconds()
+
+    def wait(self, seconds):
+        self._ask.wait(seconds)
+
     def key(self):
         return self._ask.key()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from turnout.accounting.ledger import EVENTS
+from turnout.accounting.ledger import EVENTS, NEW
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
 from turnout.io.parquet import parquet
@@ -104,6 +104,7 @@ def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
         return pl.DataFrame()
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
     rows = _labels(runs, keys).join(stored, on="run", maintain_order="left_right")
+    rows = rows.with_columns((pl.col(name) if name in rows.columns else pl.lit(0).alias(name)).fill_null(0) for name in NEW)
     first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
     return rows.select(*first, *(name for name in NAMES if name in rows.columns), *EVENTS, "diverged")
 

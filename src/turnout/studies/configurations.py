@@ -8,7 +8,7 @@ from turnout.core.errors import UserError
 from turnout.experiment.config import KNOWN, Experiment, Reader, read_toml
 from turnout.studies.sources import File, Place, Source, read_source
 
-SHARED = ("problem", "split", "exchange", "faults", "privacy")
+SHARED = ("problem", "split", "exchange", "faults", "devices", "privacy")
 """The tables that say which problem it is."""
 
 
@@ -30,7 +30,7 @@ def read_configuration(path: Path) -> tuple[Path, str, dict]:
 
 
 def as_study(plain: list[tuple[Path, str, dict]]) -> Source:
-    """Return configurations as a study; those with the same problem, split, faults and privacy share it."""
+    """Return configurations as a study; those with the same problem, split, faults, devices and privacy share it."""
     study: dict[str, Any] = {"problems": {}, "methods": {}, "goals": {}, "prices": {}}
     files = []
     for path, text, tables in plain:

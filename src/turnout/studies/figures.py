@@ -19,7 +19,7 @@ COST = "cost"
 PRICES = "price."
 """What precedes the field of a price on the horizontal axis."""
 
-COUNTS = {"round": "round", "queries": "queries_slowest"}
+COUNTS = {"round": "round", "queries": "queries_slowest", "seconds": "seconds"}
 """The horizontal axes that are no price, and their columns."""
 
 
@@ -32,7 +32,8 @@ class Panel:
         problems: Names of the problems; default: all that the goal is about.
         methods: Names of the methods; default: all.
         y: A metric, or "cost"; default: the metric of the goal.
-        x: The name of a price, "round" or "queries"; of costs a swept key, or "price." and a field of the price.
+        x: The name of a price, "round", "queries" or "seconds" (on the clock); of costs a swept key, or "price." and a field
+            of the price.
         goal: Name of the goal by which settings are chosen, and to which costs are; default: the first one.
         price: Name of the price of these costs; default: `x` where that is a price, else the first one with its field.
         settings: Whether the cheapest setting of each method is drawn, or all of them.

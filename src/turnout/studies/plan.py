@@ -158,5 +158,7 @@ def _base(one: Resolved, stops: tuple[Goal, ...]) -> str:
     run = {key: value for key, value in vars(experiment.run).items() if key != "seed"}
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]
-    parts = (experiment.problem, experiment.split, run, experiment.exchange, experiment.faults, experiment.privacy, target)
-    return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends)
+    parts = (experiment.problem, experiment.split, run, experiment.faults, experiment.privacy, target)
+    # What a run without codecs and devices is known by stays what it was.
+    further = [part for part in (experiment.exchange, experiment.devices) if part is not None]
+    return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends, *further)

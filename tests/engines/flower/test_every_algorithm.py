@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 import turnout as t
+from tests.helpers.clockless import clockless
 from tests.helpers.commands import KEPT
 from tests.helpers.examples import ALGORITHMS, ESTIMATORS, SOLVERS, icgm, sppm
 from turnout.engines.flower.engine import Flower
@@ -95,7 +96,7 @@ def test_ten_nodes_give_the_compiled_run(place, name):
     with flower_run(place.server) as grid:
         mailbox = Mailbox(grid, deadline=120.0)
         nodes = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=240.0)
-        real = session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace
+        real = clockless(session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace)
     expected = session_of(experiment, built).run().trace
     assert not any(many for reason, many in mailbox.counts.items() if "agree" not in reason)
     for column in expected.columns:

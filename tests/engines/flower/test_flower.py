@@ -20,6 +20,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 
 from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 
+from tests.helpers.clockless import clockless
 from tests.helpers.commands import turnout
 from turnout.accounting.counters import to_ledger
 from turnout.core.errors import UserError
@@ -127,7 +128,7 @@ def test_nodes_give_the_compiled_run(place, name, more):
         built = build(experiment, None)
         mailbox = Mailbox(grid, deadline=60.0)
         infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
-        real = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace
+        real = clockless(session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace)
     expected = session_of(experiment, built).run().trace
     assert not any(mailbox.counts.values())
     for column in expected.columns:
@@ -142,7 +143,7 @@ def test_a_server_that_gets_only_sums_has_the_same_run(place):
         built = build(experiment, None)
         mailbox = Mailbox(grid, deadline=60.0)
         infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
-        real = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace
+        real = clockless(session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace)
     expected = session_of(replace(experiment, run=replace(experiment.run, aggregation="plain")), built).run().trace
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
@@ -156,7 +157,7 @@ def test_a_server_of_encrypted_sums_has_the_same_run(place):
         built = build(experiment, None)
         mailbox = Mailbox(grid, deadline=60.0)
         infos = handshake(mailbox, handshake_of(experiment, built), CLIENTS, timeout=120.0)
-        real = session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace
+        real = clockless(session_of(experiment, built, engine=partial(Flower, mailbox, infos, False)).run().trace)
         answers = [
             entry["asked"] for i in range(CLIENTS) for entry in read_entries(*place.folder.glob(f"states-{i}/audit-*.jsonl"))
         ]

@@ -15,6 +15,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from flwr.supercore.date import now
 from flwr.supernode import node_auth_http_interceptor
 
+from tests.helpers.clockless import clockless
 from tests.helpers.commands import config, turnout
 from tests.helpers.in_process import InProcess
 from turnout.cli.node import clients_in
@@ -53,7 +54,7 @@ def test_clients_of_one_process_give_the_compiled_run(place):
     built = build(experiment, None)
     with flower_run(place.server) as grid:
         mailbox, nodes = connect_clients(grid, experiment, None, 60.0, keys=place.folder)
-        real = session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace
+        real = clockless(session_of(experiment, built, engine=partial(Flower, mailbox, nodes, False)).run().trace)
     expected = session_of(experiment, built).run().trace
     assert not any(mailbox.counts.values()) and len({info.node for info in nodes.values()}) == CLIENTS
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10)

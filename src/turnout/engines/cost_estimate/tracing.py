@@ -23,6 +23,7 @@ COUNTED = (
     "arrivals",
     "queries_slowest",
     "queries_total",
+    "microseconds",
 )
 """Counters of the ledger that a cost estimate has."""
 
@@ -53,6 +54,12 @@ class Event(NamedTuple):
     path: str
     counter: str
     factors: tuple[Factor, ...]
+
+
+def _whole(count):
+    """Return a count as one number, a float where it has two limbs."""
+    count = jnp.asarray(count)
+    return count if not count.ndim else count[0].astype(float) + 2.0**32 * count[1].astype(float)
 
 
 class EventAsk(RecordingAsk):
@@ -102,6 +109,10 @@ class EventAsk(RecordingAsk):
         self._resume(state._replace(**numbers), outside)
         return carry
 
+    def seconds(self):
+        """Return the seconds on the clock, which are unknown."""
+        return as_unknown(super().seconds())
+
     def observe(self, replies, feedback=None):
         """Record that the replies are used; what the sampler would learn from them is unknown."""
         self._observed(replies, feedback)
@@ -129,7 +140,7 @@ class EventAsk(RecordingAsk):
         self.calls.reached[site.path] = site
         for name in COUNTED:
             if name in events:
-                self.events.append(Event(site.path, name, (*self._factors, self._factor(events[name]))))
+                self.events.append(Event(site.path, name, (*self._factors, self._factor(_whole(events[name])))))
 
     def _factor(self, value, most: int | None = None, certain: bool = True) -> Factor:
         self.outputs.append(jnp.asarray(value))

@@ -38,6 +38,10 @@ class Clients:
         present = self.nodes.present
         return [i in present for i in range(count)]
 
+    def waits(self) -> dict[int, float]:
+        """Return the seconds that the last usable reply of each client took."""
+        return {i: self.mailbox.waits[info.node] for i, info in self.nodes.items() if info.node in self.mailbox.waits}
+
     def _asked(self, clients: Collection[int]) -> list[int]:
         """Return which of the `clients` to ask, after a wait for the quorum, or for all where none can be missing."""
         wait = Wait(self.nodes)

@@ -1,5 +1,6 @@
 """Rounds with clients that are nodes of a Flower federation."""
 
+import time
 from functools import partial
 from math import isfinite, prod
 
@@ -15,6 +16,7 @@ from turnout.engines.faults import Faults
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.greeting import Members
 from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine
 from turnout.engines.outliers import largest_entry
@@ -30,21 +32,32 @@ class FlowerAsk(MessageAsk):
 
     Args:
         clients: Sends requests to clients.
+        stopwatch: Measures how long they take.
         *arguments: Arguments of the base class.
     """
 
-    def __init__(self, clients: Clients, *arguments):
+    def __init__(self, clients: Clients, stopwatch: Stopwatch, *arguments):
         super().__init__(*arguments)
-        self.clients = clients
+        self.clients, self.stopwatch = clients, stopwatch
+
+    def _run_clients(self, cohort, method, message, losses):
+        done = super()._run_clients(cohort, method, message, losses)
+        queries, waits = np.asarray(done.queries).tolist(), self.clients.waits()
+        for place, client in enumerate(np.asarray(cohort.ids).tolist()):
+            if self.delivery.arrived[place]:
+                self.stopwatch.add(client, waits[client], queries[place], *self._sent[client])
+        return done
 
     def connected(self):
         return jnp.asarray(self.clients.connected(self.job.population.count))
 
     def _decrypt(self, clients, header, body, expected):
         check = partial(validate_reply, start=self.job.start, expected=expected)
+        began = time.perf_counter()
         for undecrypted, client in enumerate(clients):
             replies, _ = self.clients.ask({client: (header, body)}, "decrypt", size_of(expected), check, 1)
             if client in replies:
+                self._measured = (self._measured[0] if self._measured else 0, round(1e6 * (time.perf_counter() - began)))
                 return replies[client], undecrypted
         raise UserError(
             f"none of the {len(clients)} clients that answered in round {int(self.round)} decrypted the sum of their replies: "
@@ -61,7 +74,10 @@ class FlowerAsk(MessageAsk):
             faults=self.job.faults,
             encrypted=self.job.aggregation == "encrypted",
         )
+        began = time.perf_counter()
         replies, repeats = self.clients.ask(contents, "ask", size_of(expected), check, 0 if self._repeats else len(contents))
+        self._measured = round(1e6 * (time.perf_counter() - began)) if contents else 0, 0
+        self._sent = {number: (len(replies[number]), len(contents[number][1])) for number in replies}
         arrived = {request.place: replies[request.number] for request in requests if request.number in replies}
         retries = np.zeros_like(losses)
         for request in requests:
@@ -136,8 +152,9 @@ class Flower(MessageEngine):
     ):
         super().__init__(job, algorithm, metrics, every)
         self.nodes, self.clients = nodes, Clients(mailbox, nodes, self._skips)
+        self.stopwatch = Stopwatch()
         self.resumed, self.committed = resumed, self.versions.copy()
-        self._asks = partial(FlowerAsk, self.clients, self.versions, self.committed, self.outliers, self.sums)
+        self._asks = partial(FlowerAsk, self.clients, self.stopwatch, self.versions, self.committed, self.outliers, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round; the states of clients are represented by their versions.
@@ -178,6 +195,10 @@ class Flower(MessageEngine):
                 "unusable_replies": {reason: count for reason, count in self.clients.mailbox.counts.items() if count},
             }
         }
+
+    def speeds(self) -> str | None:
+        """Return the measured speeds of the clients, as a CSV file; None where no exchange was measured."""
+        return self.stopwatch.to_csv(self.job.population.count)
 
     def _by_standing(self) -> dict[str, list[str]]:
         """Return the names of the clients that are not present now."""

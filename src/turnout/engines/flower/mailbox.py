@@ -26,7 +26,7 @@ class Mailbox:
     """Sends messages to nodes and collects the replies.
 
     `counts` has the number of unusable replies by reason, `refused` says by node which of the last replies could not be used and
-    why, and `silence` why others did not come.
+    why, and `silence` why others did not come; `waits` has the seconds that the last usable reply of each node took.
     Requests carry `digest`, on which `handshake` agrees with the nodes.
 
     Args:
@@ -37,6 +37,7 @@ class Mailbox:
     def __init__(self, grid: HttpGrid, deadline: float):
         self.grid, self.deadline, self.counts = grid, deadline, Counter()
         self.refused: dict[int, str] = {}
+        self.waits: dict[int, float] = {}
         self.digest, self.silence = "", ""
 
     def send(
@@ -50,12 +51,14 @@ class Mailbox:
             limit: Most bytes of a reply; a longer one is not fetched to its end.
             check: Returns why a reply cannot be used, or None.
         """
+        began = time.monotonic()
         received, self.refused, self.silence = {}, {}, f"no reply within {self.deadline:g} s"
         for node, message in self._replies(requests, kind, limit):
             body, reason = opened(message)
             reason = reason if body is None else check(body)
             if reason is None:
                 received[node] = body
+                self.waits[node] = time.monotonic() - began
             else:
                 self.refused[node] = reason
                 self.counts[reason] += 1

@@ -1,0 +1,143 @@
+"""The devices of n clients as arrays, and the clock of an exchange with some of them."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, UInt
+
+from turnout.core.errors import UserError
+from turnout.core.records import record, static
+
+LONGEST = 2.0**50
+"""Most microseconds that one part of a client's time counts, 36 years."""
+
+NEVER = 2**62
+
+
+class Timing(NamedTuple):
+    """What the clock says of an exchange.
+
+    Args:
+        on_time: Places whose reply is waited for and came [m].
+        microseconds: How long the exchange took, in two 32-bit limbs (low, high).
+    """
+
+    on_time: Bool[Array, " m"]
+    microseconds: UInt[Array, " 2"]
+
+
+@record
+class Fleet:
+    """The devices of n clients, in microseconds, and which of their replies are not waited for.
+
+    Client i needs t_i = latency_i + b_down down_i + q query_i + b_up up_i for q queries, a message of b_down bytes and a reply of
+    b_up. Each term is rounded to whole microseconds and their sum is exact, so that every engine has the same clock.
+
+    Args:
+        query: Time of an oracle call [n].
+        latency: Time of an exchange without payload, there and back [n].
+        down: Time of a byte to the client [n].
+        up: Time of a byte to the server [n].
+        deadline: Time after which a reply is lost; None: never.
+        first: Replies that an exchange waits for; None: all.
+    """
+
+    query: Float[Array, " n"]
+    latency: Float[Array, " n"]
+    down: Float[Array, " n"]
+    up: Float[Array, " n"]
+    deadline: Float[Array, ""] | float | None = None
+    first: int | None = static(default=None)
+
+    def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: int, up: int) -> Int[Array, " m"]:
+        """Return t_i in whole microseconds, 64-bit integers: to be called where these are enabled.
+
+        Args:
+            ids: Ids of the clients [m].
+            queries: Their oracle calls [m].
+            down: Bytes of the message.
+            up: Bytes of the reply.
+        """
+        sizes = ((self.latency, 1.0), (self.down, float(down)), (self.up, float(up)), (self.query, queries))
+        parts = (jnp.asarray(rate, float)[ids] * jnp.asarray(size, float) for rate, size in sizes)
+        return sum((jnp.rint(jnp.minimum(part, LONGEST)).astype("int64") for part in parts), jnp.zeros(ids.shape, "int64"))
+
+    def exchange(
+        self,
+        ids: Int[Array, " m"],
+        active: Bool[Array, " m"],
+        arrived: Bool[Array, " m"],
+        queries: Int[Array, " m"],
+        repeats: Int[Array, " m"],
+        sizes: tuple[int, int],
+    ) -> Timing:
+        """Return the replies of an exchange that are on time, and its duration.
+
+        On time are the replies before the deadline, and of these the `first` ones; of several at the same time, those at the
+        first places. The exchange ends with the last of the `first`. Without `first`, or if fewer come, it ends when every reply
+        has come or the deadline has passed. A reply that is lost otherwise is waited for until the deadline, or without one until
+        it would have come.
+
+        Args:
+            ids: Ids of the clients [m].
+            active: Places that hold a client [m].
+            arrived: Places whose reply is not lost otherwise [m].
+            queries: Oracle calls of one try [m].
+            repeats: How often each was asked again [m].
+            sizes: Bytes of a message and of a reply.
+        """
+        with jax.enable_x64(True):
+            times = self.times(ids, queries, *sizes)
+            tries = 1 + jnp.asarray(repeats, "int64")
+            times = jnp.minimum(times, int(LONGEST) // tries) * tries
+            limit = NEVER if self.deadline is None else jnp.rint(jnp.asarray(self.deadline, float)).astype("int64")
+            on_time = jnp.asarray(arrived) & (times <= limit)
+            ends = times if self.deadline is None else jnp.where(arrived, jnp.minimum(times, limit), limit)
+            if self.first is not None:
+                order = jnp.argsort(jnp.where(on_time, times, NEVER), stable=True)
+                rank = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
+                enough = jnp.sum(on_time) >= self.first
+                on_time = on_time & (rank < self.first)
+                ends = jnp.where(enough & ~on_time, 0, ends)
+            longest = jnp.max(jnp.where(active, ends, 0))
+            return Timing(on_time, limbs(longest))
+
+    def check_first(self, places: int, method: str) -> None:
+        """Raise `UserError` where more replies are waited for than a cohort has places.
+
+        Args:
+            places: Places of the cohort.
+            method: Name of the local method.
+        """
+        if self.first is not None and self.first > places:
+            raise UserError(
+                f"[devices] first = {self.first} waits for more replies than the {places} of a cohort that runs {method}: take a "
+                "smaller one, or larger cohorts"
+            )
+
+    def check_deadline(self, down: int, up: int, method: str) -> None:
+        """Raise `UserError` where the messages alone take every client longer than the deadline.
+
+        Args:
+            down: Bytes of a message.
+            up: Bytes of a reply.
+            method: Name of the local method.
+        """
+        if self.deadline is None:
+            return
+        needed = float(jnp.min(self.latency + down * self.down + up * self.up)) * 1e-6
+        if needed > float(self.deadline) * 1e-6:
+            raise UserError(
+                f"[devices] deadline = {float(self.deadline) * 1e-6:g} s is too short for {method}, whose messages take the "
+                f"fastest client {needed:g} s: take a longer one"
+            )
+
+
+def limbs(count: Int[Array, ""]) -> UInt[Array, " 2"]:
+    """Return a 64-bit count as two 32-bit limbs (low, high), which programs of single precision can hold.
+
+    Args:
+        count: The count.
+    """
+    return jnp.stack([count & 0xFFFFFFFF, count >> 32]).astype("uint32")
