@@ -12,6 +12,7 @@ from turnout.accounting.prices import Bytes, Exchanges, Hierarchical, LinearPric
 from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
+    AccSDane,
     CeLgd,
     FedAvg,
     FedAvgSppm,
@@ -38,6 +39,7 @@ from turnout.algorithms import (
     Scaffnew,
     Scaffold,
     ScaffoldSag,
+    SDane,
     Sppm,
 )
 from turnout.core.algorithm import Algorithm, Ask, on_client
@@ -116,6 +118,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AOsmd",
     "AccFedDcd",
+    "AccSDane",
     "AdaptiveSize",
     "Afl",
     "Algorithm",
@@ -208,6 +211,7 @@ __all__ = [
     "Scaffnew",
     "Scaffold",
     "ScaffoldSag",
+    "SDane",
     "Seconds",
     "Seeds",
     "Selection",

@@ -108,6 +108,11 @@ def _examples() -> list[Example]:
     again = Exchange(who="again")
     return [
         Example(
+            "acc-s-dane",
+            lambda s: t.AccSDane(s, LOCAL, lam=20.0, mu=1.0),
+            (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
+        ),
+        Example(
             "accfeddcd",
             lambda s: t.AccFedDcd(s, LOCAL, convexity=0.1, smoothness=10.0),
             2 * one(queries=None, bytes_down=4),
@@ -178,6 +183,11 @@ def _examples() -> list[Example]:
             (Exchange(down=2, queries=2), again),
         ),
         Example("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.1), solve),
+        Example(
+            "s-dane",
+            lambda s: t.SDane(s, LOCAL, lam=20.0, mu=1.0),
+            (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
+        ),
         Example("saber-full", lambda s: t.SaberFull(s, LOCAL, lam=20.0), None, (PASS,)),
         Example(
             "saber-partial",

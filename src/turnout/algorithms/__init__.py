@@ -1,5 +1,6 @@
 """Federated algorithms, one file each."""
 
+from turnout.algorithms.acc_sdane import AccSDane as AccSDane
 from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from turnout.algorithms.celgd import CeLgd as CeLgd
 from turnout.algorithms.fedavg import FedAvg as FedAvg
@@ -27,4 +28,5 @@ from turnout.algorithms.saber import SaberPartial as SaberPartial
 from turnout.algorithms.scaffnew import Scaffnew as Scaffnew
 from turnout.algorithms.scaffold import Scaffold as Scaffold
 from turnout.algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
+from turnout.algorithms.sdane import SDane as SDane
 from turnout.algorithms.sppm import Sppm as Sppm

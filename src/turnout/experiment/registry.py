@@ -95,6 +95,7 @@ TABLES = {
         "optimal": probabilities.Optimal,
     },
     "algorithm": {
+        "acc-s-dane": algorithms.AccSDane,
         "accfeddcd": algorithms.AccFedDcd,
         "ce-lgd": algorithms.CeLgd,
         "fedavg": algorithms.FedAvg,
@@ -117,6 +118,7 @@ TABLES = {
         "mimelite": algorithms.MimeLite,
         "mimemvr": algorithms.MimeMvr,
         "point-saga": algorithms.PointSaga,
+        "s-dane": algorithms.SDane,
         "saber-full": algorithms.SaberFull,
         "saber-partial": algorithms.SaberPartial,
         "scaffnew": algorithms.Scaffnew,
