@@ -17,10 +17,12 @@ from turnout.samplers import probabilities
 FIRST_ORDER = {
     "adagrad": optimisers.Adagrad,
     "adam": optimisers.Adam,
+    "adamw": optimisers.AdamW,
     "apollo": optimisers.Apollo,
     "fedadagrad": optimisers.FedAdagrad,
     "fedadam": optimisers.FedAdam,
     "fedyogi": optimisers.FedYogi,
+    "muon": optimisers.Muon,
     "sgd": optimisers.Sgd,
 }
 
@@ -95,13 +97,17 @@ TABLES = {
         "optimal": probabilities.Optimal,
     },
     "algorithm": {
+        "5gcs": algorithms.FiveGcs,
         "acc-s-dane": algorithms.AccSDane,
         "accfeddcd": algorithms.AccFedDcd,
+        "catalyzed-svrp": algorithms.CatalyzedSvrp,
         "ce-lgd": algorithms.CeLgd,
+        "diloco": algorithms.DiLoCo,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
         "feddcd": algorithms.FedDcd,
         "feddyn": algorithms.FedDyn,
+        "fedexprox": algorithms.FedExProx,
         "fedlamb": algorithms.FedLamb,
         "fedopt": algorithms.FedOpt,
         "fedprox": algorithms.FedProx,
@@ -125,6 +131,7 @@ TABLES = {
         "scaffold": algorithms.Scaffold,
         "scaffold-sag": algorithms.ScaffoldSag,
         "sppm": algorithms.Sppm,
+        "svrp": algorithms.Svrp,
     },
     "estimator": {
         "exact": estimators.Exact,
