@@ -33,7 +33,8 @@ def envelopes(problem, x) -> np.ndarray:
 def smoothness(problem) -> float:
     """L_gamma, that of sum_i lambda_i M_i, whose Hessian is the mean of A_i (I + gamma A_i)^-1."""
     matrices = problem.rows[0]
-    return np.linalg.norm(np.tensordot(weights(problem), matrices @ np.linalg.inv(np.eye(4) + GAMMA * matrices), 1), 2)
+    hessian = np.tensordot(weights(problem), matrices @ np.linalg.inv(np.eye(4) + GAMMA * matrices), 1)
+    return float(np.linalg.norm(hessian, 2))
 
 
 def extrapolation(problem, rule, x, clients, shares) -> tuple[np.ndarray, float]:

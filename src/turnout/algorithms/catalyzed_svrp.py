@@ -22,7 +22,7 @@ class CatalyzedSvrpState(NamedTuple):
 
 @record
 class CatalyzedSvrp(Svrp):
-    """Catalyzed SVRP, accelerated by Catalyst (Khaled and Jin, 2022, Algorithm 3; Lin et al., 2015).
+    """Catalyzed SVRP, accelerated by Catalyst (Khaled and Jin, 2022; Lin et al., 2015).
 
     x_t ~ argmin_z h(z), h(z) = f(z) + (kappa / 2) |z - y|^2, by `inner` iterations of `Svrp` on h from x_{t-1} and w = x_{t-1};
     then y <- x_t + (1 - sqrt(q)) / (1 + sqrt(q)) (x_t - x_{t-1}), q = mu / (mu + kappa), from y = x_0.

@@ -1,7 +1,7 @@
 """5GCS: dual variables of clients that are drawn at random."""
 
 from dataclasses import field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import PyTree
@@ -89,16 +89,21 @@ class FiveGcs(Algorithm):
 
     def round(self, ask, server):
         x, v = server
-        z = jax.tree.map(lambda x, v: (x - self.gamma * v) / (1 + self.gamma * self.mu), x, v)
+        z = jax.tree.map(lambda x, v: (x - self.gamma * v) / (1 + self.gamma * self._mu), x, v)
         replies = ask(self.sampler, self.solve, z)
         ask.observe(replies)
         return if_any(replies, FiveGcsState(add(z, replies.average(), -self.gamma), add(v, replies.total())), server)
 
+    @property
+    def _mu(self) -> Any:
+        """mu, a number once `bind` has been called."""
+        return self.mu
+
     @on_client
     def solve(self, client, z):
         """The change of h_i."""
-        weight = 1 / self.gamma - self.mu
+        weight = 1 / self.gamma - self._mu
         centre = jax.tree.map(lambda z: z / (self.gamma * weight), z)
         solved = self.solver.minimise(client, Tilt(client.state, weight, centre), z)
-        h = add(client.grad(solved.point), solved.point, -self.mu)
+        h = add(client.grad(solved.point), solved.point, -self._mu)
         return Done(add(h, client.state, -1.0), h, solved.queries + 1)

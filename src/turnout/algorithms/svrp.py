@@ -26,7 +26,7 @@ class SvrpState(NamedTuple):
 
 @record
 class Svrp(Algorithm):
-    """SVRP, the stochastic variance-reduced proximal point method (Khaled and Jin, 2022, Algorithm 2).
+    """SVRP, the stochastic variance-reduced proximal point method (Khaled and Jin, 2022).
 
     x <- mean_{i in S} prox_{gamma f_i}(x - gamma (grad f(w) - grad f_i(w))); then w <- x with probability p, by a full pass.
 

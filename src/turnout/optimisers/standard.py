@@ -138,9 +138,9 @@ class AdamW(Adam):
 
     Examples:
         >>> import jax.numpy as jnp, turnout as t
-        >>> optimiser, x = t.optimisers.AdamW(0.5, weight_decay=0.1), jnp.array([1.0, -2.0])
+        >>> optimiser, x = t.optimisers.AdamW(0.5, weight_decay=0.5), jnp.array([1.0, -2.0])
         >>> x, state = optimiser.step(x, 2 * x, optimiser.start(x))
-        >>> x.round(2).tolist() == [0.45, -1.4]
+        >>> x.round(2).tolist() == [0.25, -1.0]
         True
     """
 
