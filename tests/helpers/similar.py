@@ -73,9 +73,15 @@ def tilted(problem: t.Quadratic, i: int, linear, weight: float, centre) -> np.nd
     return np.linalg.solve(matrices[i] + weight * np.eye(DIMENSION), vectors[i] + linear + weight * centre)
 
 
+@jax.jit
+def draw_of(sampler, key, population):
+    """The cohort that a fitted sampler draws; compiled, which makes it fast."""
+    return sampler.draw(None, key, population)
+
+
 def cohort(sampler: t.Sampler, problem: t.Problem, seed: int, number: int, draw: int = 0) -> tuple[list[int], np.ndarray]:
     """The clients of a draw of a round, and their lambda_i as shares of the cohort's."""
-    drawn = bind(sampler, problem).draw(None, Seeds.of(seed).draw(number, draw), problem.population)
+    drawn = draw_of(bind(sampler, problem), Seeds.of(seed).draw(number, draw), problem.population)
     active = np.asarray(drawn.active)
     shares = np.asarray(drawn.share)[active]
     return [int(i) for i in np.asarray(drawn.ids)[active]], shares / shares.sum() if shares.size else shares
