@@ -1,5 +1,7 @@
 """SVRP and Catalyzed SVRP: against plain programs, their bounds with the parameters of theory, and one another."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -104,6 +106,16 @@ def test_the_optimum_is_fixed_for_any_sampler_and_any_weights():
     algorithm = t.Svrp(t.Independent(size=1.5), Exact(), GAMMA, probability=0.3)
     last = servers(algorithm, problem, 20, start=x)[-1]
     np.testing.assert_allclose(last.x, x, atol=1e-12)
+
+
+def test_a_sweep_over_the_probability_is_its_runs():
+    problem, probabilities = similar(), [0.1, 0.5, 1.0]
+    algorithm = t.Svrp(t.Nice(2), Exact(), GAMMA)
+    swept = t.sweep(algorithm, problem, {"probability": probabilities}, seeds=[0], rounds=12).traces
+    runs = [t.run(replace(algorithm, probability=p), problem, rounds=12) for p in probabilities]
+    ends = np.array([trace.x for trace in runs])
+    np.testing.assert_allclose([trace.x for trace in swept], ends, atol=1e-11)
+    assert len({*ends[:, 0]}) == len(probabilities)
 
 
 def test_accelerated_proximal_points_keep_catalysts_bound():

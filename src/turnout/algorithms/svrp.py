@@ -1,7 +1,7 @@
 """SVRP: proximal points of random clients, corrected by gradients at an anchor."""
 
 from dataclasses import field, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from jaxtyping import PyTree
 
@@ -63,7 +63,8 @@ class Svrp(Algorithm):
     cohorts_per_round = None
 
     def bind(self, problem):
-        return replace(self, anchors=Svrg(self.probability).bind(self.sampler, problem))
+        anchors = cast(Svrg, Svrg(self.probability).bind(self.sampler, problem))
+        return replace(self, probability=anchors.probability, anchors=anchors)
 
     def start(self, ask, x):
         return SvrpState(x, self.anchors.anchored(ask, x, Anchor(x, zeros(x))))
@@ -93,7 +94,7 @@ class Svrp(Algorithm):
         replies = ask(self.sampler, self.solve, (centre, server.anchor.point))
         ask.observe(replies)
         x = if_any(replies, add(centre, replies.mean()), server.x)
-        moves = coin(ask, self.anchors.probability)
+        moves = coin(ask, self.probability)
         return SvrpState(x, ask.cond(moves, lambda w: self.anchors.anchored(ask, x, w), lambda w: w, server.anchor))
 
     @on_client
