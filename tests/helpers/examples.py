@@ -118,6 +118,12 @@ def _examples() -> list[Example]:
     # The mean owed comes along with the message; the counter of AccFedDcd with it.
     again = Exchange(who="again")
     return [
+        Example("5gcs", lambda s: t.FiveGcs(s, LOCAL, gamma=0.1, mu=0.5), one(queries=STEPS + 2)),
+        Example(
+            "acc-s-dane",
+            lambda s: t.AccSDane(s, LOCAL, lam=20.0, mu=1.0),
+            (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
+        ),
         Example(
             "accfeddcd",
             lambda s: t.AccFedDcd(s, LOCAL, convexity=0.1, smoothness=10.0),
@@ -125,10 +131,20 @@ def _examples() -> list[Example]:
             any_size=False,
         ),
         Example(
+            "catalyzed-svrp",
+            lambda s: t.CatalyzedSvrp(s, LOCAL, gamma=0.1, kappa=2.0, mu=1.0, inner=2, probability=0.5),
+            None,
+        ),
+        Example(
             "ce-lgd",
             lambda s: t.CeLgd(s, lr=0.02, steps=2),
             (Exchange(down=2, queries=2, who="one"), Exchange(down=2, queries=2)),
             one(),
+        ),
+        Example(
+            "diloco",
+            lambda s: t.DiLoCo(s, t.optimisers.AdamW(0.02), t.optimisers.Sgd(0.7, momentum=0.9, nesterov=True), steps=STEPS),
+            one(queries=STEPS),
         ),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
@@ -138,6 +154,7 @@ def _examples() -> list[Example]:
         ),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
+        Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
         Example(
             "fedopt",
@@ -189,6 +206,11 @@ def _examples() -> list[Example]:
             (Exchange(down=2, queries=2), again),
         ),
         Example("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.1), solve),
+        Example(
+            "s-dane",
+            lambda s: t.SDane(s, LOCAL, lam=20.0, mu=1.0),
+            (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
+        ),
         Example("saber-full", lambda s: t.SaberFull(s, LOCAL, lam=20.0), None, (PASS,)),
         Example(
             "saber-partial",
@@ -203,6 +225,7 @@ def _examples() -> list[Example]:
         ),
         Example("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=STEPS, option="I"), one(down=2, up=2, queries=STEPS + 1)),
         Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
+        Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
     ]
 
@@ -323,10 +346,12 @@ CLIENT_SOLVERS = {
 OPTIMISERS = {
     "adagrad": t.optimisers.Adagrad(0.05),
     "adam": t.optimisers.Adam(0.05),
+    "adamw": t.optimisers.AdamW(0.05),
     "apollo": t.optimisers.Apollo(0.05),
     "fedadagrad": t.optimisers.FedAdagrad(0.05),
     "fedadam": t.optimisers.FedAdam(0.05),
     "fedyogi": t.optimisers.FedYogi(0.05),
+    "muon": t.optimisers.Muon(0.05),
     "oasis": t.optimisers.Oasis(0.05),
     "sgd": t.optimisers.Sgd(lr=0.05, clip=1.0),
 }

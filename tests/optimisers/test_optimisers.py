@@ -44,19 +44,41 @@ def curvature_at(x, number):
     return jax.tree.map(lambda x: x**2 - 0.5 * number.astype(x.dtype), x)
 
 
-def sgd(x, slopes, lr=0.1, beta=0.0):
+def sgd(x, slopes, lr=0.1, beta=0.0, nesterov=False):
     m = np.zeros_like(x)
     for g in slopes:
         m = beta * m + g
-        x = x - lr * m
+        x = x - lr * (g + beta * m if nesterov else m)
         yield x
 
 
-def adam(x, slopes, lr=0.1, beta1=0.9, beta2=0.999, epsilon=1e-8):
+def adam(x, slopes, lr=0.1, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, nesterov=False):
     m = v = np.zeros_like(x)
     for k, g in enumerate(slopes, start=1):
         m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
-        x = x - lr * (m / (1 - beta1**k)) / (np.sqrt(v / (1 - beta2**k)) + epsilon)
+        mean = ahead(m, g, beta1, k) if nesterov else m / (1 - beta1**k)
+        x = x - lr * (mean / (np.sqrt(v / (1 - beta2**k)) + epsilon) + decay * x)
+        yield x
+
+
+def ahead(m, g, beta, k):
+    """The mean m one step on, were the next gradient g too, both corrected for their start."""
+    return beta * m / (1 - beta ** (k + 1)) + (1 - beta) * g / (1 - beta**k)
+
+
+def muon(x, slopes, lr=0.1, beta=0.8, decay=0.3):
+    """Newton-Schulz steps with singular values in the place of matrices; other layers by Adam."""
+    if x.ndim != 2:
+        yield from adam(x, slopes, lr, decay=decay, nesterov=True)
+        return
+    m = np.zeros_like(x)
+    for k, g in enumerate(slopes, start=1):
+        m = beta * m + (1 - beta) * g
+        u, s, v = np.linalg.svd(ahead(m, g, beta, k))
+        s = s / (np.linalg.norm(s) + 1e-8)
+        for _ in range(5):
+            s = 3.4445 * s - 4.775 * s**3 + 2.0315 * s**5
+        x = x - lr * ((u * s) @ v + decay * x)
         yield x
 
 
@@ -91,7 +113,10 @@ def apollo(x, slopes, lr=0.1, beta=0.9, epsilon=1e-4):
 RIVALS = {
     "sgd": (o.Sgd(0.1), sgd),
     "momentum": (o.Sgd(0.1, momentum=0.7), partial(sgd, beta=0.7)),
+    "nesterov": (o.Sgd(0.1, momentum=0.7, nesterov=True), partial(sgd, beta=0.7, nesterov=True)),
     "adam": (o.Adam(0.1), adam),
+    "adamw": (o.AdamW(0.1, weight_decay=0.3), partial(adam, decay=0.3)),
+    "muon": (o.Muon(0.1, beta=0.8, weight_decay=0.3), muon),
     "adagrad": (o.Adagrad(0.1, initial=0.2), adagrad),
     "fedadagrad": (o.FedAdagrad(0.1, beta1=0.8, tau=0.05), partial(adaptive, second=lambda v, s: v + s)),
     "fedadam": (o.FedAdam(0.1, beta1=0.8, tau=0.05), partial(adaptive, second=lambda v, s: 0.99 * v + 0.01 * s)),
@@ -116,6 +141,11 @@ def test_steps_are_those_of_the_numpy_program_layer_by_layer(name):
 
 TORCH = {
     "sgd": (o.Sgd(0.1, momentum=0.7), lambda torch, p: torch.optim.SGD(p, lr=0.1, momentum=0.7)),
+    "nesterov": (
+        o.Sgd(0.1, momentum=0.7, nesterov=True),
+        lambda torch, p: torch.optim.SGD(p, lr=0.1, momentum=0.7, nesterov=True),
+    ),
+    "adamw": (o.AdamW(0.1, weight_decay=0.3), lambda torch, p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.3)),
     "adam": (o.Adam(0.1, 0.8, 0.99, 1e-6), lambda torch, p: torch.optim.Adam(p, lr=0.1, betas=(0.8, 0.99), eps=1e-6)),
 }
 

@@ -1,11 +1,15 @@
 """Federated algorithms, one file each."""
 
+from turnout.algorithms.acc_sdane import AccSDane as AccSDane
 from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
+from turnout.algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from turnout.algorithms.celgd import CeLgd as CeLgd
+from turnout.algorithms.diloco import DiLoCo as DiLoCo
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
 from turnout.algorithms.feddcd import FedDcd as FedDcd
 from turnout.algorithms.feddyn import FedDyn as FedDyn
+from turnout.algorithms.fedexprox import FedExProx as FedExProx
 from turnout.algorithms.fedlamb import FedLamb as FedLamb
 from turnout.algorithms.fedopt import FedOpt as FedOpt
 from turnout.algorithms.fedprox import FedProx as FedProx
@@ -13,6 +17,7 @@ from turnout.algorithms.fedprox_sppm import FedProxSppm as FedProxSppm
 from turnout.algorithms.fedred import FedRed as FedRed
 from turnout.algorithms.fedspeed import FedSpeed as FedSpeed
 from turnout.algorithms.fedvarp import FedVarp as FedVarp
+from turnout.algorithms.five_gcs import FiveGcs as FiveGcs
 from turnout.algorithms.gd import Gd as Gd
 from turnout.algorithms.icgm import Icgm as Icgm
 from turnout.algorithms.lazy_dane import LazyDane as LazyDane
@@ -27,4 +32,6 @@ from turnout.algorithms.saber import SaberPartial as SaberPartial
 from turnout.algorithms.scaffnew import Scaffnew as Scaffnew
 from turnout.algorithms.scaffold import Scaffold as Scaffold
 from turnout.algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
+from turnout.algorithms.sdane import SDane as SDane
 from turnout.algorithms.sppm import Sppm as Sppm
+from turnout.algorithms.svrp import Svrp as Svrp

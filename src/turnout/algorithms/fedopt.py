@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_steps, round_lr
 from turnout.core.algorithm import Algorithm, on_client
-from turnout.core.client import Done
+from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
 from turnout.core.replies import if_any
@@ -89,6 +89,17 @@ class FedOpt(Algorithm):
     @on_client
     def train(self, client, message):
         """y_i - x."""
+        change, _, queries = self.local_training(client, message, None)
+        return Done(change, queries=queries)
+
+    def local_training(self, client: Client, message: PyTree, state: Any) -> tuple[PyTree, Any, Any]:
+        """Return y_i - x, the last state of the clients' optimiser, and the number of queries.
+
+        Args:
+            client: The client.
+            message: x, and the factor of lr or None.
+            state: The first state of the optimiser; None means a new one.
+        """
         x, factor = message
         optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
 
@@ -96,5 +107,6 @@ class FedOpt(Algorithm):
             y, state = carry
             return optimiser.step(y, rows.grad(y), state, hessian_probe(lambda v: rows.hvp(y, v), y, client.key))
 
-        (y, _), steps = local_steps(client, step, (x, optimiser.start(x)), self.steps, self.batch, self.epochs)
-        return Done(add(y, x, -1.0), queries=optimiser.queries * steps)
+        first = x, optimiser.start(x) if state is None else state
+        (y, state), steps = local_steps(client, step, first, self.steps, self.batch, self.epochs)
+        return add(y, x, -1.0), state, optimiser.queries * steps

@@ -8,4 +8,6 @@ from turnout.optimisers.base import Optimiser as Optimiser
 from turnout.optimisers.oasis import Oasis as Oasis
 from turnout.optimisers.standard import Adagrad as Adagrad
 from turnout.optimisers.standard import Adam as Adam
+from turnout.optimisers.standard import AdamW as AdamW
+from turnout.optimisers.standard import Muon as Muon
 from turnout.optimisers.standard import Sgd as Sgd
