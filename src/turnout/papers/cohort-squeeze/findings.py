@@ -133,6 +133,7 @@ class Costs:
             ("rows as they are", self.problems, NICE, "uniform cohorts"),
             ("rows as they are", self.problems, STRATIFIED, "the same strata"),
             ("normalised rows", normalised, NICE, "uniform cohorts"),
+            ("normalised rows", normalised, STRATIFIED, "the same strata"),
         )
         return [
             f"All exchanges counted, {kind}, {rows}, against LocalGD with {sampler}: the paper prints "
