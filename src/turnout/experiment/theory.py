@@ -240,10 +240,10 @@ def _bound(guarantees: Guarantees) -> dict:
 
 
 LABELS = {
-    "static_regret": "static regret while no p reaches 1, Theorem 5.2",
-    "static_regret_capped": "static regret, Theorem 5.2",
-    "hindsight": "best p of each round over best fixed p, Theorem 5.1",
-    "uniform": "largest loss of uniform draws",
+    "static_regret": "Theorem 5.2, no p reaches 1",
+    "static_regret_capped": "Theorem 5.2",
+    "hindsight": "Theorem 5.1",
+    "uniform": "loss of uniform draws",
 }
 """What the figure calls the bounds on the regret."""
 
