@@ -7,11 +7,19 @@ import polars as pl
 import pytest
 
 import turnout as t
+from tests.helpers.commands import SMALL
 from turnout.studies.papers import PAPERS
 
-SPEC = importlib.util.spec_from_file_location("squeeze", PAPERS / "cohort-squeeze" / "exhibits.py")
-squeeze = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(squeeze)
+
+def part(name: str):
+    """A file of the study as a module."""
+    spec = importlib.util.spec_from_file_location(name, PAPERS / "cohort-squeeze" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+squeeze = part("exhibits")
 
 FORMATS = {"dense": (12, 0.5), "narrow": (12, 1.0), "sparse": (300, 0.5)}
 """Columns of each set, and the least value of an entry: small whole numbers are stored in a byte each."""
@@ -54,3 +62,28 @@ def test_a_larger_gamma_means_fewer_rounds_and_a_larger_neighbourhood(exhibits):
         assert rows["T"][: len(squeeze.GAMMAS)].is_sorted(descending=True)
         assert rows["neighbourhood"][: len(squeeze.GAMMAS)].is_sorted()
     assert exhibits["table-4"].frame.group_by("problem").len()["len"].n_unique() == 1
+
+
+def test_findings_compare_the_methods_that_are_played():
+    """SPPM against LocalGD under both samplings, one of each played, on a set under both conventions."""
+    made = {name: SMALL[name] for name in ("problem", "split", "sampler")}
+    algorithms = {
+        "localgd-nice": {"kind": "fedavg", "lr": 0.1},
+        "localgd-stratified": {"kind": "fedavg", "lr": 0.2},
+        "sppm-bfgs": {"kind": "sppm", "solver": "bfgs", "gamma": 1.0, "inner": 3},
+    }
+    study = t.study({
+        "seeds": 5,
+        "run": {"rounds": 60},
+        "problems": {"made": made, "made-rows": made},
+        "methods": {name: {"algorithm": each} for name, each in algorithms.items()},
+        "goals": {"near": {"metric": "distance", "below": 0.3}},
+        "prices": {"exchanges": {"kind": "exchanges"}, "hubs, 0.1": {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}},
+    })  # fmt: skip
+    flat, hubs = (study.best("near", price).filter(problem="made") for price in study.declaration.prices)
+    said = part("findings").Costs(study).everywhere()
+    for k, (frame, rival) in enumerate((each, name) for name in [*algorithms][:2] for each in (flat, hubs)):
+        mine, other = (frame.row(by_predicate=pl.col("method") == name, named=True)["cost"] for name in ("sppm-bfgs", rival))
+        assert np.isfinite([mine, other]).all()
+        for sentence in (said[k], said[k + 4]):
+            assert f"{100 * (1 - mine / other):.1f} % on made." in sentence

@@ -173,6 +173,20 @@ def test_the_command_shows_the_theorems(tmp_path):
     assert facts["static_regret"] == kvib.theorem_5_2(1.0, 60, facts["clients"], 2.0)
     for name in ("static_regret", "static_regret_capped", "hindsight", "gradient"):
         assert f"{facts[name]:,.4g}" in said
+    for name in ("regret", "gradient"):
+        assert b"Theorem" in (tmp_path / "out" / "figures" / f"{name}.svg").read_bytes()
+
+
+@pytest.mark.parametrize("start", [None, kvib.AtStart(2.0, 3.0, 0.5, 1.0)])
+def test_curves_end_at_the_bounds_of_all_rounds(start):
+    """The paper's theta is that of each number of rounds; from T = N / K on, where it is 1."""
+    bounds = kvib.RegretBounds(300, 50, 4.0, kvib.mixing(300, 50, 4), 0.1, start)
+    curves, facts = bounds.curves(20), bounds.facts()
+    assert curves["rounds"][0] == 13 and curves["rounds"][-1] == 300
+    for name in {*curves} - {"rounds", "uniform"}:
+        assert curves[name][-1] == facts[name]
+    assert curves["static_regret"][0] == kvib.theorem_5_2(1.0, 13, 50, 4)
+    assert ("gradient" in curves) == (start is not None)
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(60, marks=pytest.mark.slow)])

@@ -203,7 +203,7 @@ def regrets_of(experiment: Experiment, problem: Problem) -> RegretBounds:
 def write_guarantees(
     guarantees: Guarantees | None, costs: Costs | None, regrets: RegretBounds | None, folder: Path, command: str
 ) -> None:
-    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the figure of a bound to `folder`.
+    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the figures of bounds to `folder`.
 
     Args:
         guarantees: Bounds; None where no theorem applies.
@@ -212,10 +212,6 @@ def write_guarantees(
         folder: Folder of the results.
         command: The command line, for the summary.
     """
-    # Drawing is slow to import.
-    from turnout.report.bounds import bound_chart
-    from turnout.report.page import drawings
-
     facts = {
         "command": command,
         **({} if guarantees is None else guarantees.facts()),
@@ -223,14 +219,45 @@ def write_guarantees(
         **({} if regrets is None else {"k-vib": regrets.facts()}),
     }
     write(folder / "theory.json", to_json(facts))
-    if guarantees is None:
-        return
-    t = np.unique(np.linspace(0, guarantees.rounds, POINTS).round())
-    if guarantees.curves(t):
-        floor = None if guarantees.theory.floors is None else guarantees.theory.floors[0]
-        chart = bound_chart(t, guarantees.curves(t), floor, guarantees.epsilon)
+    charts = {**({} if guarantees is None else _bound(guarantees)), **({} if regrets is None else _regrets(regrets))}
+    for name, chart in charts.items():
+        # Drawing is slow to import.
+        from turnout.report.page import drawings
+
         for kind, drawing in drawings(chart.to_dict()).items():
-            write(make_folder(folder / "figures") / f"bound.{kind}", drawing)
+            write(make_folder(folder / "figures") / f"{name}.{kind}", drawing)
+
+
+def _bound(guarantees: Guarantees) -> dict:
+    """Return the chart of the bounds on the distance by its name; none where there is no bound."""
+    from turnout.report.bounds import bound_chart
+    from turnout.report.format import METRICS
+
+    t = np.unique(np.linspace(0, guarantees.rounds, POINTS).round())
+    floor = None if guarantees.theory.floors is None else guarantees.theory.floors[0]
+    curves = guarantees.curves(t)
+    return {"bound": bound_chart(t, curves, f"mean {METRICS['distance']}", floor, guarantees.epsilon)} if curves else {}
+
+
+LABELS = {
+    "static_regret": "Theorem 5.2, no p reaches 1",
+    "static_regret_capped": "Theorem 5.2",
+    "hindsight": "Theorem 5.1",
+    "uniform": "loss of uniform draws",
+}
+"""What the figure calls the bounds on the regret."""
+
+
+def _regrets(regrets: RegretBounds) -> dict:
+    """Return the charts of K-Vib's bounds by their names."""
+    from turnout.report.bounds import bound_chart
+
+    curves = regrets.curves(POINTS)
+    rounds, labelled = curves["rounds"], {label: curves[name] for name, label in LABELS.items()}
+    charts = {"regret": bound_chart(rounds, labelled, "regret of K-Vib in the unit of G²")}
+    if "gradient" in curves:
+        charts["gradient"] = bound_chart(rounds, {"Theorem 4.1": curves["gradient"]}, "least E|∇f|² of so many rounds")
+    return charts
 
 
 def facts_of(experiment: Experiment, problem: Problem, session: Session) -> dict:

@@ -5,18 +5,19 @@ import numpy as np
 
 from turnout.report.charts import HEIGHT, WIDTH, floor_rules, target_rules
 from turnout.report.downsample import log_ticks
-from turnout.report.format import COST_LABELS, LOG_LABELS, METRICS
+from turnout.report.format import COST_LABELS, LOG_LABELS
 from turnout.report.theme import LIGHT, config
 
 
 def bound_chart(
-    rounds: np.ndarray, curves: dict[str, np.ndarray], floor: float | None, epsilon: float | None
+    rounds: np.ndarray, curves: dict[str, np.ndarray], what: str, floor: float | None = None, epsilon: float | None = None
 ) -> alt.TopLevelMixin:
     """Draw the bounds `curves`, by label, against `rounds`, with the target `epsilon` and one cohort's sampling error `floor`.
 
     Args:
         rounds: Numbers of rounds.
         curves: Bound after each of them, by label.
+        what: What is bounded.
         floor: Sampling error of one cohort, if known.
         epsilon: Target, if there is one.
     """
@@ -29,7 +30,7 @@ def bound_chart(
         if value > 0
     ]
     axis = alt.Axis(
-        title=f"bound on the mean {METRICS['distance']}", titleAngle=0, titleAlign="left", titleAnchor="end", titleX=0,
+        title=f"bound on the {what}", titleAngle=0, titleAlign="left", titleAnchor="end", titleX=0,
         titleY=-10, titleBaseline="bottom", labelExpr=LOG_LABELS,
     )  # fmt: skip
     axis.values = log_ticks([row["bound"] for row in rows] + levels + [row["floor"] for row in floors]) or alt.Undefined

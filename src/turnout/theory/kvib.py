@@ -5,7 +5,7 @@ round t is l_t(p) = sum_i pi_t(i)^2 / p_i. The static regret is sum_t l_t(p^t) -
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -182,6 +182,20 @@ class RegretBounds:
         beta_2 = utility(self.clients, self.size, self.largest_weight)[1]
         gradient = theorem_4_1(self.rounds, gap, smoothness, variance, quality, beta_2)
         return {**facts, **self.start._asdict(), "gradient": gradient}
+
+    def curves(self, points: int) -> dict[str, np.ndarray]:
+        """Return "rounds", at most `points` numbers from N / K to T, and the bounds of `facts` for each with the paper's theta.
+
+        "uniform" is N^2 T / K, the largest loss of uniform draws.
+
+        Args:
+            points: The most numbers of rounds.
+        """
+        rounds = np.unique(np.linspace(math.ceil(self.clients / self.size), self.rounds, points).round())
+        each = [replace(self, rounds=int(t), theta=mixing(t, self.clients, self.size)).facts() for t in rounds]
+        names = ("static_regret", "static_regret_capped", "hindsight", *(() if self.start is None else ("gradient",)))
+        bounds = {name: np.array([facts[name] for facts in each]) for name in names}
+        return {"rounds": rounds, **bounds, "uniform": self.clients**2 * rounds / self.size}
 
 
 def regret_bounds(sampler: Sampler, problem: Problem, rounds: int, start: PyTree) -> RegretBounds:

@@ -61,19 +61,19 @@ class Costs:
 
     def sentences(self) -> list[str]:
         """Return all sentences about what was played."""
-        whole = {*NICE, *STRATIFIED, *SPPM} <= self.methods
+        whole = all({*names} & self.methods for names in (NICE, STRATIFIED, SPPM))
         bases = [name for name in ("a6a", f"a6a{NORMALISED}") if name in self.played]
         printed = [self.claim(base, *pair) for base in bases for pair in (FLAT, HUBS)] if whole else []
         return [
             *printed,
-            *(self.one_cohort(name) for name in self.played if {*SPPM} <= self.methods),
+            *(self.one_cohort(name) for name in self.played if {*SPPM} & self.methods),
             *(self.everywhere() if whole else []),
             *(self.ladder() if {name for rung in LADDER.values() for name in rung} <= self.methods else []),
         ]
 
     def entry(self, problem: str, methods: Iterable[str], price: str, goal: str | None = None) -> Entry:
-        """Return the best of `methods`, chosen on the seeds that tune where there are several."""
-        names, goal = list(methods), goal or self.goal
+        """Return the best of those `methods` that were played, chosen on the seeds that tune where there are several."""
+        names, goal = [name for name in methods if name in self.methods], goal or self.goal
         if len(names) > 1:
             costs = self.study.costs(goal, price)
             rows = costs.filter(pl.col("purpose") == "tune", pl.col("problem") == problem, pl.col("method").is_in(names))
@@ -133,6 +133,7 @@ class Costs:
             ("rows as they are", self.problems, NICE, "uniform cohorts"),
             ("rows as they are", self.problems, STRATIFIED, "the same strata"),
             ("normalised rows", normalised, NICE, "uniform cohorts"),
+            ("normalised rows", normalised, STRATIFIED, "the same strata"),
         )
         return [
             f"All exchanges counted, {kind}, {rows}, against LocalGD with {sampler}: the paper prints "

@@ -63,7 +63,10 @@ class Samplers:
 
     def __init__(self, study: t.Study):
         self.titles = {name: method.title for name, method in study.declaration.methods.items()}
-        self.cells = {(row["problem"], row["method"], int(row[SIZE])): row for row in means(study.runs).iter_rows(named=True)}
+        # Full participation has no K.
+        rows = study.runs.filter(pl.col(SIZE).is_not_null()) if SIZE in study.runs.columns else pl.DataFrame()
+        found = [] if rows.is_empty() else means(rows).rows(named=True)
+        self.cells = {(row["problem"], row["method"], int(row[SIZE])): row for row in found}
         self.sizes = sorted(size for problem, method, size in self.cells if (problem, method) == (WEIGHTED, OWN))
 
     def sentences(self) -> list[str]:
