@@ -68,7 +68,8 @@ class Yardstick:
 
     def __init__(self, name: str, folder: Path):
         self.name = name
-        self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None)
+        # Its runs are long, so that programs which compile quickly would cost it more.
+        self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None, quick=False)
         self._families = {family.name: family for family in self.planner.families}
         self._fresh: dict[int, list[pl.DataFrame | None]] = {}
         files = [folder / f"{file_name(name)}.{part}.parquet" for part in ("candidates", "rows")]
@@ -137,6 +138,18 @@ class Yardstick:
     def number(self, family: str, setting: str) -> int:
         """Return the number of a candidate."""
         return self._numbers[family, setting]
+
+    def bill(self, planner: Planner) -> float:
+        """Return the CPU seconds of the programs and rounds that a planner has played, by what they take here."""
+        seconds = 0.0
+        for family in planner.families:
+            for place in family.structures:
+                own = [(self.number(family.name, one.setting.label), one) for one in family.played(place)]
+                rounds = np.array([sum(trial.rounds for trial in one.trials()) for _, one in own])
+                if rounds.any():
+                    numbers = [number for number, _ in own]
+                    seconds += float(self.compute.compiling[numbers[0]] + rounds @ self.compute.round[numbers])
+        return seconds
 
     def contender(self, candidate: int) -> Contender:
         """Return a candidate, ready to be played."""

@@ -1,6 +1,7 @@
 """Plans that are made: the winner is that of the whole grid, runs are kept, and limits hold."""
 
 import itertools
+import math
 import tomllib
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from turnout.core.errors import UserError
 from turnout.experiment.registry import TABLES
 from turnout.planner.api import plan
 from turnout.planner.envelope import WithEvent
+from turnout.planner.page import finite
 from turnout.planner.planner import Planner
 from turnout.planner.task import FAMILIES, Limits, allowed, read_task, task_of
 from turnout.studies.cases import Cases
@@ -161,7 +163,9 @@ def test_limits_leave_out_families_and_say_why():
     ("limits", "sentence"),
     [
         ({"allow": ["fedavgg"]}, "unknown family or kind 'fedavgg'"),
-        ({"allow": ["scaffold"], "private_states": False}, "nothing is left to play: .*private_states"),
+        ({"allow": ["scaffold"], "private_states": False}, "nothing is left to play: drop .*private_states .1 of"),
+        ({"allow": ["lbfgs"], "forbid": ["full"]}, "nothing is left to play: drop .*allow .* or forbid .1 of"),
+        ({"allow": ["scaffold"], "forbid": ["nice"], "private_states": False}, "nothing is left to play: drop allow"),
         ({"against": "contact"}, "unknown event 'contact'"),
         ({"seeds": 3}, "seeds"),
         ({"budget": -1.0}, "budget"),
@@ -170,6 +174,18 @@ def test_limits_leave_out_families_and_say_why():
 def test_a_mistake_is_one_sentence(limits, sentence):
     with pytest.raises(UserError, match=sentence):
         small(**limits)
+
+
+@pytest.mark.slow
+def test_where_no_limit_is_to_blame_alone_the_fewest_are_told():
+    samplers = ["full", "nice", "shuffled-nice", "shuffled-stratified", "stratified", "independent"]
+    with pytest.raises(UserError, match="drop (forbid and private_states|allow and forbid) together"):
+        small(allow=["scaffold"], forbid=samplers, private_states=False)
+
+
+def test_json_has_no_infinities():
+    facts = {"a": [math.inf, 1.5, (math.nan,)], "b": {"c": -math.inf, "d": "inf", "e": 3}}
+    assert finite(facts) == {"a": [None, 1.5, [None]], "b": {"c": None, "d": "inf", "e": 3}}
 
 
 @pytest.mark.slow

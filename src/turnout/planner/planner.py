@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import polars as pl
 from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
+from turnout.planner.blame import nothing_left
 from turnout.planner.candidates import Contender, Family, Priced, PricedFamily
 from turnout.planner.envelope import ANCHORS, RATES, WithEvent, cheapest, ends_of, front
 from turnout.planner.plan import Loser, Plan, Spent
@@ -44,18 +44,20 @@ class Planner:
         out: Folder in which runs are kept.
         cases: Builds the problem.
         watch: Told what the planner is doing.
+        quick: Whether programs are made to compile quickly: a plan's runs are short.
     """
 
-    def __init__(self, task: Task, out: Path | None, cases: Cases, watch: Watch):
+    def __init__(self, task: Task, out: Path | None, cases: Cases, watch: Watch, *, quick: bool = True):
         self.task, self.store, self.watch = task, TrialStore(out), watch
-        names, self.refused = allowed(task)
+        names, barred = allowed(task)
+        self.refused = {name: next(iter(whys.values())) for name, whys in barred.items()}
         # A mistake in the problem is told; what does not fit it is left out.
         for name in names[:1]:
             cases.of(settings_of(task.declaration, PROBLEM, name)[0].experiment())
         self.families: list[Family] = []
         for name in names:
             try:
-                self.families.append(Family(task.declaration, name, cases, self.store, task.limits))
+                self.families.append(Family(task.declaration, name, cases, self.store, task.limits, quick=quick))
             except UserError as error:
                 if name == OWN:
                     raise
@@ -63,7 +65,7 @@ class Planner:
         self.refused |= {family.name: family.why for family in self.families if family.why}
         self.families = [family for family in self.families if not family.why]
         if not self.families:
-            raise UserError(self._nothing())
+            raise UserError(nothing_left(task, cases, self.refused))
 
     def plan(self, note: str = "", *, envelope: bool = True) -> Plan:
         """Find the winner at each price, and with `envelope` at prices between."""
@@ -245,14 +247,6 @@ class Planner:
     def _title(self, family: str) -> str:
         """Return what tables call a family."""
         return self.task.declaration.methods[family].title
-
-    def _nothing(self) -> str:
-        """Say which limits leave nothing to play."""
-        reasons = Counter(key for why in self.refused.values() for key in vars(self.task.limits) if key in why)
-        if not reasons:
-            return f"nothing is left to play: {next(iter(self.refused.values()))}"
-        counts = ", ".join(f"{key} leaves out {count}" for key, count in reasons.most_common())
-        return f"nothing is left to play: of {len(self.refused)} families {counts}; relax one of them"
 
     def _nobody(self) -> str:
         """Say that no candidate reached the target, and how near one came."""
