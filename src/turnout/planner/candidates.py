@@ -22,7 +22,6 @@ from turnout.studies.plan import Program, program_of
 from turnout.studies.play import session_for
 from turnout.studies.resolved import Resolved, grouped, resolve
 
-
 SIZE = "sampler.size"
 """The key of the size of cohorts in a grid."""
 
@@ -40,7 +39,7 @@ OF_CLIENTS = (
 """Events of which an exchange has more the more clients it is with."""
 
 FREE = 1.5
-"""Clients cost next to nothing where an exchange with ten of them costs at most so many times as much as one with a single one."""
+"""Clients cost next to nothing where an exchange with ten costs at most so many times as much as one with a single client."""
 
 
 class Structure:
@@ -209,7 +208,7 @@ class Family:
                 whole = [Contender(structure, k) for k in range(len(structure.group))]
                 self._contenders[place] = [one for one in whole if not self._above(one)]
             except UserError as error:
-                structure.why, self._contenders[place] = str(error), []
+                structure.why, self._contenders[place] = str(error.__cause__ or error), []
         return self._contenders[place]
 
     def played(self, place: Place) -> Sequence[Contender]:

@@ -61,7 +61,8 @@ class Planner:
             except UserError as error:
                 if name == OWN:
                     raise
-                self.refused[name] = str(error)
+                # Where its line is in the list of families tells a user nothing.
+                self.refused[name] = str(error.__cause__ or error)
         self.refused |= {family.name: family.why for family in self.families if family.why}
         self.families = [family for family in self.families if not family.why]
         if not self.families:
@@ -126,7 +127,7 @@ class Planner:
         race = Race(priced, lambda doing: self.watch(doing, len(self.store.trials)))
         race.explore()
         if math.isinf(race.best):
-            raise UserError(self._nobody())
+            raise UserError(self._nobody(price, budget))
         if race.best == 0:
             raise UserError(
                 f"{self.task.words} costs nothing at {price.label}: it holds at the start, or nothing that is charged happens"
@@ -248,10 +249,13 @@ class Planner:
         """Return what tables call a family."""
         return self.task.declaration.methods[family].title
 
-    def _nobody(self) -> str:
+    def _nobody(self, price: Price, budget: float) -> str:
         """Say that no candidate reached the target, and how near one came."""
         metric = self.task.declaration.goals["target"].metric
-        values = [float(trial.frame[metric].min()) for trial in self.store.trials.values() if trial.frame.height]
-        limit = "" if self.task.limits.budget is None else f" at a cost of at most {self.task.limits.budget:g}"
-        nearest = f"the nearest comes to {metric} = {min(values):.3g}"
+        frames = [trial.frame for trial in self.store.trials.values() if trial.frame.height]
+        # The last round of a run may have cost more than there was.
+        within = [frame.filter(pl.Series(np.broadcast_to(price.cost(frame), len(frame)) <= budget)) for frame in frames]
+        values = [float(frame[metric].min()) for frame in within if frame.height]
+        limit = "" if math.isinf(budget) else f" at a cost of at most {budget:g}"
+        nearest = f"the nearest comes to {metric} = {min(values, default=math.inf):.3g}"
         return f"no candidate reaches {self.task.words}{limit}: {nearest}; raise the target, the budget or [run] rounds"
