@@ -54,6 +54,7 @@ def page(plan: Plan, shown: list[Exhibit], command: str) -> str:
     spent = plan.spent
     charts = {one.name: {"spec": one.chart} for one in shown if isinstance(one, OwnChart)}
     played = f"{spent.runs:,} runs of {spent.rounds:,} rounds in {spent.seconds:.0f} s"
+    played += f", at a simulated cost of {amount(plan.price, spent.cost)}"
     return TEMPLATES.get_template("study.html").render(
         title=f"Plan of {plan.name}",
         goals={},
@@ -66,7 +67,6 @@ def page(plan: Plan, shown: list[Exhibit], command: str) -> str:
         origin={
             "turnout": version("turnout"),
             "client queries": number(spent.queries),
-            "simulated cost": amount(plan.price, spent.cost),
         },
         files={BEST: plan.best.to_toml()},
         saved=script_json({}),
