@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import polars as pl
 
@@ -185,6 +186,8 @@ class Yardstick:
                 structures += 1
                 structure.forget()
                 self.planner.store.trials.clear()
+            # Programs that are kept take memory maps, of which a process may have 65,530.
+            jax.clear_caches()
             print(f"{self.name}: {family.name}, {len(candidates)} candidates", flush=True)
         return pl.DataFrame(candidates), pl.concat([one for one in rows if one.height], how="diagonal_relaxed")
 
