@@ -25,7 +25,7 @@ ENVELOPE = "exchanges"
 """The price of the plans that also name what is best at other prices."""
 
 SPENDS = np.logspace(-2, 0, 21)
-"""Shares of a plan's CPU seconds at which the best candidate so far is noted."""
+"""Shares of the CPU seconds at which the best candidate so far is noted."""
 
 
 class Watched:
@@ -94,13 +94,14 @@ def case(table: Yardstick, label: str, price: Price) -> dict:
         "best": _title(table, best),
         "yardstick_seconds": table.seconds,
     }
-    regret = Regret(table, price, seconds)
-    row["regret"] = regret.along(watched.incumbents)
+    regret, bill = Regret(table, price), table.bill(watched.planner)
+    row["priced"] = bill / table.seconds
+    row["regret"] = regret.along(watched.incumbents, seconds)
     row["elsewhere"] = elsewhere(table, watched.planner, price) if label == ENVELOPE else None
     for rival in RIVALS:
-        searches = [searched(rival, table, price, seconds, seed) for seed in range(REPEATS)]
+        searches = [searched(rival, table, price, bill, seed) for seed in range(REPEATS)]
         row[rival] = float(np.median([table.fresh_cost(choice, price) for choice, _ in searches]))
-        curves = [regret.along(player.incumbents) for _, player in searches]
+        curves = [regret.along(player.incumbents, bill) for _, player in searches]
         row[f"regret of {rival}"] = np.median(curves, 0).tolist()
     print({key: value for key, value in row.items() if not key.startswith("regret")}, flush=True)
     return row
@@ -122,17 +123,16 @@ class Regret:
     Args:
         table: The yardstick.
         price: The price.
-        seconds: The CPU seconds at which the curves end.
     """
 
-    def __init__(self, table: Yardstick, price: Price, seconds: float):
+    def __init__(self, table: Yardstick, price: Price):
         medians = median(table.costs(price))
-        self.ratios, self.seconds = medians / medians.min(), seconds
+        self.ratios = medians / medians.min()
 
-    def along(self, incumbents: list[tuple[float, int]]) -> list[float]:
-        """Return the ratio at each share of the seconds; infinite before a candidate arrives."""
+    def along(self, incumbents: list[tuple[float, int]], seconds: float) -> list[float]:
+        """Return the ratio at each share of so many CPU seconds; infinite before a candidate arrives."""
         at = np.array([spent for spent, _ in incumbents])
-        last = np.searchsorted(at, SPENDS * self.seconds, side="right") - 1
+        last = np.searchsorted(at, SPENDS * seconds, side="right") - 1
         return [float(self.ratios[incumbents[k][1]]) if k >= 0 else float("inf") for k in last]
 
 

@@ -72,7 +72,7 @@ def row(problem: str, label: str, family: str, setting: str, costs: np.ndarray) 
 
 def replayed(stored: dict) -> dict:
     """Play the candidate of a row on the fresh seeds, and return its row."""
-    planner = Planner(task(stored["problem"], Exchanges()), None, Cases(), lambda *_: None)
+    planner = Planner(task(stored["problem"], Exchanges()), None, Cases(), lambda *_: None, quick=False)
     family = next(one for one in planner.families if one.name == stored["family"])
     contenders = (one for place in family.structures for one in family.contenders(place))
     one = next(one for one in contenders if one.setting.label == stored["setting"])

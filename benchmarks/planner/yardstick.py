@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import polars as pl
 
@@ -68,7 +69,8 @@ class Yardstick:
 
     def __init__(self, name: str, folder: Path):
         self.name = name
-        self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None)
+        # Its runs are long, so that programs which compile quickly would cost it more.
+        self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None, quick=False)
         self._families = {family.name: family for family in self.planner.families}
         self._fresh: dict[int, list[pl.DataFrame | None]] = {}
         files = [folder / f"{file_name(name)}.{part}.parquet" for part in ("candidates", "rows")]
@@ -138,6 +140,18 @@ class Yardstick:
         """Return the number of a candidate."""
         return self._numbers[family, setting]
 
+    def bill(self, planner: Planner) -> float:
+        """Return the CPU seconds of the programs and rounds that a planner has played, by what they take here."""
+        seconds = 0.0
+        for family in planner.families:
+            for place in family.structures:
+                own = [(self.number(family.name, one.setting.label), one) for one in family.played(place)]
+                rounds = np.array([sum(trial.rounds for trial in one.trials()) for _, one in own])
+                if rounds.any():
+                    numbers = [number for number, _ in own]
+                    seconds += float(self.compute.compiling[numbers[0]] + rounds @ self.compute.round[numbers])
+        return seconds
+
     def contender(self, candidate: int) -> Contender:
         """Return a candidate, ready to be played."""
         row = self.candidates.row(candidate, named=True)
@@ -172,6 +186,8 @@ class Yardstick:
                 structures += 1
                 structure.forget()
                 self.planner.store.trials.clear()
+            # Programs that are kept take memory maps, of which a process may have 65,530.
+            jax.clear_caches()
             print(f"{self.name}: {family.name}, {len(candidates)} candidates", flush=True)
         return pl.DataFrame(candidates), pl.concat([one for one in rows if one.height], how="diagonal_relaxed")
 

@@ -1,6 +1,8 @@
 """Plans that are made: the winner is that of the whole grid, runs are kept, and limits hold."""
 
 import itertools
+import math
+import re
 import tomllib
 from dataclasses import replace
 
@@ -12,7 +14,9 @@ import turnout as t
 from turnout.core.errors import UserError
 from turnout.experiment.registry import TABLES
 from turnout.planner.api import plan
+from turnout.planner.candidates import PricedFamily
 from turnout.planner.envelope import WithEvent
+from turnout.planner.page import finite
 from turnout.planner.planner import Planner
 from turnout.planner.task import FAMILIES, Limits, allowed, read_task, task_of
 from turnout.studies.cases import Cases
@@ -161,7 +165,9 @@ def test_limits_leave_out_families_and_say_why():
     ("limits", "sentence"),
     [
         ({"allow": ["fedavgg"]}, "unknown family or kind 'fedavgg'"),
-        ({"allow": ["scaffold"], "private_states": False}, "nothing is left to play: .*private_states"),
+        ({"allow": ["scaffold"], "private_states": False}, "nothing is left to play: drop .*private_states .1 of"),
+        ({"allow": ["lbfgs"], "forbid": ["full"]}, "nothing is left to play: drop .*allow .* or forbid .1 of"),
+        ({"allow": ["scaffold"], "forbid": ["nice"], "private_states": False}, "nothing is left to play: drop allow"),
         ({"against": "contact"}, "unknown event 'contact'"),
         ({"seeds": 3}, "seeds"),
         ({"budget": -1.0}, "budget"),
@@ -172,12 +178,38 @@ def test_a_mistake_is_one_sentence(limits, sentence):
         small(**limits)
 
 
+def test_large_cohorts_come_first_where_clients_are_free():
+    planner = small(allow=["fedavg"])
+    family = next(one for one in planner.families if one.name == "fedavg")
+
+    def first(price) -> float:
+        priced = PricedFamily(family, price, planner.store, math.inf)
+        return priced.candidates(priced.centre())[0].contender.setting.values["sampler.size"]
+
+    assert first(t.Exchanges()) == first(t.LinearPrice(exchanges=1.0, contacts=0.01)) == 1.0
+    assert first(t.LinearPrice(contacts=1.0)) == first(t.LinearPrice(exchanges=1.0, contacts=0.2)) == 0.2
+
+
+@pytest.mark.slow
+def test_where_no_limit_is_to_blame_alone_the_fewest_are_told():
+    samplers = ["full", "nice", "shuffled-nice", "shuffled-stratified", "stratified", "independent"]
+    with pytest.raises(UserError, match="drop (forbid and private_states|allow and forbid) together"):
+        small(allow=["scaffold"], forbid=samplers, private_states=False)
+
+
+def test_json_has_no_infinities():
+    facts = {"a": [math.inf, 1.5, (math.nan,)], "b": {"c": -math.inf, "d": "inf", "e": 3}}
+    assert finite(facts) == {"a": [None, 1.5, [None]], "b": {"c": None, "d": "inf", "e": 3}}
+
+
 @pytest.mark.slow
 def test_a_target_that_nobody_reaches_is_told_with_the_nearest_value():
-    with pytest.raises(
-        UserError, match=r"no candidate reaches gradient < 0.5 at a cost of at most 0.5: the nearest comes to gradient ="
-    ):
-        small(budget=0.5).plan()
+    sentence = r"no candidate reaches gradient < 0.5 at a cost of at most 1.5: the nearest comes to gradient = (\S+);"
+    with pytest.raises(UserError, match=sentence) as told:
+        small(allow=["lbfgs"], budget=1.5).plan()
+    # A round of L-BFGS reaches it, at a cost of more than 1.5.
+    found = re.search(sentence, str(told.value))
+    assert found is not None and float(found[1]) >= 0.5
 
 
 def test_a_target_that_holds_at_the_start_is_told():

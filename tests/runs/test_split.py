@@ -27,6 +27,17 @@ def test_cells_that_go_on_by_themselves_are_the_runs(names):
         assert part.trace.met == alone.met
 
 
+def test_a_program_that_compiles_quickly_plays_the_same_runs():
+    cells = [Cell({"lr": lr}, seed) for lr in (0.05, 0.2) for seed in (3, 4)]
+    slow, quick = (
+        Session(t.FedAvg(t.Nice(4), lr=0.1, steps=2), t.Quadratic.random(12, 5, seed=1), rounds=12, cells=cells, quick=quick)
+        for quick in (False, True)
+    )
+    for one, other in zip(slow.run().traces, quick.run().traces, strict=True):
+        assert one.frame.drop("value").equals(other.frame.drop("value"))
+        np.testing.assert_allclose(one.frame["value"], other.frame["value"], rtol=1e-6)
+
+
 def test_a_run_without_cells_cannot_be_split():
     with pytest.raises(t.UserError, match="nothing to split"):
         Session(t.FedAvg(t.Nice(4), lr=0.1), t.Quadratic.random(12, 5), rounds=3).split()

@@ -20,6 +20,13 @@ from turnout.engines.state import Progress, begin, play_round, trace_row
 PLACES = 1024
 """Trace rows that one call of the compiled program can write."""
 
+QUICK_TO_COMPILE = {
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_llvm_disable_expensive_passes": True,
+}
+"""Options for a program that takes longer to compile than to run."""
+
 
 class Compiled(Engine):
     """Plays rounds of one algorithm in one jitted program, which a new seed or hyper-parameter does not recompile.

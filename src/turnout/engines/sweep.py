@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +12,13 @@ from jaxtyping import PyTree
 
 from turnout.core.errors import UserError, unknown
 from turnout.engines.base import Engine
-from turnout.engines.compiled import advance
+from turnout.engines.compiled import QUICK_TO_COMPILE, advance
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import survey
 from turnout.engines.state import Progress, begin
+from turnout.problems.storage.jax_client import on_cpu
 
 BATCH = 64
 """Cells that an accelerator computes at once. On a CPU it is one: in a batch, cells with fewer steps wait for the others."""
@@ -35,10 +35,22 @@ class SweepEngine(Engine):
         cells: Settings and seed of each run.
         places: Trace rows that one call of the compiled program can write.
         drawn: Whether the seed of each cell draws its initial parameters; else they are those of `job`.
+        quick: Whether the programs are made to compile quickly and run more slowly, which only a CPU can do.
     """
 
-    def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int, cells: list, places: int, drawn: bool):
-        self.metrics, self.every, self.places = metrics, every, places
+    def __init__(
+        self,
+        job: Job,
+        algorithm,
+        metrics: tuple[str, ...],
+        every: int,
+        cells: list,
+        places: int,
+        *,
+        drawn: bool,
+        quick: bool = False,
+    ):
+        self.metrics, self.every, self.places, self.quick = metrics, every, places, quick and on_cpu()
         algorithms = [set_leaves(algorithm, cell.settings) for cell in cells]
         structures = {jax.tree.structure(one) for one in algorithms}
         if len(structures) > 1:
@@ -56,13 +68,15 @@ class SweepEngine(Engine):
 
     def begin(self) -> Progress:
         """Return every cell's state before the first round."""
-        return _begin(self.job, self._cells(), self.leaves, sites=self.sites, **self._static())
+        program = _begin_quickly if self.quick else _begin
+        return program(self.job, self._cells(), self.leaves, sites=self.sites, **self._static())
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows of every cell are written or the round `limit` is reached."""
         cells = (*self._cells(), progress)
         options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
-        progress, table = _advance(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
+        program = _advance_quickly if self.quick else _advance
+        progress, table = program(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
         return progress, jax.tree.map(lambda column: np.asarray(column)[:, :rows], table)
 
     def cell(self, k: int) -> "SweepEngine":
@@ -86,21 +100,33 @@ def _cell(job: Job, leaves, swept, structure, values, seeds, start):
     return replace(job, seeds=seeds, start=start), algorithm
 
 
-@partial(jax.jit, static_argnames=("sites", "structure", "swept"))
-def _begin(job: Job, cells, leaves, *, sites, structure, swept) -> Progress:
+def begin_cells(job: Job, cells, leaves, *, sites, structure, swept) -> Progress:
+    """Return the progress of all cells before the first round."""
+
     def one(cell):
         return begin(CompiledAsk, *_cell(job, leaves, swept, structure, *cell), sites)
 
     return lax.map(one, cells)
 
 
-@partial(jax.jit, static_argnames=("sites", "metrics", "places", "structure", "swept"))
-def _advance(job: Job, cells, leaves, limit, rows, every, *, structure, swept, **options):
+def advance_cells(job: Job, cells, leaves, limit, rows, every, *, structure, swept, **options):
+    """Return the progress of all cells and their tables after some rows."""
+
     def one(cell):
         *cell, progress = cell
         return advance(*_cell(job, leaves, swept, structure, *cell), progress, limit, rows, every, **options)
 
-    return lax.map(one, cells) if jax.default_backend() == "cpu" else in_batches(one, cells, BATCH)
+    return lax.map(one, cells) if on_cpu() else in_batches(one, cells, BATCH)
+
+
+_begin, _begin_quickly = (
+    jax.jit(begin_cells, static_argnames=("sites", "structure", "swept"), compiler_options=options)
+    for options in ({}, QUICK_TO_COMPILE)
+)
+_advance, _advance_quickly = (
+    jax.jit(advance_cells, static_argnames=("sites", "metrics", "places", "structure", "swept"), compiler_options=options)
+    for options in ({}, QUICK_TO_COMPILE)
+)
 
 
 def in_batches(one: Callable, cells: PyTree, size: int) -> PyTree:

@@ -89,7 +89,9 @@ def options_of(experiment: Experiment, built: Built) -> RunSpec:
     )
 
 
-def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None) -> Session:
+def session_of(
+    experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None, quick: bool = False
+) -> Session:
     """Return the session of `experiment`, with `engine` in the place of the configured one if it is given.
 
     Args:
@@ -98,13 +100,13 @@ def session_of(experiment: Experiment, built: Built, optimum=None, engine=None, 
         optimum: The minimiser, if known.
         engine: Makes the engine; None for the configured one.
         cells: The cells of a sweep; None for a single run.
+        quick: Whether the program of a sweep is made to compile quickly.
     """
     if experiment.privacy is not None:
         import_dp_accounting()
     options = options_of(experiment, built)
-    return Session(
-        experiment.algorithm, built.problem, options, deployed=engine, optimum=optimum, label=experiment.name, cells=cells
-    )
+    given = {"deployed": engine, "optimum": optimum, "label": experiment.name, "cells": cells, "quick": quick}
+    return Session(experiment.algorithm, built.problem, options, **given)
 
 
 def _file_digest(path: Path) -> str:

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
 from turnout.engines.cost_estimate.estimate import Call, CostEstimate
@@ -20,6 +22,25 @@ from turnout.studies.plan import Program, program_of
 from turnout.studies.play import session_for
 from turnout.studies.resolved import Resolved, grouped, resolve
 
+SIZE = "sampler.size"
+"""The key of the size of cohorts in a grid."""
+
+OF_CLIENTS = (
+    "drawn",
+    "contacts",
+    "arrivals",
+    "aggregated",
+    "queries_total",
+    "vectors_down",
+    "vectors_up",
+    "bytes_down",
+    "bytes_up",
+)
+"""Events of which an exchange has more the more clients it is with."""
+
+FREE = 1.5
+"""Clients cost next to nothing where an exchange with ten costs at most so many times as much as one with a single client."""
+
 
 class Structure:
     """Settings of a family that share a compiled program, and their trials.
@@ -29,10 +50,11 @@ class Structure:
         group: The settings.
         leaves: The keys of the numbers in which they differ.
         store: Where trials are kept.
+        quick: Whether its program is made to compile quickly, for short runs.
     """
 
-    def __init__(self, declaration: Declaration, group: list[Resolved], leaves: list[str], store: TrialStore):
-        self.declaration, self.group, self.leaves, self.store = declaration, group, leaves, store
+    def __init__(self, declaration: Declaration, group: list[Resolved], leaves: list[str], store: TrialStore, quick: bool):
+        self.declaration, self.group, self.leaves, self.store, self.quick = declaration, group, leaves, store, quick
         self.why = ""
         self._sessions: dict[int, list[Session | None]] = {}
         self._programs: dict[int, Program] = {}
@@ -53,6 +75,11 @@ class Structure:
             self._programs[seed] = program_of(self.declaration, self.group, self.leaves, (seed,), "report")
         return self.store.trial(self._programs[seed].runs[k].key, lambda: self._session(k, seed))
 
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that have been asked for."""
+        return [*self._programs]
+
     def forget(self) -> None:
         """Free what sessions that will not go on hold of the problem."""
         self._sessions.clear()
@@ -64,7 +91,7 @@ class Structure:
             one = Program(program.experiment, (program.runs[k],), program.stops)
             return session_for(one, case)
         if seed not in self._sessions:
-            self._sessions[seed] = [*session_for(program, case).split()]
+            self._sessions[seed] = [*session_for(program, case, quick=self.quick).split()]
         session, self._sessions[seed][k] = self._sessions[seed][k], None
         if session is None:
             raise UserError("a trial is played by one session")
@@ -95,6 +122,10 @@ class Contender:
     def trial(self, seed: int) -> Trial:
         """Return its run with a seed."""
         return self.structure.trial(self.number, seed)
+
+    def trials(self) -> list[Trial]:
+        """Return its runs with all seeds that its structure has been asked for."""
+        return [self.trial(seed) for seed in self.structure.seeds]
 
 
 class Priced:
@@ -128,12 +159,15 @@ class Family:
         cases: Builds the problem.
         store: Where trials are kept.
         limits: What is allowed.
+        quick: Whether programs are made to compile quickly, for short runs.
 
     Raises:
         UserError: If its grid does not fit the problem.
     """
 
-    def __init__(self, declaration: Declaration, name: str, cases: Cases, store: TrialStore, limits: Limits):
+    def __init__(
+        self, declaration: Declaration, name: str, cases: Cases, store: TrialStore, limits: Limits, *, quick: bool = True
+    ):
         self.name, self.limits = name, limits
         (problem,) = declaration.problems
         settings = settings_of(declaration, problem, name)
@@ -147,13 +181,18 @@ class Family:
         for group, leaves in grouped(resolved, settings, set()):
             own = group[0].setting.values
             place = tuple(values[key].index(own[key]) if key in own and key not in leaves else 0 for key in values)
-            self.structures[place] = Structure(declaration, group, leaves, store)
+            self.structures[place] = Structure(declaration, group, leaves, store, quick)
         self._values = values
         self._contenders: dict[Place, list[Contender]] = {}
 
-    def centre(self) -> Place:
-        """Return the fitting structure that is nearest to the middle of the grid."""
-        places = sorted(self.structures, key=self._eccentricity)
+    def centre(self, large: bool = False) -> Place:
+        """Return the fitting structure that is nearest to the middle of the grid, or with `large` to its largest cohorts."""
+        middle = [(len(values) - 1) / 2 for values in self._values.values()]
+        if large:
+            middle = [
+                len(self._values[key]) - 1 if key == SIZE else index for key, index in zip(self._values, middle, strict=True)
+            ]
+        places = sorted(self.structures, key=lambda place: self._distance(place, middle))
         return next((place for place in places if self.contenders(place)), places[0])
 
     def neighbours(self, place: Place) -> list[Place]:
@@ -169,7 +208,7 @@ class Family:
                 whole = [Contender(structure, k) for k in range(len(structure.group))]
                 self._contenders[place] = [one for one in whole if not self._above(one)]
             except UserError as error:
-                structure.why, self._contenders[place] = str(error), []
+                structure.why, self._contenders[place] = str(error.__cause__ or error), []
         return self._contenders[place]
 
     def played(self, place: Place) -> Sequence[Contender]:
@@ -181,25 +220,42 @@ class Family:
         values = self._values[key]
         if len(values) < 2 or not isinstance(value, int | float):
             return False
-        return value == min(values) or (value == max(values) and (key, value) != ("sampler.size", 1.0))
+        return value == min(values) or (value == max(values) and (key, value) != (SIZE, 1.0))
 
     def _above(self, one: Contender) -> bool:
         """Return whether a contender is above the limits; note why."""
+        whys = self._broken(one.structure, one.number)
+        one.structure.why = next(iter(whys.values()), one.structure.why)
+        return bool(whys)
+
+    def _broken(self, structure: Structure, k: int) -> dict[str, str]:
+        """Return why the `k`-th setting of a structure is above the limits, by the limit."""
         # Oracle calls depend on numbers; what is stored and sent does not.
-        judged = one if self.limits.client_queries is not None else Contender(one.structure, 0)
-        why = above(judged.structure.estimate(judged.number), self.limits) if self.limits.estimated else ""
-        one.structure.why = why or one.structure.why
-        return bool(why)
+        judged = k if self.limits.client_queries is not None else 0
+        return above(structure.estimate(judged), self.limits) if self.limits.estimated else {}
+
+    def hindrance(self) -> set[str] | None:
+        """Return the fewest limits that a setting which fits the problem is above; None where none fits."""
+        fewest = None
+        for structure in self.structures.values():
+            with suppress(UserError):
+                structure.trial(0, 0)
+                for k in range(len(structure.group)):
+                    broken = {*self._broken(structure, k)}
+                    fewest = broken if fewest is None or len(broken) < len(fewest) else fewest
+                    if len(fewest) < 2:
+                        # An estimate takes a while.
+                        return fewest
+        return fewest
 
     @property
     def why(self) -> str:
         """Why none of its structures fits; "" where one does."""
         return "" if any(self.contenders(place) for place in self.structures) else next(iter(self.structures.values())).why
 
-    def _eccentricity(self, place: Place) -> float:
-        """Return the distance of a structure from the middle."""
-        lengths = map(len, self._values.values())
-        return sum(abs(index - (length - 1) / 2) for index, length in zip(place, lengths, strict=True) if length > 1)
+    def _distance(self, place: Place, middle: list[float]) -> float:
+        """Return the number of steps from a structure to a place in the grid."""
+        return sum(abs(index - other) for index, other in zip(place, middle, strict=True))
 
 
 class PricedFamily:
@@ -217,8 +273,8 @@ class PricedFamily:
         self.price, self.store, self.budget = price, store, budget
 
     def centre(self) -> Place:
-        """Return the structure to begin with."""
-        return self.family.centre()
+        """Return the structure to begin with: that with the largest cohorts where clients cost next to nothing."""
+        return self.family.centre(large=clients_are_free(self.price))
 
     def neighbours(self, place: Place) -> list[Place]:
         """Return the structures that differ by one step in one key."""
@@ -229,24 +285,35 @@ class PricedFamily:
         return [Priced(contender, self.price, self.store, self.budget) for contender in self.family.contenders(place)]
 
 
-def above(estimate: CostEstimate, limits: Limits) -> str:
-    """Return why a structure is above the limits; "" where it is not.
+def clients_are_free(price: Price) -> bool:
+    """Return whether an exchange with ten clients costs hardly more than one with a single client.
+
+    Args:
+        price: The price.
+    """
+    one, ten = ({event: clients if event in OF_CLIENTS else 1.0 for event in EVENTS} for clients in (1.0, 10.0))
+    return float(price.cost(ten)) <= FREE * float(price.cost(one))
+
+
+def above(estimate: CostEstimate, limits: Limits) -> dict[str, str]:
+    """Return why a structure is above the limits, by the limit.
 
     Args:
         estimate: What it sends, stores and computes.
         limits: The limits.
     """
+    whys = {}
     if not limits.private_states and estimate.client.vectors:
-        return "its clients keep vectors, and private_states is false"
+        whys["private_states"] = "its clients keep vectors, and private_states is false"
     if limits.sums_only and not estimate.sums_only:
-        return "its server uses more than sums of replies, and sums_only is true"
+        whys["sums_only"] = "its server uses more than sums of replies, and sums_only is true"
     if limits.client_bytes is not None and estimate.client.bytes > limits.client_bytes:
-        return f"its clients keep {estimate.client.bytes:,} bytes, above client_bytes"
+        whys["client_bytes"] = f"its clients keep {estimate.client.bytes:,} bytes, above client_bytes"
     queries = max(map(_queries, estimate.calls), default=0.0)
     if limits.client_queries is not None and queries > limits.client_queries:
         most = f"{queries:.4g}" if math.isfinite(queries) else "any number of"
-        return f"its clients make {most} oracle calls in an exchange, above client_queries"
-    return ""
+        whys["client_queries"] = f"its clients make {most} oracle calls in an exchange, above client_queries"
+    return whys
 
 
 def _queries(call: Call) -> float:

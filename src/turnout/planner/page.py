@@ -1,8 +1,10 @@
 """The page of a plan, and its files."""
 
 import json
+import math
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -26,7 +28,7 @@ def write_plan(plan: Plan, folder: Path, command: str) -> None:
     """Write the page, the winner's configuration, the facts as JSON, and tables and figures in `folder`."""
     shown = exhibits(plan)
     facts = {"command": command, "turnout": version("turnout"), **plan.facts()}
-    write(make_folder(folder) / "plan.json", json.dumps(facts, indent=2, default=str).encode())
+    write(make_folder(folder) / "plan.json", json.dumps(finite(facts), indent=2, default=str).encode())
     write(folder / BEST, plan.best.to_toml().encode())
     tables = make_folder(folder / "tables")
     for exhibit in shown:
@@ -38,11 +40,21 @@ def write_plan(plan: Plan, folder: Path, command: str) -> None:
     write(folder / "report.html", page(plan, shown, command).encode())
 
 
+def finite(facts: Any) -> Any:
+    """Return facts with None in the place of numbers that JSON has not: NaN and infinity."""
+    if isinstance(facts, dict):
+        return {key: finite(value) for key, value in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [finite(value) for value in facts]
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
+
+
 def page(plan: Plan, shown: list[Exhibit], command: str) -> str:
     """Return the page as HTML that needs nothing but itself."""
     spent = plan.spent
     charts = {one.name: {"spec": one.chart} for one in shown if isinstance(one, OwnChart)}
     played = f"{spent.runs:,} runs of {spent.rounds:,} rounds in {spent.seconds:.0f} s"
+    played += f", at a simulated cost of {amount(plan.price, spent.cost)}"
     return TEMPLATES.get_template("study.html").render(
         title=f"Plan of {plan.name}",
         goals={},
@@ -55,7 +67,6 @@ def page(plan: Plan, shown: list[Exhibit], command: str) -> str:
         origin={
             "turnout": version("turnout"),
             "client queries": number(spent.queries),
-            "simulated cost": amount(plan.price, spent.cost),
         },
         files={BEST: plan.best.to_toml()},
         saved=script_json({}),

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import polars as pl
 from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
+from turnout.planner.blame import nothing_left
 from turnout.planner.candidates import Contender, Family, Priced, PricedFamily
 from turnout.planner.envelope import ANCHORS, RATES, WithEvent, cheapest, ends_of, front
 from turnout.planner.plan import Loser, Plan, Spent
@@ -44,26 +44,29 @@ class Planner:
         out: Folder in which runs are kept.
         cases: Builds the problem.
         watch: Told what the planner is doing.
+        quick: Whether programs are made to compile quickly: a plan's runs are short.
     """
 
-    def __init__(self, task: Task, out: Path | None, cases: Cases, watch: Watch):
+    def __init__(self, task: Task, out: Path | None, cases: Cases, watch: Watch, *, quick: bool = True):
         self.task, self.store, self.watch = task, TrialStore(out), watch
-        names, self.refused = allowed(task)
+        names, barred = allowed(task)
+        self.refused = {name: next(iter(whys.values())) for name, whys in barred.items()}
         # A mistake in the problem is told; what does not fit it is left out.
         for name in names[:1]:
             cases.of(settings_of(task.declaration, PROBLEM, name)[0].experiment())
         self.families: list[Family] = []
         for name in names:
             try:
-                self.families.append(Family(task.declaration, name, cases, self.store, task.limits))
+                self.families.append(Family(task.declaration, name, cases, self.store, task.limits, quick=quick))
             except UserError as error:
                 if name == OWN:
                     raise
-                self.refused[name] = str(error)
+                # Where its line is in the list of families tells a user nothing.
+                self.refused[name] = str(error.__cause__ or error)
         self.refused |= {family.name: family.why for family in self.families if family.why}
         self.families = [family for family in self.families if not family.why]
         if not self.families:
-            raise UserError(self._nothing())
+            raise UserError(nothing_left(task, cases, self.refused))
 
     def plan(self, note: str = "", *, envelope: bool = True) -> Plan:
         """Find the winner at each price, and with `envelope` at prices between."""
@@ -124,7 +127,7 @@ class Planner:
         race = Race(priced, lambda doing: self.watch(doing, len(self.store.trials)))
         race.explore()
         if math.isinf(race.best):
-            raise UserError(self._nobody())
+            raise UserError(self._nobody(price, budget))
         if race.best == 0:
             raise UserError(
                 f"{self.task.words} costs nothing at {price.label}: it holds at the start, or nothing that is charged happens"
@@ -246,18 +249,13 @@ class Planner:
         """Return what tables call a family."""
         return self.task.declaration.methods[family].title
 
-    def _nothing(self) -> str:
-        """Say which limits leave nothing to play."""
-        reasons = Counter(key for why in self.refused.values() for key in vars(self.task.limits) if key in why)
-        if not reasons:
-            return f"nothing is left to play: {next(iter(self.refused.values()))}"
-        counts = ", ".join(f"{key} leaves out {count}" for key, count in reasons.most_common())
-        return f"nothing is left to play: of {len(self.refused)} families {counts}; relax one of them"
-
-    def _nobody(self) -> str:
+    def _nobody(self, price: Price, budget: float) -> str:
         """Say that no candidate reached the target, and how near one came."""
         metric = self.task.declaration.goals["target"].metric
-        values = [float(trial.frame[metric].min()) for trial in self.store.trials.values() if trial.frame.height]
-        limit = "" if self.task.limits.budget is None else f" at a cost of at most {self.task.limits.budget:g}"
-        nearest = f"the nearest comes to {metric} = {min(values):.3g}"
+        frames = [trial.frame for trial in self.store.trials.values() if trial.frame.height]
+        # The last round of a run may have cost more than there was.
+        within = [frame.filter(pl.Series(np.broadcast_to(price.cost(frame), len(frame)) <= budget)) for frame in frames]
+        values = [float(frame[metric].min()) for frame in within if frame.height]
+        limit = "" if math.isinf(budget) else f" at a cost of at most {budget:g}"
+        nearest = f"the nearest comes to {metric} = {min(values, default=math.inf):.3g}"
         return f"no candidate reaches {self.task.words}{limit}: {nearest}; raise the target, the budget or [run] rounds"

@@ -147,20 +147,20 @@ def task_of(tables: dict, prices: tuple[Price, ...], limits: Limits, name: str, 
     return Task(name, declaration, prices, limits, declaration.goals["target"].words)
 
 
-def allowed(task: Task) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the families that may play by their kinds, and why each of the others may not."""
+def allowed(task: Task) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Return the names of the families that may play by their kinds, and why each of the others may not, by the limit."""
     limits, methods = task.limits, task.declaration.source.tables["methods"]
     known = {name: _kinds(name, {key: content.get(key) for key in METHOD}) for name, content in methods.items()}
     everything = {word for words in known.values() for word in words}
     for word in (*(limits.allow or ()), *(limits.forbid or ())):
         if word not in everything:
             raise UserError(f"plan: {unknown('family or kind', word, sorted(everything))}")
-    refused = {}
+    refused: dict[str, dict[str, str]] = {}
     for name, words in known.items():
         if limits.allow is not None and not words & {*limits.allow}:
-            refused[name] = "allow does not name it"
-        elif word := next(iter(words & {*(limits.forbid or ())}), None):
-            refused[name] = f"forbid names {word}"
+            refused.setdefault(name, {})["allow"] = "allow does not name it"
+        if word := next((word for word in limits.forbid or () if word in words), None):
+            refused.setdefault(name, {})["forbid"] = f"forbid names {word}"
     return [name for name in known if name not in refused], refused
 
 

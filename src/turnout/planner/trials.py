@@ -60,6 +60,12 @@ class Trial:
             return self._known is not None and self._known["met"][-1]
         return self._session.trace.met is not None
 
+    @property
+    def rounds(self) -> int:
+        """The rounds that have been played."""
+        rows = self._last()
+        return 0 if rows is None else int(rows["round"][-1])
+
     def spent(self, price: Price) -> float:
         """Return the cost of what has been played."""
         rows = self._last()
@@ -97,7 +103,9 @@ class Trial:
                     self._known = None
                     return
             played = len(self._session.trace) - 1
-            needed = (cap - spent) / (spent / played) if spent > 0 and math.isfinite(cap) else max(1, played)
+            # What the start costs does not tell what a round costs.
+            known = spent > 0 and played > 0 and math.isfinite(cap)
+            needed = (cap - spent) / (spent / played) if known else max(1, played)
             self._session.step(int(np.clip(math.ceil(needed), 1, ROWS)))
         # A candidate that breaks, for whatever reason, must not take the others with it.
         except Exception as error:

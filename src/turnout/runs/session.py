@@ -44,6 +44,7 @@ class Session:
         optimum: Minimiser and minimum of f, where they are known; solved for if a metric needs them.
         label: Name of the run.
         cells: Cells of a sweep; default: one run.
+        quick: Whether the program of a sweep is made to compile quickly, and runs more slowly: for short runs.
         settings: Fields of `RunOptions`.
 
     Examples:
@@ -64,6 +65,7 @@ class Session:
         optimum: Optimum | None = None,
         label: str = "run",
         cells: list[Cell] | None = None,
+        quick: bool = False,
         **settings,
     ):
         self.options = options = with_settings(options, settings)
@@ -78,7 +80,8 @@ class Session:
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:
-                self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), options.start is None)
+                drawn = options.start is None
+                self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), drawn=drawn, quick=quick)
             else:
                 self.engine = (deployed or (Compiled if compiled else partial(Nodes, problem)))(*inputs)
             self.progress: Progress = self.engine.begin()

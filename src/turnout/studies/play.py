@@ -68,10 +68,15 @@ def traces_of(program: Program, case: Case, report: Report, checkpoint: Path) ->
     return session.traces
 
 
-def session_for(program: Program, case: Case) -> Session:
+def session_for(program: Program, case: Case, *, quick: bool = False) -> Session:
     """Return the session of a program: its runs as the cells of a sweep, or its single run.
 
     It has the optimum of its problem where a metric needs that.
+
+    Args:
+        program: The program.
+        case: Its problem.
+        quick: Whether it is made to compile quickly, for short runs.
     """
     experiment, cells = program.experiment, None
     if program.compiled:
@@ -82,7 +87,7 @@ def session_for(program: Program, case: Case) -> Session:
         experiment = replace(experiment, algorithm=set_leaves(experiment.algorithm, run.leaves), run=options)
     target = [] if experiment.target is None else [experiment.target.metric]
     needed = {"gap", "distance", "dual_gap"} & {*(experiment.run.metrics or ()), *target}
-    return session_of(experiment, case.built, optimum=case.optimum if needed else None, cells=cells)
+    return session_of(experiment, case.built, optimum=case.optimum if needed else None, cells=cells, quick=quick)
 
 
 def chunks(session: Session, checkpoint: Path) -> Iterator[int]:

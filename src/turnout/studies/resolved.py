@@ -131,7 +131,7 @@ def explained(declaration: Declaration, setting: Setting, make: Any) -> Any:
         return make()
     except UserError as error:
         where = f"{setting.method} on {setting.problem}{f' with {setting.label}' if setting.values else ''}"
-        raise declaration.source.error(("methods", setting.method), f"{where}: {error}") from None
+        raise declaration.source.error(("methods", setting.method), f"{where}: {error}") from error
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
 from turnout.engines.ask import State
+from turnout.engines.compiled import QUICK_TO_COMPILE
 from turnout.engines.cost_estimate.partial_eval import evaluate, known
 from turnout.engines.cost_estimate.tracing import Event, EventAsk
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -20,13 +21,6 @@ from turnout.engines.state import first_state
 
 NO_CHUNKS = 2**30
 """More places than any cohort has: nothing is computed, so no cohort is cut into chunks."""
-
-QUICK_TO_COMPILE = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_llvm_disable_expensive_passes": True,
-}
-"""Options for a program that takes longer to compile than to run."""
 
 
 class TracedRun(NamedTuple):
