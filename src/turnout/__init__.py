@@ -13,6 +13,8 @@ from turnout.accounting.target import Target
 from turnout.algorithms import (
     AccFedDcd,
     CeLgd,
+    Diana,
+    Ef21,
     FedAvg,
     FedAvgSppm,
     FedDcd,
@@ -27,6 +29,7 @@ from turnout.algorithms import (
     Gd,
     Icgm,
     LazyDane,
+    Marina,
     MbGd,
     MbLocalGd,
     Mime,
@@ -39,6 +42,7 @@ from turnout.algorithms import (
     Scaffold,
     ScaffoldSag,
     Sppm,
+    Tamuna,
 )
 from turnout.codecs import Codec, Exchange
 from turnout.core.algorithm import Algorithm, Ask, on_client
@@ -139,10 +143,12 @@ __all__ = [
     "Cube",
     "Delegate",
     "DesRaj",
+    "Diana",
     "Done",
     "Drift",
     "Each",
     "EarlyStopping",
+    "Ef21",
     "Estimator",
     "Exact",
     "Exchange",
@@ -174,6 +180,7 @@ __all__ = [
     "LinearPrice",
     "Logistic",
     "Mabs",
+    "Marina",
     "MbGd",
     "MbLocalGd",
     "Mime",
@@ -224,6 +231,7 @@ __all__ = [
     "Svrg",
     "Sweep",
     "Systematic",
+    "Tamuna",
     "Target",
     "Trace",
     "TrimmedMean",

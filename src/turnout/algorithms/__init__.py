@@ -2,6 +2,8 @@
 
 from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from turnout.algorithms.celgd import CeLgd as CeLgd
+from turnout.algorithms.diana import Diana as Diana
+from turnout.algorithms.ef21 import Ef21 as Ef21
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
 from turnout.algorithms.feddcd import FedDcd as FedDcd
@@ -16,6 +18,7 @@ from turnout.algorithms.fedvarp import FedVarp as FedVarp
 from turnout.algorithms.gd import Gd as Gd
 from turnout.algorithms.icgm import Icgm as Icgm
 from turnout.algorithms.lazy_dane import LazyDane as LazyDane
+from turnout.algorithms.marina import Marina as Marina
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
 from turnout.algorithms.mime import Mime as Mime
@@ -28,3 +31,4 @@ from turnout.algorithms.scaffnew import Scaffnew as Scaffnew
 from turnout.algorithms.scaffold import Scaffold as Scaffold
 from turnout.algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from turnout.algorithms.sppm import Sppm as Sppm
+from turnout.algorithms.tamuna import Tamuna as Tamuna

@@ -108,6 +108,8 @@ TABLES = {
     "algorithm": {
         "accfeddcd": algorithms.AccFedDcd,
         "ce-lgd": algorithms.CeLgd,
+        "diana": algorithms.Diana,
+        "ef21": algorithms.Ef21,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
         "feddcd": algorithms.FedDcd,
@@ -122,6 +124,7 @@ TABLES = {
         "gd": algorithms.Gd,
         "icgm": algorithms.Icgm,
         "lazy-dane": algorithms.LazyDane,
+        "marina": algorithms.Marina,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,
         "mime": algorithms.Mime,
@@ -134,6 +137,7 @@ TABLES = {
         "scaffold": algorithms.Scaffold,
         "scaffold-sag": algorithms.ScaffoldSag,
         "sppm": algorithms.Sppm,
+        "tamuna": algorithms.Tamuna,
     },
     "estimator": {
         "exact": estimators.Exact,
