@@ -57,9 +57,9 @@ PROBLEMS = {"quadratic": quadratic, "logistic": logistic, "network": network}
 class Exchange:
     """An exchange of every round as the papers count it.
 
-    `down` and `up` are the vectors in a message and in a reply, beside `bytes_down` and `scalars_up`; `queries` is None where
-    chance decides. `who` is a fresh "cohort" of the sampler, the same one "again", "everyone" as a pass, "one" random client or
-    the "delegate".
+    `down` and `up` are the vectors in a message and in a reply, beside `bytes_down`, `scalars_up` and `bytes_up`; `queries`
+    is None where chance decides. `who` is a fresh "cohort" of the sampler, the same one "again", "everyone" as a pass, "one"
+    random client or the "delegate".
     """
 
     down: int = 1
@@ -68,6 +68,7 @@ class Exchange:
     who: str = "cohort"
     bytes_down: int = 0
     scalars_up: int = 0
+    bytes_up: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,14 @@ def _examples() -> list[Example]:
             lambda s: t.DiLoCo(s, t.optimisers.AdamW(0.02), t.optimisers.Sgd(0.7, momentum=0.9, nesterov=True), steps=STEPS),
             one(queries=STEPS),
         ),
+        # Two of three numbers, and the key of their places.
+        Example(
+            "diana",
+            lambda s: t.Diana(s, t.codecs.RandK(count=2), lr=0.02),
+            one(bytes_down=8, up=0, scalars_up=2),
+        ),
+        # Two of three numbers, with two bits for the place of each.
+        Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
             "fedavg-sppm",
@@ -187,6 +196,7 @@ def _examples() -> list[Example]:
             lambda s: t.LazyDane(s, LOCAL, lam=20.0),
             one(down=3, up=3, queries=STEPS + 3, bytes_down=9, scalars_up=1),
         ),
+        Example("marina", lambda s: t.Marina(s, t.codecs.Identity(), probability=0.7, lr=0.05), None, (PASS,)),
         Example("mbgd", lambda s: t.MbGd(s, lr=0.05), one()),
         Example("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
@@ -227,6 +237,13 @@ def _examples() -> list[Example]:
         Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
         Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
+        # Two of three numbers; the number of steps, a slot and two numbers of the last mean come along.
+        Example(
+            "tamuna",
+            lambda s: t.Tamuna(s, copies=2, lr=0.05, probability=0.5),
+            one(bytes_down=4 + 4 + 2 * 8, up=0, scalars_up=2, queries=None),
+            any_size=False,
+        ),
     ]
 
 

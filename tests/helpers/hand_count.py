@@ -31,7 +31,7 @@ def expected_totals(start: tuple[Exchange, ...], round: tuple[Exchange, ...], ro
         totals["vectors_down"] += clients * exchange.down
         totals["vectors_up"] += clients * exchange.up
         totals["bytes_down"] += clients * (exchange.down * vector + exchange.bytes_down)
-        totals["bytes_up"] += clients * (exchange.up * vector + 8 * exchange.scalars_up)
+        totals["bytes_up"] += clients * (exchange.up * vector + 8 * exchange.scalars_up + exchange.bytes_up)
     if any(exchange.queries is None for exchange in (*start, *round)):
         del totals["queries_slowest"], totals["queries_total"]
     return totals

@@ -70,6 +70,10 @@ LEFT_OUT = {
     "scaffold-sag": "likewise",
     "ce-lgd": "likewise",
     "saber-partial": "likewise",
+    "ef21": "codecs are no part of a plan",
+    "diana": "likewise",
+    "marina": "likewise",
+    "tamuna": "likewise",
 }
 """Algorithms that no family has, since every family takes seconds of each plan."""
 

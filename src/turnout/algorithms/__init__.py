@@ -4,7 +4,9 @@ from turnout.algorithms.acc_sdane import AccSDane as AccSDane
 from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from turnout.algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from turnout.algorithms.celgd import CeLgd as CeLgd
+from turnout.algorithms.diana import Diana as Diana
 from turnout.algorithms.diloco import DiLoCo as DiLoCo
+from turnout.algorithms.ef21 import Ef21 as Ef21
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
 from turnout.algorithms.feddcd import FedDcd as FedDcd
@@ -21,6 +23,7 @@ from turnout.algorithms.five_gcs import FiveGcs as FiveGcs
 from turnout.algorithms.gd import Gd as Gd
 from turnout.algorithms.icgm import Icgm as Icgm
 from turnout.algorithms.lazy_dane import LazyDane as LazyDane
+from turnout.algorithms.marina import Marina as Marina
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
 from turnout.algorithms.mime import Mime as Mime
@@ -35,3 +38,4 @@ from turnout.algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from turnout.algorithms.sdane import SDane as SDane
 from turnout.algorithms.sppm import Sppm as Sppm
 from turnout.algorithms.svrp import Svrp as Svrp
+from turnout.algorithms.tamuna import Tamuna as Tamuna

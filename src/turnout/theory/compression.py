@@ -1,0 +1,164 @@
+"""Step sizes of algorithms with a codec, from the constants of the codec, of the cohorts and of the f_i.
+
+All f_i are L_i-smooth; L_bar = sum_i lambda_i L_i, L~^2 = sum_i lambda_i L_i^2 and mu = sum_i lambda_i mu_i, or 0 if that is
+negative. The papers have lambda_i = 1/n, and L of f in the place of L_bar >= L.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from turnout.codecs.base import Codec
+from turnout.codecs.trees import contraction_of, variance_of
+from turnout.core.errors import UserError
+from turnout.problems.base import Problem
+from turnout.samplers import Full, Independent, Nice, Sampler, WithReplacement
+from turnout.theory.designs import inclusion
+
+
+class Smoothness(NamedTuple):
+    """Constants of the f_i.
+
+    Args:
+        convexity: mu.
+        mean: L_bar.
+        quadratic_mean: L~.
+        largest: max_i L_i.
+    """
+
+    convexity: float
+    mean: float
+    quadratic_mean: float
+    largest: float
+
+
+def smoothness_of(problem: Problem) -> Smoothness:
+    """Return the constants of the clients of `problem`.
+
+    Raises:
+        UserError: Where they are not known.
+    """
+    constants, shares = problem.constants(), np.asarray(problem.population.shares)
+    if constants is None:
+        raise UserError(f"no L_i of {type(problem).__name__} is known, so no step size follows: give lr")
+    mu, each = np.asarray(constants.convexity), np.asarray(constants.smoothness)
+    return Smoothness(max(0.0, float(shares @ mu)), float(shares @ each), math.sqrt(float(shares @ each**2)), float(np.max(each)))
+
+
+def ef21_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
+    """Return min {1 / (L_bar + L~ sqrt(2 beta / theta)), theta / (2 mu)}, the step of EF21 (Richtarik et al., 2021, Theorem 2).
+
+    theta = 1 - sqrt(1 - a), beta = (1 - a) / theta. With full participation a is the codec's alpha. A client that takes part
+    with probability p_i applies C then and 0 else, which is a contraction with p_i alpha: a = alpha min_i p_i. Then
+    E[f(x_t) - f*] + (lr / theta) E[G_t] falls by 1 - lr mu a round, G = sum_i lambda_i |g_i - grad f_i(x)|^2.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.theory.compression import ef21_step
+        >>> problem = t.Quadratic.random(clients=8, dimension=4, seed=0)
+        >>> round(ef21_step(problem, t.Full(), t.codecs.Identity()), 3)
+        0.1
+    """
+    known = smoothness_of(problem)
+    alpha = contraction_of(codec, _start(problem)) * float(np.min(_inclusion(sampler, problem)))
+    theta = 1 - math.sqrt(1 - alpha)
+    root = math.sqrt(2) * math.sqrt(1 - alpha) / theta
+    return min(1 / (known.mean + known.quadratic_mean * root), _half(theta, known.convexity))
+
+
+def diana_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
+    """Return 1 / (L (1 + 2 v + 4 v p_max / p_min)), the step of DIANA for convex f_i, L = max_i L_i.
+
+    v is `cohort_variance`, omega / n with full participation and equal weights, where the step is 1 / (L (1 + 6 omega / n)).
+    With steps 1 / (1 + omega) of the memory, E|x_t - x*|^2 + (4 v / (alpha p_min)) lr^2 E[S_t] falls by
+    max {1 - lr mu, 1 - alpha p_min / 2} a round, alpha = 1 / (1 + omega), S = sum_i lambda_i |h_i - grad f_i(x*)|^2.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+    """
+    p, v = _inclusion(sampler, problem), cohort_variance(problem, sampler, codec)
+    return 1 / (smoothness_of(problem).largest * (1 + 2 * v + 4 * v * float(np.max(p) / np.min(p))))
+
+
+def marina_step(problem: Problem, sampler: Sampler, codec: Codec, probability: float) -> float:
+    """Return min {1 / (L_bar + L~ sqrt(2 (1 - p) v / p)), p / (2 mu)}, the step of MARINA (Gorbunov et al., 2021).
+
+    v is `cohort_variance`: omega / n with full participation and equal weights (MARINA), (1 + omega) / r for r of the n clients
+    (PP-MARINA). E[f(x_t) - f*] + (lr / p) E|g_t - grad f(x_t)|^2 falls by 1 - lr mu a round.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+        probability: p.
+    """
+    known, v = smoothness_of(problem), cohort_variance(problem, sampler, codec)
+    root = math.sqrt(2 * (1 - probability) * v / probability)
+    return min(1 / (known.mean + known.quadratic_mean * root), _half(probability, known.convexity))
+
+
+def tamuna_steps(problem: Problem, copies: int, lr: float | None = None, probability: float | None = None) -> tuple[float, float]:
+    """Return lr and p of TAMUNA, with 2 / (L + mu) and the p with p^2 chi r = 1 - (1 - lr mu)^2, at most 1, where they are None.
+
+    L = max_i L_i, mu = min_i mu_i, chi = n (s - 1) / (s (n - 1)) and r = (s - 1) / (n - 1): then the terms of the rate
+    max {(1 - lr mu)^2, (1 - lr L)^2, 1 - p^2 chi r} of a local step are equal where p < 1.
+
+    Args:
+        problem: The problem.
+        copies: s.
+        lr: Step size of the clients.
+        probability: p.
+
+    Raises:
+        UserError: Where the f_i are not known to be strongly convex.
+    """
+    constants, n = problem.constants(), problem.clients
+    mu = 0.0 if constants is None else float(np.min(constants.convexity))
+    if mu <= 0:
+        raise UserError(f"no mu_i > 0 of {type(problem).__name__} are known, so no step size follows: give lr and probability")
+    lr = 2 / (float(np.max(constants.smoothness)) + mu) if lr is None else lr
+    share = n * (copies - 1) ** 2 / (copies * (n - 1) ** 2)
+    fall = max(0.0, 1 - (1 - lr * mu) ** 2)
+    return lr, min(1.0, math.sqrt(fall / share)) if probability is None else probability
+
+
+def cohort_variance(problem: Problem, sampler: Sampler, codec: Codec) -> float:
+    """Return v with E|sum_{i in S} (lambda_i / p_i) C(v_i) - sum_i lambda_i v_i|^2 <= v sum_i lambda_i |v_i|^2.
+
+    v = max_i lambda_i omega where all p_i = 1, and max_i (lambda_i / p_i) (1 + omega) otherwise.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler, one of full, nice, independent or with replacement.
+        codec: C.
+
+    Raises:
+        UserError: Where the codec is biased, or no bound is known for the sampler.
+    """
+    if not isinstance(sampler, Full | Nice | Independent | WithReplacement):
+        raise UserError(f"no step size is known for a codec and cohorts of {type(sampler).__name__}: give lr")
+    omega, p = variance_of(codec, _start(problem)), _inclusion(sampler, problem)
+    shares = np.asarray(problem.population.shares)
+    return float(np.max(shares / p)) * (omega if np.all(p == 1) else 1 + omega)
+
+
+def _inclusion(sampler: Sampler, problem: Problem) -> Float[np.ndarray, " n"]:
+    return np.asarray(inclusion(sampler, problem.population))
+
+
+def _half(rate: float, mu: float) -> float:
+    return rate / (2 * mu) if mu > 0 else math.inf
+
+
+def _start(problem: Problem):
+    return jax.eval_shape(problem.start, jax.random.key(0))
