@@ -1,7 +1,7 @@
 """DIANA: unbiased compressed gradients with memories that take the variance of compression to zero."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import PyTree
 
@@ -64,11 +64,16 @@ class Diana(Algorithm):
     def output(self, server):
         return server.x
 
+    @property
+    def _lr(self) -> Any:
+        """The step size, which `bind` sets where it is not given."""
+        return self.lr
+
     def round(self, ask, server):
         x, h = server
         replies = ask_compressed(ask, self.sampler, self.difference, x, self.codec, x)
         ask.observe(replies)
-        return DianaState(add(x, add(h, replies.average()), -self.lr), add(h, replies.total(), self._rate(x)))
+        return DianaState(add(x, add(h, replies.average()), -self._lr), add(h, replies.total(), self._rate(x)))
 
     @on_client
     def difference(self, client, message):

@@ -1,7 +1,7 @@
 """EF21: gradient descent along memories that learn the clients' gradients from compressed differences."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import PyTree
 
@@ -63,11 +63,16 @@ class Ef21(Algorithm):
     def output(self, server):
         return server.x
 
+    @property
+    def _lr(self) -> Any:
+        """The step size, which `bind` sets where it is not given."""
+        return self.lr
+
     def round(self, ask, server):
         replies = ask_compressed(ask, self.sampler, self.change, server.x, self.codec, server.x, contract=True)
         ask.observe(replies)
         memory = add(server.memory, replies.total())
-        return Ef21State(add(server.x, memory, -self.lr), memory)
+        return Ef21State(add(server.x, memory, -self._lr), memory)
 
     @on_client
     def change(self, client, message):

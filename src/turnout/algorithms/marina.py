@@ -1,7 +1,7 @@
 """MARINA: compressed differences of gradients, and all gradients now and then."""
 
 from dataclasses import field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import PyTree
@@ -69,9 +69,14 @@ class Marina(Algorithm):
     def output(self, server):
         return server.x
 
+    @property
+    def _lr(self) -> Any:
+        """The step size, which `bind` sets where it is not given."""
+        return self.lr
+
     def round(self, ask, server):
         x, g = server
-        new = add(x, g, -self.lr)
+        new = add(x, g, -self._lr)
 
         def differences(g):
             replies = ask_compressed(ask, self.sampler, self.difference, (new, x), self.codec, x)

@@ -1,7 +1,7 @@
 """TAMUNA: local steps, partial participation, and clients that each send a part of the numbers."""
 
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import annotated_types as at
 import jax
@@ -117,22 +117,37 @@ class Tamuna(Algorithm):
         x, steps, (slot, owed) = message
         h, places, values = client.state
         flat, shaped = ravel_pytree(x)
-        rate = jnp.asarray(self.probability * self._chi / self.lr, flat.dtype)
+        rate = jnp.asarray(self._p * self._chi / self._lr, flat.dtype)
         h = add(h, shaped(jnp.zeros_like(flat).at[places].add(rate * (owed - values), mode="drop")))
-        z = client.loop(steps, lambda z: add(z, add(client.grad(z), h, -1.0), -self.lr), x)
+        z = client.loop(steps, lambda z: add(z, add(client.grad(z), h, -1.0), -self._lr), x)
         places = self._places(slot, flat.size)
         values = _at(ravel_pytree(z)[0], places)
         return Done(values, Part(h, places, values), steps)
 
     @property
-    def _size(self) -> int:
+    def _lr(self) -> Any:
+        """The step size, which `bind` sets where it is not given."""
+        return self.lr
+
+    @property
+    def _p(self) -> Any:
+        """The probability, which `bind` sets where it is not given."""
+        return self.probability
+
+    @property
+    def _n(self) -> Any:
+        """The number of clients, which `bind` sets."""
+        return self.clients
+
+    @property
+    def _size(self) -> Any:
         """The size m of a cohort."""
-        return self.clients if isinstance(self.sampler, Full) else self.sampler.size
+        return self.sampler.size if isinstance(self.sampler, Nice) else self._n
 
     @property
     def _chi(self) -> float:
         """The largest chi that the theorem allows."""
-        return self.clients * (self.copies - 1) / (self.copies * (self.clients - 1))
+        return self._n * (self.copies - 1) / (self.copies * (self._n - 1))
 
     def _places(self, slot, size: int) -> Int[Array, " k"]:
         """Return the places of the client in a slot 0 to m - 1; `size` where it sends one fewer.
