@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.helpers.examples import ALGORITHMS, PROBLEMS, logistic, small
+from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
 from tests.helpers.tiers import slow_but, slow_but_pairs
@@ -27,11 +27,11 @@ def close(a, b, tolerance=1e-11):
 @lru_cache(1)
 def case_of(name):
     """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
-    return case(ALGORITHMS[name].on(3.0), small())
+    return case(ASYNCHRONOUS[name] if name in ASYNCHRONOUS else ALGORITHMS[name].on(3.0), small())
 
 
-REPRESENTATIVE = ("feddcd", "icgm", "scaffold", "sppm")
-"""Client states that must add up, random branches, local training with control variates, loops over one cohort.
+REPRESENTATIVE = ("feddcd", "icgm", "mifa", "scaffold", "sppm")
+"""Client states that must add up, random branches, requests in flight, control variates, loops over one cohort.
 
 `test_the_ledger_is_a_hand_count` plays all others in both tiers, and tests/algorithms holds them against NumPy programs.
 """
@@ -41,7 +41,7 @@ REPRESENTATIVE = ("feddcd", "icgm", "scaffold", "sppm")
     ("name", "check"),
     [
         pytest.param(name, check, marks=() if name in REPRESENTATIVE else pytest.mark.slow)
-        for name in ALGORITHMS
+        for name in (*ALGORITHMS, *ASYNCHRONOUS)
         for check in CHECKS
         if check != "states_keep_their_types"
     ],

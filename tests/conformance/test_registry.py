@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.examples import (
     ALGORITHMS,
+    ASYNCHRONOUS,
     CLIENT_SOLVERS,
     CODECS,
     ESTIMATORS,
@@ -19,7 +20,7 @@ from turnout import algorithms, client_solvers, codecs, estimators, optimisers, 
 from turnout.experiment.registry import TABLES
 from turnout.samplers import GradientStratified, Nice, Weighted, probabilities
 
-MADE = {name: example.make(Nice(3)) for name, example in ALGORITHMS.items()}
+MADE = {name: example.make(Nice(3)) for name, example in ALGORITHMS.items()} | ASYNCHRONOUS
 
 KINDS = [
     ("algorithm", algorithms, MADE, algorithms.FedAvg.__mro__[-2]),
@@ -32,7 +33,7 @@ KINDS = [
     ("codec", codecs, CODECS, codecs.Codec),
 ]
 
-WITHIN_ANOTHER = {Weighted, GradientStratified, solvers.AsCohortSolver}
+WITHIN_ANOTHER = {algorithms.async_fedavg.AsyncFedAvg, Weighted, GradientStratified, solvers.AsCohortSolver}
 """The base of several designs, what `Stratified` becomes once it is fitted, and what makes a solver of an algorithm."""
 
 

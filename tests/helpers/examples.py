@@ -253,6 +253,15 @@ def sppm(solver: t.CohortSolver, sampler: t.Sampler, inner: int = 2) -> t.Algori
 
 
 ALGORITHMS = {example.name: example for example in _examples()}
+
+ASYNCHRONOUS = {
+    "fedasync": t.FedAsync(t.Nice(1), lr=0.05, steps=STEPS, in_flight=4),
+    "fedbuff": t.FedBuff(t.Nice(2), lr=0.05, steps=STEPS, in_flight=4, buffer=2),
+    "mifa": t.Mifa(t.Nice(1), lr=0.02, in_flight=4),
+    "ringleader": t.Ringleader(t.Nice(1), lr=0.02, in_flight=6),
+    "ringmaster": t.Ringmaster(t.Nice(1), lr=0.02, in_flight=6, threshold=4),
+}
+"""An example of every algorithm with requests in flight, for six clients."""
 """An example of every algorithm, by its name in configurations."""
 
 HALVES, BLOCKS = [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]

@@ -21,6 +21,7 @@ PARTS = [
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),
     pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.slow),
     pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.slow),
+    pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.slow),
     pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
 ]
 

@@ -58,8 +58,20 @@ def elapsed(counts: Counts) -> Float[Array, ""]:
     """
     kind = jnp.result_type(float)
     with jax.enable_x64(True):
+        low, high = clock(counts).astype("int64")
+        return ((low + (high << 32)).astype("float64") * 1e-6).astype(kind)
+
+
+def clock(counts: Counts) -> UInt[Array, " 2"]:
+    """Return the microseconds on the clock, summed over the call sites, in two limbs.
+
+    Args:
+        counts: Counts so far.
+    """
+    with jax.enable_x64(True):
         limbs = counts[:, COUNTERS.index("microseconds")].astype("int64")
-        return (jnp.sum(limbs[:, 0] + (limbs[:, 1] << 32)).astype("float64") * 1e-6).astype(kind)
+        now = jnp.sum(limbs[:, 0] + (limbs[:, 1] << 32))
+        return jnp.stack([now & 0xFFFFFFFF, now >> 32]).astype("uint32")
 
 
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:

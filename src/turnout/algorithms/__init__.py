@@ -7,8 +7,10 @@ from turnout.algorithms.celgd import CeLgd as CeLgd
 from turnout.algorithms.diana import Diana as Diana
 from turnout.algorithms.diloco import DiLoCo as DiLoCo
 from turnout.algorithms.ef21 import Ef21 as Ef21
+from turnout.algorithms.fedasync import FedAsync as FedAsync
 from turnout.algorithms.fedavg import FedAvg as FedAvg
 from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
+from turnout.algorithms.fedbuff import FedBuff as FedBuff
 from turnout.algorithms.feddcd import FedDcd as FedDcd
 from turnout.algorithms.feddyn import FedDyn as FedDyn
 from turnout.algorithms.fedexprox import FedExProx as FedExProx
@@ -26,10 +28,13 @@ from turnout.algorithms.lazy_dane import LazyDane as LazyDane
 from turnout.algorithms.marina import Marina as Marina
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
+from turnout.algorithms.mifa import Mifa as Mifa
 from turnout.algorithms.mime import Mime as Mime
 from turnout.algorithms.mime import MimeLite as MimeLite
 from turnout.algorithms.mimemvr import MimeMvr as MimeMvr
 from turnout.algorithms.pointsaga import PointSaga as PointSaga
+from turnout.algorithms.ringleader import Ringleader as Ringleader
+from turnout.algorithms.ringmaster import Ringmaster as Ringmaster
 from turnout.algorithms.saber import SaberFull as SaberFull
 from turnout.algorithms.saber import SaberPartial as SaberPartial
 from turnout.algorithms.scaffnew import Scaffnew as Scaffnew

@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from turnout.codecs.base import Codec
 from turnout.codecs.exchange import AT_BOTH_ENDS, Feedback
 from turnout.core.messages import vectors
 
-Arrays = list[Array]
+Arrays = list[Any]
+"""Arrays of JAX or NumPy."""
 
 
 class Shape(NamedTuple):

@@ -139,6 +139,11 @@ class Algorithm:
         """
         return server
 
+    @property
+    def places(self) -> int:
+        """How many requests may be in flight at once; default: 0, for an algorithm that sends none (`Ask.send`)."""
+        return 0
+
     def client_state(self, x: PyTree) -> PyTree:
         """Return the initial private state of a client; default: None, for clients without a state.
 
@@ -176,6 +181,35 @@ class Ask(ABC):
             method: Local method to run, marked with `on_client`.
             message: Pytree of arrays; `Each` parts differ from client to client.
         """
+
+    def send(self, who, method: Callable, message: PyTree) -> Cohort:
+        """Put requests in flight: send `message`, go on while clients run `method`, and return the cohort.
+
+        A client has one request in flight at most, and samplers draw among those without one. All requests of an algorithm ask
+        for one method, and the first are sent in `start`, outside of loops. Counts of messages to clients are those of this call.
+
+        Args:
+            who: A cohort, or a sampler to draw one with.
+            method: Local method to run, marked with `on_client`.
+            message: Pytree of arrays; `Each` parts differ from client to client.
+
+        Raises:
+            UserError: Where more than `Algorithm.places` requests are sent at once, or a client has one already.
+        """
+        raise UserError("requests in flight are of the algorithm itself, not of a solver or estimator that it holds")
+
+    def next(self, count: int = 1) -> "Replies":
+        """Wait for the next `count` replies to requests in flight, and return them; `Replies.sent` tells when each was sent.
+
+        Replies come in the order of the clock, those of one time in the order of their requests; without devices they come in
+        the order of the requests. A reply that is lost, or later than a deadline, is waited for until then, and is not answered.
+        Where fewer requests are in flight, the other places have no client. This is one exchange, and the counts of replies and
+        of oracle calls, and the time on the clock, are those of this call.
+
+        Args:
+            count: How many.
+        """
+        raise UserError("requests in flight are of the algorithm itself, not of a solver or estimator that it holds")
 
     @abstractmethod
     def observe(self, replies: "Replies", feedback: Float[Array, " m"] | None = None) -> None:

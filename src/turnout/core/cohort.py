@@ -69,7 +69,8 @@ class Cohort:
     ) -> "Cohort":
         """Build the cohort of the clients `ids`, drawn from those available in `population`.
 
-        Where clients are available by chance only, that chance is part of the inclusion probability (K-Vib, appendix E.1).
+        Where clients are available by chance only, that chance is part of the inclusion probability (K-Vib, appendix E.1). It is
+        that of a draw from the clients without a request in flight.
 
         Args:
             ids: Clients [m], 0 to n - 1, each in one active place at most.
@@ -105,9 +106,12 @@ class Cohort:
             expansion = jnp.where((probability > 0) & (probability <= 1 + ROUNDING), 1 / probability, 0)
         available = population.count
         if population.available is not None:
-            presence = jnp.asarray(population.presence)[ids].astype(share.dtype)
-            probability, expansion = probability * presence, expansion / presence
             available = jnp.sum(population.available)
+            if population.presence is not None:
+                presence = jnp.asarray(population.presence)[ids].astype(share.dtype)
+                probability, expansion = probability * presence, expansion / presence
+        elif population.in_flight is not None:
+            available = available - jnp.sum(population.in_flight < population.count)
         return cls(
             ids=ids,
             active=active,

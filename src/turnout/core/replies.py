@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
@@ -33,6 +33,7 @@ class Replies:
         answered: Places whose reply arrived [m].
         everyone: Replies of all n clients [n, ...], where a metric compares them; for engines.
         losses: Losses [m], for a sampler that learns from them; for engines.
+        sent: Round in which each was sent [m]; None for replies to an exchange, which came at once.
     """
 
     held: PyTree
@@ -40,6 +41,7 @@ class Replies:
     answered: Bool[Array, " m"]
     everyone: PyTree = None
     losses: Float[Array, " m"] | None = None
+    sent: Int[Array, " m"] | None = None
 
     @property
     def lazy(self) -> bool:
@@ -70,6 +72,18 @@ class Replies:
             ids = jnp.arange(jax.tree.leaves(everyone)[0].shape[0], dtype=self.cohort.ids.dtype)
             everyone = jax.vmap(change)(ids, everyone)
         return replace(self, held=values, everyone=everyone)
+
+    def scaled(self, factors: Float[Array, " m"]) -> "Replies":
+        """Return these replies with each r_i times the factor of its place.
+
+        Args:
+            factors: The factors [m].
+        """
+
+        def scale(leaf):
+            return leaf * jnp.asarray(factors, leaf.dtype).reshape(-1, *(1,) * (leaf.ndim - 1))
+
+        return replace(self, held=jax.tree.map(scale, self.values), everyone=None)
 
     def average(self) -> PyTree:
         """Return sum_{i answered} (lambda_i / p_i) r_i, unbiased for the weighted mean sum_i lambda_i r_i over all clients.

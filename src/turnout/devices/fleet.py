@@ -88,12 +88,7 @@ class Fleet:
             sizes: Bytes of a message and of a reply.
         """
         with jax.enable_x64(True):
-            times = self.times(ids, queries, *sizes)
-            tries = 1 + jnp.asarray(repeats, "int64")
-            times = jnp.minimum(times, int(LONGEST) // tries) * tries
-            limit = NEVER if self.deadline is None else jnp.rint(jnp.asarray(self.deadline, float)).astype("int64")
-            on_time = jnp.asarray(arrived) & (times <= limit)
-            ends = times if self.deadline is None else jnp.where(arrived, jnp.minimum(times, limit), limit)
+            times, on_time, ends = self._waits(ids, arrived, queries, repeats, sizes)
             if self.first is not None:
                 order = jnp.argsort(jnp.where(on_time, times, NEVER), stable=True)
                 rank = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
@@ -102,6 +97,38 @@ class Fleet:
                 ends = jnp.where(enough & ~on_time, 0, ends)
             longest = jnp.max(jnp.where(active, ends, 0))
             return Timing(on_time, limbs(longest))
+
+    def _waits(self, ids, arrived, queries, repeats, sizes) -> tuple[Int[Array, " m"], Bool[Array, " m"], Int[Array, " m"]]:
+        """Return when each reply would come, whether that is before the deadline, and how long it is waited for."""
+        times = self.times(ids, queries, *sizes)
+        tries = 1 + jnp.asarray(repeats, "int64")
+        times = jnp.minimum(times, int(LONGEST) // tries) * tries
+        limit = NEVER if self.deadline is None else jnp.rint(jnp.asarray(self.deadline, float)).astype("int64")
+        ends = times if self.deadline is None else jnp.where(arrived, jnp.minimum(times, limit), limit)
+        return times, jnp.asarray(arrived) & (times <= limit), ends
+
+    def flights(
+        self,
+        ids: Int[Array, " m"],
+        arrived: Bool[Array, " m"],
+        queries: Int[Array, " m"],
+        repeats: Int[Array, " m"],
+        sizes: tuple[int, int],
+        now: UInt[Array, " 2"],
+    ) -> tuple[Bool[Array, " m"], UInt[Array, "m 2"]]:
+        """Return which replies come before the deadline, and when each request sent now is no longer waited for.
+
+        Args:
+            ids: Ids of the clients [m].
+            arrived: Places whose reply is not lost otherwise [m].
+            queries: Oracle calls of one try [m].
+            repeats: How often each was asked again [m].
+            sizes: Bytes of a message and of a reply.
+            now: The time on the clock, in two limbs.
+        """
+        with jax.enable_x64(True):
+            _, on_time, ends = self._waits(ids, arrived, queries, repeats, sizes)
+            return on_time, jnp.moveaxis(limbs(ends + whole(now)), 0, -1)
 
     def check_first(self, places: int, method: str) -> None:
         """Raise `UserError` where more replies are waited for than a cohort has places.
@@ -134,7 +161,29 @@ class Fleet:
             )
 
 
-def limbs(count: Int[Array, ""]) -> UInt[Array, " 2"]:
+def time_until(ends: UInt[Array, "m 2"], active: Bool[Array, " m"], now: UInt[Array, " 2"]) -> UInt[Array, " 2"]:
+    """Return the time from now until the last end of the active places, 0 if that is past, in two limbs.
+
+    Args:
+        ends: Times in two limbs [m, 2].
+        active: Places that count [m].
+        now: The time now, in two limbs.
+    """
+    with jax.enable_x64(True):
+        last = jnp.max(jnp.where(active, whole(ends), 0))
+        return limbs(jnp.maximum(last - whole(now), 0))
+
+
+def whole(count: UInt[Array, "... 2"]) -> Int[Array, "..."]:
+    """Return a 64-bit count from its two limbs: to be called where 64-bit integers are enabled.
+
+    Args:
+        count: The limbs.
+    """
+    return count[..., 0].astype("int64") + (count[..., 1].astype("int64") << 32)
+
+
+def limbs(count: Int[Array, "..."]) -> UInt[Array, "2 ..."]:
     """Return a 64-bit count as two 32-bit limbs (low, high), which programs of single precision can hold.
 
     Args:

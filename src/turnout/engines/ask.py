@@ -32,12 +32,14 @@ from turnout.engines.exchange.counting import (
     exchange_site,
 )
 from turnout.engines.exchange.drawing import Draw, Draws, first_time
+from turnout.engines.exchange.flight import Flight, without
 from turnout.engines.exchange.judging import feedback_of, judged
 from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.exchange.timing import decryption_time, microseconds, timed
 from turnout.engines.inputs import Job
+from turnout.problems.base import Population
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality
 
@@ -55,6 +57,7 @@ class State(NamedTuple):
         asked: For each cohort drawn, 1 if it was asked already, else 0.
         observed: For each cohort drawn, 1 if its sampler has had feedback about it, else 0.
         memories: The server's memory of compressed messages and replies, for each local method.
+        flight: The requests in flight; None before the first one.
     """
 
     samplers: PyTree
@@ -66,6 +69,7 @@ class State(NamedTuple):
     asked: tuple = ()
     observed: tuple = ()
     memories: dict = {}
+    flight: Flight | None = None
 
 
 class Delivery(NamedTuple):
@@ -99,6 +103,7 @@ class EngineAsk(Ask):
         self.job, self.algorithm, self.round, self.state, self.sites = job, algorithm, round, state, sites
         self.calls, self.draws = CallSites(), Draws(algorithm)
         self.delivery: Delivery | None = None
+        self._measured: tuple[int, int] | None = None
         self._exchanged: Site | None = None
 
     @abstractmethod
@@ -109,8 +114,15 @@ class EngineAsk(Ask):
         """
 
     @abstractmethod
-    def _commit(self, cohort: Cohort, answered, states: PyTree) -> None:
-        """Store the new private states of the clients whose replies are used."""
+    def _commit(self, cohort: Cohort, answered, states: PyTree, turn: tuple | None = None) -> None:
+        """Store the new private states of the clients whose replies are used.
+
+        Args:
+            cohort: The clients.
+            answered: Places whose reply is used [m].
+            states: New state of each place [m, ...].
+            turn: Round and exchange in which each was asked; None for the exchange at hand.
+        """
 
     def draw(self, sampler: Sampler, method=None, message=None) -> Cohort:
         number, path = self.draws.number(sampler), self.calls.next_path()
@@ -118,7 +130,7 @@ class EngineAsk(Ask):
             self._consult(number, path, method, message)
         key = self.job.draw_key(self.round, self.state.draws)
         state = self.state.samplers[number]
-        cohort = self._draw(sampler, state, key)
+        cohort = self._draw(sampler, state, key, self._drawable(sampler))
         self.draws.add(Draw(cohort, number, state))
         self._learn(number, lambda state: sampler.advance(state, key))
         zero = jnp.zeros((), "int32")
@@ -127,8 +139,13 @@ class EngineAsk(Ask):
         self._count(Site(path, "draw", cohort.selection), draw_events(cohort, self.job.population.count))
         return cohort
 
-    def _draw(self, sampler: Sampler, state: PyTree, key) -> Cohort:
-        return sampler.draw(state, key, self.job.population)
+    def _draw(self, sampler: Sampler, state: PyTree, key, population: Population) -> Cohort:
+        return sampler.draw(state, key, population)
+
+    def _drawable(self, sampler: Sampler) -> Population:
+        """Return the clients that `sampler` may draw: those without a request in flight."""
+        flight = self.state.flight
+        return self.job.population if flight is None else without(self.job.population, flight, sampler)
 
     def _consult(self, number: int, path: str, method, message: PyTree) -> None:
         """Ask the clients that a sampler consults before it draws, and give it their answers."""
@@ -210,6 +227,43 @@ class EngineAsk(Ask):
         Returns:
             What the method returned at each place, and the places whose reply is used.
         """
+        done, answered, repeats, self._exchanged = self._asked(path, cohort, name, message, key, everyone)
+        decryption = None
+        if self.job.aggregation == "encrypted":
+            first = jax.tree.map(lambda stacked: stacked[0], done.reply)
+            self._exchanged, decryption = encrypted_sites(self._exchanged, first)
+        measured = None if self.delivery is None else self.delivery.microseconds
+        duration = {} if measured is None else {"microseconds": in_limbs(measured[0])}
+        if self.job.fleet is not None:
+            answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, self._exchanged)
+        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats) | duration)
+        if decryption is not None:
+            if self.job.fleet is not None:
+                turn = self.round + self.state.exchanges
+                duration["microseconds"] = decryption_time(self.job.fleet, cohort, answered, turn, decryption)
+            elif measured is not None:
+                duration["microseconds"] = in_limbs(measured[1])
+            undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
+            self._count(decryption, decryption_events(answered, undecrypted) | duration)
+        return done, answered
+
+    def _asked(
+        self, path: str, cohort: Cohort, name: str, message: PyTree, key, everyone: Done | None = None
+    ) -> tuple[Done, Bool[Array, " m"], Int[Array, " m"], Site]:
+        """Run a local method on a cohort, and lose some of the replies.
+
+        Args:
+            path: Path of the call site.
+            cohort: Clients to ask.
+            name: Name of the local method.
+            message: Message to the clients.
+            key: Random key of the lost replies.
+            everyone: What the method returned for all clients, if that is known.
+
+        Returns:
+            What the method returned at each place, the places whose reply is not lost, how often each was asked again, and the
+            call site.
+        """
         local_method(self.algorithm, name, self.job.start)
         individual, write = split_each(message)
         if any(leaf.shape[:1] != (cohort.places,) for leaf in jax.tree.leaves(individual)):
@@ -230,24 +284,7 @@ class EngineAsk(Ask):
             reply, accepted = jax.vmap(faults.bound)(done.reply)
             done, answered = done._replace(reply=reply), answered & accepted
         first, first_reply = jax.tree.map(lambda stacked: stacked[0], (individual, done.reply))
-        self._exchanged = exchange_site(path, name, cohort, write(first), first_reply, self.job.start)
-        decryption = None
-        if self.job.aggregation == "encrypted":
-            self._exchanged, decryption = encrypted_sites(self._exchanged, first_reply)
-        measured = None if self.delivery is None else self.delivery.microseconds
-        duration = {} if measured is None else {"microseconds": in_limbs(measured[0])}
-        if self.job.fleet is not None:
-            answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, self._exchanged)
-        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats) | duration)
-        if decryption is not None:
-            if self.job.fleet is not None:
-                turn = self.round + self.state.exchanges
-                duration["microseconds"] = decryption_time(self.job.fleet, cohort, answered, turn, decryption)
-            elif measured is not None:
-                duration["microseconds"] = in_limbs(measured[1])
-            undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
-            self._count(decryption, decryption_events(answered, undecrypted) | duration)
-        return done, answered
+        return done, answered, repeats, exchange_site(path, name, cohort, write(first), first_reply, self.job.start)
 
     def observe(self, replies, feedback=None):
         place = self.draws.place(replies.cohort)

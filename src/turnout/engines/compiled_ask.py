@@ -9,18 +9,18 @@ from jax import lax
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.messages import split_each
-from turnout.engines.ask import EngineAsk
+from turnout.engines.async_ask import AsyncAsk
 from turnout.engines.exchange.client_states import look_up, write
 from turnout.engines.exchange.strong_types import completed, strongly_typed
 from turnout.problems.storage.jax_client import JaxClient
 
 
-class CompiledAsk(EngineAsk):
+class CompiledAsk(AsyncAsk):
     """Answers `ask` while a round is traced: clients are a `vmap` axis, and loops and branches are those of `lax`."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self._trace = current_trace()
+        self._trace, self._looked_up = current_trace(), (None, None)
 
     def draw(self, sampler, method=None, message=None):
         self._refuse_raw_loop()
@@ -29,6 +29,14 @@ class CompiledAsk(EngineAsk):
     def __call__(self, who, method, message):
         self._refuse_raw_loop()
         return super().__call__(who, method, message)
+
+    def send(self, who, method, message):
+        self._refuse_raw_loop()
+        return super().send(who, method, message)
+
+    def next(self, count=1):
+        self._refuse_raw_loop()
+        return super().next(count)
 
     def loop(self, count, body, carry, until=None):
         outside, path = len(self.draws), f"{self.calls.next_path()}.loop"
@@ -101,7 +109,7 @@ class CompiledAsk(EngineAsk):
             return jax.vmap(run_one)(places)
         return lax.map(run_one, places, batch_size=self.job.chunk)
 
-    def _commit(self, cohort, answered, states):
+    def _commit(self, cohort, answered, states, turn=None):
         asked, ids = self._looked_up
         # The ids depend on the lookup of the old states, so that XLA does not overwrite these earlier: see `look_up`.
         clients = write(self.state.clients, states, ids if asked is cohort else cohort.ids, answered)

@@ -20,6 +20,7 @@ from turnout.core.local_methods import local_method
 from turnout.core.messages import payload, split_each
 from turnout.core.replies import SumsOnly, Weight
 from turnout.engines.ask import Delivery, EngineAsk
+from turnout.engines.async_ask import AsyncAsk
 from turnout.engines.base import Engine
 from turnout.engines.encryption import add, encrypted_shape, numbers_in, restored, server_context
 from turnout.engines.exchange.strong_types import completed
@@ -59,7 +60,7 @@ class SummedReplies(SumsOnly):
         return self.held
 
 
-class MessageAsk(EngineAsk):
+class MessageAsk(AsyncAsk):
     """Answers `ask` on the host by a request to each client of a cohort; loops and branches are those of Python.
 
     Args:
@@ -82,10 +83,9 @@ class MessageAsk(EngineAsk):
         super().__init__(*arguments)
         self.versions, self.stored, self.outliers, self.sums = versions, stored, outliers, sums
         self._weight: Weight | None = None
-        self._measured: tuple[int, int] | None = None
 
-    def _draw(self, sampler, state, key):
-        return _draw(sampler, state, key, self.job.population)
+    def _draw(self, sampler, state, key, population):
+        return _draw(sampler, state, key, population)
 
     def _collected(self, replies):
         if self._weight is None:
@@ -202,8 +202,9 @@ class MessageAsk(EngineAsk):
         """Return the version of the states that the exchange at hand makes."""
         return int(self.round), int(self.state.exchanges)
 
-    def _commit(self, cohort: Cohort, answered, states):
-        self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = self._version()
+    def _commit(self, cohort: Cohort, answered, states, turn=None):
+        made = self._version() if turn is None else np.stack([np.asarray(part) for part in turn], -1)[np.asarray(answered)]
+        self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = made
 
 
 def bounded(decoded: dict[int, tuple[PyTree, dict]], faults: Faults) -> dict[int, tuple[PyTree, dict]]:

@@ -1,18 +1,20 @@
 """The nodes engine: each client is an object of its own in this process, and exchanges only bytes with the server."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from turnout.engines.client_runner import HostClientRunner
 from turnout.engines.encryption import SumKey, new_key
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine, Request
 from turnout.engines.node import Node
-from turnout.engines.request import FIRST
+from turnout.engines.request import FIRST, Version
 from turnout.engines.state import Progress, begin
 from turnout.problems.base import Problem
 from turnout.problems.oracles.base import Oracle
@@ -101,6 +103,8 @@ class Nodes(MessageEngine):
         for i, node in enumerate(self.nodes):
             node.reset(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), progress.clients))
         self.versions[:] = FIRST
+        for node, version, state in self._in_flight(progress):
+            node.states[version] = state
         progress, table = self.play(self._asks, progress, limit, rows)
         return self._with_states(progress), table
 
@@ -108,7 +112,25 @@ class Nodes(MessageEngine):
         """Return the progress with the nodes' private states, stacked [n, ...]."""
         states = [node.state(tuple(version)) for node, version in zip(self.nodes, self.versions.tolist(), strict=True)]
         clients = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
-        return progress._replace(clients=clients)
+        progress = progress._replace(clients=clients)
+        flight = progress.flight
+        if flight is None:
+            return progress
+        held = jax.tree.map(np.array, flight.done.state)
+        for place, (node, version, _) in zip(np.flatnonzero(flight.cohort.active), self._in_flight(progress), strict=True):
+            jax.tree.map(lambda leaf, own, place=place: leaf.__setitem__(place, own), held, node.state(version))
+        return progress._replace(flight=replace(flight, done=flight.done._replace(state=jax.tree.map(jnp.asarray, held))))
+
+    def _in_flight(self, progress: Progress) -> list[tuple[Node, Version, PyTree]]:
+        """Return the node of each request in flight, and the version and the state that it makes."""
+        flight = progress.flight
+        if flight is None:
+            return []
+        turns, ids = np.stack([flight.sent, flight.exchange], -1).tolist(), np.asarray(flight.cohort.ids).tolist()
+        return [
+            (self.nodes[ids[k]], tuple(turns[k]), jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), flight.done.state))
+            for k in np.flatnonzero(flight.cohort.active).tolist()
+        ]
 
     def _everyone(self, header, body):
         replies = {node.number: node.measure(header, body) for node in self.nodes}

@@ -142,6 +142,11 @@ class RecordingAsk(CompiledAsk):
         self.drawn_by[path] = Drawn(number, self._draw_path if isinstance(who, Sampler) else None)
         return recorded
 
+    def next(self, count=1):
+        replies = super().next(count)
+        self.uses[self._exchanged.path] = {EACH}
+        return replies
+
     def observe(self, replies, feedback=None):
         super().observe(self._observed(replies, feedback), feedback)
 

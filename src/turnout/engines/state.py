@@ -12,7 +12,9 @@ from turnout.accounting.ledger import Site
 from turnout.codecs.coded import Coded
 from turnout.engines.ask import EngineAsk, State
 from turnout.engines.dual_gap import dual_gap
+from turnout.engines.exchange.flight import Flight
 from turnout.engines.exchange.strong_types import strongly_typed
+from turnout.engines.flight_shape import no_requests
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import EMPTY, derive, evaluate, healthy
 from turnout.samplers.base import samplers_in
@@ -33,6 +35,7 @@ class Progress(NamedTuple):
         failed: Round of divergence, or -1.
         met: Round in which the target was met that ends the run, or -1.
         memories: The server's memory of compressed messages and replies, for each local method.
+        flight: The requests in flight; None where there never are any.
     """
 
     server: PyTree
@@ -45,6 +48,7 @@ class Progress(NamedTuple):
     failed: Any
     met: Any
     memories: dict
+    flight: Flight | None
 
     @property
     def over(self) -> Any:
@@ -67,7 +71,8 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     quality = unjudged(job.population) if job.judged else None
     memories = algorithm.memories(job.start, "server") if isinstance(algorithm, Coded) else {}
     memories = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), memories)
-    return State(samplers, clients, no_counts(len(sites)), quality, zero, zero, memories=memories)
+    state = State(samplers, clients, no_counts(len(sites)), quality, zero, zero, memories=memories)
+    return state._replace(flight=no_requests(job, algorithm, state))
 
 
 def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site, ...]) -> Progress:
@@ -92,6 +97,7 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
         failed=jnp.full((), -1, "int32"),
         met=jnp.full((), -1, "int32"),
         memories=ask.state.memories,
+        flight=ask.state.flight,
     )
     # The compiled engine donates its progress, so no two parts of it may share memory.
     return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
@@ -108,7 +114,7 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
         progress: State of the run.
     """
     zero = jnp.zeros((), "int32")
-    parts = ("samplers", "clients", "counts", "quality", "memories")
+    parts = ("samplers", "clients", "counts", "quality", "memories", "flight")
     state = State(**{name: getattr(progress, name) for name in parts}, draws=zero, exchanges=zero)
     ask = asks(job, algorithm, progress.round + 1, state, sites)
     ask.refresh(algorithm.output(progress.server))

@@ -34,6 +34,8 @@ class Population:
         strata: The stratum [n] of each client, counted from 0; None where there are none.
         available: Which clients [n] can be drawn now; None means all.
         presence: The probability [n] with which each client is available; None means one.
+        in_flight: Clients [f] that cannot be drawn since they have a request, n in the places of others; a sampler that looks
+            at it says so by `Sampler.supports_in_flight`, and for others these clients are not `available`.
 
     Examples:
         >>> import numpy as np
@@ -47,6 +49,7 @@ class Population:
     strata: Int[Array | np.ndarray, " n"] | None = None
     available: Bool[Array, " n"] | None = None
     presence: Float[Array | np.ndarray, " n"] | None = None
+    in_flight: Int[Array, " f"] | None = None
 
     def share(self, ids: Int[Array, " m"]) -> Float[Array, "..."]:
         """Return lambda_i [m] of the clients `ids`, or one number where all weights are equal."""

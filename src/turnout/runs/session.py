@@ -218,7 +218,7 @@ class Session:
             trace.extend(rows)
             if not len(trace):
                 raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
-            self._refuse_losses(trace.ledger)
+            self._refuse_losses(trace.ledger, self._in_flight(k))
 
     def _update_ends(self) -> None:
         """Copy the last good parameters, and the round in which a run ended early, to the traces."""
@@ -228,10 +228,28 @@ class Session:
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
 
-    def _refuse_losses(self, ledger: Ledger) -> None:
+    def _in_flight(self, k: int) -> int:
+        """Return how many requests of the `k`-th cell are in flight."""
+        flight = self.progress.flight
+        return 0 if flight is None else int(np.sum(np.asarray(flight.cohort.active).reshape(len(self.traces), -1)[k]))
+
+    def _refuse_losses(self, ledger: Ledger, in_flight: int) -> None:
         """Raise `UserError` where draws were invalid, or feedback, local solutions, clients or replies are missing."""
         totals = ledger.totals()
-        invalid = sum(row["unusable"] for row in ledger.rows() if row["method"] == "draw")
+        invalid, sent = (
+            {name: sum(row[name] for row in ledger.rows() if row["method"] == method) for name in ("unusable", "lost")}
+            for method in ("draw", "send")
+        )
+        if sent["unusable"]:
+            raise UserError(
+                f"{sent['unusable']} requests by round {self.round} were sent to clients that have one in flight: draw them by a "
+                "sampler of the algorithm"
+            )
+        if sent["lost"]:
+            raise UserError(
+                f"{sent['lost']} requests by round {self.round} found no place in flight: raise `places`, or send fewer"
+            )
+        invalid = invalid["unusable"]
         if invalid:
             raise UserError(f"{invalid} places of cohorts by round {self.round} {INVALID}")
         if totals["unusable"]:
@@ -249,8 +267,8 @@ class Session:
                 f"{totals['lost']} drawn clients did not fit into a cohort's places: give the sampler a larger capacity"
             )
         faults = self.options.faults
-        if (faults is None or faults.missing == "raise") and totals["arrivals"] < totals["contacts"]:
-            missing = totals["contacts"] - totals["arrivals"]
+        if (faults is None or faults.missing == "raise") and totals["arrivals"] + in_flight < totals["contacts"]:
+            missing = totals["contacts"] - totals["arrivals"] - in_flight
             refused = ", or longer than [faults] norm" if faults is not None and faults.norm is not None else ""
             devices = self.options.devices
             late = ", or later than [devices] deadline" if devices is not None and devices.deadline is not None else ""

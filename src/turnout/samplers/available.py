@@ -167,7 +167,7 @@ class Available(Sampler):
         return values if self.feedback_kind == "loss" else values / q.astype(values.dtype)
 
     def with_availability(self, state, population):
-        return replace(population, available=state[0], presence=self._q(population.count))
+        return replace(population, available=state[0] & population.present, presence=self._q(population.count))
 
     def draw(self, state, key, population):
         return self.sampler.draw(state[1], key, self.with_availability(state, population))

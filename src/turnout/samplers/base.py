@@ -87,6 +87,9 @@ class Sampler:
     supports_availability: ClassVar[bool] = False
     """Whether `draw` leaves out clients that are not available, so that `Available` accepts the sampler."""
 
+    supports_in_flight: ClassVar[bool] = False
+    """Whether `draw` leaves out the clients in `Population.in_flight` by itself, in less time than n operations."""
+
     def fit(self, problem: Problem) -> "Sampler":
         """Return this sampler fitted to `problem`. A sampler that needs the population only overrides `bind` instead.
 

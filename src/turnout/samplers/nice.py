@@ -6,6 +6,7 @@ from jax import lax
 
 from turnout.core.cohort import Cohort
 from turnout.core.permutation import permute
+from turnout.core.places import places_of
 from turnout.core.records import Count, record, static
 from turnout.samplers.base import Sampler, check_size
 from turnout.samplers.fixed_size import hajek_variance
@@ -36,6 +37,7 @@ class Nice(Sampler):
     size: Count = static()
 
     supports_availability = True
+    supports_in_flight = True
 
     def bind(self, population):
         check_size(self.size, population, "nice")
@@ -43,7 +45,15 @@ class Nice(Sampler):
 
     @in_double
     def draw(self, state, key, population):
-        n, available = population.count, population.available
+        n, available, busy = population.count, population.available, population.in_flight
+        if available is None and busy is not None:
+            # The first K clients without a request in a random order of all clients.
+            first = permute(key, jnp.arange(min(self.size + busy.size, n)), n)
+            free = ~jnp.any(first[:, None] == busy[None], axis=1)
+            places = places_of(free, jnp.arange(1, self.size + 1, dtype="int32"))
+            p = jnp.minimum(1, self.size / jnp.maximum(1, n - jnp.sum(busy < n)))
+            ids = first.at[places].get(mode="fill", fill_value=0)
+            return Cohort.of(ids, p, population, selection="random", active=places < first.size)
         if available is None:
             return Cohort.of(permute(key, jnp.arange(self.size), n), self.size / n, population, selection="random")
         _, ids = lax.top_k(jnp.where(available, jax.random.uniform(key, (n,), float), -1), self.size)

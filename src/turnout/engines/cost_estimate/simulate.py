@@ -58,30 +58,35 @@ def trace(job: Job, algorithm) -> TracedRun:
     asks: list[EventAsk] = []
 
     def new_ask(unknown, seeds, round, samplers, clients) -> EventAsk:
-        zero, (clients, memories) = jnp.zeros((), "int32"), clients
-        state = State(samplers, clients, no_counts(0), None, zero, zero, memories=memories)
+        zero, (clients, memories, flight) = jnp.zeros((), "int32"), clients
+        state = State(samplers, clients, no_counts(0), None, zero, zero, memories=memories, flight=flight)
         inputs = replace(with_unknown(unknown), seeds=seeds, chunk=NO_CHUNKS, judged=False)
         asks.append(EventAsk(inputs, algorithm, round, state, None))
         return asks[-1]
 
     def start(unknown, seeds):
         first = first_state(with_unknown(unknown), algorithm, ())
-        ask = new_ask(unknown, seeds, jnp.zeros((), "int32"), first.samplers, (first.clients, first.memories))
+        ask = new_ask(unknown, seeds, jnp.zeros((), "int32"), first.samplers, (first.clients, first.memories, first.flight))
         server = ask.start(ask.job.start)
-        return strongly_typed((server, ask.state.samplers, (ask.state.clients, ask.state.memories))), ask.outputs
+        return strongly_typed((server, ask.state.samplers, kept(ask.state))), ask.outputs
 
     def play(unknown, seeds, round, states):
         server, samplers, clients = states
         ask = new_ask(unknown, seeds, round, samplers, clients)
         ask.refresh(algorithm.output(server))
         server = strongly_typed(algorithm.round(ask, server))
-        return (server, ask.state.samplers, (ask.state.clients, ask.state.memories)), ask.outputs
+        return (server, ask.state.samplers, kept(ask.state)), ask.outputs
 
     first, (states, _) = jax.make_jaxpr(start, return_shape=True)(unknown, job.seeds)
     round = jax.make_jaxpr(play)(unknown, job.seeds, jnp.zeros((), "int32"), states)
     before, within = asks
     sites = {**before.calls.reached, **within.calls.reached}
     return TracedRun(job, first, round, states, (before.events, within.events), sites, {**before.uses, **within.uses})
+
+
+def kept(state: State) -> PyTree:
+    """Return what is kept of the clients: their states, what was said to them, and their requests in flight."""
+    return state.clients, state.memories, state.flight
 
 
 def simulate(run: TracedRun, rounds: int, seeds: int) -> tuple[list, list]:

@@ -1,0 +1,88 @@
+"""What asynchronous algorithms share: how many requests are in flight, and local steps as in FedAvg."""
+
+from dataclasses import KW_ONLY, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from turnout.algorithms.fedavg import FedAvg
+from turnout.client_solvers.local_sgd import round_lr
+from turnout.core.algorithm import Ask
+from turnout.core.cohort import Cohort
+from turnout.core.errors import UserError
+from turnout.core.records import Count, record, static
+from turnout.core.replies import Replies
+
+
+@record
+class AsyncFedAvg(FedAvg):
+    """Base of algorithms that keep `in_flight` clients at work, which make the local steps of `FedAvg`.
+
+    Args:
+        in_flight: Number of clients at work, a multiple of the sampler's places.
+        cohort: Places of the sampler. Set by `bind`.
+        clients: n. Set by `bind`.
+
+    Raises:
+        UserError: On binding, where `in_flight` is no such multiple, or there are fewer clients.
+    """
+
+    _: KW_ONLY
+    in_flight: Count = static(default=1)
+    cohort: Count | None = static(default=None, repr=False)
+    clients: Count | None = static(default=None, repr=False)
+
+    cohorts_per_round = None
+
+    @property
+    def places(self):
+        return self.in_flight
+
+    @property
+    def _size(self) -> Any:
+        """The places of the sampler, once `bind` has been called."""
+        return self.cohort
+
+    @property
+    def _n(self) -> Any:
+        """n, once `bind` has been called."""
+        return self.clients
+
+    def bind(self, problem):
+        population = problem.population
+        drawn = jax.eval_shape(lambda key: self.sampler.draw(self.sampler.start(population), key, population), jax.random.key(0))
+        kind, size = type(self).__name__, drawn.places
+        if self.in_flight > problem.clients:
+            raise UserError(f"{kind}.in_flight is {self.in_flight}, but there are {problem.clients} clients: lower it")
+        if self.in_flight % size:
+            raise UserError(f"{kind}.in_flight is {self.in_flight}, no multiple of the {size} clients of a draw: change one")
+        return replace(super().bind(problem), cohort=size, clients=problem.clients)
+
+    def start(self, ask, x):
+        def more(carry):
+            self.send(ask, x)
+            return carry
+
+        ask.loop(self.in_flight // self._size - 1, more, ())
+        return x
+
+    def send(self, ask: Ask, x: PyTree) -> Cohort:
+        """Send x to a cohort, and return it.
+
+        Args:
+            ask: Access to the clients.
+            x: Parameters.
+        """
+        return ask.send(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
+
+    @staticmethod
+    def staleness(ask: Ask, replies: Replies) -> Float[Array, " m"]:
+        """Return how many steps the server made since it sent each client x, where each round sends x before its step.
+
+        Args:
+            ask: Access to the clients.
+            replies: Replies of this round.
+        """
+        return jnp.minimum(ask.round - replies.sent, ask.round - 1).astype(float)
