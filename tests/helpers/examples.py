@@ -287,7 +287,7 @@ SAMPLERS = {
     "power-of-choice": samplers.PowerOfChoice(size=2, candidates=4),
     "afl": samplers.Afl(2),
     "available": samplers.Available(samplers.Nice(2), probability=[0.9, 0.5, 0.6, 0.7, 0.8, 1.0], memory=0.5),
-    "adaptive-size": samplers.AdaptiveSize(samplers.Independent(t.LastNorm(), size=4.0), smallest=2.0),
+    "adaptive-size": samplers.AdaptiveSize(samplers.Systematic(t.LastNorm(), size=4), smallest=2.0),
 }
 """An example of every sampler for six clients, by its name in configurations."""
 

@@ -148,7 +148,7 @@ def test_a_rule_that_asks_before_the_draw_is_asked():
         (lambda: t.AdaptiveSize(t.Independent(probability=0.5), dimension=3).bind(FOUR), "a size and a rule"),
         (lambda: t.AdaptiveSize(t.Independent(probability=[0.5] * 4, size=2.0), dimension=3).bind(FOUR), "a size and a rule"),
         (lambda: t.AdaptiveSize(t.Independent(size=3.0), smallest=4.0, dimension=3).bind(FOUR), "smallest = 4 above the size 3"),
-        (lambda: t.AdaptiveSize(t.Independent(size=5.0), dimension=3).bind(FOUR), "wants 5.0 clients, but there are 4"),
+        (lambda: t.AdaptiveSize(t.Independent(size=5.0), dimension=3).bind(FOUR), "wants 5 clients, but there are 4"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, words):

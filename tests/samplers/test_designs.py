@@ -128,6 +128,18 @@ def test_a_systematic_selection_has_k_clients_for_every_start():
     np.testing.assert_array_equal(np.sum(select(keys, factors), axis=1), 2)
 
 
+def test_a_systematic_selection_with_an_expected_size_that_is_not_whole():
+    """Its cohorts have two or three clients, and each client has its p_i."""
+    p = np.array([0.2, 0.9, 0.4, 0.3, 0.7])
+    drawn = draws(t.Systematic(p, size=2.5), FIVE, count=40_000)
+    sizes, active = np.sum(drawn.active, axis=1), np.asarray(drawn.active)
+    assert {*sizes.tolist()} == {2, 3} and chance(Counter(sizes.tolist()), {2: 0.5, 3: 0.5}) > ALARM
+    ids = np.asarray(drawn.ids)[active]
+    # Four standard deviations.
+    np.testing.assert_allclose(np.bincount(ids, minlength=5) / 40_000, p, atol=4 * 0.5 / 200)
+    np.testing.assert_allclose(np.asarray(drawn.expansion)[active], 1 / p[ids], rtol=1e-12)
+
+
 @pytest.mark.parametrize("p", [[0.0, 0.5], [0.25, 0.25], [0.25, 0.75], [1.0, 0.5], [0.75, 0.75]])
 def test_a_pivotal_duel_is_exact_for_evenly_spaced_coins(p):
     """Over the coins 0, 1/4, 1/2 and 3/4 the mean is p, and a client with p_i = 0 never wins, even by the coin 0."""

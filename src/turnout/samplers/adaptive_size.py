@@ -1,4 +1,4 @@
-"""Independent draws of an expected number of clients that follows the steps of the parameters."""
+"""Systematic draws of an expected number of clients that follows the steps of the parameters."""
 
 import math
 from dataclasses import replace
@@ -15,6 +15,7 @@ from turnout.core.tree import positive
 from turnout.samplers.base import Sampler
 from turnout.samplers.independent import Independent
 from turnout.samplers.probabilities import Probability
+from turnout.samplers.systematic import Systematic
 
 MEMORY = 0.98
 """The weight of the former mean in the running mean of the steps."""
@@ -44,7 +45,7 @@ class SizeState(NamedTuple):
 
 @record
 class AdaptiveSize(Sampler):
-    """Independent sampling whose expected size K follows the cosine of the last step and the mean of the former ones.
+    """Systematic sampling whose expected size K follows the cosine of the last step and the mean of the former ones.
 
     k <- k exp(rate (tau - c)), clipped to [smallest / e, largest], and K = max(k, smallest);
     c = <d, m> / (|d| |m|) with d = x^{t+1} - x^t, and then m <- 0.98 m + 0.02 d.
@@ -69,7 +70,8 @@ class AdaptiveSize(Sampler):
     whatever the noise, and K stays small.
 
     Args:
-        sampler: Independent draws by a rule, whose `size` is the largest K.
+        sampler: Systematic or independent draws by a rule, whose `size` is the largest K. Small cohorts of independent draws are
+            often empty.
         smallest: The smallest K, with which a run begins, > 0.
         cosine: tau in [0, 1), the cosine that K is steered to.
         rate: Change of log K for a cosine off by one, > 0.
@@ -80,14 +82,14 @@ class AdaptiveSize(Sampler):
 
     Examples:
         >>> import turnout as t
-        >>> sampler = t.AdaptiveSize(t.Independent(t.LastNorm(), size=8.0))
+        >>> sampler = t.AdaptiveSize(t.Systematic(t.LastNorm(), size=8))
         >>> problem = t.Quadratic.random(clients=12, dimension=3, seed=0)
         >>> trace = t.run(t.MbGd(sampler, lr=0.02), problem, rounds=20)
         >>> trace.ledger.totals()["contacts"] < 8 * 20
         True
     """
 
-    sampler: Independent
+    sampler: Systematic | Independent
     smallest: Positive = 1.0
     cosine: Proper = 0.05
     rate: Positive = 0.2
@@ -121,7 +123,7 @@ class AdaptiveSize(Sampler):
 
     def _check(self):
         if self.sampler.size is None or not isinstance(self.sampler.probability, Probability | None):
-            raise UserError("sampler 'adaptive-size' needs independent draws with a size and a rule, not given probabilities")
+            raise UserError("sampler 'adaptive-size' needs a size and a rule in its sampler, not given probabilities")
         if self.smallest > self.sampler.size:
             raise UserError(
                 f"sampler 'adaptive-size' has smallest = {self.smallest:g} above the size {self.sampler.size:g} of its sampler: "
@@ -151,7 +153,7 @@ class AdaptiveSize(Sampler):
         )
         return jnp.where(lengths > 0, jnp.clip(state.size * jnp.exp(rate * (wanted - cosine)), least / SLACK, most), state.size)
 
-    def _sized(self, state: SizeState) -> Independent:
+    def _sized(self, state: SizeState) -> Systematic | Independent:
         """Return the inner sampler with the present K."""
         size = jnp.maximum(state.size, self.smallest)
         return jax.tree_util.tree_map_with_path(lambda path, leaf: size if path == SIZE else leaf, self.sampler)

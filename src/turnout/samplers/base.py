@@ -247,7 +247,7 @@ def check_size(size: float, population: Population, sampler: str) -> None:
         sampler: Name of the sampler, for the message.
     """
     if size > population.count:
-        raise UserError(f"sampler {sampler!r} wants {size} clients, but there are {population.count}: lower size")
+        raise UserError(f"sampler {sampler!r} wants {size:g} clients, but there are {population.count}: lower size")
 
 
 def as_numbers(values: Any, sampler: str, what: str) -> np.ndarray:

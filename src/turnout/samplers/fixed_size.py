@@ -35,6 +35,11 @@ class FixedSize(Weighted):
 
     name: ClassVar[str] = "fixed-size"
 
+    @property
+    def places(self) -> int:
+        """Places of a cohort."""
+        return self.size
+
     def expected_draws(self, state, population):
         p = super().expected_draws(state, population)
         if isinstance(self.probability, Probability) or population.available is None:
@@ -42,7 +47,7 @@ class FixedSize(Weighted):
         return capped(p, jnp.asarray(self.size, p.dtype), population.available)
 
     def select(self, key, p: Float[Array, " n"], population: Population) -> Float[Array, " n"]:
-        """Return 1 for K clients and 0 for the others, each up to rounding, with mean `p`.
+        """Return 1 for those drawn and 0 for the others, each up to rounding, with mean `p`.
 
         Args:
             key: Random key.
@@ -55,9 +60,10 @@ class FixedSize(Weighted):
     def draw(self, state, key, population):
         p = self.expected_draws(state, population)
         selected = self.select(key, p, population)
-        # Whatever the rounding, clients with p = 1 come first, clients with p = 0 last, and the size is K.
-        _, ids = lax.top_k(jnp.where(p >= 1, 2, jnp.where(p > 0, selected, -1)), self.size)
-        active = jnp.arange(self.size) < jnp.sum(p > 0)
+        # Whatever the rounding, clients with p = 1 come first, clients with p = 0 last, and the size is whole.
+        _, ids = lax.top_k(jnp.where(p >= 1, 2, jnp.where(p > 0, selected, -1)), self.places)
+        drawn = jnp.round(jnp.sum(selected)).astype("int32")
+        active = jnp.arange(self.places, dtype="int32") < jnp.minimum(drawn, jnp.sum(p > 0, dtype="int32"))
         return Cohort.of(ids, jnp.where(active, p[ids], 1), population, selection="arbitrary", active=active)
 
     def variance(self, state, population, vectors):
