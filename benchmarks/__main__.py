@@ -15,7 +15,8 @@ from benchmarks.machine import facts, versions
 from benchmarks.timing import Line
 
 TOPICS = (
-    "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist", "startup", "encryption",
+    "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
+    "startup", "encryption",
 )  # fmt: skip
 NAMED = ("flower", "flower-memory", "flower-delay", "planner")
 """Topics that start federations of real processes, or take hours; they are measured where they are named."""

@@ -365,7 +365,7 @@ MISTAKES = {
     "too many": (t.Mifa(t.Nice(1), lr=0.1, in_flight=7), {}, "in_flight is 7, but there are 6 clients"),
     "some of all": (t.Ringleader(t.Nice(1), lr=0.1, in_flight=3), {}, "Ringleader has all clients at work"),
     "first": (ASYNCHRONOUS["mifa"], {"devices": devices(first=1), "faults": t.Faults(missing="skip")}, "first is for exchanges"),
-    "sums": (ASYNCHRONOUS["mifa"], {"aggregation": "sum", "engine": "nodes"}, "the server looks at each reply"),
+    "sums": (ASYNCHRONOUS["mifa"], {"aggregation": "sum", "engine": "nodes"}, "takes replies one after another"),
     "codecs": (ASYNCHRONOUS["mifa"], {"exchange": t.Exchange(up=t.codecs.Sign())}, "does not compress"),
     "quality": (ASYNCHRONOUS["mifa"], {"metrics": ("variance",)}, "draws cannot be judged"),
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.core.records import Count, Index, NonNegative, Positive, config
-from turnout.devices.files import read
+from turnout.devices.files import read, read_arrivals
 from turnout.devices.fleet import Fleet
 from turnout.devices.spreads import Spread
 
@@ -34,6 +34,8 @@ class Devices:
         bandwidth_down: down_i, bytes per second to the client, > 0; None: unlimited.
         trace: A file with the four speeds of each client, in the place of the numbers above: see `from_csv` and `from_fedscale`.
         samples: Rows of an oracle call, for a trace of FedScale's, which has seconds per row.
+        arrivals: A file that says when each request in flight landed, as `turnout deploy` writes it: a run of the same seed and
+            configuration then replays that order.
         seed: Seed of the distributions.
         deadline: Seconds after which a reply is lost; None: never.
         first: Replies that an exchange waits for; None: all. A delegate is waited for always.
@@ -57,6 +59,7 @@ class Devices:
     bandwidth_down: Positive | list[Positive] | np.ndarray | Spread | None = None
     trace: str | Path | None = None
     samples: Count = 1
+    arrivals: str | Path | None = None
     seed: Index = 0
     deadline: Positive | None = None
     first: Count | None = None
@@ -119,6 +122,7 @@ class Devices:
             up=1e6 / up,
             deadline=None if self.deadline is None else 1e6 * self.deadline,
             first=self.first,
+            arrivals=None if self.arrivals is None else read_arrivals(Path(self.arrivals)),
         )
 
     def _drawn(self, name: str, random: np.random.Generator, n: int) -> np.ndarray:

@@ -6,12 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt
 
 from turnout.core.errors import UserError
 from turnout.io import csv_table
 
 COLUMNS = ("client", "seconds_per_query", "latency", "bandwidth_up", "bandwidth_down")
+
+ARRIVALS = ("request", "microseconds", "used")
+
+MOST_REQUESTS = 10**8
+"""Most requests of a recorded run."""
+
+LONGEST = 2**50
+"""Most microseconds of a recorded run."""
 
 FORWARD_TO_GRADIENT = 3.0
 """FedScale's factor from the time of a forward pass, which its file has, to that of a training step."""
@@ -108,3 +116,25 @@ def to_csv(speeds: Speeds) -> str:
         cells = (float(speeds[name][client]) for name in COLUMNS[1:])
         lines.append(",".join([str(client), *("" if math.isinf(cell) else repr(cell) for cell in cells)]))
     return "\n".join(lines) + "\n"
+
+
+def read_arrivals(path: Path) -> UInt[np.ndarray, "k 3"]:
+    """Return when requests in flight landed, in microseconds in two limbs, and whether their replies are used, by their numbers.
+
+    A request that the file does not have never lands.
+
+    Args:
+        path: A CSV file with the header `ARRIVALS`.
+    """
+    text, seen = csv_table.read_text(path, "a CSV file with the arrivals of a run"), {}
+    for where, cells in csv_table.rows(path, text, ARRIVALS):
+        number, time, used = (int(csv_table.number(where, name, cell)) for name, cell in zip(ARRIVALS, cells, strict=True))
+        if number in seen:
+            raise UserError(f"{where}: request {number} has a line already: remove one")
+        if used not in (0, 1) or number > MOST_REQUESTS or time > LONGEST:
+            raise UserError(f"{where}: used is 0 or 1, requests are numbered up to {MOST_REQUESTS:,}, and times end: correct it")
+        seen[number] = (time & 0xFFFFFFFF, time >> 32, used)
+    table = np.tile(np.array([0, 2**31 - 1, 0], "uint32"), (max(seen, default=-1) + 1, 1))
+    for number, row in seen.items():
+        table[number] = row
+    return table

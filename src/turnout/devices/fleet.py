@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt
 
 from turnout.core.errors import UserError
@@ -41,6 +42,8 @@ class Fleet:
         up: Time of a byte to the server [n].
         deadline: Time after which a reply is lost; None: never.
         first: Replies that an exchange waits for; None: all.
+        arrivals: When each request in flight landed, in two limbs, and 1 where its reply is used, by its number [k, 3]; None: as
+            the speeds say.
     """
 
     query: Float[Array, " n"]
@@ -49,6 +52,7 @@ class Fleet:
     up: Float[Array, " n"]
     deadline: Float[Array, ""] | float | None = None
     first: int | None = static(default=None)
+    arrivals: UInt[Array, "k 3"] | None = None
 
     def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: int, up: int) -> Int[Array, " m"]:
         """Return t_i in whole microseconds, 64-bit integers: to be called where these are enabled.
@@ -115,6 +119,7 @@ class Fleet:
         repeats: Int[Array, " m"],
         sizes: tuple[int, int],
         now: UInt[Array, " 2"],
+        numbers: Int[Array, " m"],
     ) -> tuple[Bool[Array, " m"], UInt[Array, "m 2"]]:
         """Return which replies come before the deadline, and when each request sent now is no longer waited for.
 
@@ -125,7 +130,11 @@ class Fleet:
             repeats: How often each was asked again [m].
             sizes: Bytes of a message and of a reply.
             now: The time on the clock, in two limbs.
+            numbers: Numbers of the requests [m].
         """
+        if self.arrivals is not None:
+            row = jnp.asarray(self.arrivals).at[numbers].get(mode="fill", fill_value=np.uint32(2**31 - 1))
+            return jnp.asarray(arrived) & (row[:, 2] == 1), row[:, :2]
         with jax.enable_x64(True):
             _, on_time, ends = self._waits(ids, arrived, queries, repeats, sizes)
             return on_time, jnp.moveaxis(limbs(ends + whole(now)), 0, -1)

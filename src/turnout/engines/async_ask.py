@@ -1,22 +1,25 @@
 """Requests in flight: `ask.send` and `ask.next`, up to how an engine reaches clients."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from turnout.accounting.counters import clock
 from turnout.accounting.ledger import Site
 from turnout.codecs.coded import Coded
+from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.local_methods import address
+from turnout.core.messages import split_each
 from turnout.core.replies import Replies
 from turnout.devices.fleet import time_until
 from turnout.engines.ask import EngineAsk
 from turnout.engines.exchange.counting import exchange_events, exchange_site
-from turnout.engines.exchange.flight import Flight, busy, empty, first_to_come, landed, put, taken_off
+from turnout.engines.exchange.flight import Flight, busy, empty, first_to_come, landed, numbers, put, taken_off
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.samplers.base import Sampler
@@ -28,40 +31,68 @@ SENT = ("contacts", "cohorts", "reasks")
 class AsyncAsk(EngineAsk):
     """Adds requests in flight to an `ask`: clients run when they are sent a request, and the reply comes when the clock says."""
 
+    _waited: Any = None
+    """How long the server waited for the last replies, in microseconds in two limbs, where that is measured."""
+
     def send(self, who, method, message):
         name, message = address(self.algorithm, method), strongly_typed(message)
         self._refuse_in_flight(name)
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who
-        path, flight, slots = self.calls.next_path(), self.state.flight, None
+        path, flight, slots = self.calls.next_path(), self.state.flight, jnp.zeros(cohort.places, "int32")
         if flight is not None:
             slots, cohort = self._placed(path, flight, cohort)
-        turn = self.round, self.state.exchanges
-        done, answered, repeats, site = self._asked(path, cohort, name, message, self.job.seeds.fault(*turn))
+        turn, kept = (self.round, self.state.exchanges), self._kept(message, cohort)
+        done, answered, ends, repeats, site = self._launch(path, cohort, name, message)
         if flight is None:
-            flight = empty(self.algorithm.addressed.places, name, cohort, done)
+            flight = empty(self.algorithm.addressed.places, name, cohort, done, kept)
             slots, cohort = taken_off(flight, cohort)
-        # Without a clock replies come in the order of the requests.
-        numbers = flight.count + jnp.arange(cohort.places, dtype="int32")
-        ends = jnp.stack([numbers.astype("uint32"), jnp.zeros_like(numbers, "uint32")], axis=-1)
-        if self.job.fleet is not None:
-            sizes, now = (site.bytes_down, site.bytes_up), clock(self.state.counts)
-            answered, ends = self.job.fleet.flights(cohort.ids, answered, done.queries, repeats, sizes, now)
-        self._exchanged = replace(site, vectors_up=0, bytes_up=0)
-        events = exchange_events(cohort, self._fresh(cohort), answered, done, repeats)
-        self._count(self._exchanged, {name: events[name] for name in SENT})
         if done.state is None:
             # The clients of other engines hold their states themselves.
             done = done._replace(state=jax.tree.map(lambda leaf: leaf[slots], flight.done.state))
-        flight = put(flight, slots, cohort, done, answered, turn, ends)
+        self._exchanged = replace(site, vectors_up=0, bytes_up=0)
+        events = exchange_events(cohort, self._fresh(cohort), answered, done, repeats)
+        self._count(self._exchanged, {name: events[name] for name in SENT})
+        flight = put(flight, slots, cohort, done, answered, turn, ends, kept)
         self.state = self.state._replace(flight=flight, exchanges=turn[1] + 1)
         return cohort
+
+    def _launch(self, path: str, cohort: Cohort, name: str, message: PyTree) -> tuple[Done, Any, Any, Any, Site]:
+        """Run a local method on a cohort.
+
+        Args:
+            path: Path of the call site.
+            cohort: Clients to ask.
+            name: Address of the local method.
+            message: Message to the clients.
+
+        Returns:
+            What the method returned at each place, the places whose reply will come, when that is, how often each was asked
+            again, and the call site.
+        """
+        key = self.job.seeds.fault(self.round, self.state.exchanges)
+        done, answered, repeats, site = self._asked(path, cohort, name, message, key)
+        flight = self.state.flight
+        number = jnp.zeros(cohort.places, "int32") if flight is None else numbers(flight, cohort)
+        if self.job.fleet is None:
+            # Without a clock replies come in the order of the requests.
+            ends = jnp.stack([number.astype("uint32"), jnp.zeros_like(number, "uint32")], axis=-1)
+            return done, answered, ends, repeats, site
+        sizes, now = (site.bytes_down, site.bytes_up), clock(self.state.counts)
+        answered, ends = self.job.fleet.flights(cohort.ids, answered, done.queries, repeats, sizes, now, number)
+        return done, answered, ends, repeats, site
+
+    def _kept(self, message: PyTree, cohort: Cohort) -> PyTree:
+        """Return the message to each place [m, ...] if messages are kept, else None."""
+        if not self.job.keeps_messages:
+            return None
+        individual, write = split_each(message)
+        return jax.vmap(write, axis_size=cohort.places)(individual)
 
     def next(self, count=1):
         path, flight = self.calls.next_path(), self.state.flight
         if flight is None:
             raise UserError("ask.next waits for replies, but none was asked for: call ask.send in start")
-        flight, places = self._next(flight, count)
-        landing, flight = landed(flight, places)
+        landing, flight = self._land(flight, count)
         cohort, done = landing.cohort, landing.done
         answered = cohort.active & landing.answered
         self._commit(cohort, answered, done.state, (landing.sent, landing.exchange))
@@ -71,16 +102,16 @@ class AsyncAsk(EngineAsk):
         events = {name: events[name] for name in events if name not in SENT} | {"aggregated": events["arrivals"]}
         if self.job.fleet is not None:
             events["microseconds"] = time_until(landing.ends, cohort.active, clock(self.state.counts))
-        elif self._measured is not None:
-            events["microseconds"] = self._measured
+        elif self._waited is not None:
+            events["microseconds"] = self._waited
         self._exchanged = site
         self._count(site, events)
         self.state = self.state._replace(flight=flight)
         return robust(Replies(done.reply, cohort, answered, sent=landing.sent), self.job.robust)
 
-    def _next(self, flight: Flight, count: int) -> tuple[Flight, Int[Array, " count"]]:
-        """Return the requests in flight with the replies that came, and the places of the next `count` of them."""
-        return flight, first_to_come(flight, count)
+    def _land(self, flight: Flight, count: int) -> tuple[Flight, Flight]:
+        """Return the next `count` requests whose replies come, and those left in flight."""
+        return landed(flight, first_to_come(flight, count))
 
     def _placed(self, path: str, flight: Flight, cohort: Cohort) -> tuple[Int[Array, " m"], Cohort]:
         """Return the places that requests to a cohort get, and the clients that get one; count what is wrong."""

@@ -27,6 +27,10 @@ class Engine(ABC):
         """Return the measured speeds of the clients as a CSV file that `Devices.from_csv` reads; None where none are measured."""
         return None
 
+    def arrivals(self) -> str | None:
+        """Return when the reply to each request in flight came as a CSV file that `Devices` replays; None if not known."""
+        return None
+
     def suspect(self) -> str | None:
         """Return a sentence about the client whose replies stand out; None where there is none or nobody sees its replies."""
         return None

@@ -42,6 +42,7 @@ class Job:
         protection: Noise for differential privacy.
         secret: Two 32-bit words [2] that the draws of cohorts depend on too, if these are to be secret.
         fleet: Devices of the clients; None: there is no clock.
+        keeps_messages: Whether messages in flight are kept, to be sent again after a restart.
     """
 
     storage: Padded | Ragged
@@ -59,6 +60,7 @@ class Job:
     protection: Protection | None = None
     secret: Any = None
     fleet: Fleet | None = None
+    keeps_messages: bool = static(default=False)
 
     def draw_key(self, round, count):
         """Return the key of draw number `count` of a round.

@@ -129,8 +129,7 @@ class MessageAsk(AsyncAsk):
         return carry
 
     def _run_clients(self, cohort, method, message, losses):
-        individual, write = split_each(jax.tree.map(np.asarray, message))
-        messages = [write(jax.tree.map(lambda a, k=k: a[k], individual)) for k in range(cohort.places if individual else 1)]
+        messages = messages_of(message, cohort.places)
         expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
         encrypted = self.job.aggregation == "encrypted"
         sent = encrypted_shape(numbers_in(expected)) if encrypted else expected
@@ -194,9 +193,7 @@ class MessageAsk(AsyncAsk):
         return self.job.faults is not None and self.job.faults.repeats
 
     def _header(self, method: str, number: int, weight: float | None) -> bytes:
-        base, stored = self.versions[number].tolist(), self.stored[number].tolist()
-        fields = {"method": method, "base": base, "kept": stored, "made": self._version()}
-        return json.dumps(fields | ({} if weight is None else {"weight": weight})).encode()
+        return ask_header(method, self.versions[number], self.stored[number], self._version(), weight)
 
     def _version(self) -> Version:
         """Return the version of the states that the exchange at hand makes."""
@@ -205,6 +202,31 @@ class MessageAsk(AsyncAsk):
     def _commit(self, cohort: Cohort, answered, states, turn=None):
         made = self._version() if turn is None else np.stack([np.asarray(part) for part in turn], -1)[np.asarray(answered)]
         self.versions[np.asarray(cohort.ids)[np.asarray(answered)]] = made
+
+
+def messages_of(message: PyTree, places: int) -> list[PyTree]:
+    """Return the one message to all clients, or the message to each of the places where some of it differs.
+
+    Args:
+        message: The message, with `Each` parts or without.
+        places: m.
+    """
+    individual, write = split_each(jax.tree.map(np.asarray, message))
+    return [write(jax.tree.map(lambda a, k=k: a[k], individual)) for k in range(places if individual else 1)]
+
+
+def ask_header(method: str, base, kept, made: Version, weight: float | None = None) -> bytes:
+    """Return the header of a request to run a local method, in JSON.
+
+    Args:
+        method: Address of the local method.
+        base: Version of the state to start from [2].
+        kept: Version of the state that has to stay available [2].
+        made: Version of the state that is made.
+        weight: Factor of the reply; None for 1.
+    """
+    fields = {"method": method, "base": base.tolist(), "kept": kept.tolist(), "made": made}
+    return json.dumps(fields | ({} if weight is None else {"weight": weight})).encode()
 
 
 def bounded(decoded: dict[int, tuple[PyTree, dict]], faults: Faults) -> dict[int, tuple[PyTree, dict]]:

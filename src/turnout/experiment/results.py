@@ -22,7 +22,7 @@ from turnout.runs.session import Session
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
-MODEL, SPLIT, DEVICES = "model.safetensors", "split.npz", "devices.csv"
+MODEL, SPLIT, DEVICES, ARRIVALS = "model.safetensors", "split.npz", "devices.csv", "arrivals.csv"
 
 
 def write_split(folder: Path, built: Built) -> None:
@@ -56,6 +56,9 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     speeds = session.engine.speeds()
     if speeds is not None:
         write(folder / DEVICES, speeds)
+    arrivals = session.engine.arrivals()
+    if arrivals is not None:
+        write(folder / ARRIVALS, arrivals)
     if experiment.privacy is not None:
         facts["privacy"] = privacy_spent(experiment.privacy, session)
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, UInt
+from jaxtyping import Array, Bool, Int, PyTree, UInt
 
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
@@ -30,6 +30,8 @@ class Flight:
         exchange: Number of the exchange in that round [f].
         ends: When each reply comes, in two limbs [f, 2]: microseconds on the clock, or without one the request's number.
         count: How many requests were sent so far.
+        number: Number of each request among all [f].
+        message: Their messages [f, ...], where they may have to be sent again after a restart; else None.
     """
 
     method: str = static()
@@ -40,9 +42,11 @@ class Flight:
     exchange: Int[Array, " f"]
     ends: UInt[Array, "f 2"]
     count: Int[Array, ""]
+    number: Int[Array, " f"]
+    message: PyTree = None
 
 
-def empty(places: int, method: str, cohort: Cohort, done: Done) -> Flight:
+def empty(places: int, method: str, cohort: Cohort, done: Done, message: PyTree) -> Flight:
     """Return no requests, of the shapes of the first ones.
 
     Args:
@@ -50,6 +54,7 @@ def empty(places: int, method: str, cohort: Cohort, done: Done) -> Flight:
         method: Address of the local method.
         cohort: The first cohort.
         done: What its clients returned.
+        message: Their messages [m, ...], or None.
     """
 
     def zeros(leaf):
@@ -67,6 +72,8 @@ def empty(places: int, method: str, cohort: Cohort, done: Done) -> Flight:
         exchange=jnp.zeros(places, "int32"),
         ends=jnp.zeros((places, 2), "uint32"),
         count=zero,
+        number=jnp.zeros(places, "int32"),
+        message=jax.tree.map(zeros, message),
     )
 
 
@@ -94,7 +101,19 @@ def taken_off(flight: Flight, cohort: Cohort) -> tuple[Int[Array, " m"], Cohort]
     return jnp.where(fits, slots, places), replace(cohort, active=fits, lost=lost)
 
 
-def put(flight: Flight, slots: Int[Array, " m"], cohort: Cohort, done: Done, answered, turn: tuple, ends) -> Flight:
+def numbers(flight: Flight, cohort: Cohort) -> Int[Array, " m"]:
+    """Return the numbers that requests to a cohort get among all.
+
+    Args:
+        flight: The requests in flight.
+        cohort: The cohort.
+    """
+    return flight.count + jnp.cumsum(cohort.active, dtype="int32") - 1
+
+
+def put(
+    flight: Flight, slots: Int[Array, " m"], cohort: Cohort, done: Done, answered, turn: tuple, ends, message: PyTree
+) -> Flight:
     """Return the requests in flight with those to a cohort.
 
     Args:
@@ -104,7 +123,8 @@ def put(flight: Flight, slots: Int[Array, " m"], cohort: Cohort, done: Done, ans
         done: What the local method returned [m, ...].
         answered: Whether the reply will come [m].
         turn: Number of the round, and of the exchange in it.
-        ends: When each reply comes, in microseconds in two limbs [m, 2].
+        ends: When each reply comes, in two limbs [m, 2].
+        message: The messages [m, ...], or None.
     """
 
     def write(old, new):
@@ -120,6 +140,8 @@ def put(flight: Flight, slots: Int[Array, " m"], cohort: Cohort, done: Done, ans
         exchange=write(flight.exchange, turn[1]),
         ends=write(flight.ends, ends),
         count=flight.count + cohort.size,
+        number=write(flight.number, numbers(flight, cohort)),
+        message=jax.tree.map(write, flight.message, message),
     )
 
 
@@ -146,7 +168,7 @@ def landed(flight: Flight, places: Int[Array, " m"]) -> tuple[Flight, Flight]:
         places: The places.
     """
     per_place = {name: getattr(flight.cohort, name)[places] for name in PER_PLACE}
-    own = ("done", "answered", "sent", "exchange", "ends")
+    own = ("done", "answered", "sent", "exchange", "ends", "number", "message")
     parts = {name: jax.tree.map(lambda leaf: leaf[places], getattr(flight, name)) for name in own}
     taken = replace(flight, cohort=replace(flight.cohort, **per_place), **parts)
     active = flight.cohort.active.at[places].set(False)

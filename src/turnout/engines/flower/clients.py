@@ -42,7 +42,7 @@ class Clients:
         """Return the seconds that the last usable reply of each client took."""
         return {i: self.mailbox.waits[info.node] for i, info in self.nodes.items() if info.node in self.mailbox.waits}
 
-    def _asked(self, clients: Collection[int]) -> list[int]:
+    def present(self, clients: Collection[int]) -> list[int]:
         """Return which of the `clients` to ask, after a wait for the quorum, or for all where none can be missing."""
         wait = Wait(self.nodes)
         while True:
@@ -90,7 +90,7 @@ class Clients:
         Raises:
             UserError: More replies are missing after all tries.
         """
-        asked = self._asked(requests)
+        asked = self.present(requests)
         waiting, replies, repeats, attempts, pause = asked, {}, Counter(), Counter(), FIRST_PAUSE
         for k in range(1, TRIES + 1):
             contents = {self.nodes[client].node: numbered(requests[client], attempts[client]) for client in waiting}
@@ -114,7 +114,7 @@ class Clients:
             repeats.update(waiting)
             attempts.update(client for client in waiting if self.nodes[client].node in self.mailbox.refused)
             time.sleep(pause)
-            pause, waiting = min(2 * pause, LONGEST_PAUSE), self._asked(waiting)
+            pause, waiting = min(2 * pause, LONGEST_PAUSE), self.present(waiting)
         self._remember(asked, waiting)
         return replies, repeats
 

@@ -1,30 +1,31 @@
 """Rounds with clients that are nodes of a Flower federation."""
 
 import time
+from dataclasses import replace
 from functools import partial
-from math import isfinite, prod
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
+from turnout.accounting.counters import elapsed, in_limbs
+from turnout.core.client import Done
 from turnout.core.errors import UserError
+from turnout.core.local_methods import local_method
+from turnout.core.messages import payload
 from turnout.engines.compiled_ask import CompiledAsk
-from turnout.engines.encryption import unusable
-from turnout.engines.faults import Faults
+from turnout.engines.exchange.counting import exchange_site
+from turnout.engines.exchange.flight import LAST, landed
 from turnout.engines.flower.clients import Clients
+from turnout.engines.flower.flights import Flights
 from turnout.engines.flower.greeting import Members
 from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.reply_checks import check_of, size_of, validate_reply
 from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.inputs import Job
-from turnout.engines.messaging import MessageAsk, MessageEngine
-from turnout.engines.outliers import largest_entry
+from turnout.engines.messaging import MessageAsk, MessageEngine, ask_header, first_reply, messages_of, stacked
 from turnout.engines.state import Progress, begin
-from turnout.io.serialization import Buffer, decode
-
-LEAF_BYTES = 2**10
-"""Bytes that the description of one array in a reply may have."""
+from turnout.io.serialization import decode, encode
 
 
 class FlowerAsk(MessageAsk):
@@ -33,12 +34,13 @@ class FlowerAsk(MessageAsk):
     Args:
         clients: Sends requests to clients.
         stopwatch: Measures how long they take.
+        flights: Their requests in flight.
         *arguments: Arguments of the base class.
     """
 
-    def __init__(self, clients: Clients, stopwatch: Stopwatch, *arguments):
+    def __init__(self, clients: Clients, stopwatch: Stopwatch, flights: Flights, *arguments):
         super().__init__(*arguments)
-        self.clients, self.stopwatch = clients, stopwatch
+        self.clients, self.stopwatch, self.flights = clients, stopwatch, flights
 
     def _run_clients(self, cohort, method, message, losses):
         done = super()._run_clients(cohort, method, message, losses)
@@ -64,16 +66,48 @@ class FlowerAsk(MessageAsk):
             "look into the logs of the nodes, then start again to continue"
         )
 
+    def _launch(self, path, cohort, name, message):
+        local_method(self.algorithm, name, self.job.start)
+        messages, places = messages_of(message, cohort.places), cohort.places
+        expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=name)
+        requests = {request.number: request[2:] for request in self._requests(cohort, name, messages)}
+        self.flights.requests(expected, lambda: float(elapsed(self.state.counts))).post(requests)
+        site = exchange_site(path, name, cohort, messages[0], expected, self.job.start)
+        self.flights.site = replace(site, vectors_up=0, bytes_up=0)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros((places, *leaf.shape), leaf.dtype), expected)
+        zero = jnp.zeros(places, "int32")
+        return Done(nothing, None, zero, zero), cohort.active, jnp.full((places, 2), LAST), zero, site
+
+    def _land(self, flight, count):
+        ids, active = np.asarray(flight.cohort.ids), np.asarray(flight.cohort.active)
+        place_of = {int(ids[k]): k for k in np.flatnonzero(active)}
+        done = self.flights.take(min(count, len(place_of)))
+        places = [place_of[each.client] for each in done]
+        others = [k for k in range(ids.size) if k not in places and (len(place_of) == len(done) or not active[k])]
+        places = np.asarray((places + others)[:count], "int32")
+        landing, left = landed(flight, jnp.asarray(places))
+        decoded = {k: decode(each.reply, self.job.start) for k, each in enumerate(done) if each.reply is not None}
+        expected = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), flight.done.reply)
+        counts = {name: [decoded[k][1][name] if k in decoded else 0 for k in range(count)] for name in ("queries", "missed")}
+        for k, each in enumerate(done):
+            if k in decoded:
+                sizes = len(each.reply), payload(messages_of(jax.tree.map(lambda leaf, k=k: leaf[k], landing.message), 1)[0])
+                self.stopwatch.add(each.client, each.seconds, counts["queries"][k], *sizes)
+        self.outliers.note({done[k].client: tree for k, (tree, _) in decoded.items()})
+        trees = {k: tree for k, (tree, _) in decoded.items()}
+        now, last = round(1e6 * float(elapsed(self.state.counts))), max((each.microseconds for each in done), default=0)
+        self._waited = in_limbs(max(last - now, 0))
+        again = sum(each.repeats for each in done)
+        if again and self.flights.site is not None:
+            self._count(self.flights.site, {"contacts": jnp.asarray(again, "int32")})
+        self.flights.log.update({int(landing.number[k]): (each.microseconds, k in decoded) for k, each in enumerate(done)})
+        new = Done(stacked(trees, count, expected), landing.done.state, *(jnp.asarray(n, "int32") for n in counts.values()))
+        arrived = np.isin(np.arange(count), [*decoded])
+        return replace(landing, done=new, answered=jnp.asarray(arrived)), left
+
     def _exchange(self, requests, expected, losses):
         contents = {request.number: request[2:] for request in requests}
-        check = partial(
-            validate_reply,
-            start=self.job.start,
-            expected=expected,
-            counts=("queries", "missed"),
-            faults=self.job.faults,
-            encrypted=self.job.aggregation == "encrypted",
-        )
+        check = check_of(self.job, expected)
         began = time.perf_counter()
         replies, repeats = self.clients.ask(contents, "ask", size_of(expected), check, 0 if self._repeats else len(contents))
         self._measured = round(1e6 * (time.perf_counter() - began)) if contents else 0, 0
@@ -83,48 +117,6 @@ class FlowerAsk(MessageAsk):
         for request in requests:
             retries[request.place] = repeats[request.number]
         return arrived, retries
-
-
-def size_of(expected: PyTree) -> int:
-    """Return the most bytes of a serialised reply with the shapes and types in `expected`."""
-    leaves = jax.tree.leaves(expected)
-    return sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) + LEAF_BYTES * (1 + len(leaves))
-
-
-def validate_reply(
-    reply: Buffer,
-    start: PyTree,
-    expected: PyTree,
-    counts: tuple[str, ...] = (),
-    faults: Faults | None = None,
-    encrypted: bool = False,
-) -> str | None:
-    """Return None if a reply has the expected structure, shapes, types and counts and is finite, and otherwise what is wrong.
-
-    Args:
-        reply: The reply.
-        start: Initial parameters.
-        expected: Shapes and types of a valid reply.
-        counts: Names of the counts that must come with it.
-        faults: Bounds of its norm.
-        encrypted: Whether it is encrypted.
-    """
-    try:
-        tree, header = decode(reply, start)
-    except UserError:
-        return "malformed"
-    if not all(type(count := header.get(name)) is int and 0 <= count < 2**31 for name in counts):
-        return "without its counts"
-    expected_leaves, expected_structure = jax.tree.flatten(expected)
-    leaves, structure = jax.tree.flatten(tree)
-    types, expected_types = ([(leaf.shape, leaf.dtype) for leaf in each] for each in (leaves, expected_leaves))
-    if structure != expected_structure or types != expected_types:
-        return "of another shape or type"
-    if encrypted:
-        return unusable(tree)
-    if not isfinite(largest_entry(tree)):
-        return "not finite"
-    return f"longer than norm = {float(faults.norm):g}" if faults is not None and not faults.bound(tree)[1] else None
 
 
 class Flower(MessageEngine):
@@ -150,11 +142,13 @@ class Flower(MessageEngine):
         metrics: tuple[str, ...],
         every: int,
     ):
-        super().__init__(job, algorithm, metrics, every)
+        super().__init__(replace(job, keeps_messages=True), algorithm, metrics, every)
         self.nodes, self.clients = nodes, Clients(mailbox, nodes, self._skips)
         self.stopwatch = Stopwatch()
         self.resumed, self.committed = resumed, self.versions.copy()
-        self._asks = partial(FlowerAsk, self.clients, self.stopwatch, self.versions, self.committed, self.outliers, self.sums)
+        self.flights = Flights(self.job, self.clients)
+        own = self.clients, self.stopwatch, self.flights
+        self._asks = partial(FlowerAsk, *own, self.versions, self.committed, self.outliers, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round; the states of clients are represented by their versions.
@@ -177,6 +171,8 @@ class Flower(MessageEngine):
             rows: Number of trace rows to write.
         """
         self.versions[:] = self.committed[:] = np.asarray(progress.clients)
+        if progress.flight is not None and self.resumed and not self.flights.begun:
+            self._send_again(progress)
         progress, table = self.play(self._asks, progress, limit, rows)
         return self._with_versions(progress), table
 
@@ -199,6 +195,21 @@ class Flower(MessageEngine):
     def speeds(self) -> str | None:
         """Return the measured speeds of the clients, as a CSV file; None where no exchange was measured."""
         return self.stopwatch.to_csv(self.job.population.count)
+
+    def arrivals(self) -> str | None:
+        """Return when the reply to each request in flight came, as a CSV file; None where none is known."""
+        return None if self.resumed else self.flights.to_csv()
+
+    def _send_again(self, progress: Progress) -> None:
+        """Send the requests that were in flight when the server stopped; nodes that answered them answer the same again."""
+        flight, requests = progress.flight, {}
+        for k in np.flatnonzero(flight.cohort.active).tolist():
+            client, made = int(flight.cohort.ids[k]), (int(flight.sent[k]), int(flight.exchange[k]))
+            message = jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), flight.message)
+            header = ask_header(flight.method, self.versions[client], self.committed[client], made)
+            requests[client] = header, encode(message, self.job.start)
+        expected = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), flight.done.reply)
+        self.flights.requests(expected, lambda: float(elapsed(progress.counts))).post(requests)
 
     def _by_standing(self) -> dict[str, list[str]]:
         """Return the names of the clients that are not present now."""

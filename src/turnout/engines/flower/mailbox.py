@@ -64,20 +64,30 @@ class Mailbox:
                 self.counts[reason] += 1
         return received
 
-    def _replies(self, requests: dict[int, tuple[bytes, bytes]], kind: str, limit: int) -> Iterator[tuple[int, Message]]:
-        """Send requests, and yield node and reply. All replies are fetched side by side, so that none holds up the others."""
+    def push(self, requests: dict[int, tuple[bytes, bytes]], kind: str) -> dict[str, int]:
+        """Send a header and a body to each node, and return the node of each message by its id; none if the SuperLink is gone.
+
+        Args:
+            requests: Header and body of the message to each node, by its id.
+            kind: Kind of the request.
+        """
         # The same body becomes the same object.
         bodies = {id(body): body for _, body in requests.values()}
         packed = {name: pack_body(body) for name, body in bodies.items()}
         messages = [Message(pack(packed[id(body)], header), node, f"query.{kind}") for node, (header, body) in requests.items()]
-        end = time.monotonic() + self.deadline
         try:
-            sent = dict(zip(self.grid.push_messages(messages), requests, strict=True))
+            return dict(zip(self.grid.push_messages(messages), requests, strict=True))
         except INTERRUPTED:
             self.silence = "not asked, since the SuperLink was gone"
             self.counts[self.silence] += len(requests)
+            return {}
+
+    def _replies(self, requests: dict[int, tuple[bytes, bytes]], kind: str, limit: int) -> Iterator[tuple[int, Message]]:
+        """Send requests, and yield node and reply. All replies are fetched side by side, so that none holds up the others."""
+        end = time.monotonic() + self.deadline
+        sent = self.push(requests, kind)
+        if not sent:
             return
-        del messages, packed
         transfers = Transfers(self.grid, limit)
         try:
             yield from self._received(sent, transfers, end)

@@ -1,0 +1,149 @@
+"""Requests in flight to clients, whose replies are taken as they come."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from logging import WARNING
+from typing import NamedTuple
+
+from flwr.common.logger import log
+
+from turnout.core.errors import UserError
+from turnout.engines.flower.clients import FIRST_PAUSE, LONGEST_PAUSE, TRIES, Clients, numbered
+from turnout.engines.flower.mailbox import POLL, opened
+from turnout.engines.flower.transfers import Transfers
+from turnout.io.serialization import Buffer
+
+
+class Landed(NamedTuple):
+    """A request that is no longer in flight.
+
+    Args:
+        client: Its client.
+        reply: The reply; None where none came.
+        microseconds: When it came, on the clock of the run.
+        seconds: How long it took, the last try alone.
+        repeats: How often the client was asked again.
+    """
+
+    client: int
+    reply: Buffer | None
+    microseconds: int
+    seconds: float
+    repeats: int
+
+
+@dataclass
+class Open:
+    """A request in flight: header and body, when it was sent, or is to be sent again, and how often it was."""
+
+    request: tuple[bytes, bytes]
+    at: float
+    tries: int = 1
+    refused: int = 0
+    waits: bool = False
+
+
+class OpenRequests:
+    """Sends requests to clients, and hands out replies in the order in which they come.
+
+    Args:
+        clients: The clients.
+        limit: Most bytes of a reply.
+        check: Returns why a reply cannot be used, or None.
+        repeats: Whether a client whose reply is missing is asked again.
+        elapsed: Seconds on the clock of the run when it begins here.
+    """
+
+    def __init__(self, clients: Clients, limit: int, check: Callable[[Buffer], str | None], repeats: bool, elapsed: float):
+        self.clients, self.mailbox, self.limit, self.check, self.repeats = clients, clients.mailbox, limit, check, repeats
+        self._open: dict[int, Open] = {}
+        self._unheard: dict[str, int] = {}
+        self._asked: dict[str, int] = {}
+        self._landed: list[Landed] = []
+        self._transfers = Transfers(self.mailbox.grid, limit)
+        self._origin = time.monotonic() - elapsed
+
+    def post(self, requests: dict[int, tuple[bytes, bytes]]) -> None:
+        """Put requests in flight; one to a client that is away, where a run goes on without it, lands at once.
+
+        Args:
+            requests: Header and body of the request to each client.
+        """
+        now = time.monotonic()
+        self._open |= {client: Open(request, now) for client, request in requests.items()}
+        present = {*self.clients.present(requests)}
+        for client in requests.keys() - present:
+            self._land(client, None)
+        self._push([client for client in requests if client in present])
+
+    def wait(self, count: int) -> list[Landed]:
+        """Return the next `count` requests to land, in this order.
+
+        Args:
+            count: How many, at most as many as are in flight.
+        """
+        while len(self._landed) < count:
+            self._give_up()
+            self._fetch()
+            if len(self._landed) < count:
+                time.sleep(POLL)
+        taken, self._landed = self._landed[:count], self._landed[count:]
+        return taken
+
+    def _push(self, clients: list[int]) -> None:
+        requests = {self.clients.nodes[i].node: numbered(self._open[i].request, self._open[i].refused) for i in clients}
+        sent = self.mailbox.push(requests, f"ask_{self.mailbox.digest}")
+        names = {self.clients.nodes[i].node: i for i in clients}
+        self._unheard |= {name: names[node] for name, node in sent.items()}
+        for client in clients:
+            self._open[client].at, self._open[client].waits = time.monotonic(), False
+
+    def _fetch(self) -> None:
+        """Take what has come."""
+        for name in self._transfers.look({*self._unheard}) if self._unheard else ():
+            self._asked[name] = self._unheard.pop(name)
+        for part in self._transfers.advance() if len(self._transfers) else ():
+            if part is not None and part[0] in self._asked:
+                client = self._asked.pop(part[0])
+                body, reason = opened(part[1])
+                reason = reason if body is None else self.check(body)
+                if client in self._open and not self._open[client].waits:
+                    self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
+        if not len(self._transfers):
+            self._transfers.close()
+            self._transfers = Transfers(self.mailbox.grid, self.limit)
+
+    def _give_up(self) -> None:
+        """Refuse what is too late, and send again what waits for it."""
+        now = time.monotonic()
+        for client, request in [*self._open.items()]:
+            if not request.waits and now > request.at + self.mailbox.deadline:
+                self._refuse(client, f"no reply within {self.mailbox.deadline:g} s", refused=False)
+        again = [client for client, request in self._open.items() if request.waits and now >= request.at]
+        if again:
+            self._push([client for client in again if client in {*self.clients.present(again)}])
+
+    def _refuse(self, client: int, reason: str, refused: bool) -> None:
+        """Ask a client again whose reply is missing, where that is configured, else let its request land without one."""
+        request, name = self._open[client], self.clients.nodes[client].name or f"client {client}"
+        self.mailbox.counts[reason if refused else "late or missing"] += 1
+        self.clients.nodes.unusable[client][reason] += 1
+        self._unheard = {key: other for key, other in self._unheard.items() if other != client}
+        if not self.repeats:
+            log(WARNING, "%s: %s: goes on without this reply", name, reason)
+            self._land(client, None)
+            return
+        if request.tries == TRIES:
+            raise UserError(
+                f"{name}: {reason}, after {TRIES} requests: look into the logs of the nodes, then start again to continue"
+            )
+        pause = min(FIRST_PAUSE * 2 ** (request.tries - 1), LONGEST_PAUSE)
+        log(WARNING, "%s: %s: asked again in %g s (%d of %d requests)", name, reason, pause, request.tries, TRIES)
+        request.tries, request.refused = request.tries + 1, request.refused + refused
+        request.at, request.waits = time.monotonic() + pause, True
+
+    def _land(self, client: int, reply: Buffer | None) -> None:
+        request, now = self._open.pop(client), time.monotonic()
+        microseconds = round(1e6 * (now - self._origin))
+        self._landed.append(Landed(client, reply, microseconds, now - request.at, request.tries - 1))
