@@ -92,12 +92,12 @@ class OpenRequests:
         return taken
 
     def _push(self, clients: list[int]) -> None:
+        for client in clients:
+            self._open[client].at, self._open[client].waits = time.monotonic(), False
         requests = {self.clients.nodes[i].node: numbered(self._open[i].request, self._open[i].refused) for i in clients}
         sent = self.mailbox.push(requests, f"ask_{self.mailbox.digest}")
         names = {self.clients.nodes[i].node: i for i in clients}
         self._unheard |= {name: names[node] for name, node in sent.items()}
-        for client in clients:
-            self._open[client].at, self._open[client].waits = time.monotonic(), False
 
     def _fetch(self) -> None:
         """Take what has come."""
@@ -108,7 +108,7 @@ class OpenRequests:
                 client = self._asked.pop(part[0])
                 body, reason = opened(part[1])
                 reason = reason if body is None else self.check(body)
-                if client in self._open and not self._open[client].waits:
+                if client in self._open and not self._open[client].waits and not self._late(client):
                     self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
         if not len(self._transfers):
             self._transfers.close()
@@ -118,11 +118,15 @@ class OpenRequests:
         """Refuse what is too late, and send again what waits for it."""
         now = time.monotonic()
         for client, request in [*self._open.items()]:
-            if not request.waits and now > request.at + self.mailbox.deadline:
+            if not request.waits and self._late(client):
                 self._refuse(client, f"no reply within {self.mailbox.deadline:g} s", refused=False)
         again = [client for client, request in self._open.items() if request.waits and now >= request.at]
         if again:
             self._push([client for client in again if client in {*self.clients.present(again)}])
+
+    def _late(self, client: int) -> bool:
+        """Return whether the reply to a request is not waited for any longer."""
+        return time.monotonic() > self._open[client].at + self.mailbox.deadline
 
     def _refuse(self, client: int, reason: str, refused: bool) -> None:
         """Ask a client again whose reply is missing, where that is configured, else let its request land without one."""
