@@ -45,7 +45,7 @@ class Diana(Algorithm):
         >>> problem = t.Quadratic.random(clients=8, dimension=6, seed=0)
         >>> trace = t.run(t.Diana(t.Full(), t.codecs.Qsgd(bits=4)), problem, rounds=5)
         >>> trace.ledger.totals()["bytes_up"]
-        440
+        200
     """
 
     sampler: Sampler

@@ -36,7 +36,7 @@ class FedBuff(AsyncFedAvg):
         >>> algorithm = t.FedBuff(t.Nice(1), lr=0.05, steps=3, in_flight=4, buffer=2)
         >>> trace = t.run(algorithm, problem, rounds=10, devices=t.Devices(seconds_per_query=[1, 2, 3, 4, 5, 6, 7, 8]))
         >>> trace.ledger.totals()["arrivals"], trace.ledger.totals()["contacts"]
-        (20, 24)
+        (20, 23)
     """
 
     _: KW_ONLY

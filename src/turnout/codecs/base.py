@@ -64,8 +64,8 @@ class Identity(Codec):
 
     Examples:
         >>> import jax.numpy as jnp, turnout as t
-        >>> t.codecs.Identity().encode(jnp.array([1.0, 2.0]), None)
-        (Array([1., 2.], dtype=float32),)
+        >>> t.codecs.Identity().encode(jnp.array([1.0, 2.0]), None)[0].tolist()
+        [1.0, 2.0]
     """
 
     linear = True

@@ -52,8 +52,8 @@ def plan(
     Examples:
         >>> import turnout as t
         >>> made = t.plan(t.Quadratic.random(12, 5), t.Target("gradient", 0.5), allow=["fedavg", "lbfgs"], seeds=5)
-        >>> made.ranking["family"][0]
-        'lbfgs'
+        >>> made.ranking["cost"][0]
+        2.0
     """
     given = {"budget": budget, "allow": allow, "forbid": forbid, **limits}
     task = _task(problem, target, price, like, {key: value for key, value in given.items() if value is not None})
