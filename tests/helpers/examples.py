@@ -256,7 +256,7 @@ ALGORITHMS = {example.name: example for example in _examples()}
 
 ASYNCHRONOUS = {
     "fedasync": t.FedAsync(t.Nice(1), lr=0.05, steps=STEPS, in_flight=4),
-    "fedbuff": t.FedBuff(t.Nice(2), lr=0.05, steps=STEPS, in_flight=4, buffer=2),
+    "fedbuff": t.FedBuff(t.Nice(2), lr=0.05, steps=STEPS, in_flight=5, buffer=2),
     "mifa": t.Mifa(t.Nice(1), lr=0.02, in_flight=4),
     "ringleader": t.Ringleader(t.Nice(1), lr=0.02, in_flight=6),
     "ringmaster": t.Ringmaster(t.Nice(1), lr=0.02, in_flight=6, threshold=4),

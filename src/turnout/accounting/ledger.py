@@ -61,7 +61,7 @@ class Site:
 
     Args:
         path: The number of the call within the algorithm, nested calls after a dot.
-        method: The name of the local method, or "draw", "decrypt" or "wait".
+        method: The name of the local method, or "draw", "send" (what is wrong with requests in flight), "decrypt" or "wait".
         selection: How the cohort is selected: "arbitrary", "random" or "delegate".
         vectors_down: Arrays or pytrees of the parameters' shape in a message.
         vectors_up: The same in a reply.

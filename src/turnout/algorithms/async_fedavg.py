@@ -1,6 +1,6 @@
 """What asynchronous algorithms share: how many requests are in flight, and local steps as in FedAvg."""
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, field, replace
 from typing import Any
 
 import jax
@@ -14,23 +14,28 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
 from turnout.core.replies import Replies
+from turnout.samplers import Nice, Sampler
 
 
 @record
 class AsyncFedAvg(FedAvg):
     """Base of algorithms that keep `in_flight` clients at work, which make the local steps of `FedAvg`.
 
+    The first clients are drawn uniformly.
+
     Args:
-        in_flight: Number of clients at work, a multiple of the sampler's places.
+        in_flight: Number of clients at work, at least the sampler's places.
+        opening: Draws the first clients. Set by `bind`.
         cohort: Places of the sampler. Set by `bind`.
         clients: n. Set by `bind`.
 
     Raises:
-        UserError: On binding, where `in_flight` is no such multiple, or there are fewer clients.
+        UserError: On binding, where `in_flight` is less than that, or there are fewer clients.
     """
 
     _: KW_ONLY
     in_flight: Count = static(default=1)
+    opening: Nice | None = field(default=None, repr=False)
     cohort: Count | None = static(default=None, repr=False)
     clients: Count | None = static(default=None, repr=False)
 
@@ -56,26 +61,25 @@ class AsyncFedAvg(FedAvg):
         kind, size = type(self).__name__, drawn.places
         if self.in_flight > problem.clients:
             raise UserError(f"{kind}.in_flight is {self.in_flight}, but there are {problem.clients} clients: lower it")
-        if self.in_flight % size:
-            raise UserError(f"{kind}.in_flight is {self.in_flight}, no multiple of the {size} clients of a draw: change one")
-        return replace(super().bind(problem), cohort=size, clients=problem.clients)
+        if self.in_flight < size:
+            raise UserError(f"{kind}.in_flight is {self.in_flight}, but a draw has {size} clients: raise it, or draw fewer")
+        rest = self.in_flight - size
+        return replace(super().bind(problem), opening=Nice(rest) if rest else None, cohort=size, clients=problem.clients)
 
     def start(self, ask, x):
-        def more(carry):
-            self.send(ask, x)
-            return carry
-
-        ask.loop(self.in_flight // self._size - 1, more, ())
+        if self.opening is not None:
+            self.send(ask, x, self.opening)
         return x
 
-    def send(self, ask: Ask, x: PyTree) -> Cohort:
+    def send(self, ask: Ask, x: PyTree, sampler: Sampler | None = None) -> Cohort:
         """Send x to a cohort, and return it.
 
         Args:
             ask: Access to the clients.
             x: Parameters.
+            sampler: Draws the cohort; None: the algorithm's sampler.
         """
-        return ask.send(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
+        return ask.send(sampler or self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
 
     @staticmethod
     def staleness(ask: Ask, replies: Replies) -> Float[Array, " m"]:

@@ -19,7 +19,7 @@ class FedAsync(AsyncFedAvg):
         sampler: Who is sent x, among the clients that are not at work.
         lr: Step size of the clients, > 0.
         steps: Local steps, or a list with one number for each client; 1 by default.
-        in_flight: Number of clients at work, a multiple of the sampler's places.
+        in_flight: Number of clients at work, at least the sampler's places; the first are drawn uniformly.
         alpha: Weight of a fresh reply, in [0, 1].
         power: Exponent of the weight of stale replies ("polynomial"); 0 for equal weights ("constant").
         schedule: Factor of lr in each round; the product is sent along.

@@ -22,7 +22,7 @@ class FedBuff(AsyncFedAvg):
         sampler: Who is sent x, among the clients that are not at work.
         lr: Step size of the clients, > 0.
         steps: Local steps, or a list with one number for each client; 1 by default.
-        in_flight: Number of clients at work, a multiple of the sampler's places.
+        in_flight: Number of clients at work, at least the sampler's places; the first are drawn uniformly.
         server_lr: Step size of the server, > 0.
         buffer: Cohorts that come in before the server makes a step.
         power: Exponent of the weight of stale replies; 0 for equal weights.

@@ -30,7 +30,7 @@ class Mifa(AsyncFedAvg):
         sampler: Who is sent x, among the clients that are not at work.
         lr: Step size of the clients, > 0.
         steps: Local steps, or a list with one number for each client; 1 by default.
-        in_flight: Number of clients at work, a multiple of the sampler's places.
+        in_flight: Number of clients at work, at least the sampler's places; the first are drawn uniformly.
         schedule: Factor of lr in each round; the product is sent along.
         batch: Rows in each step; None for all rows.
         epochs: Passes over the shuffled rows of a client, in the place of `steps`; needs `batch`.

@@ -50,7 +50,8 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
             releases[release] += int(rows[draw]["available"]) // job.population.count
         else:
             releases[Release(multiplier)] += int(rows[path]["exchanges"])
-    releases[Release(multiplier)] += private_evaluations(privacy, session)
+    # A client may have answered a request whose reply is not taken yet.
+    releases[Release(multiplier)] += private_evaluations(privacy, session) + (session.progress.flight is not None)
     releases = +releases
     return {
         **{name: getattr(privacy, name) for name in ("model", "clip", "noise_multiplier", "delta")},

@@ -163,6 +163,9 @@ def _reductions(call: Call) -> str:
 def _per_exchange(counts: dict[str, Count]) -> str:
     """Return the mean number of clients in an exchange."""
     exchanges, contacts = (counts.get(event, Count(0.0, 0.0)) for event in ("exchanges", "contacts"))
+    if "contacts" not in counts:
+        # Replies to requests that were sent before.
+        contacts = counts.get("arrivals", contacts)
     if not exchanges.most or contacts.most is None:
         return "–"
     mean = contacts.most / exchanges.most

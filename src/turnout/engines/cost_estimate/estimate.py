@@ -128,13 +128,15 @@ def estimate(job: Job, algorithm, rounds: int) -> CostEstimate:
     n, like, run = job.population.count, job.start, trace(job, algorithm)
     counts = expected_counts(run, rounds)
     server, _, clients = run.states
-    one = _shaped(clients, lambda shape: shape[1:])
+    one = _shaped(clients[:2], lambda shape: shape[1:])
     stacked = _shaped(like, lambda shape: (n, *shape))
     return CostEstimate(
         rounds=rounds,
         clients=n,
         vector_bytes=payload(like),
-        calls=[Call(site, counts[path], (*sorted(run.uses.get(path, ())),)) for path, site in run.sites.items()],
+        calls=[
+            Call(site, counts[path], (*sorted(run.uses.get(path, ())),)) for path, site in run.sites.items() if site.method != "send"
+        ],
         client=Memory(len(vectors(one, like)), payload(one)),
         server=Memory(len(vectors(server, like)) + n * len(vectors(server, stacked)), payload(server)),
     )

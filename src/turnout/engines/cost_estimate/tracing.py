@@ -11,6 +11,9 @@ from turnout.engines.cost_estimate.partial_eval import as_unknown
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.reply_usage import RecordingAsk
 
+FEW = 16
+"""Passes of a loop that are all traced where requests are in flight."""
+
 COUNTED = (
     "draws_arbitrary",
     "draws_random",
@@ -74,14 +77,18 @@ class EventAsk(RecordingAsk):
         self._consulting = False
 
     def loop(self, count, body, carry, until=None):
-        """Trace the first pass and a later one, which stands for all the others: its carry counts as unknown."""
+        """Trace the first pass and a later one, which stands for all the others: its carry counts as unknown.
+
+        Where requests are in flight, up to `FEW` passes are all traced, since each puts others there.
+        """
         outside, path, carry = len(self.draws), f"{self.calls.next_path()}.loop", strongly_typed(carry)
         certain, given = until is None, not isinstance(count, Tracer)
-        exact = certain and given and int(count) <= 2
-        for later in range(min(int(count), 2) if given else 2):
+        passes = int(count) if given and int(count) <= (2 if self.state.flight is None else FEW) else 2
+        exact = certain and given and passes == int(count)
+        for later in range(passes):
             if later and not exact:
                 carry = self._later(carry)
-            times = jnp.maximum(count - 1, 0) if later else jnp.minimum(count, 1)
+            times = 1 if exact else jnp.maximum(count - 1, 0) if later else jnp.minimum(count, 1)
             with self._times(times, certain=certain), self.calls.inside(path):
                 carry = strongly_typed(body(carry))
             self._resume(self._pause(outside), outside)
