@@ -155,7 +155,9 @@ class AccFedDcd(Algorithm):
         """Nothing; the client makes the step for `mean`."""
         return Done(None, self._corrected(client, mean), queries=0)
 
-    def _solved(self, client, state: ClientDuals, missed: Int[Array, ""], number: Int[Array, ""], start: PyTree) -> Done:
+    def _solved(
+        self, client, state: ClientDuals, missed: Int[Array, ""], number: Int[Array | np.ndarray, ""], start: PyTree
+    ) -> Done:
         """w_i at v_i, after `missed` rounds without this client; y_i = v_i and z_i = u_i are its new state."""
         a, c, _ = self._weights()
         y, z = after_rounds(state.y, state.z, missed, a, c * (1 - a))

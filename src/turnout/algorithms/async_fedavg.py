@@ -34,7 +34,7 @@ class AsyncFedAvg(FedAvg):
     """
 
     _: KW_ONLY
-    in_flight: Count = static(default=1)
+    in_flight: Count = static()
     opening: Nice | None = field(default=None, repr=False)
     cohort: Count | None = static(default=None, repr=False)
     clients: Count | None = static(default=None, repr=False)

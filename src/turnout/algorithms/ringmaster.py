@@ -49,7 +49,7 @@ class Ringmaster(AsyncFedAvg):
     """
 
     _: KW_ONLY
-    threshold: Count = 1
+    threshold: Count
 
     def start(self, ask, x):
         return RingmasterState(super().start(ask, x), jnp.zeros((), "int32"), jnp.zeros(self._n, "int32"))
@@ -63,5 +63,5 @@ class Ringmaster(AsyncFedAvg):
         since = since.at[jnp.where(cohort.active, cohort.ids, self._n)].set(step, mode="drop")
         replies = ask.next(self._size)
         fresh = replies.answered & (step - since[replies.cohort.ids] < self.threshold)
-        x = add(x, replies.scaled(fresh).mean())
+        x = add(x, replies.scaled(jnp.where(fresh, 1.0, 0.0)).mean())
         return RingmasterState(x, step + jnp.any(fresh).astype("int32"), since)

@@ -46,13 +46,13 @@ class Fleet:
             the speeds say.
     """
 
-    query: Float[Array, " n"]
-    latency: Float[Array, " n"]
-    down: Float[Array, " n"]
-    up: Float[Array, " n"]
+    query: Float[Array | np.ndarray, " n"]
+    latency: Float[Array | np.ndarray, " n"]
+    down: Float[Array | np.ndarray, " n"]
+    up: Float[Array | np.ndarray, " n"]
     deadline: Float[Array, ""] | float | None = None
     first: int | None = static(default=None)
-    arrivals: UInt[Array, "k 3"] | None = None
+    arrivals: UInt[Array | np.ndarray, "k 3"] | None = None
 
     def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: int, up: int) -> Int[Array, " m"]:
         """Return t_i in whole microseconds, 64-bit integers: to be called where these are enabled.

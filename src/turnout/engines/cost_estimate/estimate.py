@@ -135,7 +135,9 @@ def estimate(job: Job, algorithm, rounds: int) -> CostEstimate:
         clients=n,
         vector_bytes=payload(like),
         calls=[
-            Call(site, counts[path], (*sorted(run.uses.get(path, ())),)) for path, site in run.sites.items() if site.method != "send"
+            Call(site, counts[path], (*sorted(run.uses.get(path, ())),))
+            for path, site in run.sites.items()
+            if site.method != "send"
         ],
         client=Memory(len(vectors(one, like)), payload(one)),
         server=Memory(len(vectors(server, like)) + n * len(vectors(server, stacked)), payload(server)),
