@@ -48,15 +48,26 @@ def updates(cohort: int = COHORT, bar: float | None = 0.7) -> Line:
 def events() -> Line:
     """Measure an event of ten replies with many clients over one with few."""
     devices = t.Devices(seconds_per_query=LogNormal(median=1.0, sigma=1.0))
-    algorithm = t.FedBuff(t.Nice(COHORT), LR, STEPS, in_flight=IN_FLIGHT)
+    algorithms = {
+        "event": t.FedBuff(t.Nice(COHORT), LR, STEPS, in_flight=IN_FLIGHT),
+        "round": t.FedAvg(t.Nice(COHORT), LR, STEPS),
+    }
     problems = {"few": equal_clients(FEW, **SMALL), "many": equal_clients(MANY, **SMALL)}
-    taken = alternate({side: runner(algorithm, problem, EVENTS, devices) for side, problem in problems.items()}, 5)
+    sides = {
+        f"{what}, {side}": runner(algorithm, problem, EVENTS, devices)
+        for what, algorithm in algorithms.items()
+        for side, problem in problems.items()
+    }
+    taken = alternate(sides, 5)
     each = {side: median(times) / EVENTS * 1e6 for side, times in taken.items()}
-    note = f"{each['many']:.0f} against {each['few']:.0f} microseconds"
+    synchronous = ratio(taken, "round, many", "round, few")
+    note = f"{each['event, many']:.0f} against {each['event, few']:.0f} microseconds; a synchronous round: {synchronous:.2f} x"
     settings = {"clients": [FEW, MANY], **SMALL, "cohort": COHORT, "in_flight": IN_FLIGHT, "steps": STEPS,
                 "rounds": EVENTS, "precision": "single", "seeds": [SEED]}  # fmt: skip
     title = "an event of ten replies with 100,000 clients over one with 100"
-    return Line("asynchronous", title, ratio(taken, "many", "few"), 1.1, note=note, settings=settings, timings=taken)
+    return Line(
+        "asynchronous", title, ratio(taken, "event, many", "event, few"), 1.1, note=note, settings=settings, timings=taken
+    )
 
 
 def runner(algorithm, problem, rounds: int, devices):
