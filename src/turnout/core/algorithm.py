@@ -186,7 +186,7 @@ class Ask(ABC):
         """Put requests in flight: send `message`, go on while clients run `method`, and return the cohort.
 
         A client has one request in flight at most, and samplers draw among those without one. All requests of an algorithm ask
-        for one method, and the first are sent in `start`, outside of loops. Counts of messages to clients are those of this call.
+        for one method. Counts of messages to clients are those of this call.
 
         Args:
             who: A cohort, or a sampler to draw one with.
@@ -201,7 +201,7 @@ class Ask(ABC):
     def next(self, count: int = 1) -> "Replies":
         """Wait for the next `count` replies to requests in flight, and return them; `Replies.sent` tells when each was sent.
 
-        Replies come in the order of the clock, those of one time in the order of their requests; without devices they come in
+        Replies come in the order of the clock, those of one time in the same order in all engines; without devices they come in
         the order of the requests. A reply that is lost, or later than a deadline, is waited for until then, and is not answered.
         Where fewer requests are in flight, the other places have no client. This is one exchange, and the counts of replies and
         of oracle calls, and the time on the clock, are those of this call.

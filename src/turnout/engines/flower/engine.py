@@ -83,8 +83,7 @@ class FlowerAsk(MessageAsk):
         place_of = {int(ids[k]): k for k in np.flatnonzero(active)}
         done = self.flights.take(min(count, len(place_of)))
         places = [place_of[each.client] for each in done]
-        others = [k for k in range(ids.size) if k not in places and (len(place_of) == len(done) or not active[k])]
-        places = np.asarray((places + others)[:count], "int32")
+        places = np.asarray((places + np.flatnonzero(~active).tolist())[:count], "int32")
         landing, left = landed(flight, jnp.asarray(places))
         decoded = {k: decode(each.reply, self.job.start) for k, each in enumerate(done) if each.reply is not None}
         expected = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), flight.done.reply)
