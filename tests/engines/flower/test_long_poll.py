@@ -154,7 +154,7 @@ def test_who_sends_or_asks_for_messages_in_bytes_that_are_none_is_nobody_or_anyb
 
 
 def test_requests_go_on_by_rank_and_those_of_senders_who_gave_up_not_at_all():
-    """A slow SuperLink serves the server first, then heartbeats, and drops what nobody waits for any more."""
+    """A slow SuperLink serves the server, then heartbeats, then replies, and drops what nobody waits for any more."""
     served, free = [], asyncio.Event()
 
     async def slow(scope, receive, send):
@@ -167,12 +167,12 @@ def test_requests_go_on_by_rank_and_those_of_senders_who_gave_up_not_at_all():
     async def play():
         link, leave = Link(), asyncio.Event()
         link.app = long_poll.long_polling(slow)
-        first, given_up, node, heartbeat, server = (
-            "/v1/fleet/push-object", "/v1/fleet/confirm-message-received", "/v1/fleet/pull-object", long_poll.HEARTBEAT_PATH,
-            "/v1/runtime/pull-object",
+        first, given_up, node, reply, heartbeat, server = (
+            "/v1/fleet/register-node", "/v1/fleet/confirm-message-received", "/v1/fleet/pull-object", long_poll.REPLY_PATH,
+            long_poll.HEARTBEAT_PATH, "/v1/runtime/pull-object",
         )  # fmt: skip
         requests = []
-        for path in (first, given_up, node, heartbeat, server):
+        for path in (first, given_up, node, reply, heartbeat, server):
             requests.append(asyncio.ensure_future(link.request(path, leave=leave if path == given_up else None)))
             await asyncio.sleep(0)
         for _ in range(10):
@@ -183,7 +183,7 @@ def test_requests_go_on_by_rank_and_those_of_senders_who_gave_up_not_at_all():
             await asyncio.sleep(0)
         free.set()
         await asyncio.wait_for(asyncio.gather(*requests), 60)
-        assert served == [first, server, heartbeat, node]
+        assert served == [first, server, heartbeat, reply, node]
 
     asyncio.run(play())
 

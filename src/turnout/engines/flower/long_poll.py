@@ -24,6 +24,9 @@ after 30."""
 HEARTBEAT_PATH = "/v1/fleet/send-node-heartbeat"
 """The path of a node's heartbeats."""
 
+REPLY_PATH = "/v1/fleet/push-object"
+"""The path of the parts of a node's reply."""
+
 NOTHING = [{"type": "http.response.start", "status": 200, "headers": []}, {"type": "http.response.body", "body": b""}]
 """The response to a node for which there are no messages."""
 
@@ -103,8 +106,11 @@ def receiver_of(side: str, body: bytes) -> str | int:
 
 
 def rank_of(path: str) -> int:
-    """Return how urgent a request is: the server comes first, since all wait for it, then heartbeats, which have five seconds."""
-    return 0 if path.startswith("/v1/runtime/") else 1 if path == HEARTBEAT_PATH else 2
+    """Return how urgent a request is: the server comes first, since all wait for it, then heartbeats, which have five seconds.
+
+    Then come parts of replies that are announced, for which the server waits 15 seconds, however many nodes ask for something.
+    """
+    return 0 if path.startswith("/v1/runtime/") else 1 if path == HEARTBEAT_PATH else 2 if path == REPLY_PATH else 3
 
 
 def long_polling(app):
