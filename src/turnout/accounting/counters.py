@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer, UInt
+from jaxtyping import Array, Float, Int, Integer, UInt
 
 from turnout.accounting.ledger import COUNTERS, Ledger, Site
 
@@ -58,8 +58,7 @@ def elapsed(counts: Counts) -> Float[Array, ""]:
     """
     kind = jnp.result_type(float)
     with jax.enable_x64(True):
-        low, high = clock(counts).astype("int64")
-        return ((low + (high << 32)).astype("float64") * 1e-6).astype(kind)
+        return (whole(clock(counts)).astype("float64") * 1e-6).astype(kind)
 
 
 def clock(counts: Counts) -> UInt[Array, " 2"]:
@@ -69,9 +68,25 @@ def clock(counts: Counts) -> UInt[Array, " 2"]:
         counts: Counts so far.
     """
     with jax.enable_x64(True):
-        limbs = counts[:, COUNTERS.index("microseconds")].astype("int64")
-        now = jnp.sum(limbs[:, 0] + (limbs[:, 1] << 32))
-        return jnp.stack([now & 0xFFFFFFFF, now >> 32]).astype("uint32")
+        return limbs(jnp.sum(whole(counts[:, COUNTERS.index("microseconds")])))
+
+
+def whole(count: UInt[Array, "... 2"]) -> Int[Array, "..."]:
+    """Return a 64-bit count from its two limbs: to be called where 64-bit integers are enabled.
+
+    Args:
+        count: The limbs.
+    """
+    return count[..., 0].astype("int64") + (count[..., 1].astype("int64") << 32)
+
+
+def limbs(count: Int[Array, "..."]) -> UInt[Array, "2 ..."]:
+    """Return a 64-bit count as two 32-bit limbs (low, high), which programs of single precision can hold.
+
+    Args:
+        count: The count.
+    """
+    return jnp.stack([count & 0xFFFFFFFF, count >> 32]).astype("uint32")
 
 
 def to_ledger(sites: tuple[Site, ...], counts: np.ndarray) -> Ledger:

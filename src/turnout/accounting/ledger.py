@@ -55,13 +55,17 @@ NEW = ("microseconds", "seconds")
 """Events that results of earlier versions lack, in which they are zero."""
 
 
+OTHERS = ("draw", "send", "decrypt", "wait")
+"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, and waiting."""
+
+
 @dataclass(frozen=True)
 class Site:
     """A call site: one place in an algorithm that draws or exchanges, and the size of one message and one reply there.
 
     Args:
         path: The number of the call within the algorithm, nested calls after a dot.
-        method: The name of the local method, or "draw", "send" (what is wrong with requests in flight), "decrypt" or "wait".
+        method: The name of the local method, or one of `OTHERS`.
         selection: How the cohort is selected: "arbitrary", "random" or "delegate".
         vectors_down: Arrays or pytrees of the parameters' shape in a message.
         vectors_up: The same in a reply.

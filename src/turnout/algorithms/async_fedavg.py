@@ -3,7 +3,6 @@
 from dataclasses import KW_ONLY, field, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
@@ -15,6 +14,7 @@ from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
 from turnout.core.replies import Replies
 from turnout.samplers import Nice, Sampler
+from turnout.samplers.base import places_of_cohorts
 
 
 @record
@@ -56,9 +56,7 @@ class AsyncFedAvg(FedAvg):
         return self.clients
 
     def bind(self, problem):
-        population = problem.population
-        drawn = jax.eval_shape(lambda key: self.sampler.draw(self.sampler.start(population), key, population), jax.random.key(0))
-        kind, size = type(self).__name__, drawn.places
+        kind, size = type(self).__name__, places_of_cohorts(self.sampler, problem.population)
         if self.in_flight > problem.clients:
             raise UserError(f"{kind}.in_flight is {self.in_flight}, but there are {problem.clients} clients: lower it")
         if self.in_flight < size:

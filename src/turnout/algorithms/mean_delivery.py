@@ -25,7 +25,7 @@ from turnout.core.replies import Replies, if_any
 from turnout.core.tree import positive
 from turnout.problems.base import Population, Problem
 from turnout.samplers import Delegate, Full, Sampler
-from turnout.samplers.base import samplers_in
+from turnout.samplers.base import places_of_cohorts, samplers_in
 
 Delivery = Literal["lazy", "eager"]
 
@@ -144,8 +144,7 @@ def check_cohorts(method: str, sampler: Sampler, population: Population) -> None
             f"{method} sends each client another message, so that its sampler cannot ask clients before the draw or for "
             "their loss: take another sampler"
         )
-    cohort = jax.eval_shape(lambda key: sampler.draw(sampler.start(population), key, population), jax.random.key(0))
-    if cohort.places < 2 <= population.count:
+    if places_of_cohorts(sampler, population) < 2 <= population.count:
         raise too_few
 
 

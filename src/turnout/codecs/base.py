@@ -6,6 +6,7 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array, Float, PyTree
 
+from turnout.core.errors import UserError
 from turnout.core.records import record
 
 
@@ -33,7 +34,7 @@ class Codec:
             x: An array of at least two numbers.
             key: Random key.
         """
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} has no encode(self, x, key): write one")
 
     def decode(self, payload: PyTree, like: jax.ShapeDtypeStruct, key) -> Float[Array, "..."]:
         """Return C(x).
@@ -43,7 +44,7 @@ class Codec:
             like: Shape and dtype of x.
             key: The key that `encode` was given, if the codec `decodes_with_key`.
         """
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} has no decode(self, payload, like, key): write one")
 
     def variance(self, size: int) -> float | None:
         """Return omega for arrays of `size` numbers; None where C is biased."""

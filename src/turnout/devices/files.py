@@ -132,7 +132,7 @@ def read_arrivals(path: Path) -> UInt[np.ndarray, "k 3"]:
         if number in seen:
             raise UserError(f"{where}: request {number} has a line already: remove one")
         if used not in (0, 1) or number > MOST_REQUESTS or time > LONGEST:
-            raise UserError(f"{where}: used is 0 or 1, requests are numbered up to {MOST_REQUESTS:,}, and times end: correct it")
+            raise UserError(f"{where}: used is 0 or 1, request at most {MOST_REQUESTS:,}, microseconds at most 2^50: correct it")
         seen[number] = (time & 0xFFFFFFFF, time >> 32, used)
     table = np.tile(np.array([0, 2**31 - 1, 0], "uint32"), (max(seen, default=-1) + 1, 1))
     for number, row in seen.items():

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt
 
+from turnout.accounting.counters import limbs, whole
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
 
@@ -181,21 +182,3 @@ def time_until(ends: UInt[Array, "m 2"], active: Bool[Array, " m"], now: UInt[Ar
     with jax.enable_x64(True):
         last = jnp.max(jnp.where(active, whole(ends), 0))
         return limbs(jnp.maximum(last - whole(now), 0))
-
-
-def whole(count: UInt[Array, "... 2"]) -> Int[Array, "..."]:
-    """Return a 64-bit count from its two limbs: to be called where 64-bit integers are enabled.
-
-    Args:
-        count: The limbs.
-    """
-    return count[..., 0].astype("int64") + (count[..., 1].astype("int64") << 32)
-
-
-def limbs(count: Int[Array, "..."]) -> UInt[Array, "2 ..."]:
-    """Return a 64-bit count as two 32-bit limbs (low, high), which programs of single precision can hold.
-
-    Args:
-        count: The count.
-    """
-    return jnp.stack([count & 0xFFFFFFFF, count >> 32]).astype("uint32")

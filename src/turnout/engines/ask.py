@@ -103,7 +103,6 @@ class EngineAsk(Ask):
         self.job, self.algorithm, self.round, self.state, self.sites = job, algorithm, round, state, sites
         self.calls, self.draws = CallSites(), Draws(algorithm)
         self.delivery: Delivery | None = None
-        self._measured: tuple[int, int] | None = None
         self._exchanged: Site | None = None
 
     @abstractmethod

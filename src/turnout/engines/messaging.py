@@ -83,6 +83,7 @@ class MessageAsk(AsyncAsk):
         super().__init__(*arguments)
         self.versions, self.stored, self.outliers, self.sums = versions, stored, outliers, sums
         self._weight: Weight | None = None
+        self._measured: tuple[int, int] | None = None
 
     def _draw(self, sampler, state, key, population):
         return _draw(sampler, state, key, population)

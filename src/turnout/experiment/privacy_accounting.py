@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from turnout.accounting.counters import to_ledger
+from turnout.accounting.ledger import OTHERS
 from turnout.engines.faults import Faults
 from turnout.engines.reply_usage import MEAN, WHO, Survey, survey
 from turnout.privacy.accounting import Release, epsilon_of
@@ -35,7 +36,7 @@ def privacy_spent(privacy: Privacy, session: Session) -> dict:
     with scope(session.precision):
         surveyed = survey(job, engine.algorithm)
     rows = {row["path"]: row for row in to_ledger(engine.sites, np.asarray(session.progress.counts)).rows()}
-    calls = [site.path for site in surveyed.sites if rows[site.path]["method"] not in ("draw", "wait")]
+    calls = [site.path for site in surveyed.sites if rows[site.path]["method"] not in OTHERS]
     designs: dict[str, type[Sampler] | None] = {}
     if privacy.model == "central":
         designs = {path: amplifying_design(surveyed, path, samplers, job.population, job.faults) for path in calls}

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.accounting.ledger import OTHERS
 from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
@@ -174,7 +175,7 @@ def inputs_of(
     if options.devices is not None and not deployed:
         job = replace(job, fleet=fleet_of(options.devices, options.faults, problem))
         for site in survey(job, algorithm).sites:
-            if site.method not in ("draw", "wait", "decrypt"):
+            if site.method not in OTHERS:
                 job.fleet.check_deadline(site.bytes_down, site.bytes_up, site.method)
     elif not deployed and any(sampler.needs_clock for sampler in samplers_in(algorithm)):
         raise UserError("the sampler needs a clock, and a run has one only with devices: give [devices], or a trace in rounds")

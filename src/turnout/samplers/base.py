@@ -49,6 +49,7 @@ Examples:
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -211,6 +212,16 @@ class Sampler:
             vectors: v_i [n, d].
         """
         raise UserError(f"{type(self).__name__} has no formula for the variance: take another sampler, or leave that metric out")
+
+
+def places_of_cohorts(sampler: Sampler, population: Population) -> int:
+    """Return the number of places of the cohorts of a bound sampler.
+
+    Args:
+        sampler: The sampler.
+        population: The clients.
+    """
+    return jax.eval_shape(lambda key: sampler.draw(sampler.start(population), key, population), jax.random.key(0)).places
 
 
 def everyone_available(population: Population) -> Cohort:

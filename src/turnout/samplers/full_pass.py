@@ -1,11 +1,9 @@
 """A full pass: an exchange with all clients that is charged as many cohorts of a sampler's size."""
 
-import jax
-
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers.available import Available
-from turnout.samplers.base import Sampler
+from turnout.samplers.base import Sampler, places_of_cohorts
 from turnout.samplers.full import Full
 
 
@@ -37,4 +35,4 @@ def cohort_size(sampler: Sampler, population: Population) -> int:
     size = getattr(sampler, "size", None)
     if size is not None:
         return max(1, round(size))
-    return jax.eval_shape(lambda key: sampler.draw(sampler.start(population), key, population), jax.random.key(0)).places
+    return places_of_cohorts(sampler, population)

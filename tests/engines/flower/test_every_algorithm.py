@@ -1,6 +1,5 @@
 """Every algorithm over a real SuperLink with ten nodes: the compiled engine's numbers and ledger. `pytest -m everything`."""
 
-import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,8 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 
 import turnout as t
 from tests.helpers.clockless import clockless
-from tests.helpers.commands import KEPT
 from tests.helpers.examples import ALGORITHMS, ESTIMATORS, SOLVERS, icgm, sppm
+from tests.helpers.turncoats import turncoats
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import handshake
 from turnout.engines.flower.mailbox import Mailbox
@@ -21,10 +20,8 @@ from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import handshake_of
-from turnout.federation.local import Federation
 from turnout.io.atomic import write
 
-HELPERS = Path(__file__).parents[2] / "helpers"
 CLIENTS = 10
 PROBLEM = f"""
 [problem]
@@ -69,22 +66,8 @@ def test_every_example_is_a_configuration(name, tmp_path):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A federation of nodes that take part in whatever is played."""
-    folder = tmp_path_factory.mktemp("federation")
-    federation = Federation(folder, folder / "none.toml", CLIENTS, None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(
-            "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), os.environ.get("PYTHONPATH", "")])
-        )
-        for name, value in KEPT.items():
-            patch.setenv(name, value)
-        try:
-            federation.start_registered_superlink()
-            for i in range(CLIENTS):
-                server = federation.server
-                federation.run(f"node-{i}", "turncoat", folder, i, server.address, server.authority, federation.key(i))
-            yield federation
-        finally:
-            federation.stop()
+    with turncoats(tmp_path_factory.mktemp("federation"), CLIENTS) as federation:
+        yield federation
 
 
 @pytest.mark.everything

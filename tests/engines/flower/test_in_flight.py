@@ -1,6 +1,5 @@
 """Requests in flight over a real SuperLink: replies are used as they come, and their order is replayed by the compiled engine."""
 
-import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 import turnout as t
-from tests.helpers.commands import KEPT
+from tests.helpers.turncoats import turncoats
 from turnout.engines.flower import open_requests
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import handshake
@@ -20,10 +19,8 @@ from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import handshake_of
-from turnout.federation.local import Federation
 from turnout.io.atomic import write
 
-HELPERS = Path(__file__).parents[2] / "helpers"
 CLIENTS, ROUNDS = 5, 8
 PROBLEM = f"""
 [problem]
@@ -56,20 +53,8 @@ CASES = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A federation of nodes that take part in whatever is played."""
-    folder = tmp_path_factory.mktemp("federation")
-    federation = Federation(folder, folder / "none.toml", CLIENTS, None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(HELPERS), os.environ.get("PYTHONPATH", "")]))
-        for name, value in KEPT.items():
-            patch.setenv(name, value)
-        try:
-            federation.start_registered_superlink()
-            for i in range(CLIENTS):
-                server = federation.server
-                federation.run(f"node-{i}", "turncoat", folder, i, server.address, server.authority, federation.key(i))
-            yield federation
-        finally:
-            federation.stop()
+    with turncoats(tmp_path_factory.mktemp("federation"), CLIENTS) as federation:
+        yield federation
 
 
 def experiment_of(name: str, folder: Path) -> Experiment:

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt
 
+from turnout.accounting.counters import limbs
 from turnout.accounting.ledger import Site
 from turnout.core.cohort import Cohort
 from turnout.devices import Fleet, Timing
-from turnout.devices.fleet import limbs
 
 
 def timed(fleet: Fleet, cohort: Cohort, arrived: Bool[Array, " m"], queries, repeats, site: Site) -> Timing:

@@ -90,7 +90,7 @@ class FlowerAsk(MessageAsk):
         counts = {name: [decoded[k][1][name] if k in decoded else 0 for k in range(count)] for name in ("queries", "missed")}
         for k, each in enumerate(done):
             if k in decoded:
-                sizes = len(each.reply), payload(messages_of(jax.tree.map(lambda leaf, k=k: leaf[k], landing.message), 1)[0])
+                sizes = len(each.reply), payload(jax.tree.map(lambda leaf, k=k: leaf[k], landing.message))
                 self.stopwatch.add(each.client, each.seconds, counts["queries"][k], *sizes)
         self.outliers.note({done[k].client: tree for k, (tree, _) in decoded.items()})
         trees = {k: tree for k, (tree, _) in decoded.items()}

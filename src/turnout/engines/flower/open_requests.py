@@ -14,6 +14,9 @@ from turnout.engines.flower.mailbox import POLL, opened
 from turnout.engines.flower.transfers import Transfers
 from turnout.io.serialization import Buffer
 
+GONE = "gone"
+"""Stands for the id of a message that did not reach the SuperLink."""
+
 
 class Landed(NamedTuple):
     """A request that is no longer in flight.
@@ -35,13 +38,23 @@ class Landed(NamedTuple):
 
 @dataclass
 class Open:
-    """A request in flight: header and body, when it was sent, or is to be sent again, and how often it was."""
+    """A request in flight.
+
+    Args:
+        request: Header and body.
+        at: When it was sent, or is to be sent again.
+        message: Id of the message that asks for it; "" while it waits to be sent again.
+        begun: Whether the reply to this message has begun to come.
+        tries: How often it was sent.
+        refused: How often its reply was refused.
+    """
 
     request: tuple[bytes, bytes]
     at: float
+    message: str = ""
+    begun: bool = False
     tries: int = 1
     refused: int = 0
-    waits: bool = False
 
 
 class OpenRequests:
@@ -58,8 +71,6 @@ class OpenRequests:
     def __init__(self, clients: Clients, limit: int, check: Callable[[Buffer], str | None], repeats: bool, elapsed: float):
         self.clients, self.mailbox, self.limit, self.check, self.repeats = clients, clients.mailbox, limit, check, repeats
         self._open: dict[int, Open] = {}
-        self._unheard: dict[str, int] = {}
-        self._asked: dict[str, int] = {}
         self._landed: list[Landed] = []
         self._transfers = Transfers(self.mailbox.grid, limit)
         self._origin = time.monotonic() - elapsed
@@ -92,24 +103,24 @@ class OpenRequests:
         return taken
 
     def _push(self, clients: list[int]) -> None:
-        for client in clients:
-            self._open[client].at, self._open[client].waits = time.monotonic(), False
-        requests = {self.clients.nodes[i].node: numbered(self._open[i].request, self._open[i].refused) for i in clients}
-        sent = self.mailbox.push(requests, f"ask_{self.mailbox.digest}")
-        names = {self.clients.nodes[i].node: i for i in clients}
-        self._unheard |= {name: names[node] for name, node in sent.items()}
+        now, of_node = time.monotonic(), {self.clients.nodes[i].node: self._open[i] for i in clients}
+        requests = {node: numbered(each.request, each.refused) for node, each in of_node.items()}
+        for message, node in self.mailbox.push(requests, f"ask_{self.mailbox.digest}").items():
+            of_node[node].message = message
+        for each in of_node.values():
+            each.at, each.begun, each.message = now, False, each.message or GONE
 
     def _fetch(self) -> None:
-        """Take what has come."""
-        for name in self._transfers.look({*self._unheard}) if self._unheard else ():
-            self._asked[name] = self._unheard.pop(name)
+        """Take what has come in reply to the last message of each request; replies to former ones are left alone."""
+        client_of = {request.message: client for client, request in self._open.items()}
+        unheard = {request.message for request in self._open.values() if not request.begun} - {"", GONE}
+        for message in self._transfers.look(unheard) if unheard else ():
+            self._open[client_of[message]].begun = True
         for part in self._transfers.advance() if len(self._transfers) else ():
-            if part is not None and part[0] in self._asked:
-                client = self._asked.pop(part[0])
+            if part is not None and part[0] in client_of and not self._late(client_of[part[0]]):
                 body, reason = opened(part[1])
-                reason = reason if body is None else self.check(body)
-                if client in self._open and not self._open[client].waits and not self._late(client):
-                    self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
+                reason, client = reason if body is None else self.check(body), client_of[part[0]]
+                self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
         if not len(self._transfers):
             self._transfers.close()
             self._transfers = Transfers(self.mailbox.grid, self.limit)
@@ -118,9 +129,9 @@ class OpenRequests:
         """Refuse what is too late, and send again what waits for it."""
         now = time.monotonic()
         for client, request in [*self._open.items()]:
-            if not request.waits and self._late(client):
+            if request.message and self._late(client):
                 self._refuse(client, f"no reply within {self.mailbox.deadline:g} s", refused=False)
-        again = [client for client, request in self._open.items() if request.waits and now >= request.at]
+        again = [client for client, request in self._open.items() if not request.message and now >= request.at]
         if again:
             self._push([client for client in again if client in {*self.clients.present(again)}])
 
@@ -133,7 +144,6 @@ class OpenRequests:
         request, name = self._open[client], self.clients.nodes[client].name or f"client {client}"
         self.mailbox.counts[reason if refused else "late or missing"] += 1
         self.clients.nodes.unusable[client][reason] += 1
-        self._unheard = {key: other for key, other in self._unheard.items() if other != client}
         if not self.repeats:
             log(WARNING, "%s: %s: goes on without this reply", name, reason)
             self._land(client, None)
@@ -145,7 +155,7 @@ class OpenRequests:
         pause = min(FIRST_PAUSE * 2 ** (request.tries - 1), LONGEST_PAUSE)
         log(WARNING, "%s: %s: asked again in %g s (%d of %d requests)", name, reason, pause, request.tries, TRIES)
         request.tries, request.refused = request.tries + 1, request.refused + refused
-        request.at, request.waits = time.monotonic() + pause, True
+        request.at, request.message = time.monotonic() + pause, ""
 
     def _land(self, client: int, reply: Buffer | None) -> None:
         request, now = self._open.pop(client), time.monotonic()
