@@ -50,7 +50,7 @@ def test_conformance(name, check):
     CHECKS[check](case_of(name))
 
 
-ASKING_EVERYONE = {"catalyzed-svrp", "fedred", "gd", "icgm", "marina", "saber-full", "scaffnew", "svrp"}
+ASKING_EVERYONE = {"catalyzed-svrp", "fedred", "gd", "icgm", "locodl", "marina", "saber-full", "scaffnew", "svrp"}
 """Algorithms whose rounds ask clients that their sampler does not draw."""
 
 

@@ -196,6 +196,11 @@ def _examples() -> list[Example]:
             lambda s: t.LazyDane(s, LOCAL, lam=20.0),
             one(down=3, up=3, queries=STEPS + 3, bytes_down=9, scalars_up=1),
         ),
+        Example(
+            "locodl",
+            lambda s: t.LoCoDl(s, t.codecs.Identity(), lr=0.02, probability=0.5, split=0.3),
+            one(down=2, queries=None, who="everyone", bytes_down=4),
+        ),
         Example("marina", lambda s: t.Marina(s, t.codecs.Identity(), probability=0.7, lr=0.05), None, (PASS,)),
         Example("mbgd", lambda s: t.MbGd(s, lr=0.05), one()),
         Example("mblocalgd", lambda s: t.MbLocalGd(s, lr=0.05, steps=STEPS), one(queries=STEPS)),

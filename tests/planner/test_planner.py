@@ -82,6 +82,7 @@ LEFT_OUT = {
     "ringmaster": "likewise",
     "ef21": "codecs are no part of a plan",
     "diana": "likewise",
+    "locodl": "likewise",
     "marina": "likewise",
     "tamuna": "likewise",
 }

@@ -25,6 +25,7 @@ from turnout.algorithms.five_gcs import FiveGcs as FiveGcs
 from turnout.algorithms.gd import Gd as Gd
 from turnout.algorithms.icgm import Icgm as Icgm
 from turnout.algorithms.lazy_dane import LazyDane as LazyDane
+from turnout.algorithms.locodl import LoCoDl as LoCoDl
 from turnout.algorithms.marina import Marina as Marina
 from turnout.algorithms.mbgd import MbGd as MbGd
 from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd

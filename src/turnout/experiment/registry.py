@@ -133,6 +133,7 @@ TABLES = {
         "gd": algorithms.Gd,
         "icgm": algorithms.Icgm,
         "lazy-dane": algorithms.LazyDane,
+        "locodl": algorithms.LoCoDl,
         "marina": algorithms.Marina,
         "mbgd": algorithms.MbGd,
         "mblocalgd": algorithms.MbLocalGd,

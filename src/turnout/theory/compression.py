@@ -122,14 +122,41 @@ def tamuna_steps(problem: Problem, copies: int, lr: float | None = None, probabi
     Raises:
         UserError: Where the f_i are not known to be strongly convex.
     """
-    constants, n = problem.constants(), problem.clients
-    mu = 0.0 if constants is None else float(np.min(constants.convexity))
-    if mu <= 0:
-        raise UserError(f"no mu_i > 0 of {type(problem).__name__} are known, so no step size follows: give lr and probability")
-    lr = 2 / (float(np.max(constants.smoothness)) + mu) if lr is None else lr
+    n, (mu, largest) = problem.clients, _curvatures(problem, "lr and probability")
+    lr = 2 / (largest + mu) if lr is None else lr
     share = n * (copies - 1) ** 2 / (copies * (n - 1) ** 2)
     fall = max(0.0, 1 - (1 - lr * mu) ** 2)
     return lr, min(1.0, math.sqrt(fall / share)) if probability is None else probability
+
+
+def locodl_steps(
+    problem: Problem, codec: Codec, lr: float | None = None, probability: float | None = None, split: float | None = None
+) -> tuple[float, float, float]:
+    """Return lr, p and the curvature of g of LoCoDL (Condat et al., 2025), with the defaults where they are None.
+
+    g(x) = (split / 2) |x|^2 has half the least mu_i of the F_i = f_i + g. Then mu = min_i (mu_i - split, split) and
+    L = max_i (L_i - split, split) hold for all f_i and g, lr = 2 / (L + mu), and p is the one with
+    p^2 / ((1 + v) (1 + 2 omega)) = 1 - (1 - lr mu)^2, at most 1, v being `cohort_variance`: the terms of the rate are equal.
+
+    Args:
+        problem: The problem.
+        codec: C.
+        lr: Step size.
+        probability: p.
+        split: Curvature of g.
+
+    Raises:
+        UserError: Where the codec is biased, or the F_i are needed and not known to be strongly convex.
+    """
+    omega, v = variance_of(codec, _start(problem)), cohort_variance(problem, Full(), codec)
+    if lr is not None and probability is not None and split is not None:
+        return lr, probability, split
+    least, largest = _curvatures(problem, "lr, probability and split")
+    split = least / 2 if split is None else split
+    mu, smooth = min(least - split, split), max(largest - split, split)
+    lr = 2 / (smooth + mu) if lr is None else lr
+    fall = max(0.0, 1 - (1 - lr * mu) ** 2)
+    return lr, min(1.0, math.sqrt(fall * (1 + v) * (1 + 2 * omega))) if probability is None else probability, split
 
 
 def cohort_variance(problem: Problem, sampler: Sampler, codec: Codec) -> float:
@@ -154,6 +181,15 @@ def cohort_variance(problem: Problem, sampler: Sampler, codec: Codec) -> float:
 
 def _inclusion(sampler: Sampler, problem: Problem) -> Float[np.ndarray, " n"]:
     return np.asarray(inclusion(sampler, problem.population))
+
+
+def _curvatures(problem: Problem, names: str) -> tuple[float, float]:
+    """Return min_i mu_i, which must be positive, and max_i L_i; `names` are what to give where they are not known."""
+    constants = problem.constants()
+    mu = 0.0 if constants is None else float(np.min(constants.convexity))
+    if mu <= 0:
+        raise UserError(f"no mu_i > 0 of {type(problem).__name__} are known, so no step size follows: give {names}")
+    return mu, float(np.max(constants.smoothness))
 
 
 def _half(rate: float, mu: float) -> float:
