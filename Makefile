@@ -1,8 +1,8 @@
 # Everything that sets up, shows, checks or measures turnout. The environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than there are processors, since tests of real federations wait for other processes.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
+# Two more than there are processors, since tests of real federations wait for other processes.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 2)")
 
 .PHONY: demo test test-all mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo

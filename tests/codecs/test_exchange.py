@@ -99,7 +99,7 @@ def plays_alike(algorithm, problem, exchange, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "how"), slow_but_pairs([name for name in ALGORITHMS], COMPRESSED, fast={"scaffold", "sppm", "fedvarp"})
+    ("name", "how"), slow_but_pairs([name for name in ALGORITHMS], COMPRESSED, fast={"scaffold", "sppm", "fedvarp"}, once=True)
 )
 def test_any_algorithm_runs_compressed_in_both_engines(name, how):
     plays_alike(ALGORITHMS[name].on(3.0), small(), COMPRESSED[how])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import turnout as t
 from tests.helpers.examples import ASYNCHRONOUS, quadratic, small
+from tests.helpers.tiers import slow_but_pairs
 from turnout.runs.session import Session
 from turnout.samplers import Available
 
@@ -159,11 +160,13 @@ def test_the_event_loop_of_the_paper(name):
     assert totals["contacts"] == events + len(SPEEDS) - 1 and totals["queries_total"] == steps * events
 
 
-@pytest.mark.parametrize("faults", [None, t.Faults(0.3, "skip"), t.Faults(0.3, "repeat")], ids=["none", "skip", "repeat"])
-@pytest.mark.parametrize("name", ASYNCHRONOUS)
+FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
+
+
+@pytest.mark.parametrize(("name", "faults"), slow_but_pairs(ASYNCHRONOUS, FAULTS))
 def test_engines_agree(name, faults):
     runs = [
-        t.run(ASYNCHRONOUS[name], small(), rounds=8, seed=3, devices=devices(), faults=faults, engine=engine)
+        t.run(ASYNCHRONOUS[name], small(), rounds=8, seed=3, devices=devices(), faults=FAULTS[faults], engine=engine)
         for engine in ("compiled", "nodes")
     ]
     np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-12)

@@ -1,25 +1,41 @@
-"""Which cases of a test run in `make test`, and which in `make test-all` alone."""
+"""Which cases of a test run in `make test`, which in `make test-all` alone, and which only with `pytest -m everything`."""
 
 from collections.abc import Collection, Iterable
 
 import pytest
 
 
-def slow_but(fast: Collection[str], names: Iterable[str]) -> list:
-    """Return `names` as parameters of a test, marked slow but for those in `fast`, which show what the others repeat."""
+def slow_but(fast: Collection[str], names: Iterable[str], slow: Collection[str] | None = None) -> list:
+    """Return `names` as parameters of a test, marked slow but for those in `fast`, which show what the others repeat.
+
+    Args:
+        fast: Cases that are not marked.
+        names: All cases.
+        slow: The cases besides that are marked slow, so that the others are marked "everything"; None for all.
+    """
     names = [*names]
-    assert {*fast} <= {*names}, f"{[*{*fast} - {*names}]} are no cases"
-    return [name if name in fast else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    known, further = {*fast} | {*(slow or ())}, pytest.mark.slow if slow is None else pytest.mark.everything
+    assert known <= {*names}, f"{[*known - {*names}]} are no cases"
+    marks = {name: pytest.mark.slow for name in slow or ()} | {name: () for name in fast}
+    return [pytest.param(name, marks=marks.get(name, further)) for name in names]
 
 
-def slow_but_pairs(names: Iterable[str], others: Iterable[str], fast: Collection[str] | None = None) -> list:
-    """Return all pairs as parameters of a test, marked slow but for so many that each name, or each of `fast`, is in one."""
+def slow_but_pairs(names: Iterable[str], others: Iterable[str], fast: Collection[str] | None = None, once: bool = False) -> list:
+    """Return all pairs as parameters of a test, marked slow but for so many that each name, or each of `fast`, is in one.
+
+    Args:
+        names: The first of each pair.
+        others: The second of each pair.
+        fast: Names with one pair that is not marked; None for all.
+        once: Whether the pairs that are neither fast nor the first of their name are marked "everything".
+    """
     names, others = [*names], [*others]
     fast = names if fast is None else fast
     assert {*fast} <= {*names}, f"{[*{*fast} - {*names}]} are no cases"
     size = min(len(names), len(others))
-    return [
-        pytest.param(name, other, marks=() if name in fast and (i - j) % size == 0 else pytest.mark.slow)
-        for i, name in enumerate(names)
-        for j, other in enumerate(others)
-    ]
+    further = pytest.mark.everything if once else pytest.mark.slow
+
+    def marks(name, i, j):
+        return further if (i - j) % size else () if name in fast else pytest.mark.slow
+
+    return [pytest.param(name, other, marks=marks(name, i, j)) for i, name in enumerate(names) for j, other in enumerate(others)]

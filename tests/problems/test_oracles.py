@@ -75,8 +75,11 @@ def test_numpy_functions_have_no_second_derivatives(name):
 FAST = ("fedavg-epochs", "sppm-lbfgs")
 """Batches and line searches; PyTorch's modules show states of clients and products with their Hessians."""
 
+SLOW = ("feddcd", "fedprox-sppm", "icgm", "mime", "saber-full", "scaffnew", "scaffold", "sppm-localgd", "svrp")
+"""Solvers of clients, estimators, loops of a random length, states of clients."""
 
-@pytest.mark.parametrize("name", slow_but(FAST, CASES))
+
+@pytest.mark.parametrize("name", slow_but(FAST, CASES, SLOW))
 def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()
     algorithm = CASES[name]
