@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnout as t
+from tests.algorithms.test_compressed import top_two
+from tests.codecs.test_exchange import COMPRESSED
 from tests.helpers.examples import ASYNCHRONOUS, quadratic, small
 from tests.helpers.tiers import slow_but_pairs
 from turnout.runs.session import Session
@@ -173,11 +175,64 @@ def test_engines_agree(name, faults):
     assert runs[0].ledger.totals() == runs[1].ledger.totals()
 
 
+REPLY_BYTES = {"both": 2 * 8 + 1, "random": 2 + 2, "seeds": 3 * 8}
+"""Of three numbers: two and their places of two bits; four bits each and a scale; all of them."""
+
+
+@pytest.mark.parametrize(("name", "how"), slow_but_pairs(ASYNCHRONOUS, COMPRESSED, once=True))
+def test_engines_agree_on_compressed_requests(name, how):
+    options = {"rounds": 8, "seed": 3, "devices": devices(), "faults": t.Faults(0.3, "skip"), "exchange": COMPRESSED[how]}
+    runs = [t.run(ASYNCHRONOUS[name], small(), engine=engine, **options) for engine in ("compiled", "nodes")]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=1e-12)
+    assert runs[0].ledger.totals() == runs[1].ledger.totals()
+    totals = runs[0].ledger.totals()
+    assert totals["bytes_up"] == totals["arrivals"] * REPLY_BYTES[how]
+
+
+class Compressed(Workers):
+    """The two largest numbers of what a client adds to h_i of its reply."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.memory = np.zeros((len(SPEEDS), 3))
+
+    def next(self):
+        i, version, before, y = super().next()
+        self.memory[i] += top_two(y - before - self.memory[i])
+        return i, version, before, before + self.memory[i]
+
+
+@pytest.mark.parametrize("name", ["fedbuff", "ringmaster"])
+def test_the_event_loop_with_error_feedback(name):
+    algorithm, reference = REFERENCES[name]
+    exchange = t.Exchange(up=t.codecs.TopK(count=2), feedback="ef21")
+    trace = t.run(algorithm, small(), rounds=40, devices=devices(), exchange=exchange)
+    expected = reference(np.zeros(3), 40, Compressed(np.zeros(3), getattr(algorithm, "steps", 1)))
+    np.testing.assert_allclose(trace.x, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
+def test_what_is_lost_leaves_the_memories_of_both_ends_as_they_were(feedback):
+    codec = t.codecs.RandK(count=2) if feedback == "diana" else t.codecs.TopK(count=2)
+    exchange = t.Exchange(up=codec, down=codec, feedback=feedback)
+    options = {"devices": devices(), "faults": t.Faults(0.5, "skip"), "exchange": exchange}
+    session = Session(ASYNCHRONOUS["fedbuff"], small(), rounds=12, **options)
+    for _ in session.play():
+        server, clients = session.progress.memories["train"], session.progress.clients.memory["train"]
+        if feedback != "ef14":
+            jax.tree.map(np.testing.assert_array_equal, server, clients)
+    assert any(np.any(leaf != 0) for leaf in jax.tree.leaves((server, clients)))
+
+
+RESUMED = {"mifa": None, "fedbuff": t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=6), feedback="ef21")}
+
+
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
-@pytest.mark.parametrize("name", ["mifa", "fedbuff"])
+@pytest.mark.parametrize("name", RESUMED)
 def test_a_run_resumes_with_requests_in_flight(name, engine):
     def session():
-        return Session(ASYNCHRONOUS[name], small(), rounds=8, seed=1, devices=devices(), every=1, engine=engine)
+        options = {"exchange": RESUMED[name], "devices": devices(), "engine": engine}
+        return Session(ASYNCHRONOUS[name], small(), rounds=8, seed=1, every=1, **options)
 
     whole, stopped, resumed = session().run().trace, session(), session()
     chunks = stopped.play()
@@ -369,7 +424,6 @@ MISTAKES = {
     "some of all": (t.Ringleader(t.Nice(1), lr=0.1, in_flight=3), {}, "Ringleader has all clients at work"),
     "first": (ASYNCHRONOUS["mifa"], {"devices": devices(first=1), "faults": t.Faults(missing="skip")}, "first is for exchanges"),
     "sums": (ASYNCHRONOUS["mifa"], {"aggregation": "sum", "engine": "nodes"}, "takes replies one after another"),
-    "codecs": (ASYNCHRONOUS["mifa"], {"exchange": t.Exchange(up=t.codecs.Sign())}, "does not compress"),
     "quality": (ASYNCHRONOUS["mifa"], {"metrics": ("variance",)}, "draws cannot be judged"),
 }
 

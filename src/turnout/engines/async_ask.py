@@ -18,6 +18,7 @@ from turnout.core.messages import split_each
 from turnout.core.replies import Replies
 from turnout.devices.fleet import time_until
 from turnout.engines.ask import EngineAsk
+from turnout.engines.exchange.coding import read_landed
 from turnout.engines.exchange.counting import exchange_events, exchange_site
 from turnout.engines.exchange.flight import Flight, busy, empty, first_to_come, landed, numbers, put, taken_off
 from turnout.engines.exchange.robust import robust
@@ -41,10 +42,12 @@ class AsyncAsk(EngineAsk):
         path, flight, slots = self.calls.next_path(), self.state.flight, jnp.zeros(cohort.places, "int32")
         if flight is not None:
             slots, cohort = self._placed(path, flight, cohort)
-        turn, kept = (self.round, self.state.exchanges), self._kept(message, cohort)
+        coder, turn = self._coder(name, cohort), (self.round, self.state.exchanges)
+        message = message if coder is None else coder.encoded(message)
+        kept, heard = self._kept(message, cohort), coder.heard if coder is not None and coder.remembers else None
         done, answered, ends, repeats, site = self._launch(path, cohort, name, message)
         if flight is None:
-            flight = empty(self.algorithm.addressed.places, name, cohort, done, kept)
+            flight = empty(self.algorithm.addressed.places, name, cohort, done, kept, heard)
             slots, cohort = taken_off(flight, cohort)
         if done.state is None:
             # The clients of other engines hold their states themselves.
@@ -52,7 +55,7 @@ class AsyncAsk(EngineAsk):
         self._exchanged = replace(site, vectors_up=0, bytes_up=0)
         events = exchange_events(cohort, self._fresh(cohort), answered, done, repeats)
         self._count(self._exchanged, {name: events[name] for name in SENT})
-        flight = put(flight, slots, cohort, done, answered, turn, ends, kept)
+        flight = put(flight, slots, cohort, done, answered, turn, ends, kept, heard)
         self.state = self.state._replace(flight=flight, exchanges=turn[1] + 1)
         return cohort
 
@@ -106,8 +109,11 @@ class AsyncAsk(EngineAsk):
             events["microseconds"] = self._waited
         self._exchanged = site
         self._count(site, events)
-        self.state = self.state._replace(flight=flight)
-        return robust(Replies(done.reply, cohort, answered, sent=landing.sent), self.job.robust)
+        values, memories = done.reply, self.state.memories
+        if isinstance(self.algorithm, Coded) and self.algorithm.coding(landing.method) is not None:
+            values, memories = read_landed(self.job, self.algorithm, landing, answered, memories)
+        self.state = self.state._replace(flight=flight, memories=memories)
+        return robust(Replies(values, cohort, answered, sent=landing.sent), self.job.robust)
 
     def _land(self, flight: Flight, count: int) -> tuple[Flight, Flight]:
         """Return the next `count` requests whose replies come, and those left in flight."""
@@ -128,8 +134,6 @@ class AsyncAsk(EngineAsk):
             raise UserError(f"{kind} sends requests for {flight.method} and {name}: let one local method do both")
         if not addressed.places:
             raise UserError(f"{kind} sends requests, but its `places` are 0: say how many may be in flight")
-        if isinstance(self.algorithm, Coded):
-            raise UserError(f"requests of {kind} are in flight, which [exchange] does not compress: leave it out")
         if job.aggregation != "plain" or (job.protection is not None and job.protection.model == "central"):
             raise UserError(f"{kind} takes replies one after another, which sums and central privacy do not hide: leave them out")
         if job.judged:

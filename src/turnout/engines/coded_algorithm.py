@@ -10,7 +10,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.core.local_methods import LOSS, NORM
 from turnout.core.messages import split_each
-from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.flight_shape import TracingAsk
 from turnout.engines.inputs import Job
 from turnout.engines.state import first_state
 
@@ -55,20 +55,20 @@ def shapes_of(job: Job, algorithm: Algorithm) -> tuple[tuple[str, Shape, Shape],
     return tuple((name, *pair) for name, pair in shapes.items())
 
 
-class ShapesAsk(CompiledAsk):
+class ShapesAsk(TracingAsk):
     """Answers `ask` while a round is traced, and notes the shapes of messages and replies.
 
     Args:
         shapes: Where they are noted, by the address of the local method.
-        *arguments: Arguments of `CompiledAsk`.
+        *arguments: Arguments of `TracingAsk`.
     """
 
     def __init__(self, shapes: dict[str, tuple[Shape, Shape]], *arguments):
         super().__init__(*arguments)
         self._shapes = shapes
 
-    def _send(self, path, cohort, name, message, *rest):
-        done, answered = super()._send(path, cohort, name, message, *rest)
+    def _asked(self, path, cohort, name, message, *rest):
+        done, *others = super()._asked(path, cohort, name, message, *rest)
         if name.split(".")[-1] not in (NORM, LOSS):
             base, (individual, write) = without_loss(name), split_each(message)
             reply = done.reply if base == name else done.reply[0]
@@ -76,4 +76,4 @@ class ShapesAsk(CompiledAsk):
             pair = Shape.of(write(first)), Shape.of(reply)
             if self._shapes.setdefault(base, pair) != pair:
                 raise UserError(f"{base} gets messages of several shapes, and a codec needs one: write one local method for each")
-        return done, answered
+        return (done, *others)

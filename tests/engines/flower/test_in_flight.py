@@ -49,6 +49,8 @@ CASES = {
     "ringleader": t.Ringleader(t.Nice(1), lr=0.05, in_flight=CLIENTS),
 }
 
+EXCHANGES = {"ringleader": t.Exchange(up=t.codecs.TopK(fraction=0.4), down=t.codecs.Qsgd(bits=6), feedback="ef21")}
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -60,7 +62,8 @@ def place(tmp_path_factory):
 def experiment_of(name: str, folder: Path) -> Experiment:
     base, file = folder / "base.toml", folder / f"{name}.toml"
     base.write_text(PROBLEM + (f'[faults]\nmissing = "{name.split("-")[1]}"\n' if name.endswith("late") else ""))
-    file.write_text(replace(read(base), algorithm=CASES[name.split("-")[0]]).to_toml())
+    kind = name.split("-")[0]
+    file.write_text(replace(read(base), algorithm=CASES[kind], exchange=EXCHANGES.get(kind)).to_toml())
     return read(file)
 
 
@@ -78,7 +81,7 @@ def replayed(experiment, session, folder):
     file.write_text(session.engine.arrivals())
     devices = t.Devices(arrivals=file)
     options = {"rounds": ROUNDS, "seed": experiment.run.seed, "metrics": ("value",), "every": experiment.run.every}
-    return t.run(experiment.algorithm, build(experiment, None).problem, devices=devices, **options)
+    return t.run(experiment.algorithm, build(experiment, None).problem, devices=devices, exchange=experiment.exchange, **options)
 
 
 @pytest.mark.slow

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from turnout.codecs.coded import UP, Coded, is_common, received, sent
+from turnout.codecs.coded import UP, Coded, is_common, received, sent, without_loss
 from turnout.codecs.parts import Direction
 from turnout.core.cohort import Cohort
 from turnout.core.messages import Each, split_each
 from turnout.core.replies import DecodedReplies, Replies, SumsOnly
 from turnout.engines.exchange.client_states import look_up, write
+from turnout.engines.exchange.flight import Flight
 from turnout.engines.inputs import Job
 
 
@@ -27,15 +28,17 @@ class Coder:
         memories: The server's memory of each local method, [n, ...].
         round: Number of the round.
         exchange: Number of the exchange in the round.
+
+    Attributes:
+        remembers: Whether anything is remembered.
+        heard: The server's memory of the messages to these clients [m, ...].
     """
 
     def __init__(self, job: Job, coded: Coded, name: str, cohort: Cohort, memories: dict, round, exchange):
-        self.coding, self.name, self.cohort, self.memories = coded.coding(name), name, cohort, memories
-        self._key = job.seeds.exchange(round, exchange)
-        # No client has the number n + 1, and the server's own key is that of n.
-        self._shared = jax.random.fold_in(self._key, job.population.count + 1)
-        self.remembers = coded.exchange.feedback != "none"
-        (self._heard, self._said), self._ids = look_up(memories[name], cohort) if self.remembers else (([], []), cohort.ids)
+        self.coding, self.name, self.cohort, self.memories, self._job = coded.coding(name), name, cohort, memories, job
+        self._shared = shared_key(job, round, exchange)
+        self.remembers, self._turn = coded.exchange.feedback != "none", (round, exchange)
+        (self.heard, self._said), self._ids = look_up(memories[name], cohort) if self.remembers else (([], []), cohort.ids)
 
     def encoded(self, message: PyTree) -> PyTree:
         """Return what is sent in the place of a message."""
@@ -44,7 +47,7 @@ class Coder:
             return (message, *key)
         if not self.remembers and not split_each(message)[0]:
             return (sent(message, [], self._shared, down)[0], *key)
-        payload, self._heard = _sent_to_each(message, self._heard, self._shared, direction=down)
+        payload, self.heard = _sent_to_each(message, self.heard, self._shared, direction=down)
         return (Each(payload), *key)
 
     def decoded(self, replies: Replies) -> Replies:
@@ -69,15 +72,48 @@ class Coder:
         """Return the server's memory after the exchange; of clients that did not answer it is that of before."""
         if not self.remembers:
             return self.memories
-        return self.memories | {self.name: write(self.memories[self.name], (self._heard, self._said), self._ids, answered)}
+        return self.memories | {self.name: write(self.memories[self.name], (self.heard, self._said), self._ids, answered)}
 
     def _key_of(self, i) -> Any:
         """Return the key with which client i encoded its reply."""
-        return self._shared if is_common(self.coding.up) else jax.random.fold_in(jax.random.fold_in(self._key, i), UP)
+        return key_of_reply(self._job, self.coding.up, i, *self._turn)
 
     def _decode(self, i, payload: PyTree) -> PyTree:
         key = self._key_of(i) if self.coding.up.codec.decodes_with_key else None
         return received(payload, [], key, self.coding.up)[0]
+
+
+def shared_key(job: Job, round, exchange) -> Any:
+    """Return the key that the server and all clients of an exchange know."""
+    # No client has the number n + 1, and the server's own key is that of n.
+    return jax.random.fold_in(job.seeds.exchange(round, exchange), job.population.count + 1)
+
+
+def key_of_reply(job: Job, up: Direction, i, round, exchange) -> Any:
+    """Return the key with which client i encodes its reply in an exchange."""
+    if is_common(up):
+        return shared_key(job, round, exchange)
+    return jax.random.fold_in(jax.random.fold_in(job.seeds.exchange(round, exchange), i), UP)
+
+
+def read_landed(job: Job, coded: Coded, landing: Flight, answered: Bool[Array, " m"], memories: dict) -> tuple[PyTree, dict]:
+    """Return the replies [m, ...] that the payloads of landed requests stand for, and the server's memory after them.
+
+    Args:
+        job: Inputs of the engine.
+        coded: The algorithm.
+        landing: The requests.
+        answered: Those whose reply is used [m].
+        memories: The server's memory of each local method, [n, ...].
+    """
+    name, cohort = without_loss(landing.method), landing.cohort
+    values = Replies(landing.done.reply, cohort, answered).values
+    up, known = coded.coding(name).up, memories.get(name)
+    (_, said), ids = (([], []), cohort.ids) if known is None else look_up(known, cohort)
+    if up.codes:
+        keys = jax.vmap(partial(key_of_reply, job, up))(cohort.ids, landing.sent, landing.exchange)
+        values, said = _received_from_each(values, said, keys, direction=up)
+    return values, memories if known is None else memories | {name: write(known, (landing.heard, said), ids, answered)}
 
 
 class LinearReplies(SumsOnly):

@@ -32,6 +32,7 @@ class Flight:
         count: How many requests were sent so far.
         number: Number of each request among all [f].
         message: Their messages [f, ...], where they may have to be sent again after a restart; else None.
+        heard: What a codec's memory of the messages to their clients becomes when the replies are used [f, ...]; else None.
     """
 
     method: str = static()
@@ -44,9 +45,10 @@ class Flight:
     count: Int[Array, ""]
     number: Int[Array, " f"]
     message: PyTree = None
+    heard: PyTree = None
 
 
-def empty(places: int, method: str, cohort: Cohort, done: Done, message: PyTree) -> Flight:
+def empty(places: int, method: str, cohort: Cohort, done: Done, message: PyTree, heard: PyTree) -> Flight:
     """Return no requests, of the shapes of the first ones.
 
     Args:
@@ -55,6 +57,7 @@ def empty(places: int, method: str, cohort: Cohort, done: Done, message: PyTree)
         cohort: The first cohort.
         done: What its clients returned.
         message: Their messages [m, ...], or None.
+        heard: A codec's memory of messages to them [m, ...], or None.
     """
 
     def zeros(leaf):
@@ -74,6 +77,7 @@ def empty(places: int, method: str, cohort: Cohort, done: Done, message: PyTree)
         count=zero,
         number=jnp.zeros(places, "int32"),
         message=jax.tree.map(zeros, message),
+        heard=jax.tree.map(zeros, heard),
     )
 
 
@@ -112,7 +116,15 @@ def numbers(flight: Flight, cohort: Cohort) -> Int[Array, " m"]:
 
 
 def put(
-    flight: Flight, slots: Int[Array, " m"], cohort: Cohort, done: Done, answered, turn: tuple, ends, message: PyTree
+    flight: Flight,
+    slots: Int[Array, " m"],
+    cohort: Cohort,
+    done: Done,
+    answered,
+    turn: tuple,
+    ends,
+    message: PyTree,
+    heard: PyTree,
 ) -> Flight:
     """Return the requests in flight with those to a cohort.
 
@@ -125,6 +137,7 @@ def put(
         turn: Number of the round, and of the exchange in it.
         ends: When each reply comes, in two limbs [m, 2].
         message: The messages [m, ...], or None.
+        heard: A codec's memory of the messages [m, ...], or None.
     """
 
     def write(old, new):
@@ -142,6 +155,7 @@ def put(
         count=flight.count + cohort.size,
         number=write(flight.number, numbers(flight, cohort)),
         message=jax.tree.map(write, flight.message, message),
+        heard=jax.tree.map(write, flight.heard, heard),
     )
 
 
@@ -168,7 +182,7 @@ def landed(flight: Flight, places: Int[Array, " m"]) -> tuple[Flight, Flight]:
         places: The places.
     """
     per_place = {name: getattr(flight.cohort, name)[places] for name in PER_PLACE}
-    own = ("done", "answered", "sent", "exchange", "ends", "number", "message")
+    own = ("done", "answered", "sent", "exchange", "ends", "number", "message", "heard")
     parts = {name: jax.tree.map(lambda leaf: leaf[places], getattr(flight, name)) for name in own}
     taken = replace(flight, cohort=replace(flight.cohort, **per_place), **parts)
     active = flight.cohort.active.at[places].set(False)
