@@ -24,6 +24,8 @@ def measure() -> list[Line]:
         taken[clients], requests[clients] = exchange(clients, DELAY)
     each = {clients: median(times) for clients, times in taken.items()}
     note = ", ".join(f"{n} nodes {each[n]:.2f} s and {requests[n]:.0f} requests of the server" for n in each)
+    # What remains is the computing of all processes on one machine.
+    note = f"{note}, {MANY} nodes without delay {median(exchange(MANY, 0.0)[0]):.2f} s"
     settings = {"delay": DELAY, "clients": MANY, "processes": PROCESSES, "rows": 100, "width": 122, "precision": "single"}
     line = Line("flower-delay", f"an exchange with {MANY} nodes over {FEW}, {2 * DELAY:g} s there and back",
                 each[MANY] / each[FEW], 2.0, note=note, settings=settings,
