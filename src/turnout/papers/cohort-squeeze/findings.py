@@ -116,14 +116,15 @@ class Costs:
         first = runs.filter(pl.col("round") == 1)
         settings = first.filter(pl.col("purpose") == "tune").group_by("method", "setting", maintain_order=True)
         near = settings.agg(pl.col("distance").quantile(0.5, "higher")).sort("distance").row(0, named=True)
-        counts = [
-            f"{first.filter(pl.col('distance') < goal.below).height:,} met ε = {goal.below:g}"
-            for goal in map(self.study.goal, self.study.declaration.goals)
-        ]
+        goals = [self.study.goal(name).below for name in self.study.declaration.goals]
+        met = [first.filter(pl.col("distance") < below).height for below in goals]
+        counts = [f"{count:,} met ε = {below:g}" for count, below in zip(met, goals, strict=True)]
+        left = "in some runs it is below the targets" if any(met) else "it is above the targets in all runs"
         return (
             f"Both printed numbers are those of one cohort, solved well. Of {first.height:,} runs of SPPM-SS on "
             f"{self.titles[problem]}, {listed(counts)} with one cohort; the nearest setting ({near['setting']}) has a median "
-            f"distance of {near['distance']:.2g} after it. What remains is that cohort's sampling error, which no solver removes."
+            f"distance of {near['distance']:.2g} after it. What remains is its sampling error, which no solver removes; "
+            f"{left}."
         )
 
     def everywhere(self) -> list[str]:
