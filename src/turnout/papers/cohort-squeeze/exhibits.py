@@ -21,7 +21,7 @@ from turnout.theory.design_table import table_4
 SPPM = ("sppm-bfgs", "sppm-cg")
 GAMMAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 SIZES = (5, 10, 20)
-POINTS, SEED = 1500, 0
+POINTS, SEED = 600, 0
 """Rows of each data set in figure 5, and the seed by which they are drawn and laid out."""
 
 
@@ -114,7 +114,7 @@ def clusters(cases: dict[str, Case]) -> OwnChart:
         "spec": {
             "width": 300,
             "height": 260,
-            "mark": {"type": "circle", "size": 9, "opacity": 0.8},
+            "mark": {"type": "circle", "size": 9, "opacity": 0.8, "aria": False},
             "encoding": {
                 "x": {"field": "x", "type": "quantitative", "axis": None, "scale": {"zero": False}},
                 "y": {"field": "y", "type": "quantitative", "axis": None, "scale": {"zero": False}},
