@@ -27,7 +27,7 @@ def slow_but_pairs(names: Iterable[str], others: Iterable[str], fast: Collection
         names: The first of each pair.
         others: The second of each pair.
         fast: Names with one pair that is not marked; None for all.
-        once: Whether the pairs that are neither fast nor the first of their name are marked "everything".
+        once: Whether a name has one pair that is fast or slow, so that its others are marked "everything".
     """
     names, others = [*names], [*others]
     fast = names if fast is None else fast

@@ -15,7 +15,7 @@ from turnout.core.records import Fraction, Positive, record, static
 from turnout.core.tree import add, zeros
 from turnout.samplers import Full, Sampler
 from turnout.samplers.full_pass import full_pass
-from turnout.theory.compression import cohort_variance, locodl_steps
+from turnout.theory.compression import LoCoDlSteps, cohort_variance, locodl_steps
 
 
 class LoCoDlState(NamedTuple):
@@ -25,7 +25,7 @@ class LoCoDlState(NamedTuple):
     v: PyTree
 
 
-class Pair(NamedTuple):
+class ClientState(NamedTuple):
     """A client's x_i and u_i before the steps that its next message completes, what it sent last, and v at that time."""
 
     x: PyTree
@@ -80,21 +80,21 @@ class LoCoDl(Algorithm):
     is_dual = True
 
     def bind(self, problem):
-        lr, p, split = locodl_steps(problem, self.codec, self.lr, self.probability, self.split)
+        steps = locodl_steps(problem, self.codec, self.lr, self.probability, self.split)
         variance, sampler = cohort_variance(problem, Full(), self.codec), full_pass(self.sampler, problem.population)
-        return replace(self, sampler=sampler, lr=lr, probability=p, split=split, variance=variance)
+        return replace(self, sampler=sampler, variance=variance, **steps._asdict())
 
     def start(self, ask, x):
         return LoCoDlState(x, zeros(x))
 
     def client_state(self, x):
-        return Pair(x, zeros(x), zeros(x), zeros(x))
+        return ClientState(x, zeros(x), zeros(x), zeros(x))
 
     def output(self, server):
         return server.y
 
     def round(self, ask, server):
-        steps = jax.random.geometric(ask.key(), self._known[1], dtype="int32")
+        steps = jax.random.geometric(ask.key(), self._known.probability, dtype="int32")
         replies = ask_compressed(ask, self.sampler, self.train, (*server, steps), self.codec, server.y)
         ask.observe(replies)
         total, rate = replies.total(), self._rate(server.y)
@@ -105,25 +105,26 @@ class LoCoDl(Algorithm):
         """The payload of d_i, after `steps` local steps."""
         (y, v, steps), key = message
         x, u, sent, old = client.state
-        moved, (lr, _, split) = add(v, old, -1.0), self._known
+        moved, known = add(v, old, -1.0), self._known
         # y is what the paper's y + rho d is, so that y + d is y + (1 - rho) d.
         target = add(y, moved, (1 - self._rho) / self._rate(y))
         x = add(x, add(target, x, -1.0), self._rho)
         u = add(add(u, moved), sent, -self._rate(y))
-        x = client.loop(steps, lambda x: add(x, add(add(client.grad(x), x, -split), u, -1.0), -lr), x)
+        x = client.loop(steps, lambda x: add(x, add(add(client.grad(x), x, -known.split), u, -1.0), -known.lr), x)
         payload, sent = compress(self.codec, add(x, self._descend(y, v, steps), -1.0), client, key)
-        return Done(payload, Pair(x, u, sent, v), steps)
+        return Done(payload, ClientState(x, u, sent, v), steps)
 
     def _descend(self, y, v, steps) -> PyTree:
         """Return y after so many steps on g(y) - v.y, which go to v / split along a line."""
-        lr, _, split = self._known
+        lr, split = self._known.lr, self._known.split
         left = jnp.power(1 - jnp.asarray(lr * split, float), steps.astype(float))
         return jax.tree.map(lambda y, v: left.astype(y.dtype) * y + (1 - left).astype(y.dtype) * v / split, y, v)
 
     @property
-    def _known(self) -> Any:
+    def _known(self) -> LoCoDlSteps:
         """lr, p and split, which `bind` sets where they are not given."""
-        return self.lr, self.probability, self.split
+        known: Any = (self.lr, self.probability, self.split)
+        return LoCoDlSteps(*known)
 
     @property
     def _rho(self) -> Any:
@@ -133,5 +134,4 @@ class LoCoDl(Algorithm):
 
     def _rate(self, x) -> Any:
         """Return c."""
-        lr, p, _ = self._known
-        return p * self._rho / (lr * (1 + 2 * variance_of(self.codec, x)))
+        return self._known.probability * self._rho / (self._known.lr * (1 + 2 * variance_of(self.codec, x)))

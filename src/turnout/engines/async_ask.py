@@ -46,18 +46,26 @@ class AsyncAsk(EngineAsk):
         message = message if coder is None else coder.encoded(message)
         kept, heard = self._kept(message, cohort), coder.heard if coder is not None and coder.remembers else None
         done, answered, ends, repeats, site = self._launch(path, cohort, name, message)
-        if flight is None:
-            flight = empty(self.algorithm.addressed.places, name, cohort, done, kept, heard)
-            slots, cohort = taken_off(flight, cohort)
-        if done.state is None:
+        if flight is not None and done.state is None:
             # The clients of other engines hold their states themselves.
             done = done._replace(state=jax.tree.map(lambda leaf: leaf[slots], flight.done.state))
+        sent, exchange = (jnp.full(cohort.places, part, "int32") for part in turn)
+        new = Flight(
+            name, cohort, done, answered, sent, exchange, ends, jnp.zeros((), "int32"), self._numbers(cohort), kept, heard
+        )
+        if flight is None:
+            flight = empty(self.algorithm.addressed.places, new)
+            slots, cohort = taken_off(flight, cohort)
         self._exchanged = replace(site, vectors_up=0, bytes_up=0)
         events = exchange_events(cohort, self._fresh(cohort), answered, done, repeats)
         self._count(self._exchanged, {name: events[name] for name in SENT})
-        flight = put(flight, slots, cohort, done, answered, turn, ends, kept, heard)
-        self.state = self.state._replace(flight=flight, exchanges=turn[1] + 1)
+        self.state = self.state._replace(flight=put(flight, slots, new), exchanges=turn[1] + 1)
         return cohort
+
+    def _numbers(self, cohort: Cohort) -> Int[Array, " m"]:
+        """Return the numbers that requests to a cohort get among all."""
+        flight = self.state.flight
+        return jnp.zeros(cohort.places, "int32") if flight is None else numbers(flight, cohort)
 
     def _launch(self, path: str, cohort: Cohort, name: str, message: PyTree) -> tuple[Done, Any, Any, Any, Site]:
         """Run a local method on a cohort.
@@ -74,8 +82,7 @@ class AsyncAsk(EngineAsk):
         """
         key = self.job.seeds.fault(self.round, self.state.exchanges)
         done, answered, repeats, site = self._asked(path, cohort, name, message, key)
-        flight = self.state.flight
-        number = jnp.zeros(cohort.places, "int32") if flight is None else numbers(flight, cohort)
+        number = self._numbers(cohort)
         if self.job.fleet is None:
             # Without a clock replies come in the order of the requests.
             ends = jnp.stack([number.astype("uint32"), jnp.zeros_like(number, "uint32")], axis=-1)

@@ -129,9 +129,23 @@ def tamuna_steps(problem: Problem, copies: int, lr: float | None = None, probabi
     return lr, min(1.0, math.sqrt(fall / share)) if probability is None else probability
 
 
+class LoCoDlSteps(NamedTuple):
+    """The numbers of LoCoDL.
+
+    Args:
+        lr: Step size.
+        probability: p, the probability of a communication after a local step.
+        split: Curvature of g.
+    """
+
+    lr: float
+    probability: float
+    split: float
+
+
 def locodl_steps(
     problem: Problem, codec: Codec, lr: float | None = None, probability: float | None = None, split: float | None = None
-) -> tuple[float, float, float]:
+) -> LoCoDlSteps:
     """Return lr, p and the curvature of g of LoCoDL (Condat et al., 2025), with the defaults where they are None.
 
     g(x) = (split / 2) |x|^2 has half the least mu_i of the F_i = f_i + g. Then mu = min_i (mu_i - split, split) and
@@ -150,13 +164,14 @@ def locodl_steps(
     """
     omega, v = variance_of(codec, _start(problem)), cohort_variance(problem, Full(), codec)
     if lr is not None and probability is not None and split is not None:
-        return lr, probability, split
+        return LoCoDlSteps(lr, probability, split)
     least, largest = _curvatures(problem, "lr, probability and split")
     split = least / 2 if split is None else split
     mu, smooth = min(least - split, split), max(largest - split, split)
     lr = 2 / (smooth + mu) if lr is None else lr
     fall = max(0.0, 1 - (1 - lr * mu) ** 2)
-    return lr, min(1.0, math.sqrt(fall * (1 + v) * (1 + 2 * omega))) if probability is None else probability, split
+    p = min(1.0, math.sqrt(fall * (1 + v) * (1 + 2 * omega))) if probability is None else probability
+    return LoCoDlSteps(lr, p, split)
 
 
 def cohort_variance(problem: Problem, sampler: Sampler, codec: Codec) -> float:

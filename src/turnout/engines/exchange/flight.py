@@ -1,5 +1,6 @@
 """Requests in flight: those that were sent and whose replies have not been taken, in a fixed number of places."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -48,37 +49,17 @@ class Flight:
     heard: PyTree = None
 
 
-def empty(places: int, method: str, cohort: Cohort, done: Done, message: PyTree, heard: PyTree) -> Flight:
+def empty(places: int, first: Flight) -> Flight:
     """Return no requests, of the shapes of the first ones.
 
     Args:
         places: f, the number of places.
-        method: Address of the local method.
-        cohort: The first cohort.
-        done: What its clients returned.
-        message: Their messages [m, ...], or None.
-        heard: A codec's memory of messages to them [m, ...], or None.
+        first: The first requests [m, ...].
     """
-
-    def zeros(leaf):
-        return jnp.zeros((places, *leaf.shape[1:]), leaf.dtype)
-
     zero = jnp.zeros((), "int32")
-    whole = {"selections": zero, "lost": zero, "available": zero}
-    stacked = {name: zeros(getattr(cohort, name)) for name in PER_PLACE}
-    return Flight(
-        method=method,
-        cohort=replace(cohort, **whole, **stacked),
-        done=jax.tree.map(zeros, done),
-        answered=jnp.zeros(places, bool),
-        sent=jnp.zeros(places, "int32"),
-        exchange=jnp.zeros(places, "int32"),
-        ends=jnp.zeros((places, 2), "uint32"),
-        count=zero,
-        number=jnp.zeros(places, "int32"),
-        message=jax.tree.map(zeros, message),
-        heard=jax.tree.map(zeros, heard),
-    )
+    nobody = replace(first.cohort, selections=zero, lost=zero, available=zero)
+    nothing = replace(first, cohort=nobody, count=zero)
+    return _at_each_place(lambda leaf: jnp.zeros((places, *leaf.shape[1:]), leaf.dtype), nothing)
 
 
 LAST = np.uint32(2**32 - 1)
@@ -86,6 +67,17 @@ LAST = np.uint32(2**32 - 1)
 
 PER_PLACE = ("ids", "active", "probability", "expansion", "share", "weight")
 """The fields of a cohort that have a number for each place."""
+
+STACKED = ("done", "answered", "sent", "exchange", "ends", "number", "message", "heard")
+"""The other parts of requests that are stacked over the places."""
+
+
+def _at_each_place(change: Callable, flight: Flight, *others: Flight) -> Flight:
+    """Return requests with each array that is stacked over the places replaced by `change(array, *those of the others)`."""
+    every = (flight, *others)
+    cohort = {name: change(*(getattr(each.cohort, name) for each in every)) for name in PER_PLACE}
+    stacked = {name: jax.tree.map(change, *(getattr(each, name) for each in every)) for name in STACKED}
+    return replace(flight, cohort=replace(flight.cohort, **cohort), **stacked)
 
 
 def taken_off(flight: Flight, cohort: Cohort) -> tuple[Int[Array, " m"], Cohort]:
@@ -115,48 +107,19 @@ def numbers(flight: Flight, cohort: Cohort) -> Int[Array, " m"]:
     return flight.count + jnp.cumsum(cohort.active, dtype="int32") - 1
 
 
-def put(
-    flight: Flight,
-    slots: Int[Array, " m"],
-    cohort: Cohort,
-    done: Done,
-    answered,
-    turn: tuple,
-    ends,
-    message: PyTree,
-    heard: PyTree,
-) -> Flight:
-    """Return the requests in flight with those to a cohort.
+def put(flight: Flight, slots: Int[Array, " m"], new: Flight) -> Flight:
+    """Return the requests in flight with new ones.
 
     Args:
         flight: The requests in flight before.
         slots: Places of the new ones; f for none.
-        cohort: Their clients.
-        done: What the local method returned [m, ...].
-        answered: Whether the reply will come [m].
-        turn: Number of the round, and of the exchange in it.
-        ends: When each reply comes, in two limbs [m, 2].
-        message: The messages [m, ...], or None.
-        heard: A codec's memory of the messages [m, ...], or None.
+        new: The new ones [m, ...].
     """
 
     def write(old, new):
         return old.at[slots].set(jnp.asarray(new).astype(old.dtype), mode="drop")
 
-    per_place = {name: write(getattr(flight.cohort, name), getattr(cohort, name)) for name in PER_PLACE}
-    return replace(
-        flight,
-        cohort=replace(flight.cohort, **per_place),
-        done=jax.tree.map(write, flight.done, done),
-        answered=write(flight.answered, answered),
-        sent=write(flight.sent, turn[0]),
-        exchange=write(flight.exchange, turn[1]),
-        ends=write(flight.ends, ends),
-        count=flight.count + cohort.size,
-        number=write(flight.number, numbers(flight, cohort)),
-        message=jax.tree.map(write, flight.message, message),
-        heard=jax.tree.map(write, flight.heard, heard),
-    )
+    return replace(_at_each_place(write, flight, new), count=flight.count + new.cohort.size)
 
 
 def first_to_come(flight: Flight, count: int) -> Int[Array, " count"]:
@@ -181,10 +144,7 @@ def landed(flight: Flight, places: Int[Array, " m"]) -> tuple[Flight, Flight]:
         flight: The requests in flight.
         places: The places.
     """
-    per_place = {name: getattr(flight.cohort, name)[places] for name in PER_PLACE}
-    own = ("done", "answered", "sent", "exchange", "ends", "number", "message", "heard")
-    parts = {name: jax.tree.map(lambda leaf: leaf[places], getattr(flight, name)) for name in own}
-    taken = replace(flight, cohort=replace(flight.cohort, **per_place), **parts)
+    taken = _at_each_place(lambda leaf: leaf[places], flight)
     active = flight.cohort.active.at[places].set(False)
     return taken, replace(flight, cohort=replace(flight.cohort, active=active))
 
