@@ -24,7 +24,7 @@ test: $(BIN)/turnout
 
 # Types and shapes are checked at run time here.
 test-all: test
-	$(PYTEST) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m slow
+	$(PYTEST) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

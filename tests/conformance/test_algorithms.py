@@ -37,10 +37,15 @@ REPRESENTATIVE = ("feddcd", "icgm", "mifa", "scaffold", "sppm")
 """
 
 
+def tier(check: str) -> pytest.MarkDecorator:
+    """Return the mark of a check of an algorithm that is not representative."""
+    return pytest.mark.slow if check == "engines_agree" else pytest.mark.everything
+
+
 @pytest.mark.parametrize(
     ("name", "check"),
     [
-        pytest.param(name, check, marks=() if name in REPRESENTATIVE else pytest.mark.slow)
+        pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier(check))
         for name in (*ALGORITHMS, *ASYNCHRONOUS)
         for check in CHECKS
         if check != "states_keep_their_types"

@@ -25,7 +25,7 @@ REPRESENTATIVE = ("bfgs", "scaffnew", "sketch")
 
 
 @pytest.mark.parametrize("name_of_check", CHECKS)
-@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, SOLVERS))
+@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, SOLVERS, ["giant", "lbfgs"]))
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))
 

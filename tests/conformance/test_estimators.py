@@ -27,9 +27,14 @@ def case_of(name):
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
+def tier(check: str) -> pytest.MarkDecorator:
+    """Return the mark of a check of an estimator that is not representative."""
+    return pytest.mark.slow if check == "engines_agree" else pytest.mark.everything
+
+
 @pytest.mark.parametrize(
     ("name", "check"),
-    [pytest.param(name, check, marks=() if name in REPRESENTATIVE else pytest.mark.slow) for name in NAMES for check in SHARED],
+    [pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier(check)) for name in NAMES for check in SHARED],
 )
 def test_conformance(name, check):
     CHECKS[check](case_of(name))

@@ -32,13 +32,13 @@ REPEATED |= {"afl", "block", "pivotal", "des-raj", "independent-uniform", "indep
 checks, and of which "cube", "stratified" and "systematic" are played here."""
 
 
-def slow(name, check) -> bool:
-    return name in REPEATED | LEARNT
-
-
 @pytest.mark.parametrize(
     ("name", "check"),
-    [pytest.param(name, check, marks=pytest.mark.slow if slow(name, check) else ()) for name in DESIGNS for check in CHECKS],
+    [
+        pytest.param(name, check, marks=pytest.mark.everything if name in REPEATED | LEARNT else ())
+        for name in DESIGNS
+        for check in CHECKS
+    ],
 )
 def test_conformance(name, check):
     CHECKS[check](case_of(name))

@@ -179,7 +179,7 @@ REPLY_BYTES = {"both": 2 * 8 + 1, "random": 2 + 2, "seeds": 3 * 8}
 """Of three numbers: two and their places of two bits; four bits each and a scale; all of them."""
 
 
-@pytest.mark.parametrize(("name", "how"), slow_but_pairs(ASYNCHRONOUS, COMPRESSED, once=True))
+@pytest.mark.parametrize(("name", "how"), slow_but_pairs(ASYNCHRONOUS, COMPRESSED, slow=ASYNCHRONOUS))
 def test_engines_agree_on_compressed_requests(name, how):
     options = {"rounds": 8, "seed": 3, "devices": devices(), "faults": t.Faults(0.3, "skip"), "exchange": COMPRESSED[how]}
     runs = [t.run(ASYNCHRONOUS[name], small(), engine=engine, **options) for engine in ("compiled", "nodes")]

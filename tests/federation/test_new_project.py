@@ -120,6 +120,7 @@ def on_path(home: Path) -> dict[str, str]:
     return environment(home) | {"PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
+@pytest.mark.everything
 def test_flwr_run_gives_the_same_run_by_flowers_own_nodes(projects, tmp_path):
     folder, address = projects / "numpy", f"127.0.0.1:{free_port()}"
     home = tmp_path / "home"

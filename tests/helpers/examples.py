@@ -258,6 +258,7 @@ def sppm(solver: t.CohortSolver, sampler: t.Sampler, inner: int = 2) -> t.Algori
 
 
 ALGORITHMS = {example.name: example for example in _examples()}
+"""An example of every algorithm, by its name in configurations."""
 
 ASYNCHRONOUS = {
     "fedasync": t.FedAsync(t.Nice(1), lr=0.05, steps=STEPS, in_flight=4),
@@ -267,7 +268,6 @@ ASYNCHRONOUS = {
     "ringmaster": t.Ringmaster(t.Nice(1), lr=0.02, in_flight=6, threshold=4),
 }
 """An example of every algorithm with requests in flight, for six clients."""
-"""An example of every algorithm, by its name in configurations."""
 
 HALVES, BLOCKS = [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]
 

@@ -20,22 +20,26 @@ def slow_but(fast: Collection[str], names: Iterable[str], slow: Collection[str] 
     return [pytest.param(name, marks=marks.get(name, further)) for name in names]
 
 
-def slow_but_pairs(names: Iterable[str], others: Iterable[str], fast: Collection[str] | None = None, once: bool = False) -> list:
+def slow_but_pairs(
+    names: Iterable[str], others: Iterable[str], fast: Collection[str] | None = None, slow: Collection[str] | None = None
+) -> list:
     """Return all pairs as parameters of a test, marked slow but for so many that each name, or each of `fast`, is in one.
 
     Args:
         names: The first of each pair.
         others: The second of each pair.
         fast: Names with one pair that is not marked; None for all.
-        once: Whether a name has one pair that is fast or slow, so that its others are marked "everything".
+        slow: Names with one pair that is marked slow, so that all others are marked "everything"; None for all pairs.
     """
     names, others = [*names], [*others]
     fast = names if fast is None else fast
-    assert {*fast} <= {*names}, f"{[*{*fast} - {*names}]} are no cases"
+    known = {*fast} | {*(slow or ())}
+    assert known <= {*names}, f"{[*known - {*names}]} are no cases"
     size = min(len(names), len(others))
-    further = pytest.mark.everything if once else pytest.mark.slow
+    further = pytest.mark.slow if slow is None else pytest.mark.everything
 
     def marks(name, i, j):
-        return further if (i - j) % size else () if name in fast else pytest.mark.slow
+        first = (i - j) % size == 0
+        return () if first and name in fast else pytest.mark.slow if first and name in (slow or ()) else further
 
     return [pytest.param(name, other, marks=marks(name, i, j)) for i, name in enumerate(names) for j, other in enumerate(others)]

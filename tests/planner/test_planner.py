@@ -145,7 +145,7 @@ def test_a_plan_goes_on_where_it_was_interrupted(file, tmp_path):
     assert again.spent.runs == whole.spent.runs
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_the_envelope_is_the_least_of_the_candidates_costs(file):
     made = plan(file)
     assert made.against == "contacts" and (made.envelope["cost"].diff().drop_nulls() >= 0).all()
@@ -160,7 +160,7 @@ def test_an_event_costs_its_rate_more():
     assert price.cost(events) == 6.0 and price.label == "exchanges + 0.5 contacts"
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_limits_leave_out_families_and_say_why():
     planner = small(allow=["fedavg", "scaffold", "lbfgs"], private_states=False)
     assert {family.name for family in planner.families} == {"fedavg", "fedavg-shuffled", "lbfgs"}
@@ -205,7 +205,7 @@ def test_large_cohorts_come_first_where_clients_are_free():
     assert first(t.LinearPrice(contacts=1.0)) == first(t.LinearPrice(exchanges=1.0, contacts=0.2)) == 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_where_no_limit_is_to_blame_alone_the_fewest_are_told():
     samplers = ["full", "nice", "shuffled-nice", "shuffled-stratified", "stratified", "independent"]
     with pytest.raises(UserError, match="drop (forbid and private_states|allow and forbid) together"):

@@ -35,7 +35,7 @@ def study_of(folder: Path, tuning: bool) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.everything), 2])
 def test_a_study_that_is_killed_again_and_again_gives_the_same_runs(tmp_path, workers):
     path, out = study_of(tmp_path, tuning=True), tmp_path / "out"
     began = time.monotonic()

@@ -18,9 +18,9 @@ PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.everything),
-    pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.slow),
-    pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.slow),
-    pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.slow),
+    pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.everything),
+    pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.everything),
+    pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.everything),
     pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.slow),
     pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
 ]

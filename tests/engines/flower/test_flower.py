@@ -120,8 +120,11 @@ feedback = "ef21"
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [*((name, "") for name in ALGORITHMS), ("scaffold", COMPRESSED)],
-    ids=[*ALGORITHMS, "scaffold, compressed"],
+    [
+        pytest.param("sppm-as", "", id="sppm-as"),
+        pytest.param("scaffold", COMPRESSED, id="scaffold, compressed"),
+        *(pytest.param(name, "", id=name, marks=pytest.mark.everything) for name in ALGORITHMS if name != "sppm-as"),
+    ],
 )
 def test_nodes_give_the_compiled_run(place, name, more):
     with nodes(place, name, more) as experiment, flower_run(place.server) as grid:
@@ -205,6 +208,7 @@ only_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 
 @only_linux
+@pytest.mark.everything
 def test_memory_does_not_grow_with_the_replies(place, tmp_path):
     """One exchange of a large model with one client and with four."""
     rows = (f"{1 - 2 * (k % 2)} {k + 1}:1 {WIDE - k}:0.5" for k in range(8))
