@@ -2,10 +2,11 @@
 
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +19,14 @@ Data = Annotated[
 ]
 ResumableOut = Annotated[Path, typer.Option("--out", help="Folder for the results; the same command resumes an unfinished run.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that play side by side.")]
+Executor = Annotated[
+    Literal["slurm", "local"] | None,
+    typer.Option("--executor", help="Play as jobs of a Slurm cluster or of this machine; --workers is how many run at a time."),
+]
+Job = Annotated[
+    list[str] | None,
+    typer.Option("--job", metavar="NAME=VALUE", help="A parameter of submitit, such as timeout_min=30 or slurm_partition=cpu."),
+]
 StudyOut = Annotated[
     Path, typer.Option("--out", help="Folder for runs and tables; runs that are there are not played again.", show_default=False)
 ]
@@ -33,6 +42,23 @@ def needing_flower() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise UserError(f"turnout {sys.argv[1]} needs Flower ({error}): pip install 'turnout[flower]'") from None
+
+
+def parameters(options: list[str] | None) -> dict[str, Any]:
+    """Read options NAME=VALUE of `--job`."""
+    pairs = [option.partition("=") for option in options or []]
+    for name, equals, value in pairs:
+        if not (name and equals and value):
+            raise UserError(f"--job {name}{equals}{value}: write a name and a value, such as timeout_min=30")
+    return {name.strip(): value_of(value.strip()) for name, _, value in pairs}
+
+
+def value_of(word: str) -> Any:
+    """Return a value of TOML; what is none is text."""
+    try:
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        return word
 
 
 def command() -> str:

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperCommand
 
 from turnout.cli import app
-from turnout.cli.options import Data, Workers
+from turnout.cli.options import Data, Executor, Job, Workers
 from turnout.cli.study import Folder, Methods, Problems, Seeds, conduct, show_papers
 
 Paper = Annotated[str | None, typer.Argument(help="A name from `turnout study --list`.", metavar="[PAPER]")]
@@ -32,6 +32,8 @@ def reproduce(
     methods: Methods = None,
     seeds: Seeds = None,
     workers: Workers = 1,
+    executor: Executor = None,
+    job: Job = None,
     scale: Scale = None,
     data: Data = None,
 ) -> None:
@@ -41,4 +43,4 @@ def reproduce(
         return
     from turnout.studies.papers import paper as source_of
 
-    conduct(source_of(paper, scale), out, problems, methods, seeds, workers, data)
+    conduct(source_of(paper, scale), out, problems, methods, seeds, workers, data, executor, job)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Workers, command
+from turnout.cli.options import Data, Executor, Job, Workers, command, parameters
 from turnout.core.errors import UserError
 
 Files = Annotated[
@@ -29,6 +29,8 @@ def study(
     methods: Methods = None,
     seeds: Seeds = None,
     workers: Workers = 1,
+    executor: Executor = None,
+    job: Job = None,
     data: Data = None,
     list_: Listed = False,
 ) -> None:
@@ -38,7 +40,7 @@ def study(
         return
     if not files:
         raise UserError("a study needs something to play: give a TOML file or a folder, or see --list")
-    conduct(list(files), out, problems, methods, seeds, workers, data)
+    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job)
 
 
 def show_papers() -> None:
@@ -56,6 +58,8 @@ def conduct(
     seeds: int | None = None,
     workers: int = 1,
     data: Path | None = None,
+    executor: str | None = None,
+    job: list[str] | None = None,
 ) -> None:
     """Play a study, and print its first table."""
     from turnout.cli.progress import studying
@@ -65,7 +69,8 @@ def conduct(
     if out is None:
         raise UserError("there is no folder for the results: give --out DIR")
     parts = {"problems": problems and problems.split(","), "methods": methods and methods.split(",")}
+    jobs = {"executor": executor, "job": parameters(job)}
     with studying() as watch:
-        played = play(what, out, **parts, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
+        played = play(what, out, **parts, **jobs, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
     show_study(played, out)
     raise typer.Exit(1 if played.broken else 0)

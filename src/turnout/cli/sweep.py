@@ -1,13 +1,12 @@
 """turnout sweep: a study of one configuration in several settings."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, StudyOut, Workers
+from turnout.cli.options import Data, StudyOut, Workers, value_of
 from turnout.cli.study import conduct
 from turnout.core.errors import UserError
 
@@ -43,11 +42,4 @@ def _values(option: str) -> tuple[str, list[Any]]:
     name, equals, values = option.partition("=")
     if not (name and equals and values):
         raise UserError(f"--set {option}: write a name and values, such as algorithm.gamma=1,10")
-    return name, [_value(word.strip()) for word in values.split(",")]
-
-
-def _value(word: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {word}")["value"]
-    except tomllib.TOMLDecodeError:
-        return word
+    return name, [value_of(word.strip()) for word in values.split(",")]

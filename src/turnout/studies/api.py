@@ -26,6 +26,8 @@ def study(
     methods: list[str] | None = None,
     seeds: int | None = None,
     workers: int = 1,
+    executor: str | None = None,
+    job: Mapping[str, Any] | None = None,
     data: str | Path | None = None,
     watch: Watch | None = None,
     command: str = "turnout.study",
@@ -44,7 +46,9 @@ def study(
         problems: Names of the problems that are played; default: all.
         methods: Names of the methods that play; default: all.
         seeds: The most reported seeds of each setting, the first ones; default: all.
-        workers: Processes that play side by side, each on its share of the cores.
+        workers: Processes that play side by side, each on its share of the cores; with an executor, the most jobs at a time.
+        executor: "slurm" for jobs of a Slurm cluster that sees the same files, "local" for those of this machine.
+        job: Parameters of submitit for each job, such as {"timeout_min": 30, "slurm_partition": "cpu"}.
         data: The folder with data files.
         watch: Called with the progress as the study goes on; default: bars in terminals and notebooks.
         command: What the summary says about how the study was started.
@@ -65,11 +69,12 @@ def study(
     """
     if not isinstance(workers, int) or workers < 1:
         raise UserError(f"workers is a number of processes of at least 1, but it is {workers!r}: give workers=2, for instance")
+    jobs = _jobs(executor, job)
     cases = Cases(None if data is None else Path(data))
     declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
     temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
     with temporary as folder, nullcontext(watch) if watch else shown() as watching:
-        rows, broken = conduct(declaration, Path(folder), cases, workers, watching)
+        rows, broken = conduct(declaration, Path(folder), cases, workers, watching, jobs)
     played = Study(declaration, rows, tuple(broken.values()), cases)
     if out is not None:
         played.write(Path(out), command)
@@ -84,6 +89,21 @@ def from_tables(tables: Mapping[str, Any]) -> Source:
     if isinstance(problems, Mapping):
         problems = {name: {"problem": one} if isinstance(one, Problem) else one for name, one in problems.items()}
     return Source({**tables, "methods": methods, "problems": problems})
+
+
+def _jobs(executor: str | None, job: Mapping[str, Any] | None):
+    """Return how programs become jobs; None where they are played without."""
+    if executor is None:
+        if job:
+            raise UserError(f"job = {dict(job)!r} is about jobs of an executor: give executor='slurm' or 'local' too")
+        return None
+    if executor not in ("slurm", "local"):
+        raise UserError(f"unknown executor {executor!r}: known are 'slurm' and 'local'")
+    try:
+        from turnout.studies.jobs import Jobs
+    except ModuleNotFoundError as error:
+        raise UserError(f"an executor needs submitit ({error}): pip install 'turnout[cluster]'") from None
+    return Jobs(executor, dict(job or {}))
 
 
 def _source(what: str | Path | list | Mapping[str, Any] | Source) -> Source:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -17,6 +18,9 @@ from turnout.studies.plan import Program, Run, plan_of
 from turnout.studies.play import Played
 from turnout.studies.store import ALL, Store
 from turnout.studies.workers import play_all
+
+if TYPE_CHECKING:
+    from turnout.studies.jobs import Jobs
 
 
 @dataclass
@@ -33,14 +37,16 @@ Watch = Callable[[Progress], None]
 """Called as a study goes on; may raise to interrupt it."""
 
 
-def conduct(declaration: Declaration, folder: Path, cases: Cases, workers: int, watch: Watch) -> tuple[pl.DataFrame, dict]:
-    """Play a study in `folder`, as far as it is not there yet.
+def conduct(
+    declaration: Declaration, folder: Path, cases: Cases, workers: int, watch: Watch, jobs: "Jobs | None" = None
+) -> tuple[pl.DataFrame, dict]:
+    """Play a study in `folder`, as far as it is not there yet, as `jobs` if these are given.
 
     Returns:
         The rows of all runs, and the sentence about each run that broke.
     """
     store, progress = Store(folder), Progress()
-    player = Player(store, cases, workers, watch, progress)
+    player = Player(store, cases, workers, watch, progress, jobs)
     # All mistakes are told before the first run.
     tuned = plan_of(declaration, cases, "tune") if declaration.tuned_on else []
     reported = plan_of(declaration, cases, "report")
@@ -63,10 +69,12 @@ class Player:
         workers: Number of processes.
         watch: Told the progress.
         progress: The progress so far.
+        jobs: How programs become jobs, of which `workers` run at a time; None for processes of this one.
     """
 
-    def __init__(self, store: Store, cases: Cases, workers: int, watch: Watch, progress: Progress):
+    def __init__(self, store: Store, cases: Cases, workers: int, watch: Watch, progress: Progress, jobs: "Jobs | None"):
         self.store, self.cases, self.workers, self.watch, self.progress = store, cases, workers, watch, progress
+        self.jobs = jobs
         self.broken: dict[str, tuple[Run, str]] = {}
 
     def play(self, programs: list[Program]) -> None:
@@ -77,7 +85,10 @@ class Player:
         self.progress.runs = self.progress.all_runs - sum(len(program.runs) for program in missing)
         self.progress.rounds = self.progress.all_rounds - sum(program.rounds for program in missing)
         self.watch(self.progress)
-        play_all(missing, self.cases, self.store.runs, self.workers, self._report, self._keep)
+        if self.jobs is None:
+            play_all(missing, self.cases, self.store.runs, self.workers, self._report, self._keep)
+        else:
+            self.jobs.play(missing, (self.cases.data, self.store.runs), self.workers, self._report, self._keep)
 
     def _missing(self, program: Program) -> Program:
         """Return `program` without the runs that are kept."""

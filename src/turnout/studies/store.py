@@ -38,10 +38,7 @@ class Store:
 
     def add(self, rows: pl.DataFrame) -> None:
         """Keep the rows of runs, which the column "run" names."""
-        keys = rows["run"].unique(maintain_order=True).to_list()
-        file = self.runs / f"{sha256(''.join(keys).encode()).hexdigest()[:32]}.parquet"
-        write(file, parquet(rows))
-        self._know(keys, file)
+        self._know(keys_of(rows), write_rows(self.runs, rows))
 
     def forget(self, program: str) -> None:
         """Remove the checkpoint of the program with this key."""
@@ -59,3 +56,15 @@ class Store:
     def _know(self, keys: list[str], file: Path) -> None:
         for key in keys:
             self._files.setdefault(key, file)
+
+
+def write_rows(runs: Path, rows: pl.DataFrame) -> Path:
+    """Write the rows of runs into the folder `runs`, and return their file, whose name is a digest of their keys."""
+    file = runs / f"{sha256(''.join(keys_of(rows)).encode()).hexdigest()[:32]}.parquet"
+    write(file, parquet(rows))
+    return file
+
+
+def keys_of(rows: pl.DataFrame) -> list[str]:
+    """Return the keys of the runs whose rows these are."""
+    return rows["run"].unique(maintain_order=True).to_list()

@@ -30,7 +30,7 @@ def play_all(programs: list[Program], cases: Cases, folder: Path, workers: int, 
     """Play all programs, in `workers` processes if these are more than one; `folder` has the checkpoints."""
     if workers == 1 or len(programs) < 2:
         for program in programs:
-            keep(program, _played(program, cases, folder, report))
+            keep(program, played(program, cases, folder, report))
         return
     if jax.default_backend() != "cpu":
         raise UserError("workers share the cores of a CPU, but this machine has an accelerator: leave workers at 1")
@@ -109,17 +109,22 @@ def serve(pipe: Connection, folders: Folders, classes: list[str]) -> None:
     """Play the programs that come through `pipe`: what a worker process does."""
     # The parent is interrupted and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in classes:
-        named_class(name, Path())
+    with_classes(classes)
     data, checkpoints = folders
     cases = Cases(data)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            pipe.send(_played(pipe.recv(), cases, checkpoints, pipe.send))
+            pipe.send(played(pipe.recv(), cases, checkpoints, pipe.send))
 
 
-def _played(program: Program, cases: Cases, folder: Path, report: Report) -> Played:
-    """Return what `program` leaves."""
+def with_classes(names: list[str]) -> None:
+    """Have the classes in users' files that another process found, by their names in configurations."""
+    for name in names:
+        named_class(name, Path())
+
+
+def played(program: Program, cases: Cases, folder: Path, report: Report) -> Played:
+    """Return what `program` leaves; `folder` has the checkpoints, and `report` is told the rounds."""
     try:
         case = cases.of(program.experiment)
     except UserError as error:
