@@ -13,7 +13,8 @@ from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command,
 def deploy(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: ResumableOut,
-    deadline: Deadline = 60.0,
+    # The nodes of all clients share the processors of this machine, with whatever else it does.
+    deadline: Deadline = 300.0,
     patience: Patience = 120.0,
     data: Data = None,
 ) -> None:
