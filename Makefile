@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two more than there are processors, since tests of real federations wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 2)")
 
-.PHONY: demo test test-all mutants lint bench bench-flower clean
+.PHONY: demo docs docs-serve test test-all mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -15,6 +15,13 @@ $(BIN)/turnout: pyproject.toml constraints.txt
 demo: $(BIN)/turnout
 	rm -rf demo
 	$(BIN)/turnout study examples/demo --out demo
+
+# The site, in the folder site; every warning is an error.
+docs: $(BIN)/turnout
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-serve: $(BIN)/turnout
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # Whatever the caller set, modules are compiled once for all workers and for the commands that tests start.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -45,4 +52,4 @@ bench-flower: $(BIN)/turnout
 	$(BIN)/python -m benchmarks flower flower-memory --out bench/flower.json
 
 clean:
-	rm -rf .venv .pytest_cache demo bench
+	rm -rf .venv .pytest_cache demo bench site

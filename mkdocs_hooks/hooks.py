@@ -1,0 +1,70 @@
+"""What MkDocs calls: pages that are made from the code, links between the repository and the site, and llms.txt."""
+
+import posixpath
+import re
+from pathlib import Path
+
+import commands
+import reference
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
+
+ROOT = Path(__file__).parents[1]
+
+COPIES = {
+    "index.md": "README.md",
+    "published.md": "results/README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+}
+"""Pages of the site that are files of the repository."""
+
+
+def on_config(config):
+    """Put the pages of the reference into the navigation."""
+    section = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
+    section.append({"Python": reference.navigation()})
+    return config
+
+
+def on_files(files: Files, config) -> Files:
+    """Add the pages that are not in docs/."""
+    pages = {page: (ROOT / file).read_text(encoding="utf-8") for page, file in COPIES.items()}
+    for page, text in {**pages, "commands.md": commands.page(), **reference.pages()}.items():
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(text: str, page, config, files: Files) -> str:
+    """Lead relative links to pages of the site where the file is one, and else to the file in the repository."""
+    source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def replaced(match: re.Match) -> str:
+        target, hash_, anchor = match[3].partition("#")
+        if not target or "://" in target:
+            return match[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        here = next((name for name, file in COPIES.items() if file == path), path.removeprefix("docs/"))
+        if files.get_file_from_path(here) is not None:
+            target = posixpath.relpath(here, posixpath.dirname(page.file.src_uri) or ".")
+        elif (ROOT / path).exists():
+            kind = "tree" if (ROOT / path).is_dir() else "raw" if match[1] == "!" else "blob"
+            target = f"{config.repo_url.rstrip('/')}/{kind}/main/{path}"
+        return f"{match[1]}[{match[2]}]({target}{hash_}{anchor})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, text)
+
+
+def on_nav(nav: Navigation, config, files: Files) -> Navigation:
+    """Keep the pages in the order of the navigation, for llms.txt."""
+    config.extra["pages"] = nav.pages
+    return nav
+
+
+def on_post_build(config) -> None:
+    """Write llms.txt: every page with its first sentence (llmstxt.org)."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "## Pages", ""]
+    for page in config.extra["pages"]:
+        sentence = re.search(r"^(?![#\[!<`|>* ])(.+)$", page.markdown or "", flags=re.MULTILINE)
+        lines.append(f"- [{page.title}]({page.url}){': ' + sentence[1] if sentence else ''}")
+    (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

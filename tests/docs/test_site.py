@@ -1,0 +1,52 @@
+"""The site: it is built from a clean clone without a warning, has every public name, and takes nothing from elsewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import turnout
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_public_name_has_a_heading(site):
+    pages = "".join(path.read_text() for path in (site / "reference").rglob("*.html"))
+    modules = {name for name in turnout.__all__ if type(getattr(turnout, name)).__name__ == "module"}
+    missing = [name for name in turnout.__all__ if name not in modules and f'id="turnout.{name}"' not in pages]
+    assert not missing
+
+
+def test_pages_load_nothing_from_elsewhere_and_images_have_a_text(site):
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        assert not re.findall(r'<(?:script|img|iframe)[^>]* src="https?:|<link[^>]* rel="stylesheet"[^>]* href="https?:', text), (
+            path
+        )
+        assert all(re.search(r' alt="[^"]', image) for image in re.findall(r"<img[^>]*>", text)), path
+
+
+def test_a_star_opens_no_emphasis(site):
+    """Of x*."""
+    text = (site / "reference" / "algorithms" / "scaffold.html").read_text()
+    assert "f_i(x*)" in text
+
+
+def test_llms_txt_has_every_page(site):
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", (site / "llms.txt").read_text(), flags=re.MULTILINE)
+    pages = {str(path.relative_to(site)) for path in site.rglob("*.html")} - {"404.html"}
+    assert {*listed} == pages
