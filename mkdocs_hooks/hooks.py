@@ -55,6 +55,11 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
     return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, text)
 
 
+def on_post_page(html: str, page, config) -> str:
+    """Name the dialog of the search, which the theme leaves without a name."""
+    return html.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def on_nav(nav: Navigation, config, files: Files) -> Navigation:
     """Keep the pages in the order of the navigation, for llms.txt."""
     config.extra["pages"] = nav.pages

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import turnout
+from tests.helpers.browser import opened
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,3 +51,33 @@ def test_llms_txt_has_every_page(site):
     listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", (site / "llms.txt").read_text(), flags=re.MULTILINE)
     pages = {str(path.relative_to(site)) for path in site.rglob("*.html")} - {"404.html"}
     assert {*listed} == pages
+
+
+PAGES = ("index", "studies", "plan", "compression", "deploy", "configuration", "commands", "benchmarks", "reference/samplers")
+PAGES += ("reference/algorithms/scaffold",)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    yield from opened(tmp_path_factory.mktemp("profile"))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1300),
+        ("dark", 400),
+        pytest.param("light", 400, marks=pytest.mark.everything),
+        pytest.param("dark", 1300, marks=pytest.mark.everything),
+    ],
+)
+def test_no_main_page_is_hard_to_use_for_anybody(site, browser, scheme, width):
+    """No serious violation of the rules of axe."""
+    axe = pytest.importorskip("axe_core_python.selenium", reason="axe-core-python is not installed").Axe()
+    preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": preferred})
+    browser.set_window_size(width, 900)
+    for page in PAGES:
+        browser.get((site / f"{page}.html").as_uri())
+        violations = axe.run(browser)["violations"]
+        assert not [(one["id"], one["nodes"][0]["html"]) for one in violations if one["impact"] in ("serious", "critical")], page
