@@ -8,7 +8,6 @@ from types import ModuleType
 import turnout
 import turnout.data
 import turnout.data.splits
-import turnout.problems
 import turnout.testing
 from turnout.core.seeds import Seeds
 from turnout.experiment.describe import plan_for
