@@ -108,6 +108,24 @@ def test_a_transfer_waits_for_no_object(monkeypatch):
         next(steps)
 
 
+def test_an_object_is_waited_for_as_long_as_others_come(monkeypatch):
+    """A SuperLink that is busy with a hundred replies takes long for each."""
+    message, tree, _ = sent(numbers(80))
+    now = latest = 0.0
+
+    def pull(name):
+        raise ObjectUnavailableError(name)
+
+    monkeypatch.setattr(chunks.time, "monotonic", lambda: now)
+    steps = fetch_in_steps(message, tree, pull, lambda: latest)
+    for _ in range(10):
+        assert not next(steps)
+        now = latest = now + 0.9 * chunks.OBJECT_TIMEOUT
+    now += 1.1 * chunks.OBJECT_TIMEOUT
+    with pytest.raises(ObjectPullError, match="it did not come"):
+        next(steps)
+
+
 OBJECTS = sent(numbers(SMALL + 1))
 
 

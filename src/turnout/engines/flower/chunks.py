@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import zip_longest
 from mmap import ACCESS_READ, mmap
 from secrets import token_bytes
@@ -29,7 +30,7 @@ from google.protobuf.message import DecodeError
 from turnout.engines.flower.payload import NAME
 
 OBJECT_TIMEOUT = 15.0
-"""Seconds to wait for an object of a message after the object before it; later its sender was killed."""
+"""Seconds to wait for an object of a message after the last object that came; later its sender was killed."""
 
 INTERRUPTED = (ObjectPullError, ObjectPushError)
 """The errors of a transfer whose other end was killed."""
@@ -42,6 +43,12 @@ MALFORMED = (
 
 Pull = Callable[[str], bytes]
 """Fetches the object with a given id."""
+
+Pulled = Callable[[str], Generator[bool, None, bytes]]
+"""Fetches the object with a given id, in steps."""
+
+Latest = Callable[[], float]
+"""Returns a time of the monotonic clock."""
 
 
 def in_order(*trees: ObjectTree) -> list[str]:
@@ -137,18 +144,20 @@ def fetch_message(head: Message, tree: ObjectTree, pull: Pull) -> Message:
         pause = 0.02 if arrived else min(2 * pause, 1.0)
 
 
-def fetch_in_steps(head: Message, tree: ObjectTree, pull: Pull) -> Generator[bool, None, Message]:
+def fetch_in_steps(head: Message, tree: ObjectTree, pull: Pull, latest: Latest = lambda: 0.0) -> Generator[bool, None, Message]:
     """Do the same as `fetch_message` in steps of one request each, and yield whether the object arrived.
 
     Args:
         head: The message without its content.
         tree: Tree of the objects of the message.
         pull: Fetches one object by its id.
+        latest: Returns when an object of any message came last: as long as some come, the others wait for their turn.
     """
+    pulled = partial(_pull_with_retries, pull, latest)
     if head.has_error():
         return head
     # The first of several objects repeats the head.
-    content = yield from _fetch(tree.children[0] if tree.children else tree, pull)
+    content = yield from _fetch(tree.children[0] if tree.children else tree, pulled)
     if isinstance(content, ConfigRecord):
         content = RecordDict({NAME: content})
     if not isinstance(content, RecordDict):
@@ -156,15 +165,15 @@ def fetch_in_steps(head: Message, tree: ObjectTree, pull: Pull) -> Generator[boo
     return make_message(head.metadata, content)
 
 
-def _fetch(tree: ObjectTree, pull: Pull) -> Generator[bool, None, InflatableObject]:
+def _fetch(tree: ObjectTree, pulled: Pulled) -> Generator[bool, None, InflatableObject]:
     """Return an object with all its parts; the data of arrays stay in a file."""
-    content = yield from _pull_with_retries(pull, tree.object_id)
+    content = yield from pulled(tree.object_id)
     kind, parts, _ = get_object_head_values_from_object_content(content)
     if kind == Array.__name__:
-        return (yield from _array_on_disk(json.loads(get_object_body(content, Array)), parts, pull))
+        return (yield from _array_on_disk(json.loads(get_object_body(content, Array)), parts, pulled))
     children = {}
     for part in tree.children:
-        children[part.object_id] = yield from _fetch(part, pull)
+        children[part.object_id] = yield from _fetch(part, pulled)
     if kind == ArrayRecord.__name__:
         # Flower's own constructor reads the data into memory.
         record = ArrayRecord()
@@ -174,12 +183,12 @@ def _fetch(tree: ObjectTree, pull: Pull) -> Generator[bool, None, InflatableObje
     return inflatable_class_registry[kind].inflate(content, children)
 
 
-def _array_on_disk(fields: dict, chunks: list[str], pull: Pull) -> Generator[bool, None, Array]:
+def _array_on_disk(fields: dict, chunks: list[str], pulled: Pulled) -> Generator[bool, None, Array]:
     """Return the array whose data are `chunks`, in the order of `arraychunk_ids`, which may repeat some."""
     array = Array(fields["dtype"], tuple(fields["shape"]), fields["stype"], b"")
     with TemporaryFile() as file:
         for k in fields["arraychunk_ids"]:
-            content = yield from _pull_with_retries(pull, chunks[k])
+            content = yield from pulled(chunks[k])
             file.write(memoryview(content)[content.index(b"\0") + 1 :])
         if file.tell():
             file.flush()
@@ -187,14 +196,14 @@ def _array_on_disk(fields: dict, chunks: list[str], pull: Pull) -> Generator[boo
     return array
 
 
-def _pull_with_retries(pull: Pull, name: str) -> Generator[bool, None, bytes]:
+def _pull_with_retries(pull: Pull, latest: Latest, name: str) -> Generator[bool, None, bytes]:
     """Fetch an object, with retries while it is not there yet."""
-    end = time.monotonic() + OBJECT_TIMEOUT
+    began = time.monotonic()
     while True:
         try:
             content = pull(name)
         except ObjectUnavailableError:
-            if time.monotonic() > end:
+            if time.monotonic() > max(began, latest()) + OBJECT_TIMEOUT:
                 raise ObjectPullError(name, "it did not come") from None
             yield False
         else:

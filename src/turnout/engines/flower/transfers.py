@@ -1,5 +1,6 @@
 """Replies on their way from the SuperLink to the server, which are fetched side by side."""
 
+import time
 from collections.abc import Generator, Iterator
 
 from flwr.app import Error, Message
@@ -12,7 +13,7 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUn
 from flwr.superlink.grid import HttpGrid
 
 from turnout.engines.flower.batches import call_all, call_some
-from turnout.engines.flower.chunks import MALFORMED, Limited, fetch_in_steps
+from turnout.engines.flower.chunks import MALFORMED, Latest, Limited, fetch_in_steps
 
 
 class Transfer:
@@ -22,16 +23,17 @@ class Transfer:
         head: The reply without its content.
         tree: Tree of the objects of the reply.
         limit: Most bytes of the reply's body.
+        latest: Returns when an object of any reply came last.
 
     Attributes:
         wanted: Id of the object that is needed next.
         answer: The SuperLink's answer to the request for it; None before.
     """
 
-    def __init__(self, head: Message, tree, limit: int):
+    def __init__(self, head: Message, tree, limit: int, latest: Latest):
         self.head, self.wanted, self.answer = head, "", None
         self._pull = Limited(self._take, limit)
-        self._steps: Generator[bool, None, Message] = fetch_in_steps(head, tree, self._pull)
+        self._steps: Generator[bool, None, Message] = fetch_in_steps(head, tree, self._pull, latest)
 
     def step(self) -> Message | bool:
         """Go on as far as the objects that are there allow; return the reply, or whether an object has arrived."""
@@ -72,6 +74,7 @@ class Transfers:
         self.grid, self.limit = grid, limit
         self._open: dict[str, Transfer] = {}
         self._ended: list[str] = []
+        self._latest = time.monotonic()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -81,7 +84,7 @@ class Transfers:
         response = self.grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=asked))
         heads = [message_from_proto(proto) for proto in response.messages_list]
         new = {
-            head.metadata.reply_to_message_id: Transfer(head, tree, self.limit)
+            head.metadata.reply_to_message_id: Transfer(head, tree, self.limit, lambda: self._latest)
             for head, tree in zip(heads, response.message_object_trees, strict=True)
         }
         self._open |= new
@@ -100,6 +103,8 @@ class Transfers:
         """Let transfers go on; those that are not complete come last the next time, after those that were not reached."""
         for name in names:
             done = self._open[name].step()
+            if done and not (isinstance(done, Message) and done.has_error()):
+                self._latest = time.monotonic()
             if isinstance(done, Message):
                 self._end(name)
                 yield name, done
