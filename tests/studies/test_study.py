@@ -88,6 +88,24 @@ def test_runs_that_are_there_are_not_played_again(problem, played, monkeypatch):
     assert before.items() < after.items() and len(after) == len(before) + 2
 
 
+class PerReply:
+    """A price of a user's own."""
+
+    unit, label = "replies", "replies"
+
+    def cost(self, events):
+        return events["aggregated"]
+
+
+def test_a_price_may_be_an_object(problem, played):
+    study, folder = played
+    prices = {"mine": PerReply(), "hubs": t.Hierarchical(c1=0.1, c2=1.0), "table": {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}}
+    priced = t.study(both(problem, prices=prices), folder)
+    assert priced.runs.equals(study.runs)
+    costs = {name: priced.costs(price=name)["cost"].to_list() for name in prices}
+    assert costs["hubs"] == costs["table"] != costs["mine"]
+
+
 @pytest.mark.slow
 def test_workers_and_files_give_the_same_runs(tmp_path):
     path = tmp_path / "study.toml"

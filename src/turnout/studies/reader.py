@@ -72,7 +72,7 @@ class DeclarationReader(Reader):
         content = self.at(path)
         if needed and not content:
             raise self.error((), f"table [{path[0]}] is missing: add [{path[0]}.NAME]")
-        if not isinstance(content, dict | None) or any(not isinstance(part, dict) for part in (content or {}).values()):
+        if not isinstance(content, dict | None) or any(not isinstance(part, dict | Price) for part in (content or {}).values()):
             raise self.error(path, f"[{path[0]}] holds tables: write [{path[0]}.NAME]")
         for name in content or {}:
             if not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
@@ -145,7 +145,10 @@ class DeclarationReader(Reader):
         return list(dict.fromkeys(key for table in tables for key in flatten(table)))
 
     def price(self, name: str) -> Price:
-        """Read a price."""
+        """Read a price, which may be an object in Python."""
+        content = self.tables["prices"][name]
+        if isinstance(content, Price):
+            return content
         self.folder = self.origin.folder(("prices", name))
         price: Any = self.kind("price", ("prices", name))
         return price
