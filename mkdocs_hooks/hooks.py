@@ -66,10 +66,17 @@ def on_nav(nav: Navigation, config, files: Files) -> Navigation:
     return nav
 
 
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a page that is neither code, nor a heading, nor in a list or table."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    paragraph = re.search(r"^(?:\w|`|\[)(?:.|\n(?!\n))*", prose, flags=re.MULTILINE)
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph[0].split())) if paragraph else ""
+    return re.split(r"(?<=\.)\s", plain)[0]
+
+
 def on_post_build(config) -> None:
     """Write llms.txt: every page with its first sentence (llmstxt.org)."""
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "## Pages", ""]
     for page in config.extra["pages"]:
-        sentence = re.search(r"^(?![#\[!<`|>* ])(.+)$", page.markdown or "", flags=re.MULTILINE)
-        lines.append(f"- [{page.title}]({page.url}){': ' + sentence[1] if sentence else ''}")
+        lines.append(f"- [{page.title}]({page.url}): {first_sentence(page.markdown)}")
     (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
-from tests.helpers.tiers import slow_but, slow_but_pairs
+from tests.helpers.tiers import slow_but, slow_but_pairs, tier_of
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.testing.algorithms import CHECKS, case, nobody, states_keep_their_types
@@ -37,15 +37,10 @@ REPRESENTATIVE = ("feddcd", "icgm", "mifa", "scaffold", "sppm")
 """
 
 
-def tier(check: str) -> pytest.MarkDecorator:
-    """Return the mark of a check of an algorithm that is not representative."""
-    return pytest.mark.slow if check == "engines_agree" else pytest.mark.everything
-
-
 @pytest.mark.parametrize(
     ("name", "check"),
     [
-        pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier(check))
+        pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier_of(check))
         for name in (*ALGORITHMS, *ASYNCHRONOUS)
         for check in CHECKS
         if check != "states_keep_their_types"

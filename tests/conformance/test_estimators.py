@@ -6,6 +6,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.examples import ESTIMATORS, icgm, small
+from tests.helpers.tiers import tier_of
 from turnout.testing.algorithms import CHECKS, case
 
 # I-CGM itself is checked with "rg-saga" among the algorithms.
@@ -27,14 +28,9 @@ def case_of(name):
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
-def tier(check: str) -> pytest.MarkDecorator:
-    """Return the mark of a check of an estimator that is not representative."""
-    return pytest.mark.slow if check == "engines_agree" else pytest.mark.everything
-
-
 @pytest.mark.parametrize(
     ("name", "check"),
-    [pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier(check)) for name in NAMES for check in SHARED],
+    [pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier_of(check)) for name in NAMES for check in SHARED],
 )
 def test_conformance(name, check):
     CHECKS[check](case_of(name))

@@ -1,5 +1,6 @@
 """The site: it is built from a clean clone without a warning, has every public name, and takes nothing from elsewhere."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -27,8 +28,8 @@ def site(tmp_path_factory) -> Path:
 
 def test_every_public_name_has_a_heading(site):
     pages = "".join(path.read_text() for path in (site / "reference").rglob("*.html"))
-    modules = {name for name in turnout.__all__ if type(getattr(turnout, name)).__name__ == "module"}
-    missing = [name for name in turnout.__all__ if name not in modules and f'id="turnout.{name}"' not in pages]
+    names = [name for name in turnout.__all__ if not inspect.ismodule(getattr(turnout, name))]
+    missing = [name for name in names if f'id="turnout.{name}"' not in pages]
     assert not missing
 
 
@@ -51,6 +52,11 @@ def test_llms_txt_has_every_page(site):
     listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", (site / "llms.txt").read_text(), flags=re.MULTILINE)
     pages = {str(path.relative_to(site)) for path in site.rglob("*.html")} - {"404.html"}
     assert {*listed} == pages
+
+
+def test_types_are_told_without_what_only_python_needs(site):
+    text = (site / "reference" / "algorithms" / "fedavg.html").read_text()
+    assert "Annotated" not in text.partition("Source code in")[0] and "Optional[" not in text
 
 
 PAGES = ("index", "studies", "plan", "compression", "deploy", "configuration", "commands", "benchmarks", "reference/samplers")

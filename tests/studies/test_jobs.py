@@ -94,12 +94,18 @@ def while_it_plays(folder: Path, number: signal.Signals) -> threading.Thread:
     return thread
 
 
+def played_under(folder: Path, number: signal.Signals) -> t.Study:
+    """A study whose jobs get a signal as they play."""
+    thread = while_it_plays(folder / "jobs", number)
+    played = t.study(tables(rounds=100_000), folder, executor="local")
+    thread.join()
+    return played
+
+
 @pytest.mark.slow
 @only_linux
 def test_a_job_that_is_preempted_is_begun_again(tmp_path):
-    thread = while_it_plays(tmp_path / "jobs", signal.SIGUSR2)
-    played = t.study(tables(rounds=100_000), tmp_path, executor="local")
-    thread.join()
+    played = played_under(tmp_path, signal.SIGUSR2)
     assert not played.broken and played.runs["round"].max() == 100_000
     assert any("Requeued" in path.read_text() for path in (tmp_path / "jobs").glob("*_log.*"))
 
@@ -107,9 +113,7 @@ def test_a_job_that_is_preempted_is_begun_again(tmp_path):
 @pytest.mark.slow
 @only_linux
 def test_a_job_that_dies_breaks_its_runs(tmp_path):
-    thread = while_it_plays(tmp_path / "jobs", signal.SIGKILL)
-    played = t.study(tables(rounds=100_000), tmp_path, executor="local")
-    thread.join()
+    played = played_under(tmp_path, signal.SIGKILL)
     assert played.runs.is_empty() and {run.seed for run, _ in played.broken} == {5, 6}
     assert all(re.search("its job [0-9]+ died .*_log.err", why) for _, why in played.broken)
 

@@ -44,7 +44,7 @@ def needing_flower() -> Iterator[None]:
         raise UserError(f"turnout {sys.argv[1]} needs Flower ({error}): pip install 'turnout[flower]'") from None
 
 
-def parameters(options: list[str] | None) -> dict[str, Any]:
+def job_parameters(options: list[str] | None) -> dict[str, Any]:
     """Read options NAME=VALUE of `--job`."""
     pairs = [option.partition("=") for option in options or []]
     for name, equals, value in pairs:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Executor, Job, Workers, command, parameters
+from turnout.cli.options import Data, Executor, Job, Workers, command, job_parameters
 from turnout.core.errors import UserError
 
 Files = Annotated[
@@ -69,7 +69,7 @@ def conduct(
     if out is None:
         raise UserError("there is no folder for the results: give --out DIR")
     parts = {"problems": problems and problems.split(","), "methods": methods and methods.split(",")}
-    jobs = {"executor": executor, "job": parameters(job)}
+    jobs = {"executor": executor, "job": job_parameters(job)}
     with studying() as watch:
         played = play(what, out, **parts, **jobs, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
     show_study(played, out)

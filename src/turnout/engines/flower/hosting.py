@@ -134,7 +134,7 @@ class Host:
             while not self.stopped.is_set():
                 received = receive()
                 if received is None:
-                    time.sleep(POLL)
+                    self.stopped.wait(POLL)
                     continue
                 try:
                     answer(self.app, context, connection, *received)

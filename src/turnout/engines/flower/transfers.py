@@ -74,7 +74,7 @@ class Transfers:
         self.grid, self.limit = grid, limit
         self._open: dict[str, Transfer] = {}
         self._ended: list[str] = []
-        self._latest = time.monotonic()
+        self._latest = 0.0
 
     def __len__(self) -> int:
         return len(self._open)
