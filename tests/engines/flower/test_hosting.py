@@ -16,7 +16,7 @@ from flwr.supercore.date import now
 from flwr.supernode import node_auth_http_interceptor
 
 from tests.helpers.clockless import clockless
-from tests.helpers.commands import config, turnout
+from tests.helpers.commands import config, turnout, wait_for
 from tests.helpers.in_process import InProcess
 from turnout.cli.node import clients_in
 from turnout.core.errors import UserError
@@ -74,8 +74,9 @@ def test_a_node_with_a_wrong_clock_says_so(place, monkeypatch, seconds, said):
 
 @pytest.mark.slow
 def test_a_stopped_process_of_several_clients_may_connect_again_at_once(place):
-    place.stop(["nodes-0-5"])
     with flower_run(place.server) as grid:
+        wait_for(lambda: len({*grid.get_node_ids()}) == CLIENTS)
+        place.stop(["nodes-0-5"])
         assert len({*grid.get_node_ids()}) == CLIENTS // 2
         place.start_nodes(range(6))
         _, nodes = connect_clients(grid, read(place.file), None, 60.0, keys=place.folder)
