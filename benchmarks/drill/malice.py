@@ -99,8 +99,8 @@ def play(federation: Federation, misdeeds: list[tuple[str, ...]], deadline: floa
     built, server = build(experiment, None), federation.server
     rogues = []
     for member, plan in enumerate(misdeeds, HONEST):
-        states, database = federation.folder / f"states-{member}", federation.folder / "superlink.db"
-        words = (federation.file, member, server.address, server.authority, federation.key(member), states, database)
+        states, known = federation.folder / f"states-{member}", federation.folder / "known.json"
+        words = (federation.file, member, server.address, server.authority, federation.key(member), states, known)
         rogues.append(federation.run(f"rogue-{member}", "tests.helpers.rogue", *words, ",".join(plan)))
     try:
         with flower_run(server) as grid:

@@ -1,16 +1,15 @@
 """A node that does not do what it should.
 
-    python -m rogue FILE.toml CLIENT SUPERLINK AUTHORITY KEY STATES DATABASE MISDEEDS
+    python -m rogue FILE.toml CLIENT SUPERLINK AUTHORITY KEY STATES KNOWN MISDEEDS
 
 MISDEEDS, separated by commas, are what it does in the place of an honest answer to its first request for the client, and so on;
-"usurp" alone: it answers every message honestly, but before that all those to others that it finds in the SuperLink's DATABASE.
+"usurp" alone: it answers every message honestly, but before that all those to others whose ids and runs are in the file KNOWN.
 """
 
 import json
-import sqlite3
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -71,13 +70,12 @@ def forged(message: Message, reply: Message, misdeed: str) -> Message:
     return Message(pack(encode(jax.tree.map(LEAVES[misdeed], tree), None, header)), reply_to=message)
 
 
-def usurping(database: str, message: Message) -> list[Message]:
-    """Return replies to all messages to others, in the name of the run of `message` and in that of their own."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as books:
-        theirs = books.execute("SELECT message_id, run_id FROM message_ins").fetchall()
+def usurping(known: Path, message: Message) -> list[Message]:
+    """Return replies to the messages to others in a file, in the name of the run of `message` and in that of their own."""
+    theirs = json.loads(known.read_text()) if known.exists() else []
     made = []
     for number, run in theirs:
-        for name in {message.metadata.run_id, run % 2**64} if number != message.metadata.message_id else ():
+        for name in {message.metadata.run_id, run}:
             made.append(Message(pack(b"usurped"), reply_to=message))
             vars(made[-1].metadata).update(_reply_to_message_id=number, _run_id=name)
     return made
@@ -92,7 +90,7 @@ def announce(connection: tuple, reply: Message) -> None:
 
 def main() -> None:
     """Serve until stopped."""
-    file, client, address, authority, key, states, database, misdeeds = sys.argv[1:]
+    file, client, address, authority, key, states, known, misdeeds = sys.argv[1:]
     app, plan, held = app_of(Path(file), int(client), Path(states), None), misdeeds.split(","), []
     stop_at_sigterm()
     with connected(address, Path(authority), read_node_key(Path(key))) as connection:
@@ -105,7 +103,7 @@ def main() -> None:
             message = fetch(connection, *got)
             reply = app(message, Context(0, node_id, {}, RecordDict(), {}))
             if misdeeds == "usurp":
-                sent = [*usurping(database, message), reply]
+                sent = [*usurping(Path(known), message), reply]
             else:
                 misdeed = plan.pop(0) if plan and message.metadata.message_type != "query.hello" else "honest"
                 sent, held = [*held], []

@@ -49,6 +49,7 @@ def played(monkeypatch):
     clients = SimpleNamespace(mailbox=link, nodes=Nodes(nodes), present=list)
     monkeypatch.setattr(open_requests, "Transfers", lambda *_: link)
     monkeypatch.setattr(open_requests, "opened", lambda message: (message, None))
+    monkeypatch.setattr(open_requests, "is_lost", lambda message: message == b"lost")
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + 1))
     monkeypatch.setattr(open_requests, "time", clock)
     return open_requests.OpenRequests(clients, 100, lambda body: None, repeats=True, elapsed=0.0), link, now
@@ -95,3 +96,15 @@ def test_a_former_message_is_not_waited_for_once_the_client_is_asked_again(playe
     link.announced, link.arrived = {*link.sent}, [(link.sent[0], b"stale"), (link.sent[1], b"again")]
     (landed,) = requests.wait(1)
     assert landed.reply == b"again"
+
+
+def test_a_request_that_the_superlink_has_lost_is_sent_again_at_once_and_counts_as_no_refusal(played):
+    requests, link, now = played
+    requests.post({7: (b"{}", b"first")})
+    link.announced, link.arrived = {*link.sent}, [(link.sent[0], b"lost")]
+    requests._fetch()
+    requests._give_up()
+    first, second = link.sent
+    link.announced, link.arrived = {second}, [(second, b"reply")]
+    (landed,) = requests.wait(1)
+    assert (landed.reply, landed.repeats, link.counts) == (b"reply", 0, {})

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from flwr.app import Message
+from flwr.common.constant import ErrorCode
 from flwr.superlink.grid import HttpGrid
 
 from turnout.engines.flower.chunks import INTERRUPTED
@@ -90,26 +91,43 @@ class Mailbox:
             return
         transfers = Transfers(self.grid, limit)
         try:
-            yield from self._received(sent, transfers, end)
+            yield from self._received(requests, kind, sent, transfers, end)
         finally:
             self.counts["late or missing"] += len(sent) + len(transfers)
             transfers.close()
 
-    def _received(self, unheard: dict[str, int], transfers: Transfers, end: float) -> Iterator[tuple[int, Message]]:
-        """Yield node and reply before the time `end`; `unheard` has the node of each message whose reply has not begun."""
-        nodes = dict(unheard)
+    def _received(
+        self, requests: dict[int, tuple[bytes, bytes]], kind: str, unheard: dict[str, int], transfers: Transfers, end: float
+    ) -> Iterator[tuple[int, Message]]:
+        """Yield node and reply before the time `end`; `unheard` has the node of each message whose reply has not begun.
+
+        A request that the SuperLink has lost is sent once more.
+        """
+        nodes, again = dict(unheard), set()
         while (unheard or transfers) and time.monotonic() < end:
             for number in transfers.look(set(unheard)) if unheard else ():
                 del unheard[number]
-            moved, until = True, min(end, time.monotonic() + LONGEST_TURN) if unheard else end
+            moved, until, lost = True, min(end, time.monotonic() + LONGEST_TURN) if unheard else end, []
             while transfers and moved and time.monotonic() < until:
                 moved = False
                 for reply in transfers.advance():
                     moved = True
-                    if reply is not None:
+                    if reply is not None and is_lost(reply[1]) and nodes[reply[0]] not in again:
+                        lost.append(nodes[reply[0]])
+                    elif reply is not None:
                         yield nodes[reply[0]], reply[1]
+            if lost:
+                sent = self.push({node: requests[node] for node in lost}, kind)
+                again |= {*lost}
+                nodes |= sent
+                unheard |= sent
             if unheard or transfers:
                 time.sleep(POLL)
+
+
+def is_lost(reply: Message) -> bool:
+    """Whether the SuperLink says that it does not have a message any more: it was started again."""
+    return reply.has_error() and reply.error.code == ErrorCode.MESSAGE_UNAVAILABLE
 
 
 def opened(message: Message) -> tuple[Buffer | None, str | None]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from logging import WARNING
 from typing import NamedTuple
 
+from flwr.app import Message
 from flwr.common.logger import log
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.clients import FIRST_PAUSE, LONGEST_PAUSE, TRIES, Clients, numbered
-from turnout.engines.flower.mailbox import POLL, opened
+from turnout.engines.flower.mailbox import POLL, is_lost, opened
 from turnout.engines.flower.transfers import Transfers
 from turnout.io.serialization import Buffer
 
@@ -47,6 +48,7 @@ class Open:
         begun: Whether the reply to this message has begun to come.
         tries: How often it was sent.
         refused: How often its reply was refused.
+        lost: Whether it was sent again since the SuperLink had lost it.
     """
 
     request: tuple[bytes, bytes]
@@ -55,6 +57,7 @@ class Open:
     begun: bool = False
     tries: int = 1
     refused: int = 0
+    lost: bool = False
 
 
 class OpenRequests:
@@ -118,12 +121,19 @@ class OpenRequests:
             self._open[client_of[message]].begun = True
         for part in self._transfers.advance() if len(self._transfers) else ():
             if part is not None and part[0] in client_of and not self._late(client_of[part[0]]):
-                body, reason = opened(part[1])
-                reason, client = reason if body is None else self.check(body), client_of[part[0]]
-                self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
+                self._take(client_of[part[0]], part[1])
         if not len(self._transfers):
             self._transfers.close()
             self._transfers = Transfers(self.mailbox.grid, self.limit)
+
+    def _take(self, client: int, reply: Message) -> None:
+        """Let a request land whose reply can be used, and send one again that the SuperLink has lost, once."""
+        request, (body, reason) = self._open[client], opened(reply)
+        if is_lost(reply) and not request.lost:
+            request.lost, request.at, request.message = True, time.monotonic(), ""
+            return
+        reason = reason if body is None else self.check(body)
+        self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
 
     def _give_up(self) -> None:
         """Refuse what is too late, and send again what waits for it."""

@@ -13,45 +13,21 @@ in the file, and none is read before its sender is known, see `guarded`. A reque
 import os
 import resource
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
 from flwr.server.superlink.linkstate import LinkState
-from flwr.server.superlink.utils import check_abort
 from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
 from flwr.superlink.main import create_app
-from flwr.superlink.servicer.fleet import fleet_handlers
 
 from turnout.engines.flower.asgi import call_middleware_directly
 from turnout.engines.flower.batches import batched
 from turnout.engines.flower.connections import Connection
 from turnout.engines.flower.guard import Keys, guarded
+from turnout.engines.flower.link_state import keep_messages_in_memory
 from turnout.engines.flower.long_poll import long_polling
 from turnout.engines.flower.registry import REVOKED, Registry, RegistryFile
-
-CACHE_SECONDS = 1.0
-"""How long the answer that a run accepts messages stays valid."""
-
-
-def cached(check: Callable[..., str | None]) -> Callable[..., str | None]:
-    """Return `check`, which says why a run accepts no messages, with the answer "it does" cached for `CACHE_SECONDS`.
-
-    The check is a sixth of a SuperLink's work for an exchange. Messages of a run that has ended are refused all the same.
-    """
-    valid_until: dict[int, float] = {}
-
-    def checked(run: int, *rest) -> str | None:
-        if time.monotonic() < valid_until.get(run, 0.0):
-            return None
-        reason = check(run, *rest)
-        if reason is None:
-            valid_until[run] = time.monotonic() + CACHE_SECONDS
-        return reason
-
-    return checked
 
 
 def admit(registry: Registry, state: LinkState) -> dict[bytes, str | None]:
@@ -82,14 +58,14 @@ def raise_open_files() -> None:
 
 def main() -> None:
     """Serve until stopped."""
-    # The database has every message: only the owner may read what this process writes.
+    # The database has keys, and files have messages: only the owner may read what this process writes.
     os.umask(0o077)
-    fleet_handlers.__dict__["check_abort"] = cached(check_abort)
     file = Path(sys.argv.pop(1))
     secret, registry = file.read_text().strip(), RegistryFile(file.parent)
     call_middleware_directly()
     config = _parse_superlink_lifespan_config()
     superlink = create_app(config, SuperLinkLifespan)
+    keep_messages_in_memory(superlink.state.linkstate_factory)
     state = superlink.state.linkstate_factory.state()
     keys = Keys(lambda: admit(registry.read(), state), lambda: registry.changed)
     raise_open_files()

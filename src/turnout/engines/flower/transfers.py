@@ -16,6 +16,10 @@ from turnout.engines.flower.batches import call_all, call_some
 from turnout.engines.flower.chunks import MALFORMED, Latest, Limited, fetch_in_steps
 
 
+class ObjectLost(ObjectPullError):
+    """The SuperLink does not know an object of a message that it has announced."""
+
+
 class Transfer:
     """One reply on its way.
 
@@ -43,10 +47,11 @@ class Transfer:
                 arrived = True
         except StopIteration as end:
             return end.value
+        except ObjectLost as error:
+            return self._error(ErrorCode.MESSAGE_UNAVAILABLE, str(error))
         except (ObjectPullError, *MALFORMED) as error:
             known = isinstance(error, ObjectPullError) or self._pull.left < 0
-            reason = str(error) if known else "it is no message of Flower's"
-            return make_message(self.head.metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, reason))
+            return self._error(ErrorCode.REPLY_MESSAGE_UNAVAILABLE, str(error) if known else "it is no message of Flower's")
         return arrived
 
     def close(self) -> None:
@@ -58,8 +63,11 @@ class Transfer:
         if answer is None or answer.object_found and not answer.object_available:
             raise ObjectUnavailableError(name)
         if not answer.object_found:
-            raise ObjectPullError(name, "the object could not be found.")
+            raise ObjectLost(name, "the object could not be found.")
         return answer.object_content
+
+    def _error(self, code: int, reason: str) -> Message:
+        return make_message(self.head.metadata, error=Error(code, reason))
 
 
 class Transfers:
