@@ -19,7 +19,7 @@ from flwr.supercore.inflatable.inflatable_object import get_object_tree, no_obje
 
 from turnout.engines.flower.chunks import SingleObjectMessage
 from turnout.engines.flower.keys import read_node_key
-from turnout.engines.flower.node_connection import DISCONNECTED, POLL, connected, fetch, send_reply, stop_at_sigterm
+from turnout.engines.flower.node_connection import DISCONNECTED, POLL, Connection, fetch, send_reply, stop_at_sigterm
 from turnout.engines.flower.payload import BODY, pack, unpack
 from turnout.federation.site import app_of
 from turnout.io.serialization import decode, encode
@@ -81,11 +81,11 @@ def usurping(known: Path, message: Message) -> list[Message]:
     return made
 
 
-def announce(connection: tuple, reply: Message) -> None:
+def announce(connection: Connection, reply: Message) -> None:
     """Announce a reply whose objects do not follow."""
     with no_object_id_recompute():
         reply.metadata.__dict__["_message_id"] = reply.object_id
-        connection[2](reply, get_object_tree(reply), 0.0)
+        connection.announce(reply, get_object_tree(reply))
 
 
 def main() -> None:
@@ -93,15 +93,14 @@ def main() -> None:
     file, client, address, authority, key, states, known, misdeeds = sys.argv[1:]
     app, plan, held = app_of(Path(file), int(client), Path(states), None), misdeeds.split(","), []
     stop_at_sigterm()
-    with connected(address, Path(authority), read_node_key(Path(key))) as connection:
-        node_id, receive, *_ = connection
+    with Connection(address, Path(authority), read_node_key(Path(key))) as connection:
         while True:
-            got = receive()
+            got = connection.receive()
             if got is None:
                 time.sleep(POLL)
                 continue
             message = fetch(connection, *got)
-            reply = app(message, Context(0, node_id, {}, RecordDict(), {}))
+            reply = app(message, Context(0, connection.node.node_id, {}, RecordDict(), {}))
             if misdeeds == "usurp":
                 sent = [*usurping(Path(known), message), reply]
             else:

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 from flwr.supercore.date import now
-from flwr.supernode import node_auth_http_interceptor
 
 from tests.helpers.clockless import clockless
 from tests.helpers.commands import config, turnout, wait_for
 from tests.helpers.in_process import InProcess
 from turnout.cli.node import clients_in
 from turnout.core.errors import UserError
-from turnout.engines.flower import greeting, hosting
+from turnout.engines.flower import greeting, hosting, node_connection
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.hosting import reason_of, serve
 from turnout.engines.flower.keys import read_node_key
@@ -64,7 +63,7 @@ def test_clients_of_one_process_give_the_compiled_run(place):
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "said"), [(-600, "behind"), (600, "ahead of")])
 def test_a_node_with_a_wrong_clock_says_so(place, monkeypatch, seconds, said):
-    for module in (node_auth_http_interceptor, hosting):
+    for module in (node_connection, hosting):
         monkeypatch.setattr(module, "now", lambda: now() + timedelta(seconds=seconds))
     monkeypatch.setattr(hosting, "stop_at_sigterm", lambda: None)
     members = [(lambda message, context: message, read_node_key(place.key(0)))]

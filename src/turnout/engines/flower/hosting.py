@@ -20,7 +20,7 @@ from turnout.core.background import in_background
 from turnout.core.errors import UserError
 from turnout.core.spare_memory import drop_programs, give_back
 from turnout.engines.flower.chunks import MALFORMED
-from turnout.engines.flower.node_connection import DISCONNECTED, POLL, Refused, answer, connected, stop_at_sigterm
+from turnout.engines.flower.node_connection import DISCONNECTED, POLL, Connection, Refused, answer, stop_at_sigterm
 from turnout.engines.flower.registry import REVOKED
 
 RETRY_SECONDS = 60.0
@@ -100,7 +100,7 @@ class Host:
 
     def __init__(self, app: App, address: str, authority: Path, keys: tuple):
         self.app, self.address, self.stopped = app, address, Event()
-        self.connected = partial(connected, address, authority, keys)
+        self.connect = partial(Connection, address, authority, keys)
         self._open = None
 
     def stay(self) -> None:
@@ -127,12 +127,11 @@ class Host:
                 self._open.__exit__(None, None, None)
 
     def _serve(self) -> None:
-        self._open = self.connected()
+        self._open = self.connect()
         with self._open as connection:
-            node_id, receive, *_ = connection
-            context = Context(0, node_id, {}, RecordDict(), {})
+            context = Context(0, connection.node.node_id, {}, RecordDict(), {})
             while not self.stopped.is_set():
-                received = receive()
+                received = connection.receive()
                 if received is None:
                     self.stopped.wait(POLL)
                     continue
