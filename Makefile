@@ -16,12 +16,14 @@ demo: $(BIN)/turnout
 	rm -rf demo
 	$(BIN)/turnout study examples/demo --out demo
 
-# The site, in the folder site; every warning is an error.
+# The site, in the folder site; every warning is an error. Tutorials run the commands of the environment.
+MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" mkdocs
+
 docs: $(BIN)/turnout
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(MKDOCS) build --quiet
 
 docs-serve: $(BIN)/turnout
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+	$(MKDOCS) serve
 
 # Whatever the caller set, modules are compiled once for all workers and for the commands that tests start.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import commands
+import gallery
 import reference
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -24,27 +25,33 @@ def on_config(config):
     """Put the pages of the reference into the navigation."""
     section = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     section.append({"Python": reference.navigation()})
+    section = next(entry["Explanations"] for entry in config.nav if "Explanations" in entry)
+    section.append({"Gallery": gallery.navigation()})
     return config
 
 
 def on_files(files: Files, config) -> Files:
     """Add the pages that are not in docs/."""
     pages = {page: (ROOT / file).read_text(encoding="utf-8") for page, file in COPIES.items()}
-    for page, text in {**pages, "commands.md": commands.page(), **reference.pages()}.items():
+    for page, text in {**pages, "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
+    for picture, path in gallery.pictures().items():
+        files.append(File.generated(config, picture, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
     """Lead relative links to pages of the site where the file is one, and else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    made_of = {file: name for name, file in COPIES.items()}
+    made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
 
     def replaced(match: re.Match) -> str:
         target, hash_, anchor = match[3].partition("#")
         if not target or "://" in target:
             return match[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        here = next((name for name, file in COPIES.items() if file == path), path.removeprefix("docs/"))
+        here = made_of.get(path, path.removeprefix("docs/"))
         if files.get_file_from_path(here) is not None:
             target = posixpath.relpath(here, posixpath.dirname(page.file.src_uri) or ".")
         elif (ROOT / path).exists():

@@ -1,10 +1,13 @@
 """What notebooks show of runs, sweeps and studies: a table and a chart, small and without anything from elsewhere."""
 
 import re
+from html import escape
 
 import pytest
 
 import turnout as t
+from turnout.studies.conduct import Progress
+from turnout.studies.progress import shown
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +63,19 @@ def test_reprs_are_one_short_line(trace, sweep):
 def test_a_run_without_rows_is_shown_by_its_name(trace):
     empty = type(trace)(trace.sites, label="soon")
     assert repr(empty) == empty._repr_html_() == "Trace('soon')"
+
+
+def test_a_table_of_a_study_is_a_table(study):
+    """With the names of methods as text, and with its notes."""
+    html = study.table()._repr_html_()
+    assert html.count("<table") == 1 and "&lt;b&gt;" in html and "<b>" not in html
+    assert all(escape(note) in html for note in study.table().notes)
+
+
+def test_a_study_says_nothing_in_a_notebook_without_widgets(monkeypatch, problem, capsys):
+    """Where rich would warn."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("turnout.studies.progress.find_spec", lambda name: None)
+    with shown() as watch:
+        watch(Progress(runs=1, all_runs=2, rounds=3, all_rounds=4))
+    assert capsys.readouterr() == ("", "")

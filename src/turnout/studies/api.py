@@ -50,7 +50,8 @@ def study(
         executor: "slurm" for jobs of a Slurm cluster that sees the same files, "local" for those of this machine.
         job: Parameters of submitit for each job, such as {"timeout_min": 30, "slurm_partition": "cpu"}.
         data: The folder with data files.
-        watch: Called with the progress as the study goes on; default: bars in terminals and notebooks.
+        watch: Called with the progress as the study goes on; default: bars in terminals, and in notebooks
+            that have ipywidgets.
         command: What the summary says about how the study was started.
 
     Examples:

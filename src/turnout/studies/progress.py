@@ -1,7 +1,8 @@
-"""The progress of a study, shown in terminals and notebooks."""
+"""The progress of a study, shown in terminals, and in notebooks that have ipywidgets."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from turnout.studies.conduct import Progress, Watch
 
@@ -25,7 +26,8 @@ def shown(check: Callable[[], None] = lambda: None) -> Iterator[Watch]:
         TextColumn("{task.fields[pace]}"),
         TimeRemainingColumn(),
     )
-    hidden = not (console.is_terminal or console.is_jupyter)
+    # In a notebook rich draws bars by ipywidgets, and warns where that is absent.
+    hidden = find_spec("ipywidgets") is None if console.is_jupyter else not console.is_terminal
     with Bars(*columns, console=console, disable=hidden, transient=True) as bars:
         tasks = []
 

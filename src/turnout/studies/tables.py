@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import polars as pl
 
@@ -56,6 +57,13 @@ class Table:
         """Return the table in Markdown."""
         table = markdown_table(HEADINGS, [row.cells(lambda cost: f"**{cost}**") for row in self.rows])
         return "\n".join([f"**{self.title}**", "", table, *(f"* {note}" for note in self.notes), ""])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from turnout.report.notebook import shown
+
+        title, *notes = (f"<p>{escape(text)}</p>" for text in (self.title, *self.notes))
+        return "".join([title, shown(HEADINGS, [row.cells(str) for row in self.rows], None), *notes])
 
     def latex(self) -> str:
         """Return the table in LaTeX, for the package booktabs."""
