@@ -4,6 +4,7 @@ import posixpath
 import re
 from pathlib import Path
 
+import architecture
 import commands
 import gallery
 import reference
@@ -33,8 +34,10 @@ def on_config(config):
 def on_files(files: Files, config) -> Files:
     """Add the pages that are not in docs/."""
     pages = {page: (ROOT / file).read_text(encoding="utf-8") for page, file in COPIES.items()}
+    pages["contributing.md"] += architecture.section()
     for page, text in {**pages, "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, architecture.PICTURE, content=architecture.picture()))
     for picture, path in gallery.pictures().items():
         files.append(File.generated(config, picture, abs_src_path=str(path)))
     return files
