@@ -16,8 +16,8 @@ def section() -> str:
     return f"""
 ## The imports
 
-Each row is a package, and the darker a cell, the more of its modules import from the package of the column. Packages come in the order
-of their layers, the lowest first, so that all cells are left of the diagonal: nothing imports from a layer above its own.
+Each row is a package, and the darker a cell, the more of its modules import from the package of the column. Packages come in the
+order of their layers, the lowest first, so that all cells are left of the diagonal: nothing imports from a layer above its own.
 
 ![Numbers of imports between the packages of turnout, all below the diagonal]({PICTURE})
 """
