@@ -1,5 +1,6 @@
 """The SuperLink's state: messages in memory, runs and nodes in a database that a SuperLink which is started again reads."""
 
+import resource
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +14,17 @@ from flwr.app import ConfigRecord, Metadata, RecordDict
 from flwr.app.message import make_message, remove_content_from_message
 from flwr.common.constant import NOOP_FLWR_AID, ErrorCode, Status, SubStatus
 from flwr.common.serde import message_to_proto
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PushObjectRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree, PullObjectRequest, PushObjectRequest
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PushAppMessagesRequest
 from flwr.server.superlink.linkstate import LinkStateFactory
 from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.servicer.runtime import runtime_handlers
 
 from turnout.engines.flower import link_state
-from turnout.engines.flower.link_state import SMALL, MessagesInMemory, Recent, keep_messages_in_memory
+from turnout.engines.flower.link_state import SMALL, FileStore, MessagesInMemory, Recent, keep_messages_in_memory
 
 # Flower's migrations of its database.
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator found:DeprecationWarning")
@@ -149,6 +150,24 @@ def test_a_table_is_read_once_a_second_and_for_what_may_change(monkeypatch):
     assert table["a"] == 1
     now[0] = 1.5
     assert table["a"] == 4
+
+
+def test_an_object_that_found_the_disk_full_is_stored_whole_or_not_at_all(tmp_path):
+    store, content = FileStore(tmp_path), ConfigRecord({"bytes": bytes(3 * SMALL)}).deflate()
+    name = get_object_id(content)
+    store.preregister(1, ObjectTree(object_id=name))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * SMALL, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            store.put(name, content)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert store.get(name) == b"" and not store.files
+    store.put(name, content)
+    assert store.get(name) == content and len(store.files) == 1
+    store.delete(name)
+    assert not store.files
 
 
 def test_an_object_that_is_not_in_the_store_is_said_to_be_missing(made):

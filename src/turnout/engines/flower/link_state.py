@@ -1,12 +1,13 @@
 """A SuperLink's state: runs and nodes in its database, messages on their way in memory, large objects in files.
 
-With all of it in the database, an exchange takes three times as long. A SuperLink that is started again knows its runs and nodes,
-and no messages: the server sends these again.
+With all of it in the database, an exchange with fifty nodes takes four times as long. A SuperLink that is started again knows its
+runs and nodes, and no messages: the server sends these again.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, cast
@@ -80,11 +81,20 @@ class FileStore(InMemoryObjectStore):
         self.files: dict[str, IO[bytes]] = {}
 
     def put(self, object_id: str, object_content: bytes) -> None:
-        super().put(object_id, object_content)
-        if len(object_content) > SMALL and object_id not in self.files:
-            self.files[object_id] = file = TemporaryFile(dir=self.folder)
+        if len(object_content) <= SMALL or object_id in self.files:
+            super().put(object_id, object_content)
+            return
+        file = TemporaryFile(dir=self.folder)
+        try:
+            # A disk that is full is noticed before the object counts as stored.
             file.write(object_content)
-            self.store[object_id].content = b""
+            file.flush()
+            super().put(object_id, object_content)
+        except Exception:
+            with suppress(OSError):
+                file.close()
+            raise
+        self.files[object_id], self.store[object_id].content = file, b""
 
     def get(self, object_id: str) -> bytes | None:
         with self.lock_store:
