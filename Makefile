@@ -17,7 +17,7 @@ demo: $(BIN)/turnout
 	$(BIN)/turnout study examples/demo --out demo
 
 # The site, in the folder site; every warning is an error. Tutorials run the commands of the environment.
-MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" mkdocs
+MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs
 
 docs: $(BIN)/turnout
 	$(MKDOCS) build --quiet

@@ -1,6 +1,7 @@
 """A drawing of which package imports from which, from the code."""
 
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import grimp
@@ -25,45 +26,29 @@ order of their layers, the lowest first, so that all cells are left of the diago
 
 def picture() -> str:
     """Return the drawing as SVG."""
-    layers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0][
-        "layers"
-    ]
-    order = [name.strip() for layer in reversed(layers) for name in layer.split("|")]
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
+    order = [name.strip() for layer in reversed(contract["layers"]) for name in layer.split("|")]
+    place, shade = {"type": "nominal", "sort": order}, {"type": "log", "scheme": "teals"}
+    encoding = {
+        "y": {**place, "field": "from", "title": "imports"},
+        "x": {**place, "field": "to", "title": "from", "axis": {"orient": "top", "labelAngle": -60}},
+        "color": {"field": "imports", "type": "quantitative", "scale": shade},
+    }
+    schema = "https://vega.github.io/schema/vega-lite/v5.json"
+    data = {"values": imports(order)}
     return vl_convert.vegalite_to_svg(
-        {
-            "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-            "background": "white",
-            "data": {"values": imports(order)},
-            "mark": "rect",
-            "encoding": {
-                "y": {"field": "from", "type": "nominal", "sort": order, "title": "imports"},
-                "x": {
-                    "field": "to",
-                    "type": "nominal",
-                    "sort": order,
-                    "title": "from",
-                    "axis": {"orient": "top", "labelAngle": -60},
-                },
-                "color": {
-                    "field": "modules",
-                    "type": "quantitative",
-                    "scale": {"type": "log", "scheme": "teals"},
-                    "title": "imports",
-                },
-            },
-        }
+        {"$schema": schema, "background": "white", "data": data, "mark": "rect", "encoding": encoding}
     )
 
 
 def imports(order: list[str]) -> list[dict]:
     """Return how many imports there are from a package to another."""
-    graph, counts = grimp.build_graph("turnout"), {}
+    graph, counts = grimp.build_graph("turnout"), Counter()
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
-            pair = package_of(module, order), package_of(imported, order)
-            if None not in pair and pair[0] != pair[1]:
-                counts[pair] = counts.get(pair, 0) + 1
-    return [{"from": one, "to": other, "modules": count} for (one, other), count in counts.items()]
+            counts[package_of(module, order), package_of(imported, order)] += 1
+    pairs = [(one, other) for one, other in counts if None not in (one, other) and one != other]
+    return [{"from": one, "to": other, "imports": counts[one, other]} for one, other in pairs]
 
 
 def package_of(module: str, order: list[str]) -> str | None:

@@ -111,7 +111,7 @@ class FileStore(InMemoryObjectStore):
 
 
 class MessagesInMemory(InMemoryLinkState):
-    """A state whose messages are in memory; all else is in a database, from which the message's part reads at most once a second.
+    """A state whose messages are in memory; all else is in a database, which is read for them once a second.
 
     Args:
         records: The state in the database.
@@ -124,7 +124,7 @@ class MessagesInMemory(InMemoryLinkState):
         for name in {name for name in dir(LinkState) if not name.startswith("_")} - {*IN_MEMORY}:
             setattr(self, name, getattr(records, name))
         self._records = records
-        self._keys = Recent(lambda _: {node.public_key: node.node_id for node in self._registered()})
+        self._keys = Recent(lambda _: {node.public_key: node.node_id for node in records.get_node_info() if is_registered(node)})
         self._tasks = Recent(lambda token: {token: records.get_task_by_token(token)})
         self._traffic, self._booked = Counter(), 0.0
         self._runs = Recent(lambda _: {run.run_id: RunRecord(run) for run in records.get_run_info()})
@@ -165,11 +165,13 @@ class MessagesInMemory(InMemoryLinkState):
         for run in {run for run, _ in traffic}:
             self._records.store_traffic(run, **{name: traffic[run, name] for name in ("bytes_sent", "bytes_recv")})
 
-    def _registered(self) -> list[NodeInfo]:
-        return [node for node in self._records.get_node_info() if node.status != NodeStatus.UNREGISTERED]
-
     def _get_run(self, run_id: int) -> Run:
         return self._runs[run_id].run
+
+
+def is_registered(node: NodeInfo) -> bool:
+    """Whether a node has not left for good."""
+    return node.status != NodeStatus.UNREGISTERED
 
 
 def is_online(node: NodeInfo) -> bool:

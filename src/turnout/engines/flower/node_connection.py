@@ -9,7 +9,6 @@ import signal
 import sys
 from base64 import b64encode
 from collections.abc import Callable
-from json import JSONDecodeError
 from logging import ERROR, INFO, WARNING
 from pathlib import Path
 from threading import Event
@@ -209,7 +208,7 @@ def said_by(error: BaseException) -> str:
     if isinstance(error, httpx.HTTPStatusError):
         try:
             content = error.response.json()
-        except (JSONDecodeError, UnicodeDecodeError):
+        except ValueError:
             content = None
         if isinstance(content, dict) and isinstance(content.get("detail"), str):
             return content["detail"]
