@@ -2,6 +2,10 @@
 
 from abc import ABC, abstractmethod
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
 
@@ -18,6 +22,14 @@ class Engine(ABC):
     @abstractmethod
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows are written or the round `limit` is reached; `progress` is used up."""
+
+    def saved(self, progress: Progress) -> Progress:
+        """Return the progress as a checkpoint keeps it."""
+        return jax.tree.map(np.asarray, progress)
+
+    def restored(self, saved: Progress) -> Progress:
+        """Return the progress that `saved` keeps."""
+        return jax.tree.map(jnp.array, saved)
 
     def facts(self) -> dict:
         """Return what a summary tells of the clients' processes; nothing where there are none."""

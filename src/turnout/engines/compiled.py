@@ -54,11 +54,11 @@ class Compiled(Engine):
         return progress, jax.tree.map(lambda column: np.asarray(column)[:rows], table)
 
 
-def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, sites, metrics, places=PLACES):
+def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, sites, metrics, places=PLACES, asks=CompiledAsk):
     """Play until `rows` of the `places` rows of a table are filled; return the progress and the table."""
 
     def one_round(_, progress):
-        return play_round(CompiledAsk, job, algorithm, sites, progress)
+        return play_round(asks, job, algorithm, sites, progress)
 
     def one_row(k, carry):
         progress, table = carry

@@ -93,7 +93,7 @@ class CompiledAsk(AsyncAsk):
         run = local_method(self.algorithm, method, self.job.start)
         individual, write = split_each(message)
         protection = self.job.protection
-        states, ids = look_up(self.state.clients, cohort)
+        states, ids = look_up(self.state.clients, self._here(cohort))
         self._looked_up = cohort, ids
 
         def run_one(place):
@@ -104,7 +104,14 @@ class CompiledAsk(AsyncAsk):
                 done = protection.protect(done, protection.key(method, *exchange, i))
             return completed(done, state)
 
-        places = (cohort.ids, cohort.active, states, individual)
+        return self._at_each_place(run_one, cohort, (cohort.ids, cohort.active, states, individual))
+
+    def _here(self, cohort):
+        """Return a cohort with the ids that its clients have among those whose states are here."""
+        return cohort
+
+    def _at_each_place(self, run_one, cohort, places):
+        """Return `run_one` of each of the `places` of a cohort, stacked [m, ...]."""
         if cohort.places <= self.job.chunk:
             return jax.vmap(run_one)(places)
         return lax.map(run_one, places, batch_size=self.job.chunk)
@@ -112,7 +119,7 @@ class CompiledAsk(AsyncAsk):
     def _commit(self, cohort, answered, states, turn=None):
         asked, ids = self._looked_up
         # The ids depend on the lookup of the old states, so that XLA does not overwrite these earlier: see `look_up`.
-        clients = write(self.state.clients, states, ids if asked is cohort else cohort.ids, answered)
+        clients = write(self.state.clients, states, ids if asked is cohort else self._here(cohort).ids, answered)
         self.state = self.state._replace(clients=clients)
 
 

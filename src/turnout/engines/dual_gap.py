@@ -22,7 +22,7 @@ def dual_gap(job: Job, algorithm: Algorithm, server: PyTree, clients: PyTree, ro
         job: Inputs of the engine, with the minimiser x*.
         algorithm: A dual method.
         server: State of the server.
-        clients: States of the clients [n, ...].
+        clients: States of the clients that are here [clients, ...].
         round: Number of rounds played.
     """
     optimum = job.optimum
@@ -34,9 +34,13 @@ def dual_gap(job: Job, algorithm: Algorithm, server: PyTree, clients: PyTree, ro
         w = SOLVER.minimise(client, Tilt(linear=y), start).point
         return sum(jax.tree.leaves(jax.tree.map(jnp.vdot, y, w))) - client.value(w)
 
-    ids = jnp.arange(job.population.count, dtype="int32")
-    values = lax.map(conjugate, (ids, algorithm.duals(server, clients, round)), batch_size=job.chunk)
-    return jnp.sum(job.population.shares * values) + jnp.asarray(optimum.value, values.dtype)
+    ids, n = job.storage.ids, job.population.count
+    duals = algorithm.duals(server, job.storage.of_all_clients(clients), round)
+    own = jax.tree.map(lambda leaf: leaf[jnp.minimum(ids, n - 1)], duals)
+    values = lax.map(conjugate, (ids, own), batch_size=job.chunk)
+    # A device of a mesh may have places for more clients than there are.
+    shares = jnp.where(ids < n, job.population.shares[jnp.minimum(ids, n - 1)], 0)
+    return job.storage.over_devices(jnp.sum(shares * jnp.where(ids < n, values, 0))) + jnp.asarray(optimum.value, values.dtype)
 
 
 def refuse_dual_gap(algorithm: Algorithm, metrics: tuple[str, ...], *, compiled: bool) -> None:

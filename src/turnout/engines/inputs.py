@@ -14,6 +14,7 @@ from turnout.engines.faults import Faults
 from turnout.privacy.mechanism import Protection
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.layout import Padded, Ragged
+from turnout.problems.storage.sharded import Sharded
 
 Aggregation = Literal["plain", "sum", "encrypted"]
 """What the server receives of the replies to an exchange: each, their weighted sum only, or each encrypted and their sum."""
@@ -45,7 +46,7 @@ class Job:
         keeps_messages: Whether messages in flight are kept, to be sent again after a restart.
     """
 
-    storage: Padded | Ragged
+    storage: Padded | Ragged | Sharded
     start: PyTree
     seeds: Seeds
     faults: Faults | None

@@ -13,7 +13,7 @@ from turnout.planner.race import SEEDS
 RATES = np.logspace(-2, 2, 41)
 """Prices of the event, in multiples of the one at which it costs the winner as much as all else."""
 
-ANCHORS = (0.1, 1.0, 10.0)
+ANCHORS = (0.1, 1.0, 10.0, 100.0)
 """Those of them at which a race is held."""
 
 

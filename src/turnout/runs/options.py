@@ -37,6 +37,7 @@ class RunOptions:
         every: Rounds between two rows of the trace.
         precision: "double" (64 bits), "single" (32 bits) or "mixed" (32 bits, clients in bfloat16); default: the problem's.
         engine: "compiled" (one program for the whole run) or "nodes" (separate clients, which exchange bytes).
+        mesh: Number of devices (accelerators, or cores) over which the compiled engine spreads the clients.
         aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
         memory: Bytes of client data that one exchange processes at a time.
         start: Initial parameters, or the file of a saved model; default: the problem's.
@@ -57,6 +58,7 @@ class RunOptions:
     every: Count = 1
     precision: Precision | None = None
     engine: Literal["compiled", "nodes"] = "compiled"
+    mesh: Count = 1
     aggregation: Aggregation | RobustMean = "plain"
     memory: Count = MEMORY
     start: PyTree | Path | str | None = None

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from turnout.accounting.ledger import Ledger
@@ -15,6 +14,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
 from turnout.engines.compiled import PLACES, Compiled
+from turnout.engines.mesh import MeshEngine, mesh_of
 from turnout.engines.metrics import DIVERGED
 from turnout.engines.nodes import Nodes
 from turnout.engines.state import Progress
@@ -83,12 +83,17 @@ class Session:
                 drawn = options.start is None
                 self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), drawn=drawn, quick=quick)
             else:
-                self.engine = (deployed or (Compiled if compiled else partial(Nodes, problem)))(*inputs)
+                self.engine = (deployed or self._engine_of(problem, compiled))(*inputs)
             self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell.name for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=options.target) for name in names]
         self._written = 0
         self._row_by_row = any(callback.each_row for callback in options.callbacks)
+
+    def _engine_of(self, problem: Problem, compiled: bool) -> Callable:
+        if not compiled:
+            return partial(Nodes, problem)
+        return Compiled if self.options.mesh == 1 else partial(MeshEngine, mesh_of(self.options.mesh))
 
     @property
     def trace(self) -> Trace:
@@ -180,9 +185,8 @@ class Session:
 
     def snapshot(self) -> dict:
         """Return all that `restore` needs to continue from here, as lists and dicts of arrays."""
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.progress)]
         return {
-            "progress": leaves,
+            "progress": jax.tree.leaves(self.engine.saved(self.progress)),
             "columns": [trace.columns for trace in self.traces],
             "written": np.array(self._written),
             # A run that goes on draws with the same secret.
@@ -191,12 +195,12 @@ class Session:
 
     def restore(self, snapshot: dict) -> None:
         """Continue from a `snapshot` of a session with the same options."""
-        old, structure = jax.tree.flatten(self.progress)
+        old, structure = jax.tree.flatten(self.engine.saved(self.progress))
         new = snapshot["progress"]
         if [(a.shape, a.dtype) for a in old] != [(a.shape, a.dtype) for a in new]:
             raise UserError("the checkpoint holds a run of another shape or precision: start anew in another folder")
         with scope(self.precision):
-            self.progress = jax.tree.unflatten(structure, [jnp.array(leaf) for leaf in new])
+            self.progress = self.engine.restored(jax.tree.unflatten(structure, new))
         if "secret" in snapshot:
             self.engine.job = replace(self.engine.job, secret=snapshot["secret"])
         self._written = int(snapshot["written"])

@@ -21,8 +21,27 @@ MAX_PADDING = 1.75
 """Clients are padded to the largest one if this takes at most so many times the number of rows."""
 
 
+class OneDevice:
+    """What a storage of all clients' rows answers where a `Sharded` one has to look at other devices."""
+
+    problem: Problem
+
+    @property
+    def ids(self) -> Int[Array, " clients"]:
+        """The clients whose rows are here."""
+        return jnp.arange(self.problem.clients, dtype="int32")
+
+    def over_devices(self, sums: PyTree) -> PyTree:
+        """Return sums over what is here as sums over all devices."""
+        return sums
+
+    def of_all_clients(self, states: PyTree) -> PyTree:
+        """Return what is kept here for each client [clients, ...] as that of all clients [n, ...]."""
+        return states
+
+
 @record
-class Padded:
+class Padded(OneDevice):
     """Every client's rows padded to the size s of the largest.
 
     Args:
@@ -48,8 +67,8 @@ class Padded:
     @property
     def bounds(self) -> Int[Array, " bounds"]:
         """Where each client's rows begin and end among all."""
-        size = row_count(self.flat()) // self.problem.clients
-        return jnp.arange(self.problem.clients + 1) * size
+        n, size = jax.tree.leaves(self.problem.rows)[0].shape[:2]
+        return jnp.arange(n + 1) * size
 
     def row_owners(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
         """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
@@ -87,7 +106,7 @@ class PaddedOracle(JaxOracle):
 
 
 @record
-class Ragged:
+class Ragged(OneDevice):
     """Rows one after another without padding.
 
     The rows of a cohort are visited in tiles of consecutive rows of one client, several tiles at a time. The work is
@@ -227,8 +246,12 @@ def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
         part: A function of the chunk's rows [b, ...] and its part [b] of `share`.
         share: Arrays [rows]; `storage.row_share` if None.
     """
-    rows, problem = storage.flat(), storage.problem
     share = jnp.asarray(storage.row_share) if share is None else share
+    return storage.over_devices(_sum_over_rows_here(storage, part, share))
+
+
+def _sum_over_rows_here(storage: Padded | Ragged, part, share: PyTree) -> Any:
+    rows, problem = storage.flat(), storage.problem
     count = row_count(rows)
     if count <= problem.rows_at_once and not problem.mixes_rows:
         if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):

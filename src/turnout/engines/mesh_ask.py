@@ -1,0 +1,117 @@
+"""The `ask` on a mesh of devices: each device trains the drawn clients that it owns, and sums travel."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, PyTree
+
+from turnout.core.replies import Replies
+from turnout.engines.compiled_ask import CompiledAsk
+from turnout.problems.storage.sharded import AXIS
+
+
+class MeshAsk(CompiledAsk):
+    """Answers `ask` on one device of a mesh, inside `jax.shard_map`; the server's part is the same on all devices."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        # What each device has of the replies that were gathered, by the identity of the whole.
+        self._parts: dict[int, tuple[PyTree, PyTree]] = {}
+
+    def _mine(self, cohort):
+        """Return the places of a cohort whose client this device owns [m]."""
+        storage = self.job.storage
+        return cohort.active & (cohort.ids >= storage.first) & (cohort.ids < storage.first + storage.count)
+
+    def _here(self, cohort):
+        storage = self.job.storage
+        inside = (cohort.ids >= storage.first) & (cohort.ids < storage.first + storage.count)
+        return replace(cohort, ids=jnp.where(inside, cohort.ids - storage.first, storage.count))
+
+    def _at_each_place(self, run_one, cohort, places):
+        """Return `run_one` of each place, of which this device computes its own, some at a time."""
+        mine, devices = self._mine(cohort), lax.axis_size(AXIS)
+        size = min(-(-cohort.places // devices), self.job.chunk)
+        own_first, count = jnp.argsort(~mine, stable=True), jnp.sum(mine)
+        shapes = jax.eval_shape(lambda: jax.vmap(run_one)(places))
+
+        def step(k, done):
+            numbers = k * size + jnp.arange(size)
+            at = own_first[jnp.minimum(numbers, cohort.places - 1)]
+            new = jax.vmap(run_one)(jax.tree.map(lambda leaf: leaf[at], places))
+            into = jnp.where(numbers < count, at, cohort.places)
+            return jax.tree.map(lambda old, new: old.at[into].set(new, mode="drop"), done, new)
+
+        nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+        done = lax.fori_loop(0, (count + size - 1) // size, step, nothing)
+        queries, missed = gathered((done.queries, done.missed))
+        whole = jax.tree.map(self._whole, done.reply)
+        return done._replace(reply=whole, queries=queries, missed=missed)
+
+    def _whole(self, part):
+        """Return the replies [m, ...] of all devices from those of this one, and remember the part."""
+        whole = gathered(part)
+        self._parts[id(whole)] = whole, part
+        return whole
+
+    def _launch(self, *arguments):
+        # Whoever is asked in flight may have a new state, which waits in a place for all.
+        done, *others = super()._launch(*arguments)
+        return done._replace(state=gathered(done.state)), *others
+
+    def _collected(self, replies):
+        leaves, structure = jax.tree.flatten(replies.held)
+        parts = [self._parts.get(id(leaf), (None, None))[1] for leaf in leaves]
+        if any(part is None for part in parts):
+            return replies
+        return MeshReplies(replies, jax.tree.unflatten(structure, parts), self._mine(replies.cohort))
+
+
+class MeshReplies(Replies):
+    """Replies of which each device has its clients' own: sums of them travel, and all of them only where they are read.
+
+    Args:
+        whole: The replies of all devices, which no program computes unless they are read.
+        part: Those of this device [m, ...], zero at the places of others.
+        mine: The places of this device's clients [m].
+    """
+
+    whole: Replies
+    part: PyTree
+    mine: Bool[Array, " m"]
+
+    def __init__(self, whole: Replies, part: PyTree, mine: Bool[Array, " m"]):
+        own = {"whole": whole, "part": part, "mine": mine}
+        shared = {name: getattr(whole, name) for name in ("held", "cohort", "answered", "everyone", "losses", "sent")}
+        for name, value in {**own, **shared}.items():
+            object.__setattr__(self, name, value)
+
+    def each(self, of):
+        results = jax.vmap(of)(self.part)
+        return gathered(jax.tree.map(lambda leaf: jnp.where(_like(self.mine, leaf), leaf, 0), results))
+
+    def map(self, change):
+        return self.whole.map(change)
+
+    def scaled(self, factors):
+        return self.whole.scaled(factors)
+
+    def _weighted_sum(self, weight):
+        own = Replies(self.part, self.cohort, self.answered & self.mine)
+        return lax.psum(own._weighted_sum(weight), AXIS)
+
+
+def gathered(parts: PyTree) -> PyTree:
+    """Return arrays of all devices from their parts, each of which is zero where another device has something."""
+
+    def one(part):
+        # Sums of truth values are whole numbers.
+        return lax.psum(part.astype("int32"), AXIS).astype(bool) if part.dtype == bool else lax.psum(part, AXIS)
+
+    return jax.tree.map(one, parts)
+
+
+def _like(mine: Bool[Array, " m"], leaf: Array) -> Bool[Array, "m ..."]:
+    return mine.reshape(-1, *(1,) * (leaf.ndim - 1))
