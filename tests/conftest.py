@@ -19,6 +19,9 @@ QUICK = (
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
 
+# A mesh needs several devices, and others use the first one.
+jax.config.update("jax_num_cpu_devices", 8)
+
 # Programs are kept from one run of the tests to the next, and between workers.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

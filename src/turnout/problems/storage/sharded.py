@@ -69,12 +69,12 @@ class Sharded:
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle, if it is one of this device's; else some oracle."""
-        return self.own.oracle(i - self.first)
+        return self.own.oracle(jnp.clip(i - self.first, 0, self.count - 1))
 
     def row_owners(self) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
         """Return the client of each row here, in the order of `row_share`, and its share of that client's rows, 0 for padding."""
         client, share = self.own.row_owners()
-        return self.first + client, jnp.where(jnp.arange(client.size) < self.bounds[-1], share, 0)
+        return self.first + client, jnp.where(jnp.arange(client.size, dtype=self.bounds.dtype) < self.bounds[-1], share, 0)
 
     def over_devices(self, sums: PyTree) -> PyTree:
         """Return sums over what is here as sums over all devices."""

@@ -1,0 +1,129 @@
+"""Runs on a mesh of devices: the same numbers as on one, the same cohorts and the same ledger."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import turnout as t
+from tests.helpers.examples import (
+    ALGORITHMS,
+    ASYNCHRONOUS,
+    PROBABILITIES,
+    PROBLEMS,
+    SAMPLERS,
+    SOLVERS,
+    logistic,
+    small,
+)
+from tests.helpers.tiers import slow_but
+from turnout.data.dataset import Dataset
+from turnout.data.splits import Split
+from turnout.problems.storage.layout import Padded, Ragged, store
+from turnout.runs.session import Session
+
+TOLERANCE, SINGLE = 1e-12, 1e-6
+
+EXAMPLES = {name: example.on(3.0) for name, example in ALGORITHMS.items()} | ASYNCHRONOUS
+
+
+def agree(algorithm, problem, mesh, **options):
+    """Assert that a run on a mesh is the run on one device, and return it."""
+    options, tolerance = {"rounds": 4, **options}, SINGLE if options.get("precision") == "mixed" else TOLERANCE
+    one, other = (t.run(algorithm, problem, mesh=devices, **options) for devices in (1, mesh))
+    for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
+        np.testing.assert_allclose(right, left, rtol=tolerance, atol=tolerance)
+    for column in ("round", "counts"):
+        np.testing.assert_array_equal(other.columns[column], one.columns[column])
+    return other
+
+
+@pytest.mark.parametrize("mesh", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", slow_but({"fedavg", "mifa"}, EXAMPLES, slow=EXAMPLES.keys() - {"fedavg", "mifa"}))
+def test_every_algorithm(name, mesh):
+    agree(EXAMPLES[name], small(), mesh)
+
+
+@pytest.mark.parametrize("name", slow_but({"adaptive-size", "power-of-choice"}, SAMPLERS))
+def test_every_sampler(name):
+    agree(t.FedAvg(SAMPLERS[name], lr=0.05, steps=2), small(), 4)
+
+
+@pytest.mark.parametrize("name", slow_but({"k-vib", "optimal"}, PROBABILITIES))
+def test_samplers_that_learn_while_replies_are_lost(name):
+    algorithm = t.FedAvg(t.Independent(size=3.0, probability=PROBABILITIES[name]), lr=0.05, steps=2)
+    totals = agree(algorithm, small(), 4, rounds=12, faults=t.Faults(0.3, "skip")).ledger.totals()
+    assert totals["arrivals"] < totals["contacts"]
+
+
+@pytest.mark.parametrize("name", slow_but({"gd"}, SOLVERS))
+def test_every_cohort_solver(name):
+    # On quadratics the second step of local Newton is zero, and the sign of its rounding error decides what follows.
+    problem = logistic() if name == "localnewton" else small()
+    agree(t.Sppm(t.Nice(3), SOLVERS[name], gamma=0.5, inner=3), problem, 4)
+
+
+@pytest.mark.parametrize("name", slow_but({"logistic"}, PROBLEMS))
+def test_passes_over_batches_on_every_problem(name):
+    agree(t.Scaffold(t.Nice(4), lr=0.05, steps=2), PROBLEMS[name](), 5)
+    agree(t.FedAvg(t.Nice(4), lr=0.05, batch=3, epochs=2), PROBLEMS[name](), 5)
+
+
+def rows_of(kind):
+    """Return a logistic problem whose rows are stored as `kind` says."""
+    generator = np.random.default_rng(4)
+    sizes = {"equal": [6] * 7, "padded": [4, 6, 5, 6, 6, 5, 6], "tiles": [3, 40, 8, 1, 8, 3, 9], "sparse": [3, 40, 8, 1, 8, 3, 9]}
+    features = generator.normal(size=(sum(sizes[kind]), 30))
+    if kind == "sparse":
+        features = csr_array(np.where(features > 1.5, features, 0))
+    labels = np.where(generator.normal(size=features.shape[0]) > 0, 1.0, -1.0)
+    split = Split(np.arange(labels.size), np.concatenate([[0], np.cumsum(sizes[kind])]))
+    return t.Logistic.of(Dataset("made", features, labels), split, mu=0.1)
+
+
+@pytest.mark.parametrize("mesh", [2, 3, 8])
+@pytest.mark.parametrize("kind", ["equal", "padded", "tiles", "sparse"])
+def test_every_layout_of_rows(kind, mesh):
+    problem = rows_of(kind)
+    assert isinstance(store(problem), Padded if kind in ("equal", "padded") else Ragged)
+    metrics = ("value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_90")
+    agree(t.FedAvg(t.Nice(3), lr=0.05, steps=2), problem, mesh, metrics=metrics)
+
+
+OPTIONS = {
+    "judged draws": {"metrics": ("value", "variance", "regret")},
+    "top-k with memory": {"exchange": t.Exchange(up=t.codecs.TopK(fraction=0.4), feedback="ef21")},
+    "random bits": {"exchange": t.Exchange(up=t.codecs.Qsgd(bits=4), down=t.codecs.Qsgd(bits=4))},
+    "bounded replies": {"faults": t.Faults(norm=10.0, clip=0.5)},
+    "robust": {"aggregation": t.TrimmedMean(0.2)},
+    "local privacy": {"privacy": t.Privacy(clip=1.0, noise_multiplier=1.0, delta=1e-5, model="local", seed=1)},
+    "central privacy": {"privacy": t.Privacy(clip=1.0, noise_multiplier=1.0, delta=1e-5, seed=1)},
+    "a clock": {"devices": t.Devices(seconds_per_query=0.1, latency=0.2)},
+    "half precision": {"precision": "mixed"},
+}
+
+
+@pytest.mark.parametrize("name", slow_but({"judged draws", "top-k with memory"}, OPTIONS))
+def test_every_option(name):
+    agree(t.MbGd(t.Independent(size=4.0), lr=0.05), logistic(), 4, **OPTIONS[name])
+
+
+def test_the_dual_gap():
+    agree(ALGORITHMS["feddcd"].make(t.Nice(3)), small(), 4, metrics=("dual_gap",))
+
+
+def test_a_checkpoint_goes_on_with_another_number_of_devices():
+    algorithm, options = ALGORITHMS["scaffold"].make(t.Nice(3)), {"rounds": 6, "every": 2}
+    whole = t.run(algorithm, small(), **options)
+    session = Session(algorithm, small(), mesh=4, **options)
+    session.step(1), session.step(1)
+    other = Session(algorithm, small(), mesh=2, **options)
+    other.restore(session.snapshot())
+    trace = other.run().trace
+    np.testing.assert_allclose(trace.x, whole.x, rtol=TOLERANCE, atol=TOLERANCE)
+    np.testing.assert_array_equal(trace.columns["counts"], whole.columns["counts"])
+
+
+def test_a_mesh_larger_than_what_there_is():
+    with pytest.raises(t.UserError, match="mesh = 99 needs as many devices, and JAX has 8 of kind 'cpu'"):
+        t.run(t.MbGd(t.Full(), lr=0.1), small(), rounds=1, mesh=99)
