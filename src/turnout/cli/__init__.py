@@ -69,9 +69,14 @@ def main() -> None:
     command = command_line()
     try:
         command(prog_name="turnout")
-    except UserError as error:
+    except (UserError, KeyboardInterrupt) as error:
+        sys.exit(tell(error))
+
+
+def tell(error: UserError | KeyboardInterrupt) -> int:
+    """Say why a command ends, and return its exit code."""
+    if isinstance(error, UserError):
         print(f"turnout: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt as stop:
-        print(f"turnout: stopped; {stop or '`turnout resume DIR` continues from the last checkpoint'}", file=sys.stderr)
-        sys.exit(130)
+        return 2
+    print(f"turnout: stopped; {error or '`turnout resume DIR` continues from the last checkpoint'}", file=sys.stderr)
+    return 130

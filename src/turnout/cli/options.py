@@ -19,6 +19,10 @@ Data = Annotated[
 ]
 ResumableOut = Annotated[Path, typer.Option("--out", help="Folder for the results; the same command resumes an unfinished run.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that play side by side.")]
+Processes = Annotated[
+    int,
+    typer.Option("--processes", min=1, help="Processes that play the run together, each with the rows of its own clients."),
+]
 Executor = Annotated[
     Literal["slurm", "local"] | None,
     typer.Option("--executor", help="Play as jobs of a Slurm cluster or of this machine; --workers is how many run at a time."),

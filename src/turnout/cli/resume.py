@@ -6,22 +6,28 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, command
+from turnout.cli.options import Data, Processes, command
 
 
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of an interrupted run.", metavar="DIR")],
     data: Data = None,
+    processes: Processes = 1,
 ) -> None:
     """Continue an interrupted run from its last checkpoint; the results are those of an uninterrupted run."""
+    from turnout.cli.processes import ending_together, join
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
+    from turnout.engines.processes import is_first
+    from turnout.experiment.run import configuration
     from turnout.experiment.run import resume as resume_run
     from turnout.report.loaded_run import Result
 
-    with watching() as watch:
+    join(processes, configuration(folder).run.mesh)
+    with ending_together(), watching() as watch:
         if resume_run(folder, data, watch, command()) is None:
             typer.echo(f"{folder} is complete: there is nothing to resume")
             return
-    show(Result.read(folder), folder)
+    if is_first():
+        show(Result.read(folder), folder)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Out, command
+from turnout.cli.options import Data, Out, Processes, command
 from turnout.core.errors import UserError
 
 
@@ -15,20 +15,25 @@ def run(
     file: Annotated[Path, typer.Argument(help="Configuration (TOML).", metavar="FILE.toml")],
     out: Out,
     data: Data = None,
+    processes: Processes = 1,
 ) -> None:
     """Run one configuration and write its results to a folder."""
+    from turnout.cli.processes import ending_together, join
     from turnout.cli.progress import watching
     from turnout.cli.tables import show, warn
+    from turnout.engines.processes import is_first
     from turnout.experiment import config
-    from turnout.experiment.run import start
+    from turnout.experiment.run import refuse_results, start
     from turnout.report.loaded_run import Result
     from turnout.samplers.base import warnings_of
 
     experiment = config.read(file)
     if experiment.sweep:
         raise UserError(f"{file} has a [sweep] table: run it with turnout sweep")
+    refuse_results(out)
+    join(processes, experiment.run.mesh)
     warned = []
-    with watching() as watch:
+    with ending_together(), watching() as watch:
 
         def warn_first(session):
             if not warned:
@@ -37,4 +42,5 @@ def run(
             watch(session)
 
         start(experiment, out, data, warn_first, command())
-    show(Result.read(out), out)
+    if is_first():
+        show(Result.read(out), out)

@@ -45,13 +45,13 @@ def shapes_of(job: Job, algorithm: Algorithm) -> tuple[tuple[str, Shape, Shape],
     """
     shapes: dict[str, tuple[Shape, Shape]] = {}
 
-    def trace():
+    def trace(job):
         ask = ShapesAsk(shapes, job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites=()), None)
         server = ask.start(job.start)
         ask.refresh(algorithm.output(server))
         algorithm.round(ask, server)
 
-    jax.eval_shape(trace)
+    jax.eval_shape(trace, job)
     return tuple((name, *pair) for name, pair in shapes.items())
 
 

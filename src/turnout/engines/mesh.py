@@ -13,6 +13,7 @@ from turnout.core.errors import UserError
 from turnout.engines.compiled import Compiled, advance
 from turnout.engines.inputs import Job
 from turnout.engines.mesh_ask import MeshAsk
+from turnout.engines.processes import whole
 from turnout.engines.state import Progress, begin
 from turnout.problems.storage.sharded import AXIS, clients_per_device, is_own, shard
 
@@ -36,33 +37,45 @@ class MeshEngine(Compiled):
 
     def __init__(self, mesh: Mesh, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
-        self.mesh, self.job = mesh, spread(job, mesh)
+        self.mesh, self._spread = mesh, spread(job, mesh)
+
+    @property
+    def _inputs(self) -> Job:
+        """The inputs of the run over the devices; a checkpoint may have changed the secret."""
+        return replace(self._spread, secret=self.job.secret)
 
     def begin(self) -> Progress:
         """Return the state before the first round."""
-        return _begin(self.job, self.algorithm, sites=self.sites, mesh=self.mesh)
+        return _begin(self._inputs, self.algorithm, sites=self.sites, mesh=self.mesh)
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows are written or the round `limit` is reached; `progress` is donated."""
         options = {"sites": self.sites, "metrics": self.metrics, "mesh": self.mesh}
-        progress, table = _advance(self.job, self.algorithm, progress, limit, rows, self.every, **options)
+        progress, table = _advance(self._inputs, self.algorithm, progress, limit, rows, self.every, **options)
         return progress, jax.tree.map(lambda column: np.asarray(column)[:rows], table)
 
     def saved(self, progress):
         n = self.job.population.count
-        progress = jax.tree.map(np.asarray, progress)
-        return progress._replace(clients=jax.tree.map(lambda leaf: leaf[:n], progress.clients))
+        clients = jax.tree.map(lambda leaf: leaf[:n], whole(progress.clients))
+        return jax.tree.map(np.asarray, progress._replace(clients=None))._replace(clients=clients)
 
     def restored(self, saved):
         n, devices = self.job.population.count, self.mesh.size
         missing = clients_per_device(n, devices) * devices - n
 
-        def placed(leaf, spec):
-            return jax.device_put(jnp.array(leaf), NamedSharding(self.mesh, spec))
-
         clients = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), saved.clients)
-        clients = jax.tree.map(lambda leaf: placed(leaf, APART), clients)
-        return jax.tree.map(lambda leaf: placed(leaf, EVERYWHERE), saved._replace(clients=None))._replace(clients=clients)
+        clients = jax.tree.map(lambda leaf: _placed(leaf, self.mesh, APART), clients)
+        rest = jax.tree.map(lambda leaf: _placed(leaf, self.mesh, EVERYWHERE), saved._replace(clients=None))
+        return rest._replace(clients=clients)
+
+
+def devices_of(mesh: int) -> int:
+    """Return the devices of a run: as many as are asked for, or of several processes all.
+
+    Args:
+        mesh: What the option says.
+    """
+    return mesh if jax.process_count() == 1 else jax.device_count()
 
 
 def mesh_of(devices: int) -> Mesh:
@@ -85,16 +98,29 @@ def mesh_of(devices: int) -> Mesh:
 
 def spread(job: Job, mesh: Mesh) -> Job:
     """Return the inputs of a run with the clients' rows over the devices of a mesh, and all else on each of them."""
-    jobs = [replace(job, storage=shard(job.storage, device, mesh.size)) for device in range(mesh.size)]
+    own = {k: device for k, device in enumerate(mesh.devices.flat) if device.process_index == jax.process_index()}
+    jobs = [replace(job, storage=shard(job.storage, k, mesh.size)) for k in own]
 
     def placed(path, *leaves):
         if not _is_apart(path):
-            return jax.device_put(leaves[0], NamedSharding(mesh, EVERYWHERE))
+            return _placed(leaves[0], mesh, EVERYWHERE)
         shape = (len(leaves[0]) * mesh.size, *leaves[0].shape[1:])
-        owned = [jax.device_put(leaf, device) for leaf, device in zip(leaves, mesh.devices.flat, strict=True)]
-        return jax.make_array_from_single_device_arrays(shape, NamedSharding(mesh, APART), owned)
+        parts = [jax.device_put(_in_precision(leaf), device) for leaf, device in zip(leaves, own.values(), strict=True)]
+        return jax.make_array_from_single_device_arrays(shape, NamedSharding(mesh, APART), parts)
 
     return jax.tree_util.tree_map_with_path(placed, *jobs)
+
+
+def _placed(leaf, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
+    """Return an array that all processes have as one over the devices of a mesh."""
+    known = _in_precision(leaf)
+    return jax.make_array_from_callback(known.shape, NamedSharding(mesh, spec), lambda part: known[part])
+
+
+def _in_precision(leaf) -> np.ndarray:
+    """Return an array of this machine in the precision in force."""
+    known = np.asarray(leaf)
+    return known.astype(jnp.result_type(float)) if np.issubdtype(known.dtype, np.floating) else known
 
 
 def _is_apart(path: tuple) -> bool:

@@ -1,6 +1,7 @@
 """The `ask` on a mesh of devices: each device trains the drawn clients that it owns, and sums travel."""
 
 from dataclasses import replace
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ from jaxtyping import Array, Bool, PyTree
 
 from turnout.core.replies import Replies
 from turnout.engines.compiled_ask import CompiledAsk
-from turnout.problems.storage.sharded import AXIS
+from turnout.problems.storage.sharded import AXIS, Sharded
 
 
 class MeshAsk(CompiledAsk):
@@ -20,15 +21,17 @@ class MeshAsk(CompiledAsk):
         # What each device has of the replies that were gathered, by the identity of the whole.
         self._parts: dict[int, tuple[PyTree, PyTree]] = {}
 
+    @property
+    def _storage(self) -> Sharded:
+        return cast(Sharded, self.job.storage)
+
     def _mine(self, cohort):
         """Return the places of a cohort whose client this device owns [m]."""
-        storage = self.job.storage
-        return cohort.active & (cohort.ids >= storage.first) & (cohort.ids < storage.first + storage.count)
+        return cohort.active & self._storage.holds(cohort.ids)
 
     def _here(self, cohort):
-        storage = self.job.storage
-        inside = (cohort.ids >= storage.first) & (cohort.ids < storage.first + storage.count)
-        return replace(cohort, ids=jnp.where(inside, cohort.ids - storage.first, storage.count))
+        storage = self._storage
+        return replace(cohort, ids=jnp.where(storage.holds(cohort.ids), cohort.ids - storage.first, storage.count))
 
     def _at_each_place(self, run_one, cohort, places):
         """Return `run_one` of each place, of which this device computes its own, some at a time."""

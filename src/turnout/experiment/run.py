@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from turnout.core.errors import UserError
+from turnout.engines.processes import is_first
 from turnout.experiment.build import Built, build, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
@@ -21,11 +22,16 @@ Watch = Callable[[Session], None]
 
 def new_folder(folder: Path) -> Path:
     """Return `folder`, which is created; `UserError` if it holds results."""
+    refuse_results(folder)
+    return make_folder(folder)
+
+
+def refuse_results(folder: Path) -> None:
+    """Raise `UserError` if `folder` holds results."""
     for name in OUTPUTS:
         if (folder / name).exists():
             unfinished = "" if (folder / SUMMARY).exists() else f", or go on with it by turnout resume {folder}"
             raise UserError(f"{folder} holds another run ({name}): choose another --out{unfinished}")
-    return make_folder(folder)
 
 
 def start(
@@ -43,9 +49,11 @@ def start(
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
     built = build(experiment, data, sizes)
-    new_folder(folder)
+    if is_first():
+        new_folder(folder)
     session = session_of(experiment, built, engine=engine)
-    write(folder / CONFIG, experiment.to_toml())
+    if is_first():
+        write(folder / CONFIG, experiment.to_toml())
     return _run(experiment, built, session, folder, watch, command)
 
 
@@ -60,12 +68,9 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
         engine: Makes the engine; None for the configured one.
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
-    if not (folder / CONFIG).exists():
-        study = " (a study goes on with the command that began it)" if (folder / "runs").is_dir() else ""
-        raise UserError(f"{folder} holds no run: there is no {CONFIG} in it{study}")
+    experiment = configuration(folder)
     if (folder / SUMMARY).exists():
         return None
-    experiment = read(folder / CONFIG)
     built = build(experiment, data, sizes)
     session = session_of(experiment, built, engine=engine)
     checkpoint = folder / CHECKPOINT
@@ -77,17 +82,27 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
     return _run(experiment, built, session, folder, watch, command)
 
 
+def configuration(folder: Path) -> Experiment:
+    """Return the configuration of the run in `folder`; `UserError` where there is none."""
+    if not (folder / CONFIG).exists():
+        study = " (a study goes on with the command that began it)" if (folder / "runs").is_dir() else ""
+        raise UserError(f"{folder} holds no run: there is no {CONFIG} in it{study}")
+    return read(folder / CONFIG)
+
+
 def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch, command: str) -> Session:
-    """Run to the end with a checkpoint after each chunk, then write the results."""
+    """Run to the end with a checkpoint after each chunk, then write the results; of several processes the first one writes."""
     began = time.perf_counter()
     watch(session)
     for _ in session.play():
-        write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}), private=True)
+        snapshot = session.snapshot()
+        if is_first():
+            write(folder / CHECKPOINT, encode(snapshot, None, {"digest": built.digest}), private=True)
         watch(session)
-    seconds = time.perf_counter() - began
-    write_split(folder, built)
-    write_run(experiment, built.problem, session, folder, command, seconds)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    if is_first():
+        write_split(folder, built)
+        write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
     trace = session.trace
     if trace.diverged is not None:
         raise UserError(

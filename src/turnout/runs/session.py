@@ -14,9 +14,10 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
 from turnout.engines.compiled import PLACES, Compiled
-from turnout.engines.mesh import MeshEngine, mesh_of
+from turnout.engines.mesh import MeshEngine, devices_of, mesh_of
 from turnout.engines.metrics import DIVERGED
 from turnout.engines.nodes import Nodes
+from turnout.engines.processes import agreed
 from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
@@ -93,7 +94,8 @@ class Session:
     def _engine_of(self, problem: Problem, compiled: bool) -> Callable:
         if not compiled:
             return partial(Nodes, problem)
-        return Compiled if self.options.mesh == 1 else partial(MeshEngine, mesh_of(self.options.mesh))
+        devices = devices_of(self.options.mesh)
+        return Compiled if devices == 1 else partial(MeshEngine, mesh_of(devices))
 
     @property
     def trace(self) -> Trace:
@@ -108,7 +110,7 @@ class Session:
     @property
     def round(self) -> int:
         """Number of rounds completed."""
-        return int(np.max(self.progress.round))
+        return int(np.max(np.asarray(self.progress.round)))
 
     @property
     def rows(self) -> int:
@@ -145,6 +147,7 @@ class Session:
                 continue
             seconds = time.perf_counter() - began
             rows = rows * 2 if seconds < CHUNK_SECONDS / 2 else max(1, rows // 2) if seconds > 2 * CHUNK_SECONDS else rows
+            rows = agreed(rows)
 
     def step(self, rows: int) -> int:
         """Play until `rows` more trace rows are written, or as many as one call can write, and return their number."""
@@ -174,7 +177,7 @@ class Session:
         if self.options.callbacks and len(self.trace) > old:
             rows = self.trace.frame_from(old)
             ends = [callback.on_rows(self, rows) for callback in self.options.callbacks]
-            if any(ends):
+            if agreed(any(ends)):
                 self.trace.stopped = int(rows["round"][-1])
 
     def run(self) -> "Session":

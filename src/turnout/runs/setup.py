@@ -21,6 +21,7 @@ from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import SUMS, Aggregation, Job
+from turnout.engines.mesh import devices_of
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.io.models import initial_parameters
@@ -94,7 +95,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
 
 def prepare(
     problem: Problem, seeds: Seeds, faults=None, optimum=None, memory: int = MEMORY, test=None, judged: bool = False, start=None,
-    held_out=None, mixed: bool = False,
+    held_out=None, mixed: bool = False, apart: bool = False,
 ) -> Job:  # fmt: skip
     """Place `problem` and all other inputs of an engine on the device, in the precision in force.
 
@@ -109,6 +110,7 @@ def prepare(
         start: Initial parameters, or the file of a saved model; default: the problem's.
         held_out: Problem whose clients are only evaluated.
         mixed: Whether clients compute in bfloat16.
+        apart: Whether the clients' rows stay where they are, until each device of a mesh takes its own.
     """
     kind = jnp.result_type(float)
     storage = store(problem.without_clients(), mixed)
@@ -127,7 +129,13 @@ def prepare(
         chunk=max(1, memory // per_client) if per_client else problem.clients,
         judged=judged,
     )
-    return jax.tree.map(lambda a: jnp.asarray(a, kind if jnp.issubdtype(jnp.result_type(a), jnp.floating) else None), job)
+
+    def placed(path, leaf):
+        if apart and path[0].name == "storage":
+            return leaf
+        return jnp.asarray(leaf, kind if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
+
+    return jax.tree_util.tree_map_with_path(placed, job)
 
 
 def inputs_of(
@@ -156,7 +164,7 @@ def inputs_of(
     judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
     job = prepare(
         problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
-        options.held_out, mixed,
+        options.held_out, mixed, devices_of(options.mesh) > 1,
     )  # fmt: skip
     algorithm = coded(job, algorithm, options.exchange)
     refuse_coded(options)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.records import record, static
 from turnout.problems.base import Problem
@@ -52,6 +52,10 @@ class Sharded:
     def first(self) -> Int[Array, ""]:
         """The first client of this device."""
         return lax.axis_index(AXIS).astype("int32") * self.count
+
+    def holds(self, ids: Int[Array, " m"]) -> Bool[Array, " m"]:
+        """Return which clients are this device's."""
+        return (ids >= self.first) & (ids < self.first + self.count)
 
     @property
     def row_share(self) -> Float[Any, " rows"]:

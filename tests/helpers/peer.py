@@ -1,0 +1,29 @@
+"""One of several processes that play runs together: `python -m tests.helpers.peer ADDRESS NUMBER COUNT FILE NAME...`."""
+
+import sys
+
+import jax
+import numpy as np
+
+import turnout as t
+from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, small
+
+
+def runs(names) -> dict[str, np.ndarray]:
+    """Return the parameters and the counts of runs, by name; with faults, and a sampler that learns."""
+    learning, found = t.Independent(size=3.0, probability=t.KVib()), {}
+    for name in names:
+        sampler = learning if name in ("fedavg", "scaffold") else t.Nice(3)
+        algorithm = ASYNCHRONOUS[name] if name in ASYNCHRONOUS else ALGORITHMS[name].make(sampler)
+        faults = None if name in ASYNCHRONOUS else t.Faults(0.2, "skip")
+        trace = t.run(algorithm, small(), rounds=5, faults=faults)
+        found[f"{name}.x"], found[f"{name}.counts"] = np.concatenate(jax.tree.leaves(trace.x)), trace.columns["counts"]
+    return found
+
+
+if __name__ == "__main__":
+    address, number, count, file, *names = sys.argv[1:]
+    jax.distributed.initialize(address, int(count), int(number), heartbeat_timeout_seconds=10)
+    found = runs(names)
+    if number == "0":
+        np.savez(file, **found)
