@@ -120,7 +120,7 @@ def _placed(leaf, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
 def _in_precision(leaf) -> np.ndarray:
     """Return an array of this machine in the precision in force."""
     known = np.asarray(leaf)
-    return known.astype(jnp.result_type(float)) if np.issubdtype(known.dtype, np.floating) else known
+    return known.astype(jnp.result_type(float), copy=False) if np.issubdtype(known.dtype, np.floating) else known
 
 
 def _is_apart(path: tuple) -> bool:

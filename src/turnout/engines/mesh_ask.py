@@ -13,6 +13,10 @@ from turnout.engines.compiled_ask import CompiledAsk
 from turnout.problems.storage.sharded import AXIS, Sharded
 
 
+BLOCKS = 2
+"""Into how many blocks an even part of a cohort is cut: a device that has more clients computes more of them."""
+
+
 class MeshAsk(CompiledAsk):
     """Answers `ask` on one device of a mesh, inside `jax.shard_map`; the server's part is the same on all devices."""
 
@@ -36,14 +40,15 @@ class MeshAsk(CompiledAsk):
     def _at_each_place(self, run_one, cohort, places):
         """Return `run_one` of each place, of which this device computes its own, some at a time."""
         mine, devices = self._mine(cohort), lax.axis_size(AXIS)
-        size = min(-(-cohort.places // devices), self.job.chunk)
+        size = min(-(-cohort.places // (BLOCKS * devices)), self.job.chunk)
         own_first, count = jnp.argsort(~mine, stable=True), jnp.sum(mine)
         shapes = jax.eval_shape(lambda: jax.vmap(run_one)(places))
 
         def step(k, done):
             numbers = k * size + jnp.arange(size)
             at = own_first[jnp.minimum(numbers, cohort.places - 1)]
-            new = jax.vmap(run_one)(jax.tree.map(lambda leaf: leaf[at], places))
+            ids, active, *others = jax.tree.map(lambda leaf: leaf[at], places)
+            new = jax.vmap(run_one)((ids, active & (numbers < count), *others))
             into = jnp.where(numbers < count, at, cohort.places)
             return jax.tree.map(lambda old, new: old.at[into].set(new, mode="drop"), done, new)
 

@@ -152,5 +152,7 @@ def _sparse(rows: SparseRows, bounds: np.ndarray, first: int, last: int, most: i
 
 
 def _filled(part: np.ndarray, size: int) -> np.ndarray:
-    """Return an array with zeros at its end up to a size."""
+    """Return an array with zeros at its end up to a size; one that is as large is not copied."""
+    if len(part) == size:
+        return part
     return np.concatenate([part, np.zeros((size - len(part), *part.shape[1:]), part.dtype)])
