@@ -20,6 +20,9 @@ from turnout.problems.storage.row_formats import is_sparse, row_count, take
 MAX_PADDING = 1.75
 """Clients are padded to the largest one if this takes at most so many times the number of rows."""
 
+CHUNK = 2**25
+"""Bytes of the rows whose losses are computed at once: they are copied."""
+
 
 class OneDevice:
     """What a storage of all clients' rows answers where a `Sharded` one has to look at other devices."""
@@ -239,7 +242,7 @@ def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
 def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
     """Return the sum of `part(rows, share)` over chunks of all rows.
 
-    A chunk has at most `problem.rows_at_once` rows, of one client only where rows mix.
+    A chunk has at most `problem.rows_at_once` rows and `CHUNK` bytes, or rows of one client only where rows mix.
 
     Args:
         storage: The rows.
@@ -252,12 +255,14 @@ def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
 
 def _sum_over_rows_here(storage: Padded | Ragged, part, share: PyTree) -> Any:
     rows, problem = storage.flat(), storage.problem
-    count = row_count(rows)
-    if count <= problem.rows_at_once and not problem.mixes_rows:
+    count, at_once = row_count(rows), problem.rows_at_once
+    if not problem.mixes_rows:
+        at_once = min(at_once, max(1, CHUNK * count // sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(rows))))
+    if count <= at_once and not problem.mixes_rows:
         if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
             return part(rows, share)
     bounds = storage.bounds if problem.mixes_rows else jnp.array([0, count])
-    size = problem.rows_at_once if problem.mixes_rows else -(-count // -(-count // problem.rows_at_once))
+    size = at_once if problem.mixes_rows else -(-count // -(-count // at_once))
     parts = (bounds[1:] - bounds[:-1] + size - 1) // size
     ends = jnp.cumsum(parts, dtype=bounds.dtype)
 
