@@ -1,7 +1,7 @@
 """The leaderboard: what each family needs on each problem at each price, from the yardsticks.
 
-`python -m benchmarks.planner.leaderboard` plays what is missing and writes results/leaderboard; with `--row N` it plays that
-row of the table again and prints its costs.
+`python -m benchmarks.planner.leaderboard` plays what is missing and writes results/leaderboard; with `--problems` it replaces
+what is known of some problems, and with `--row N` it plays that row of the table again and prints its costs.
 """
 
 import argparse
@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from benchmarks.planner import lines as planner_lines
+from benchmarks.planner.cases import compare
 from benchmarks.planner.problems import PRICES, PROBLEMS, task
 from benchmarks.planner.regret import svg
 from benchmarks.planner.yardstick import FRESH_SEEDS, Yardstick, costs_of, end_of
@@ -39,15 +41,25 @@ def main() -> None:
     for name in options.problems:
         table = Yardstick(name, options.yardsticks)
         rows += [row for label, price in PRICES.items() for row in standings(table, label, price)]
-    frame = pl.DataFrame(rows).with_row_index("row", 1)
     OUT.mkdir(parents=True, exist_ok=True)
+    frame = with_others(pl.DataFrame(rows), OUT / "leaderboard.parquet").with_row_index("row", 1)
+    cases = with_others(
+        pl.concat([compare(name, options.yardsticks) for name in options.problems], how="diagonal_relaxed"), OUT / "cases.parquet"
+    )
     frame.write_csv(OUT / "leaderboard.csv")
-    (OUT / "leaderboard.md").write_text(page(frame), encoding="utf-8")
-    known = [pl.read_parquet(file) for file in sorted(options.yardsticks.glob("*.cases.parquet"))]
-    if known:
-        cases = pl.concat(known, how="diagonal_relaxed")
-        cases.select(pl.exclude("^regret.*$")).write_csv(OUT / "cases.csv")
-        (OUT / "regret.svg").write_text(svg(cases), encoding="utf-8")
+    (OUT / "leaderboard.md").write_text(page(frame, cases), encoding="utf-8")
+    (OUT / "regret.svg").write_text(svg(cases), encoding="utf-8")
+
+
+def with_others(new: pl.DataFrame, file: Path) -> pl.DataFrame:
+    """Return the rows of some problems together with those that a file has of others, and write all to it."""
+    if file.exists():
+        old = pl.read_parquet(file).filter(~pl.col("problem").is_in(new["problem"].unique().to_list()))
+        new = pl.concat([old, new], how="diagonal_relaxed")
+    places = {name: number for number, name in enumerate(PROBLEMS)}
+    new = new.sort(pl.col("problem").replace_strict(places), maintain_order=True)
+    new.write_parquet(file)
+    return new
 
 
 def standings(table: Yardstick, label: str, price: Price) -> list[dict]:
@@ -80,14 +92,14 @@ def replayed(stored: dict) -> dict:
     return row(*(stored[key] for key in ("problem", "price", "family", "setting")), costs)
 
 
-def page(frame: pl.DataFrame) -> str:
-    """Return the page: the first families of each problem at each price."""
-    parts = []
+def page(frame: pl.DataFrame, cases: pl.DataFrame) -> str:
+    """Return the page: the bars of the planner, and the first families of each problem at each price."""
+    parts = [bars(cases)]
     for (problem, label), rows in frame.group_by("problem", "price", maintain_order=True):
         shown = rows.filter(pl.col("cost").is_finite()).head(SHOWN)
         lines = [
-            f"| {one['row']} | {one['family']} | {one['setting']} | {amount(one['cost'])} | "
-            f"{amount(one['low'])} – {amount(one['high'])} | {one['reached']}/{len(FRESH_SEEDS)} |"
+            f"| {one['row']} | {one['family']} | {one['setting']} | {amount(PRICES[label], one['cost'])} | "
+            f"{amount(PRICES[label], one['low'])} – {amount(PRICES[label], one['high'])} | {one['reached']}/{len(FRESH_SEEDS)} |"
             for one in shown.iter_rows(named=True)
         ]
         goal = PROBLEMS[problem]["target"]
@@ -95,6 +107,17 @@ def page(frame: pl.DataFrame) -> str:
         columns = ["| row | family | setting | cost | 95 % interval | reached |", "| --- |" + " --- |" * 5]
         parts.append("\n".join([head, "", *columns, *lines]))
     return "\n\n".join(["# Leaderboard", *parts]) + "\n"
+
+
+def bars(cases: pl.DataFrame) -> str:
+    """Return how the plans compare with the best of the full grid and with rivals, on the problems that were played."""
+    lines = [
+        f"| {line.what} | {line.measured:.3g} | at {'least' if line.at_least else 'most'} {line.bar:g} | "
+        f"{'yes' if line.passed else '**no**'} |"
+        for line in planner_lines(cases)
+    ]
+    played = f"{cases['problem'].n_unique()} of {len(PROBLEMS)} problems at {len(PRICES)} prices each."
+    return "\n".join(["## The planner", "", played, "", "| what | measured | bar | met |", "| --- |" + " --- |" * 3, *lines])
 
 
 if __name__ == "__main__":
