@@ -1,5 +1,7 @@
 """Runs on a mesh of devices: the same numbers as on one, the same cohorts and the same ledger."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from tests.helpers.examples import (
 from tests.helpers.tiers import slow_but
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
+from turnout.engines import mesh
 from turnout.problems.storage.layout import Padded, Ragged, store
 from turnout.runs.session import Session
 
@@ -27,10 +30,10 @@ TOLERANCE, SINGLE = 1e-12, 1e-6
 EXAMPLES = {name: example.on(3.0) for name, example in ALGORITHMS.items()} | ASYNCHRONOUS
 
 
-def agree(algorithm, problem, mesh, **options):
+def agree(algorithm, problem, devices, **options):
     """Assert that a run on a mesh is the run on one device, and return it."""
     options, tolerance = {"rounds": 4, **options}, SINGLE if options.get("precision") == "mixed" else TOLERANCE
-    one, other = (t.run(algorithm, problem, mesh=devices, **options) for devices in (1, mesh))
+    one, other = (t.run(algorithm, problem, mesh=mesh, **options) for mesh in (1, devices))
     for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
         np.testing.assert_allclose(right, left, rtol=tolerance, atol=tolerance)
     for column in ("round", "counts"):
@@ -44,19 +47,22 @@ def test_every_algorithm(name, mesh):
     agree(EXAMPLES[name], small(), mesh)
 
 
-@pytest.mark.parametrize("name", slow_but({"adaptive-size", "power-of-choice"}, SAMPLERS))
+@pytest.mark.parametrize(
+    "name",
+    slow_but({"adaptive-size", "power-of-choice"}, SAMPLERS, slow={"available", "delegate", "shuffled-nice", "stratified"}),
+)
 def test_every_sampler(name):
     agree(t.FedAvg(SAMPLERS[name], lr=0.05, steps=2), small(), 4)
 
 
-@pytest.mark.parametrize("name", slow_but({"k-vib", "optimal"}, PROBABILITIES))
+@pytest.mark.parametrize("name", slow_but({"k-vib", "optimal"}, PROBABILITIES, slow={"last-norm", "vrb"}))
 def test_samplers_that_learn_while_replies_are_lost(name):
     algorithm = t.FedAvg(t.Independent(size=3.0, probability=PROBABILITIES[name]), lr=0.05, steps=2)
     totals = agree(algorithm, small(), 4, rounds=12, faults=t.Faults(0.3, "skip")).ledger.totals()
     assert totals["arrivals"] < totals["contacts"]
 
 
-@pytest.mark.parametrize("name", slow_but({"gd"}, SOLVERS))
+@pytest.mark.parametrize("name", slow_but({"gd"}, SOLVERS, slow={"giant", "localnewton", "scaffnew", "sketch"}))
 def test_every_cohort_solver(name):
     # On quadratics the second step of local Newton is zero, and the sign of its rounding error decides what follows.
     problem = logistic() if name == "localnewton" else small()
@@ -127,3 +133,25 @@ def test_a_checkpoint_goes_on_with_another_number_of_devices():
 def test_a_mesh_larger_than_what_there_is():
     with pytest.raises(t.UserError, match="mesh = 99 needs as many devices, and JAX has 8 of kind 'cpu'"):
         t.run(t.MbGd(t.Full(), lr=0.1), small(), rounds=1, mesh=99)
+
+
+def test_what_a_mesh_does_not_go_with():
+    algorithm = t.MbGd(t.Full(), lr=0.1)
+    with pytest.raises(t.UserError, match="mesh = 2 spreads one run, and this is a sweep: leave it out, or play single runs"):
+        t.sweep(algorithm, small(), {"lr": [0.1, 0.2]}, rounds=1, mesh=2)
+    with pytest.raises(t.UserError, match="mesh = 2 is for the compiled engine: leave it out, or engine = 'nodes'"):
+        t.run(algorithm, small(), rounds=1, mesh=2, engine="nodes")
+
+
+def test_sums_alone_travel_where_an_algorithm_only_averages():
+    """Of 16 replies of 37 numbers, devices send one sum; an algorithm that looks at each sends all."""
+    problem, sizes = t.Quadratic.random(64, 37, seed=1), {}
+    for name in ("fedavg", "feddcd"):
+        engine = Session(ALGORITHMS[name].make(t.Nice(16)), problem, rounds=5, mesh=4).engine
+        arguments = engine._inputs, engine.algorithm, engine.begin(), 5, 3, 1
+        options = {"sites": engine.sites, "metrics": engine.metrics, "mesh": engine.mesh}
+        text = mesh._advance.lower(*arguments, **options).compile().as_text()
+        sent = [line.split("all-reduce(")[0] for line in text.splitlines() if "all-reduce(" in line]
+        assert sent and "all-gather(" not in text
+        sizes[name] = {shape for line in sent for shape in re.findall(r"f64\[([\d,]*)\]", line)}
+    assert sizes == {"fedavg": {"", "37"}, "feddcd": {"", "16,37"}}

@@ -1,6 +1,7 @@
 """A command that several processes play together: it starts them on this machine, or finds them on a cluster."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +75,8 @@ def _start(processes: int) -> int:
         )
         for number in range(processes)
     ]
+    # Ctrl-C reaches all of them, and they end after the round at hand.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with ThreadPoolExecutor(processes) as pool:
             ends = {pool.submit(process.communicate): number for number, process in enumerate(started)}
@@ -92,10 +95,10 @@ def _failed(started: list[subprocess.Popen], number: int, code: int, errors: str
     """End all processes, since one has failed, say why, and return the exit code."""
     if code > 0 and number:
         # A mistake of the user is found by all, and the first one says it.
-        try:
-            return started[0].wait(GRACE) or code
-        except subprocess.TimeoutExpired:
-            print(*errors.strip().splitlines()[-1:], file=sys.stderr)
+        with suppress(subprocess.TimeoutExpired):
+            if started[0].wait(GRACE) not in (0, LOST):
+                return started[0].returncode
+        print(*errors.strip().splitlines()[-1:], file=sys.stderr)
     for process in started:
         process.kill()
     if code > 0:

@@ -62,20 +62,10 @@ class MeshEngine(Compiled):
     def restored(self, saved):
         n, devices = self.job.population.count, self.mesh.size
         missing = clients_per_device(n, devices) * devices - n
-
         clients = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), saved.clients)
         clients = jax.tree.map(lambda leaf: _placed(leaf, self.mesh, APART), clients)
         rest = jax.tree.map(lambda leaf: _placed(leaf, self.mesh, EVERYWHERE), saved._replace(clients=None))
         return rest._replace(clients=clients)
-
-
-def devices_of(mesh: int) -> int:
-    """Return the devices of a run: as many as are asked for, or of several processes all.
-
-    Args:
-        mesh: What the option says.
-    """
-    return mesh if jax.process_count() == 1 else jax.device_count()
 
 
 def mesh_of(devices: int) -> Mesh:

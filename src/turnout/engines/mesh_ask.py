@@ -12,7 +12,6 @@ from turnout.core.replies import Replies
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.problems.storage.sharded import AXIS, Sharded
 
-
 BLOCKS = 2
 """Into how many blocks an even part of a cohort is cut: a device that has more clients computes more of them."""
 
@@ -98,7 +97,11 @@ class MeshReplies(Replies):
 
     def each(self, of):
         results = jax.vmap(of)(self.part)
-        return gathered(jax.tree.map(lambda leaf: jnp.where(_like(self.mine, leaf), leaf, 0), results))
+
+        def own(leaf):
+            return jnp.where(self.mine.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0)
+
+        return gathered(jax.tree.map(own, results))
 
     def map(self, change):
         return self.whole.map(change)
@@ -119,7 +122,3 @@ def gathered(parts: PyTree) -> PyTree:
         return lax.psum(part.astype("int32"), AXIS).astype(bool) if part.dtype == bool else lax.psum(part, AXIS)
 
     return jax.tree.map(one, parts)
-
-
-def _like(mine: Bool[Array, " m"], leaf: Array) -> Bool[Array, "m ..."]:
-    return mine.reshape(-1, *(1,) * (leaf.ndim - 1))

@@ -14,7 +14,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
 from turnout.engines.compiled import PLACES, Compiled
-from turnout.engines.mesh import MeshEngine, devices_of, mesh_of
+from turnout.engines.mesh import MeshEngine, mesh_of
 from turnout.engines.metrics import DIVERGED
 from turnout.engines.nodes import Nodes
 from turnout.engines.processes import agreed
@@ -23,7 +23,7 @@ from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
 from turnout.runs.options import RunOptions, with_settings
-from turnout.runs.setup import fit, inputs_of, scope
+from turnout.runs.setup import devices_of, fit, inputs_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 
@@ -72,7 +72,7 @@ class Session:
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
         compiled = cells is not None or (deployed is None and options.engine == "compiled")
-        algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled)
+        algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.algorithm, self.problem = algorithm, problem
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)
@@ -94,7 +94,7 @@ class Session:
     def _engine_of(self, problem: Problem, compiled: bool) -> Callable:
         if not compiled:
             return partial(Nodes, problem)
-        devices = devices_of(self.options.mesh)
+        devices = devices_of(self.options)
         return Compiled if devices == 1 else partial(MeshEngine, mesh_of(devices))
 
     @property

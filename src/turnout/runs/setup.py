@@ -21,7 +21,6 @@ from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import SUMS, Aggregation, Job
-from turnout.engines.mesh import devices_of
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.io.models import initial_parameters
@@ -72,7 +71,7 @@ class Fitted(NamedTuple):
     precision: Precision
 
 
-def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled: bool) -> Fitted:
+def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled: bool, swept: bool = False) -> Fitted:
     """Bind an algorithm to a problem; `UserError` where options, algorithm and problem do not go together.
 
     Args:
@@ -80,6 +79,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
         problem: The problem.
         options: Options of the run.
         compiled: Whether the engine is the compiled one.
+        swept: Whether it is a sweep.
     """
     check_parts(algorithm, problem, test=options.test, held_out=options.held_out)
     precision = options.precision or problem.precision
@@ -87,6 +87,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
     for part in (problem, options.test, options.held_out):
         refuse_engine(part, options.aggregation, compiled=compiled)
     refuse_mixed(problem, precision)
+    refuse_mesh(options, swept=swept, compiled=compiled)
     metrics = wanted_metrics(problem, options.target, options.metrics, options.test, options.held_out)
     refuse_dual_gap(algorithm, metrics, compiled=compiled)
     with scope(precision):
@@ -164,7 +165,7 @@ def inputs_of(
     judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
     job = prepare(
         problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
-        options.held_out, mixed, devices_of(options.mesh) > 1,
+        options.held_out, mixed, not (swept or deployed) and devices_of(options) > 1,
     )  # fmt: skip
     algorithm = coded(job, algorithm, options.exchange)
     refuse_coded(options)
@@ -191,6 +192,15 @@ def inputs_of(
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
         job = replace(job, protection=options.privacy.protection(), secret=options.privacy.secret())
     return job, algorithm
+
+
+def devices_of(options: RunOptions) -> int:
+    """Return over how many devices the clients of a run are spread: of several processes over all that they have.
+
+    Args:
+        options: Options of the run.
+    """
+    return options.mesh if jax.process_count() == 1 else jax.device_count()
 
 
 def fleet_of(devices: Devices, faults: Faults | None, problem: Problem) -> Fleet:
@@ -300,6 +310,20 @@ def refuse_engine(problem: Problem | None, aggregation: Aggregation | RobustMean
             f"aggregation = {aggregation!r} changes what clients send, but the compiled engine sends nothing: set engine = "
             "'nodes', or use turnout deploy"
         )
+
+
+def refuse_mesh(options: RunOptions, *, swept: bool, compiled: bool) -> None:
+    """Raise `UserError` where clients cannot be spread over devices as asked.
+
+    Args:
+        options: Options of the run.
+        swept: Whether it is a sweep.
+        compiled: Whether the engine is the compiled one.
+    """
+    if options.mesh > 1 and swept:
+        raise UserError(f"mesh = {options.mesh} spreads one run, and this is a sweep: leave it out, or play single runs")
+    if options.mesh > 1 and not compiled and options.engine == "nodes":
+        raise UserError(f"mesh = {options.mesh} is for the compiled engine: leave it out, or engine = 'nodes'")
 
 
 def refuse_mixed(problem: Problem, precision: Precision) -> None:
