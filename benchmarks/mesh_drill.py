@@ -23,7 +23,7 @@ RUN = {
     "split": {"kind": "kmeans", "clusters": 4, "clients_per_cluster": 3},
     "sampler": {"kind": "independent", "size": 4.0, "probability": {"kind": "k-vib"}},
     "algorithm": {"kind": "scaffold", "lr": 0.01, "steps": 2},
-    "faults": {"probability": 0.2, "missing": "skip"},
+    "faults": {"loss": 0.2, "missing": "skip"},
     "run": {"rounds": 4000, "every": 50},
 }
 
@@ -43,13 +43,15 @@ def main() -> int:
         while kills < options.kills:
             out = folder / f"out-{number}"
             number += 1
-            command = ["run", folder / "run.toml", "--out", out]
             while not (out / "summary.json").exists():
+                begun = (out / "config.toml").exists()
+                command = ["resume", out] if begun else ["run", folder / "run.toml", "--out", out]
                 process = turnout(*command, "--processes", int(generator.choice([2, 3])))
                 took = killed(process, out, generator) if kills < options.kills else None
-                process.communicate()
+                _, wrong = process.communicate()
+                if process.returncode == 2:
+                    raise SystemExit(wrong)
                 kills, slowest = kills + (took is not None), max(slowest, took or 0.0)
-                command = ["resume", out]
             worst = max(worst, difference(folder / "whole", out))
             print(f"run {number}: {kills} kills so far, largest difference {worst:.1e}", flush=True)
     print(f"{kills} kills in {number} runs; largest difference {worst:.1e}; ended at most {slowest:.1f} s after a kill")

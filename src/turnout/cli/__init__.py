@@ -78,5 +78,5 @@ def tell(error: UserError | KeyboardInterrupt) -> int:
     if isinstance(error, UserError):
         print(f"turnout: {error}", file=sys.stderr)
         return 2
-    print(f"turnout: stopped; {error or '`turnout resume DIR` continues from the last checkpoint'}", file=sys.stderr)
+    print(f"turnout: stopped; {str(error) or '`turnout resume DIR` continues from the last checkpoint'}", file=sys.stderr)
     return 130
