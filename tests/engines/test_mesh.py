@@ -30,10 +30,10 @@ TOLERANCE, SINGLE = 1e-12, 1e-6
 EXAMPLES = {name: example.on(3.0) for name, example in ALGORITHMS.items()} | ASYNCHRONOUS
 
 
-def agree(algorithm, problem, devices, **options):
+def agree(algorithm, problem, count, **options):
     """Assert that a run on a mesh is the run on one device, and return it."""
     options, tolerance = {"rounds": 4, **options}, SINGLE if options.get("precision") == "mixed" else TOLERANCE
-    one, other = (t.run(algorithm, problem, mesh=mesh, **options) for mesh in (1, devices))
+    one, other = (t.run(algorithm, problem, mesh=mesh, **options) for mesh in (1, count))
     for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
         np.testing.assert_allclose(right, left, rtol=tolerance, atol=tolerance)
     for column in ("round", "counts"):
