@@ -77,17 +77,21 @@ def _start(processes: int) -> int:
     ]
     # Ctrl-C reaches all of them, and they end after the round at hand.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lost = ""
     try:
         with ThreadPoolExecutor(processes) as pool:
             ends = {pool.submit(process.communicate): number for number, process in enumerate(started)}
             for end in as_completed(ends):
-                code = started[ends[end]].returncode
+                code, errors = started[ends[end]].returncode, end.result()[1] or ""
                 # Who has lost another process is not the one that failed.
                 if code not in (0, LOST):
-                    return _failed(started, ends[end], code, end.result()[1] or "")
+                    return _failed(started, ends[end], code, errors)
+                lost = errors if code == LOST and errors else lost
     finally:
         for process in started:
             process.kill()
+    if lost:
+        print(lost.strip().splitlines()[-1], file=sys.stderr)
     return max(process.returncode for process in started)
 
 
@@ -127,8 +131,10 @@ def _told(error: BaseException) -> int:
     import jax
 
     if isinstance(error, jax.errors.JaxRuntimeError):
-        if PEERS not in os.environ:
-            print(f"turnout: another process of the run has ended; {HINT}", file=sys.stderr)
+        # What the first of the processes of a machine would say, the one that has started it knows better.
+        if PEERS not in os.environ or jax.process_index():
+            why = str(error).splitlines()[0]
+            print(f"turnout: another process of the run has ended, or a device has failed ({why}); {HINT}", file=sys.stderr)
         return LOST
     if isinstance(error, UserError | KeyboardInterrupt):
         return tell(error)
