@@ -18,7 +18,8 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import Handshake, NodeApp, Service
 from turnout.engines.flower.hosting import serve
 from turnout.engines.node import Node
-from turnout.federation.local import Federation, free_port
+from turnout.federation.local import Federation
+from turnout.io.ports import free_port
 from turnout.runs.setup import bind, prepare, scope
 
 SEEDS = Seeds.of(0)

@@ -1,14 +1,12 @@
 """Processes that play one run together: what two save of the time of one, what four need of its memory, how even the work is."""
 
 import json
+import math
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +16,7 @@ from scipy.stats import hypergeom
 from benchmarks.femnist import BATCH, CLIENTS, COHORT, LR, ROUNDS, compiled
 from benchmarks.memory import peak_bytes
 from benchmarks.timing import REPEATS, SEED, Line, alternate, ratio
+from turnout.io.ports import free_port
 
 LARGE = {"clients": 1000, "rows": 500, "width": 1000}
 """Clients whose rows take 2 GB in single precision."""
@@ -45,9 +44,14 @@ def work() -> Line:
 
 
 def limit(clients: int, cohort: int, devices: int) -> float:
-    """Return the mean cohort over the mean of the largest part that a device has: the most that devices can save."""
-    counts = np.random.default_rng(SEED).multivariate_hypergeometric([clients // devices] * devices, cohort, size=DRAWS["draws"])
-    return cohort / float(counts.max(axis=1).mean())
+    """Return the size of a cohort over the mean of the largest part that a device has: the most that devices can save."""
+    return cohort / float(largest_parts(clients, cohort, devices).mean())
+
+
+def largest_parts(clients: int, cohort: int, devices: int) -> np.ndarray:
+    """Return how many clients of each of several uniform cohorts the device with the most of them has [draws]."""
+    owned = [clients // devices] * devices
+    return np.random.default_rng(SEED).multivariate_hypergeometric(owned, cohort, size=DRAWS["draws"]).max(axis=1)
 
 
 def memory() -> Line:
@@ -59,24 +63,20 @@ def memory() -> Line:
             side = Peers(count, "memory", folder)
             side.play()
             peaks[count] = side.close()
-    note = f"{max(peaks[4]) / 2**20:.0f} against {max(peaks[1]) / 2**20:.0f} MiB for {rows_bytes() / 2**20:.0f} MiB of data"
+    size = 4 * math.prod(LARGE.values())
+    note = f"{max(peaks[4]) / 2**20:.0f} against {max(peaks[1]) / 2**20:.0f} MiB for {size / 2**20:.0f} MiB of data"
     return Line("mesh", "largest memory of four processes over that of one", max(peaks[4]) / max(peaks[1]), 0.35, note=note,
                 settings={**LARGE, "peaks": peaks, "seeds": [SEED]})  # fmt: skip
 
 
-def rows_bytes() -> int:
-    """Return the bytes of the data."""
-    return 4 * LARGE["clients"] * LARGE["rows"] * LARGE["width"]
-
-
 def balance() -> list[Line]:
-    """Return the largest part of a cohort that one of several devices has, in the mean and at worst, over an even part.
+    """Return how many clients of a cohort the device with the most of them has, in the mean and at worst.
 
     A device has h clients of a cohort with the hypergeometric probability C(n / D, h) C(n - n / D, m - h) / C(n, m).
     """
     clients, devices, cohort, draws = (DRAWS[name] for name in ("clients", "devices", "cohort", "draws"))
     owned, even = clients // devices, cohort // devices
-    counts = np.random.default_rng(SEED).multivariate_hypergeometric([owned] * devices, cohort, size=draws).max(axis=1)
+    counts = largest_parts(clients, cohort, devices)
     rare = int(hypergeom(clients, owned, cohort).isf(1 / (devices * draws)))
     note = f"{even} are an even part; by the law one device of {devices} has more than {rare} once in {draws} cohorts"
     return [
@@ -90,10 +90,7 @@ class Peers:
     """Processes that play rounds together when told, the k-th on core k."""
 
     def __init__(self, count: int, *doing: str):
-        with closing(socket.socket()) as listening:
-            listening.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{listening.getsockname()[1]}"
-        command = [sys.executable, "-m", "benchmarks.mesh", address, str(count)]
+        command = [sys.executable, "-m", "benchmarks.mesh", f"127.0.0.1:{free_port()}", str(count)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.processes = [subprocess.Popen([*command, str(number), *doing], **pipes) for number in range(count)]
         self._read()
@@ -120,7 +117,7 @@ class Peers:
 
 
 def write_rows(file: Path) -> None:
-    """Write features and labels of all clients, client by client."""
+    """Write the features of all clients, client by client."""
     rows = np.lib.format.open_memmap(file, "w+", np.float32, (LARGE["clients"] * LARGE["rows"], LARGE["width"]))
     generator = np.random.default_rng(SEED)
     for first in range(0, len(rows), 10_000):
@@ -152,7 +149,7 @@ def peer(address: str, count: int, number: int, doing: str, *options: str) -> No
 
     if count > 1:
         jax.distributed.initialize(address, count, number)
-    play = compiled()[0] if doing == "work" else partial(large, *options)()
+    play = compiled()[0] if doing == "work" else large(*options)
     print("=0", flush=True)
     for line in sys.stdin:
         print(f"={json.dumps(play() if line.strip() == 'play' else peak_bytes())}", flush=True)

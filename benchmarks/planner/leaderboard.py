@@ -42,24 +42,24 @@ def main() -> None:
         table = Yardstick(name, options.yardsticks)
         rows += [row for label, price in PRICES.items() for row in standings(table, label, price)]
     OUT.mkdir(parents=True, exist_ok=True)
-    frame = with_others(pl.DataFrame(rows), OUT / "leaderboard.parquet").with_row_index("row", 1)
-    cases = with_others(
-        pl.concat([compare(name, options.yardsticks) for name in options.problems], how="diagonal_relaxed"), OUT / "cases.parquet"
-    )
-    frame.write_csv(OUT / "leaderboard.csv")
+    table, file = OUT / "leaderboard.csv", OUT / "cases.parquet"
+    old = pl.read_csv(table).drop("row") if table.exists() else None
+    frame = with_others(pl.DataFrame(rows), old).with_row_index("row", 1)
+    cases = pl.concat([compare(name, options.yardsticks) for name in options.problems], how="diagonal_relaxed")
+    cases = with_others(cases, pl.read_parquet(file) if file.exists() else None)
+    frame.write_csv(table)
+    cases.write_parquet(file)
     (OUT / "leaderboard.md").write_text(page(frame, cases), encoding="utf-8")
     (OUT / "regret.svg").write_text(svg(cases), encoding="utf-8")
 
 
-def with_others(new: pl.DataFrame, file: Path) -> pl.DataFrame:
-    """Return the rows of some problems together with those that a file has of others, and write all to it."""
-    if file.exists():
-        old = pl.read_parquet(file).filter(~pl.col("problem").is_in(new["problem"].unique().to_list()))
+def with_others(new: pl.DataFrame, old: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows of some problems together with those that are known of others, in the order of the problems."""
+    if old is not None:
+        old = old.filter(~pl.col("problem").is_in(new["problem"].unique().to_list()))
         new = pl.concat([old, new], how="diagonal_relaxed")
     places = {name: number for number, name in enumerate(PROBLEMS)}
-    new = new.sort(pl.col("problem").replace_strict(places), maintain_order=True)
-    new.write_parquet(file)
-    return new
+    return new.sort(pl.col("problem").replace_strict(places), maintain_order=True)
 
 
 def standings(table: Yardstick, label: str, price: Price) -> list[dict]:

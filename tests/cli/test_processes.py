@@ -2,10 +2,8 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,9 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file
 
-from tests.helpers.commands import KEPT, config, start, turnout, wait_for, whole
+from tests.helpers.commands import KEPT, children, config, start, turnout, wait_for, whole
 from tests.helpers.peer import runs
+from turnout.io.ports import free_port
 
 NAMES = ("accfeddcd", "fedavg", "icgm", "mifa", "scaffold", "sppm")
 """Client states that must add up, sums, random branches, requests in flight, control variates, loops over one cohort."""
@@ -34,16 +33,16 @@ def close(folder: Path, other: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.everything)])
 def test_processes_play_the_run_of_one(tmp_path, count):
-    with closing(socket.socket()) as listening:
-        listening.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{listening.getsockname()[1]}"
-    command = [sys.executable, "-m", "tests.helpers.peer", address]
-    ends = [str(count), str(tmp_path / "found.npz"), *NAMES]
+    command = [sys.executable, "-m", "tests.helpers.peer", f"127.0.0.1:{free_port()}"]
+    ends = [str(count), str(tmp_path), *NAMES]
     peers = [subprocess.Popen([*command, str(number), *ends], env=os.environ | KEPT) for number in range(count)]
     assert [peer.wait(timeout=300) for peer in peers] == [0] * count
-    found = np.load(tmp_path / "found.npz")
+    first, *others = (np.load(tmp_path / f"{number}.npz") for number in range(count))
     for name, value in runs(NAMES).items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-12, atol=0 if name.endswith("counts") else 1e-12)
+        np.testing.assert_allclose(first[name], value, rtol=1e-12, atol=0 if name.endswith("counts") else 1e-12)
+    for other in others:
+        for name in first:
+            np.testing.assert_array_equal(other[name], first[name], err_msg=name)
 
 
 def test_the_command_line_plays_a_run_in_two_processes(tmp_path):
@@ -69,11 +68,6 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on_with_another_nu
     assert f"process {victim + 1} of 2 was ended by signal 9" in told[0]
     assert whole("resume", out, "--processes", 3)[0] == 0
     close(tmp_path / "one", out)
-
-
-def children(parent: int) -> list[int]:
-    """The processes that another one has started, in the order of their numbers."""
-    return [int(pid) for file in Path(f"/proc/{parent}/task").glob("*/children") for pid in file.read_text().split()]
 
 
 def test_devices_that_processes_cannot_share(tmp_path):

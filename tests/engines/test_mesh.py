@@ -33,7 +33,7 @@ EXAMPLES = {name: example.on(3.0) for name, example in ALGORITHMS.items()} | ASY
 def agree(algorithm, problem, count, **options):
     """Assert that a run on a mesh is the run on one device, and return it."""
     options, tolerance = {"rounds": 4, **options}, SINGLE if options.get("precision") == "mixed" else TOLERANCE
-    one, other = (t.run(algorithm, problem, mesh=mesh, **options) for mesh in (1, count))
+    one, other = (t.run(algorithm, problem, mesh=devices, **options) for devices in (1, count))
     for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
         np.testing.assert_allclose(right, left, rtol=tolerance, atol=tolerance)
     for column in ("round", "counts"):
@@ -41,10 +41,10 @@ def agree(algorithm, problem, count, **options):
     return other
 
 
-@pytest.mark.parametrize("mesh", [*(pytest.param(mesh, marks=pytest.mark.everything) for mesh in (1, 2, 8)), 4])
+@pytest.mark.parametrize("count", [*(pytest.param(count, marks=pytest.mark.everything) for count in (1, 2, 8)), 4])
 @pytest.mark.parametrize("name", slow_but({"fedavg", "mifa"}, EXAMPLES))
-def test_every_algorithm(name, mesh):
-    agree(EXAMPLES[name], small(), mesh)
+def test_every_algorithm(name, count):
+    agree(EXAMPLES[name], small(), count)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def rows_of(kind):
     return t.Logistic.of(Dataset("made", features, labels), split, mu=0.1)
 
 
-@pytest.mark.parametrize("mesh", [3, 8])
+@pytest.mark.parametrize("count", [3, 8])
 @pytest.mark.parametrize("kind", ["equal", "padded", "tiles", "sparse"])
-def test_every_layout_of_rows(kind, mesh):
+def test_every_layout_of_rows(kind, count):
     problem = rows_of(kind)
     assert isinstance(store(problem), Padded if kind in ("equal", "padded") else Ragged)
     metrics = ("value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_90")
-    agree(t.FedAvg(t.Nice(3), lr=0.05, steps=2), problem, mesh, metrics=metrics)
+    agree(t.FedAvg(t.Nice(3), lr=0.05, steps=2), problem, count, metrics=metrics)
 
 
 OPTIONS = {

@@ -15,7 +15,8 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 
 from tests.helpers.commands import turnout, wait_for
 from turnout.accounting.ledger import NEW
-from turnout.federation.local import environment, free_port
+from turnout.federation.local import environment
+from turnout.io.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -69,6 +69,16 @@ def whole(*arguments, **options) -> tuple[int, str, str]:
     process = start(*arguments, kept=KEPT, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes that another one has started, in the order of their numbers."""
+    found = []
+    for file in Path(f"/proc/{parent}/task").glob("*/children"):
+        # A thread may end meanwhile.
+        with suppress(OSError):
+            found += map(int, file.read_text().split())
+    return found
 
 
 def wait_for(condition: Callable):

@@ -4,12 +4,13 @@ import os
 import random
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import tomli_w
 
-from tests.helpers.commands import KEPT, start, turnout, wait_for, whole
+from tests.helpers.commands import KEPT, children, start, turnout, wait_for, whole
 
 METHODS = {
     "fedavg": {"algorithm": {"kind": "fedavg", "lr": 0.001}, "grid": {"algorithm.lr": [0.001, 0.002], "sampler.size": [1, 2, 3]}},
@@ -77,12 +78,9 @@ def count(out: Path) -> int:
 
 def workers_of(parent: int) -> list[int]:
     """The processes that play programs for `parent`."""
-    children = Path(f"/proc/{parent}/task/{parent}/children")
     found = []
-    for child in children.read_text().split() if children.exists() else []:
-        try:
+    for child in children(parent):
+        with suppress(OSError):
             if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-                found.append(int(child))
-        except OSError:
-            continue
+                found.append(child)
     return found

@@ -2,16 +2,16 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 from turnout.cli import tell
 from turnout.core.errors import UserError
+from turnout.io.ports import free_port
 
 PEERS = "TURNOUT_PEERS"
 """Environment variable of a process that another one has started: the address of the first, its number, how many there are."""
@@ -63,7 +63,7 @@ def join(processes: int, devices: int) -> None:
 
 def _start(processes: int) -> int:
     """Start this command so many times, wait, and return the exit code; the first that fails ends all others."""
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "turnout", *sys.argv[1:]],
@@ -140,9 +140,3 @@ def _told(error: BaseException) -> int:
         return tell(error)
     traceback.print_exception(error)
     return 1
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]

@@ -10,13 +10,13 @@ def is_first() -> bool:
     return jax.process_index() == 0
 
 
-def agreed(number: int) -> int:
-    """Return the `number` of the first process, in all of them: what depends on the time must not differ."""
+def agreed(own: PyTree) -> PyTree:
+    """Return what the first process has, in all of them: what depends on the time or on chance must not differ."""
     if jax.process_count() == 1:
-        return number
+        return own
     from jax.experimental.multihost_utils import broadcast_one_to_all
 
-    return int(broadcast_one_to_all(np.int32(number)))
+    return jax.tree.map(np.asarray, broadcast_one_to_all(own))
 
 
 def whole(parts: PyTree) -> PyTree:

@@ -1,7 +1,6 @@
 """A local federation with production TLS and node keys: a SuperLink and node processes."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from turnout.engines.flower.server_connection import SECRET_HEADER, Server
 from turnout.experiment.config import read
 from turnout.federation.handshake import build_for_federation
 from turnout.io.atomic import private_opener
+from turnout.io.ports import free_port
 
 SUM_KEY = "sum.key"
 """Name of the file of the members' key for encrypted sums."""
@@ -291,10 +291,3 @@ def ends_within(child: subprocess.Popen, seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def free_port() -> int:
-    """Return a port of this machine that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -147,7 +147,7 @@ class Session:
                 continue
             seconds = time.perf_counter() - began
             rows = rows * 2 if seconds < CHUNK_SECONDS / 2 else max(1, rows // 2) if seconds > 2 * CHUNK_SECONDS else rows
-            rows = agreed(rows)
+            rows = int(agreed(rows))
 
     def step(self, rows: int) -> int:
         """Play until `rows` more trace rows are written, or as many as one call can write, and return their number."""

@@ -22,6 +22,7 @@ from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import SUMS, Aggregation, Job
 from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
+from turnout.engines.processes import agreed
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
@@ -190,16 +191,20 @@ def inputs_of(
         raise UserError("the sampler needs a clock, and a run has one only with devices: give [devices], or a trace in rounds")
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
-        job = replace(job, protection=options.privacy.protection(), secret=options.privacy.secret())
+        protection = options.privacy.protection()
+        protection = replace(protection, secret=agreed(protection.secret))
+        job = replace(job, protection=protection, secret=agreed(options.privacy.secret()))
     return job, algorithm
 
 
 def devices_of(options: RunOptions) -> int:
-    """Return over how many devices the clients of a run are spread: of several processes over all that they have.
+    """Return over how many devices the compiled engine spreads the clients: of several processes over all that they have.
 
     Args:
         options: Options of the run.
     """
+    if options.engine == "nodes":
+        return 1
     return options.mesh if jax.process_count() == 1 else jax.device_count()
 
 

@@ -257,9 +257,9 @@ def _sum_over_rows_here(storage: Padded | Ragged, part, share: PyTree) -> Any:
     rows, problem = storage.flat(), storage.problem
     count, at_once = row_count(rows), problem.rows_at_once
     if not problem.mixes_rows:
-        at_once = min(at_once, max(1, CHUNK * count // sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(rows))))
-    if count <= at_once and not problem.mixes_rows:
-        if not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
+        size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(rows))
+        at_once = min(at_once, max(1, CHUNK * count // max(1, size)))
+        if count <= at_once and not any(map(is_sparse, jax.tree.leaves(rows, is_leaf=is_sparse))):
             return part(rows, share)
     bounds = storage.bounds if problem.mixes_rows else jnp.array([0, count])
     size = at_once if problem.mixes_rows else -(-count // -(-count // at_once))

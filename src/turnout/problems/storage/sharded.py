@@ -17,8 +17,8 @@ from turnout.problems.storage.row_formats import SparseRows, is_sparse
 AXIS = "clients"
 """Name of the axis of a mesh."""
 
-OWN = ("rows", "weight", "row_share", "starts")
-"""The fields of a storage, and of its problem, that differ from device to device."""
+OWN = ("weight", "row_share", "starts")
+"""The fields of a storage that differ from device to device, beside its problem's rows."""
 
 
 @record
