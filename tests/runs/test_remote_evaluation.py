@@ -48,7 +48,9 @@ def test_clients_that_are_only_evaluated_tell_their_values_and_accuracies():
 def test_pytorch_clients_stop_early_by_their_test_data():
     generator = torch.Generator().manual_seed(0)
     rows = [torch.randn(16, 3, generator=generator) for _ in range(3)]
-    model = torch.nn.Linear(3, 2)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
 
     def client(inputs: torch.Tensor) -> t.TorchOracle:
         labels = (inputs.sum(dim=1) > 0).long()
