@@ -13,8 +13,7 @@ from turnout.devices import Fleet
 from turnout.engines.faults import Faults
 from turnout.privacy.mechanism import Protection
 from turnout.problems.optimum import Optimum
-from turnout.problems.storage.layout import Padded, Ragged
-from turnout.problems.storage.sharded import Sharded
+from turnout.problems.storage.layout import Storage
 
 Aggregation = Literal["plain", "sum", "encrypted"]
 """What the server receives of the replies to an exchange: each, their weighted sum only, or each encrypted and their sum."""
@@ -46,13 +45,13 @@ class Job:
         keeps_messages: Whether messages in flight are kept, to be sent again after a restart.
     """
 
-    storage: Padded | Ragged | Sharded
+    storage: Storage
     start: PyTree
     seeds: Seeds
     faults: Faults | None
     optimum: Optimum | None
-    test: Padded | Ragged | None
-    held_out: Padded | Ragged | None
+    test: Storage | None
+    held_out: Storage | None
     chunk: int = static()
     judged: bool = static(default=False)
     stop: Target | None = None

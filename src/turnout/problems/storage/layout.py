@@ -1,6 +1,7 @@
 """How the compiled engine stores all clients' rows: padded to equal sizes if that wastes little, else ragged."""
 
 import functools
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +25,29 @@ CHUNK = 2**25
 """Bytes of the rows whose losses are computed at once: they are copied."""
 
 
-class OneDevice:
-    """What a storage of all clients' rows answers where a `Sharded` one has to look at other devices."""
+class Storage(ABC):
+    """The rows of all clients, or of those of one device of a mesh, as the compiled engine holds them."""
 
     problem: Problem
+    row_share: Float[Any, " all_rows"]
+    mixed: bool
+
+    @abstractmethod
+    def oracle(self, i: Int[Array, ""]):
+        """Return client i's oracle."""
+
+    @abstractmethod
+    def flat(self) -> PyTree:
+        """Return all rows, in the order of `row_share`."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> Int[Array, " bounds"]:
+        """Where each client's rows begin and end among all."""
+
+    @abstractmethod
+    def row_owners(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
+        """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
 
     @property
     def ids(self) -> Int[Array, " clients"]:
@@ -44,7 +64,7 @@ class OneDevice:
 
 
 @record
-class Padded(OneDevice):
+class Padded(Storage):
     """Every client's rows padded to the size s of the largest.
 
     Args:
@@ -109,7 +129,7 @@ class PaddedOracle(JaxOracle):
 
 
 @record
-class Ragged(OneDevice):
+class Ragged(Storage):
     """Rows one after another without padding.
 
     The rows of a cohort are visited in tiles of consecutive rows of one client, several tiles at a time. The work is
@@ -184,7 +204,7 @@ class RaggedOracle:
         return JaxOracle(client_problem(self._storage), rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
-def client_problem(storage: Padded | Ragged) -> Problem | MixedPrecision:
+def client_problem(storage: Storage) -> Problem | MixedPrecision:
     """Return the problem whose losses clients compute, in bfloat16 if `mixed`."""
     return MixedPrecision(storage.problem) if storage.mixed else storage.problem
 
@@ -216,7 +236,7 @@ def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
     return Padded(replace(problem, rows=padded), weight, share.ravel(), mixed)
 
 
-def total(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
+def total(storage: Storage, order: str, x: PyTree) -> Any:
     """Return the oracle `order` ("value", "value_and_grad") of sum_r row_share_r losses_r(x), f without its regulariser.
 
     Args:
@@ -228,7 +248,7 @@ def total(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
     return sum_over_rows(storage, lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
 
 
-def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
+def objective(storage: Storage, order: str, x: PyTree) -> Any:
     """Return the oracle `order` ("value", "value_and_grad") of f at x.
 
     Args:
@@ -239,7 +259,7 @@ def objective(storage: Padded | Ragged, order: str, x: PyTree) -> Any:
     return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
 
 
-def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
+def sum_over_rows(storage: Storage, part, share: PyTree = None) -> Any:
     """Return the sum of `part(rows, share)` over chunks of all rows.
 
     A chunk has at most `problem.rows_at_once` rows and `CHUNK` bytes, or rows of one client only where rows mix.
@@ -253,7 +273,7 @@ def sum_over_rows(storage: Padded | Ragged, part, share: PyTree = None) -> Any:
     return storage.over_devices(_sum_over_rows_here(storage, part, share))
 
 
-def _sum_over_rows_here(storage: Padded | Ragged, part, share: PyTree) -> Any:
+def _sum_over_rows_here(storage: Storage, part, share: PyTree) -> Any:
     rows, problem = storage.flat(), storage.problem
     count, at_once = row_count(rows), problem.rows_at_once
     if not problem.mixes_rows:
