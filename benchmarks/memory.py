@@ -10,7 +10,7 @@ import numpy as np
 import turnout as t
 from benchmarks.data import power_sizes, unequal_clients
 from benchmarks.timing import SEED, Line
-from turnout.problems.storage.layout import store
+from turnout.problems.storage.store import store
 
 CLIENTS, SPREAD = 1000, 100
 KINDS = {

@@ -17,7 +17,8 @@ from turnout.core.permutation import shuffled
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.storage.jax_client import JaxClient
-from turnout.problems.storage.layout import Padded, Ragged, store
+from turnout.problems.storage.layout import Padded, Ragged
+from turnout.problems.storage.store import store
 
 EVEN, UNEVEN = (5, 4, 6, 5, 4, 6), (1, 2, 40, 3, 2, 7)
 

@@ -18,7 +18,8 @@ from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.experiment.config import read
 from turnout.problems.storage.jax_client import JaxClient
-from turnout.problems.storage.layout import Ragged, store
+from turnout.problems.storage.layout import Ragged
+from turnout.problems.storage.store import store
 from turnout.runs.setup import bind
 
 SIZES = np.array([3, 30, 7, 2])

@@ -8,7 +8,7 @@ import pytest
 import turnout as t
 from tests.helpers.examples import CLIENT_SOLVERS, small
 from turnout.problems.storage.jax_client import JaxClient
-from turnout.problems.storage.layout import store
+from turnout.problems.storage.store import store
 from turnout.runs.setup import bind
 
 

@@ -9,7 +9,7 @@ from jax import lax
 import turnout as t
 from tests.helpers.examples import PROBLEMS, logistic, quadratic
 from turnout.problems.storage.jax_client import JaxClient
-from turnout.problems.storage.layout import store
+from turnout.problems.storage.store import store
 from turnout.runs.session import Session
 
 ENGINES = ["compiled", "nodes"]

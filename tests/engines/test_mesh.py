@@ -22,7 +22,8 @@ from tests.helpers.tiers import slow_but
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.engines import mesh
-from turnout.problems.storage.layout import Padded, Ragged, store
+from turnout.problems.storage.layout import Padded, Ragged
+from turnout.problems.storage.store import store
 from turnout.runs.session import Session
 
 TOLERANCE, SINGLE = 1e-12, 1e-6

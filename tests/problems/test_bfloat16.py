@@ -10,7 +10,8 @@ import turnout as t
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
-from turnout.problems.storage.layout import Padded, Ragged, store
+from turnout.problems.storage.layout import Padded, Ragged
+from turnout.problems.storage.store import store
 from turnout.runs.session import Session
 from turnout.runs.setup import prepare, scope
 

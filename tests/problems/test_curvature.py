@@ -8,7 +8,8 @@ from jax.flatten_util import ravel_pytree
 import turnout as t
 from turnout.data import IidSplit, load
 from turnout.problems.curvature import TOLERANCE, largest_curvature
-from turnout.problems.storage.layout import objective, store
+from turnout.problems.storage.layout import objective
+from turnout.problems.storage.store import store
 
 
 def network() -> t.Problem:

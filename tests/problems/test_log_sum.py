@@ -15,7 +15,7 @@ from turnout.data.splits import Split
 from turnout.experiment.build import build
 from turnout.experiment.config import Reader
 from turnout.problems import Logistic, LogSum, NonconvexLogistic, Quadratic
-from turnout.problems.storage.layout import store
+from turnout.problems.storage.store import store
 
 CLIENTS, WIDTH, ALPHA = 6, 8, 10.0
 

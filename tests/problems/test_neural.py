@@ -26,7 +26,8 @@ from turnout.problems import neural
 from turnout.problems.models import MODELS, Residual
 from turnout.problems.storage import jax_client as engine
 from turnout.problems.storage.jax_client import JaxClient
-from turnout.problems.storage.layout import Padded, Ragged, store, total
+from turnout.problems.storage.layout import Padded, Ragged, total
+from turnout.problems.storage.store import store
 
 SIDE, CLASSES = 5, 3
 

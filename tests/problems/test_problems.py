@@ -17,8 +17,9 @@ from turnout.data.dataset import Dataset
 from turnout.data.splits import PowerSplit, Split
 from turnout.problems.optimum import solve
 from turnout.problems.storage.jax_client import JaxClient
-from turnout.problems.storage.layout import Padded, Ragged, store, total
+from turnout.problems.storage.layout import Padded, Ragged, total
 from turnout.problems.storage.row_formats import SparseRows
+from turnout.problems.storage.store import store
 
 
 def ridge() -> t.Ridge:

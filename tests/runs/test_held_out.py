@@ -17,7 +17,8 @@ from turnout.engines.metrics import QUANTILES
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.experiment.run import start
-from turnout.problems.storage.layout import Padded, Ragged, store
+from turnout.problems.storage.layout import Padded, Ragged
+from turnout.problems.storage.store import store
 
 GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.normal(size=(60, 3))

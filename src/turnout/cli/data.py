@@ -53,3 +53,36 @@ def fetch_set(
     path = catalogue.fetch(name, folder, **options)
     has_checksum = catalogue.CATALOGUE[name].checksum is not None
     typer.echo(f"{name} is in {path}" + ("" if has_checksum else "; no checksum is known, so only its shape was verified"))
+
+
+@commands.command("write")
+def write_file(
+    source: Annotated[Path, typer.Argument(help="A configuration, or a parquet or CSV table of any size.")],
+    out: Annotated[Path, typer.Argument(help="The new client file, such as clients.arrow.")],
+    data: Data = None,
+    client: Annotated[str | None, typer.Option(help="The table's column of clients.", show_default=False)] = None,
+    label: Annotated[str, typer.Option(help="The table's column of labels.")] = "label",
+    single: Annotated[bool, typer.Option("--single", help="Write numbers in 32 bits.")] = False,
+) -> None:
+    """Write the clients of a configuration, or of a table, to a file from which runs read them when they are drawn."""
+    from turnout.data import NaturalSplit, load
+    from turnout.data.client_writer import write_clients
+    from turnout.experiment.config import read
+    from turnout.experiment.problem_specs import DataSpec
+
+    precision = "single" if single else "double"
+    if source.suffix != ".toml":
+        if client is None:
+            raise UserError(f"{source} is a table: name its column of clients by --client")
+        write_clients(out, source, client=client, label=label, precision=precision)
+    else:
+        experiment = read(source)
+        if not isinstance(experiment.problem, DataSpec):
+            raise UserError(f"{source} has no data to write: its problem is made of numbers of its own")
+        dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
+        write_clients(out, dataset, experiment.split.split(dataset), precision=precision)
+    written = load(out)
+    clients = NaturalSplit().split(written).clients
+    typer.echo(
+        f"{out} has {clients:,} clients with {written.rows:,} rows: set [problem] data to it, and [split] kind to 'natural'"
+    )

@@ -4,11 +4,14 @@ from turnout.data.catalogue import CATALOGUE as CATALOGUE
 from turnout.data.catalogue import fetch as fetch
 from turnout.data.catalogue import load as load
 from turnout.data.catalogue import present as present
+from turnout.data.client_file import ClientFile as ClientFile
+from turnout.data.client_writer import write_clients as write_clients
 from turnout.data.dataset import Dataset as Dataset
 from turnout.data.hdf5 import Hdf5 as Hdf5
 from turnout.data.hugging_face import HuggingFace as HuggingFace
 from turnout.data.leaf import Leaf as Leaf
 from turnout.data.libsvm import read_libsvm as read_libsvm
+from turnout.data.made import made_clients as made_clients
 from turnout.data.quadratics import quadratics as quadratics
 from turnout.data.source import Source as Source
 from turnout.data.splits import ContiguousSplit as ContiguousSplit

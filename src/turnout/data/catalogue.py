@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from turnout.core.errors import UserError, unknown
+from turnout.data.client_file import ClientFile
 from turnout.data.columns import Columns
 from turnout.data.dataset import Dataset, checksum
 from turnout.data.entries import CATALOGUE as CATALOGUE
@@ -69,6 +70,8 @@ def load(
         )
     if isinstance(name, (str, Path)) and Path(name).suffix in TABLES:
         return TABLES[Path(name).suffix](str(name), features, label, client).load(folder)
+    if isinstance(name, (str, Path)) and Path(name).suffix == ".arrow":
+        return ClientFile(str(name)).load(folder)
     if (features, label, client) != (None, "label", None):
         raise UserError(f"data set {name} has no columns to choose: leave out features, label and client")
     if isinstance(name, Source):

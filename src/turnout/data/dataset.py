@@ -2,9 +2,10 @@
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -40,6 +41,12 @@ class Dataset:
     features: "np.ndarray | csr_array"
     labels: np.ndarray
     ids: np.ndarray | None = None
+
+    content: ClassVar[str] = ""
+    """A digest of the content, if it is known without reading it."""
+
+    own_offsets: ClassVar[np.ndarray | None] = None
+    """Where the rows of each client begin, if rows lie client by client."""
 
     def __post_init__(self):
         features = _canonical(self.features) if is_sparse_matrix(self.features) else np.asarray(self.features)
@@ -91,6 +98,19 @@ class Dataset:
         """The number of values of a row."""
         return math.prod(self.features.shape[1:])
 
+    @property
+    def classes(self) -> np.ndarray:
+        """The distinct labels in increasing order."""
+        return np.unique(self.labels)
+
+    def recoded(self, recode: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the labels, changed by a function of arrays of labels.
+
+        Args:
+            recode: The function.
+        """
+        return recode(self.labels)
+
     def flat(self) -> "Dataset":
         """Return the data set with each image as a row of numbers bytes / 255; without images, the data set itself."""
         return replace(self, features=self.features.reshape(self.rows, -1) / 255) if self.images else self
@@ -105,7 +125,7 @@ class Dataset:
         Raises:
             UserError: `how` is unknown, or "columns" for sparse features.
         """
-        scalings = {"none": None, "rows": _unit_rows, "columns": self._standard_columns}
+        scalings = {"none": None, "rows": unit_rows, "columns": self._standard_columns}
         if how not in scalings:
             raise unknown("normalization", how, scalings)
         return self if how == "none" else replace(self, features=scalings[how](self.flat().features))
@@ -126,6 +146,8 @@ class Dataset:
 
 def digest(dataset: Dataset) -> str:
     """Return the SHA-256 of the parsed content in the order of its rows."""
+    if dataset.content:
+        return dataset.content
     features, total = dataset.features, sha256()
     if isinstance(features, np.ndarray):
         arrays = [np.array(features.shape), features]
@@ -182,8 +204,8 @@ def _not_finite(values: np.ndarray) -> np.ndarray:
     return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
 
 
-def _unit_rows(features):
-    """Return rows of length 1, divided by their largest entry first so that squares neither overflow nor vanish."""
+def unit_rows(features):
+    """Return features as rows of length 1, divided by their largest entry first so that squares neither overflow nor vanish."""
     if isinstance(features, np.ndarray):
         scaled = features / _or_one(np.abs(features).max(axis=1, initial=0))[:, None]
         return scaled / _or_one(np.linalg.norm(scaled, axis=1))[:, None]

@@ -1,6 +1,6 @@
 """Tables in files, parquet or CSV, with columns of features, labels and clients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.core.records import config
+from turnout.data.arrays import ids_of
 from turnout.data.columns import Columns, dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, located
@@ -93,3 +94,45 @@ def _values(path: Path, column: "pl.Series") -> np.ndarray:
     ):
         raise UserError(f"{path}: column {column.name!r} holds {column.dtype}, which is no number, list or text: leave it out")
     return column.to_numpy()
+
+
+def batches_of(path: Path, rows: int) -> "Iterator[pl.DataFrame]":
+    """Return the frames of a parquet or CSV file of any size, one after another.
+
+    Args:
+        path: The file.
+        rows: The most rows of a frame.
+    """
+    import polars as pl
+
+    from turnout.data.client_file import arrow
+
+    arrow()
+    import pyarrow.dataset
+
+    try:
+        for batch in pyarrow.dataset.dataset(path, format=path.suffix.removeprefix(".")).to_batches(batch_size=rows):
+            frame = pl.from_arrow(batch)
+            if isinstance(frame, pl.DataFrame) and len(frame):
+                yield frame
+    except (OSError, ValueError, pyarrow.ArrowInvalid) as error:
+        raise UserError(f"{path}: not a parquet or CSV file ({str(error).splitlines()[0]}): give one") from None
+
+
+def client_counts(path: Path, client: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the clients of a parquet or CSV file of any size in increasing order, and the number of rows of each [n].
+
+    Args:
+        path: The file.
+        client: The column of clients.
+    """
+    import polars as pl
+
+    try:
+        table = (pl.scan_csv if path.suffix == ".csv" else pl.scan_parquet)(path)
+        if client not in table.collect_schema().names():
+            raise UserError(f"{path}: there is no column {client!r}: name the column of the clients")
+        counts = table.group_by(client).len().sort(client).collect(engine="streaming")
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise UserError(f"{path}: not a parquet or CSV file ({str(error).splitlines()[0]}): give one") from None
+    return ids_of(counts[client].to_numpy(), path, f"column {client!r}"), counts["len"].to_numpy()

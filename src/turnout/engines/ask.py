@@ -297,7 +297,7 @@ class EngineAsk(Ask):
         self.state = self.state._replace(observed=tuple(observed))
         feedback, usable = feedback_of(replies, feedback, self.job.start)
         self._count(self._exchanged, {"unusable": jnp.sum(first & replies.answered & ~usable, dtype="int32")})
-        answered = replace(draw.cohort, active=replies.answered & usable)
+        answered = replace(draw.cohort, active=replies.answered & usable & first)
         old = self.state.samplers[draw.number]
         new = sampler.observe(old, answered, jnp.where(answered.active, feedback, 0))
         self._learn(draw.number, lambda _: jax.tree.map(lambda new, old: jnp.where(first, new, old), new, old))

@@ -6,14 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.core.algorithm import Algorithm
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
+from turnout.samplers.base import samplers_in
 
 
 class Engine(ABC):
     """Plays the rounds of runs, whose inputs are `job`."""
 
     job: Job
+    algorithm: Algorithm
 
     @abstractmethod
     def begin(self) -> Progress:
@@ -25,11 +28,16 @@ class Engine(ABC):
 
     def saved(self, progress: Progress) -> Progress:
         """Return the progress as a checkpoint keeps it."""
-        return jax.tree.map(np.asarray, progress)
+        return jax.tree.map(np.asarray, progress._replace(samplers=self._each_sampler("saved", progress)))
 
     def restored(self, saved: Progress) -> Progress:
         """Return the progress that `saved` keeps."""
-        return jax.tree.map(jnp.array, saved)
+        return jax.tree.map(jnp.array, saved._replace(samplers=self._each_sampler("restored", saved)))
+
+    def _each_sampler(self, change: str, progress: Progress) -> list:
+        """Return the states of the samplers as their `saved` or `restored` changes them."""
+        samplers = samplers_in(self.algorithm)
+        return [getattr(one, change)(state) for one, state in zip(samplers, progress.samplers, strict=True)]
 
     def facts(self) -> dict:
         """Return what a summary tells of the clients' processes; nothing where there are none."""

@@ -10,7 +10,6 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.messages import split_each
 from turnout.engines.async_ask import AsyncAsk
-from turnout.engines.exchange.client_states import look_up, write
 from turnout.engines.exchange.strong_types import completed, strongly_typed
 from turnout.problems.storage.jax_client import JaxClient
 
@@ -93,7 +92,8 @@ class CompiledAsk(AsyncAsk):
         run = local_method(self.algorithm, method, self.job.start)
         individual, write = split_each(message)
         protection = self.job.protection
-        states, ids = look_up(self.state.clients, self._here(cohort))
+        first = self.algorithm.client_state(self.job.start)
+        states, ids = self.job.storage.look_up(self.state.clients, self._here(cohort), first)
         self._looked_up = cohort, ids
 
         def run_one(place):
@@ -119,7 +119,8 @@ class CompiledAsk(AsyncAsk):
     def _commit(self, cohort, answered, states, turn=None):
         asked, ids = self._looked_up
         # The ids depend on the lookup of the old states, so that XLA does not overwrite these earlier: see `look_up`.
-        clients = write(self.state.clients, states, ids if asked is cohort else self._here(cohort).ids, answered)
+        ids = ids if asked is cohort else self._here(cohort).ids
+        clients = self.job.storage.write_back(self.state.clients, states, ids, answered)
         self.state = self.state._replace(clients=clients)
 
 

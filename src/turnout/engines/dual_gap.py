@@ -1,5 +1,7 @@
 """The dual gap of dual methods, as a metric."""
 
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -10,6 +12,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.inputs import Job
 from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import InMemory
 
 SOLVER = NewtonCg(tolerance=1e-9)
 """Solves the clients' problems; the value of a solution errs by at most the square of this over 2 mu_i."""
@@ -25,7 +28,7 @@ def dual_gap(job: Job, algorithm: Algorithm, server: PyTree, clients: PyTree, ro
         clients: States of the clients that are here [clients, ...].
         round: Number of rounds played.
     """
-    optimum = job.optimum
+    optimum, storage = job.optimum, cast(InMemory, job.storage)
     start = jax.tree.map(jnp.asarray, optimum.x)
 
     def conjugate(place):
@@ -34,13 +37,13 @@ def dual_gap(job: Job, algorithm: Algorithm, server: PyTree, clients: PyTree, ro
         w = SOLVER.minimise(client, Tilt(linear=y), start).point
         return sum(jax.tree.leaves(jax.tree.map(jnp.vdot, y, w))) - client.value(w)
 
-    ids, n = job.storage.ids, job.population.count
-    duals = algorithm.duals(server, job.storage.of_all_clients(clients), round)
+    ids, n = storage.ids, job.population.count
+    duals = algorithm.duals(server, storage.of_all_clients(clients), round)
     own = jax.tree.map(lambda leaf: leaf[jnp.minimum(ids, n - 1)], duals)
     values = lax.map(conjugate, (ids, own), batch_size=job.chunk)
     # A device of a mesh may have places for more clients than there are.
     shares = jnp.where(ids < n, job.population.shares[jnp.minimum(ids, n - 1)], 0)
-    return job.storage.over_devices(jnp.sum(shares * jnp.where(ids < n, values, 0))) + jnp.asarray(optimum.value, values.dtype)
+    return storage.over_devices(jnp.sum(shares * jnp.where(ids < n, values, 0))) + jnp.asarray(optimum.value, values.dtype)
 
 
 def refuse_dual_gap(algorithm: Algorithm, metrics: tuple[str, ...], *, compiled: bool) -> None:

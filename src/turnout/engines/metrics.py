@@ -10,15 +10,26 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.problems.base import correct_sum, per_row
 from turnout.problems.optimum import Optimum
-from turnout.problems.storage.layout import objective, sum_over_rows, total
+from turnout.problems.storage.fetched import Fetched
+from turnout.problems.storage.layout import objective, total
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 
 TEST = ("test_value", "test_accuracy")
 QUANTILES = {"accuracy_10": 0.1, "accuracy_50": 0.5, "accuracy_90": 0.9}
 HELD_OUT = ("held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in QUANTILES))
-NAMES = ("value", "gap", "gradient", "distance", "dual_gap", "accuracy", *QUANTILES, *TEST, *HELD_OUT, *SAMPLING)
+ERRORS = {"value": "value_error", "gap": "value_error", "accuracy": "accuracy_error"}
+"""Metrics that can be estimated from a sample of clients, and the names of their standard errors."""
+
+WHOLE = ("gradient", "dual_gap", *SAMPLING)
+"""Metrics that need all clients."""
+
+NAMES = (
+    "value", "value_error", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error", *QUANTILES, *TEST, *HELD_OUT,
+    *SAMPLING,
+)  # fmt: skip
 """Names of all metrics:
 
+* value_error, accuracy_error: their standard errors, where f is evaluated on a sample of clients;
 * value, gap, gradient, distance: f(x), f(x) - f(x*), |grad f(x)|^2, |x - x*|^2;
 * dual_gap: G(y) - G* of a dual method, see `turnout.engines.dual_gap`;
 * accuracy: the share of rows that x classifies correctly, clients weighted by lambda;
@@ -70,6 +81,8 @@ def measure(names: tuple[str, ...], storage, x: PyTree) -> dict[str, PyTree]:
         storage: Rows of all clients.
         x: Parameters.
     """
+    if isinstance(storage, Fetched) and storage.sample is not None:
+        return of_sample(names, storage, x)
     values = {}
     if "gradient" in names:
         values["value"], values["gradient"] = objective(storage, "value_and_grad", x)
@@ -96,7 +109,7 @@ def derive(
         held_out: Rows of the held-out clients.
         apart: What was measured at x of "test" or "held_out" where their rows are not here.
     """
-    values = {name: measured[name] for name in ("value", "accuracy") if name in names}
+    values = {name: measured[name] for name in ("value", "value_error", "accuracy", "accuracy_error") if name in names}
     if "gap" in names:
         values["gap"] = measured["value"] - jnp.asarray(optimum.value, measured["value"].dtype)
     if "gradient" in names:
@@ -111,6 +124,33 @@ def derive(
         if f"{prefix}accuracy" in names:
             values[f"{prefix}accuracy"] = accuracy(rows, x) if here is None else here["accuracy"]
         values |= quantiles(names, prefix, lambda rows=rows, here=here: here["accuracies"] if here else accuracies(rows, x))
+    return values
+
+
+def of_sample(names: tuple[str, ...], storage: Fetched, x: PyTree) -> dict[str, PyTree]:
+    """Return estimates of the functions `names` from a sample of e clients, with the standard errors of the means.
+
+    f is the mean of y_i = n lambda_i f_i over all clients, and its estimate that over the sample; its standard error is
+    sqrt((1 - e / n) s^2 / e), s^2 being the sample variance of the y_i (Cochran, 1977, Theorem 2.2).
+
+    Args:
+        names: Names of `asked_for`.
+        storage: The clients.
+        x: Parameters.
+    """
+    problem, n, e = storage.problem, storage.problem.clients, storage.judges
+    share = n * jnp.broadcast_to(problem.population.share(jnp.asarray(storage.sample)), (e,))
+
+    def each(function, rest=0.0):
+        return storage.of_each(lambda rows, weights: per_row(problem, function, x, rows, weights)) + rest
+
+    values, wanted = {}, {"value": (problem.losses, problem.regulariser(x)), "accuracy": (problem.correct, 0.0)}
+    for name, (function, rest) in wanted.items():
+        if name in names:
+            y = share * each(function, rest)
+            values |= {name: jnp.mean(y), ERRORS[name]: jnp.sqrt((1 - e / n) * jnp.var(y, ddof=1) / e)}
+    if "accuracies" in names:
+        values["accuracies"] = each(problem.correct)
     return values
 
 
@@ -134,7 +174,7 @@ def accuracy(storage, x: PyTree) -> Float[Array, ""]:
         storage: Rows of all clients.
         x: Parameters.
     """
-    return sum_over_rows(storage, lambda rows, share: correct_sum(storage.problem, x, rows, share))
+    return storage.sum_over_rows(lambda rows, share: correct_sum(storage.problem, x, rows, share))
 
 
 def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
@@ -150,7 +190,7 @@ def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
         client, share = own
         return segment_sum(share * per_row(problem, problem.correct, x, rows, share), client, n)
 
-    return sum_over_rows(storage, part, storage.row_owners())
+    return storage.sum_over_rows(part, by_client=True)
 
 
 def squared_norm(tree: PyTree) -> Float[Array, ""]:

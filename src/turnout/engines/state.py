@@ -66,7 +66,7 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     """
     n, zero = job.population.count, jnp.zeros((), "int32")
     client = algorithm.client_state(job.start)
-    clients = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (job.storage.ids.size, *jnp.shape(leaf))), client)
+    clients = job.storage.states_of_all(client)
     samplers = [sampler.start(job.population) for sampler in samplers_in(algorithm)]
     quality = unjudged(job.population) if job.judged else None
     memories = algorithm.memories(job.start, "server") if isinstance(algorithm, Coded) else {}

@@ -55,7 +55,7 @@ class SweepEngine(Engine):
         structures = {jax.tree.structure(one) for one in algorithms}
         if len(structures) > 1:
             raise UserError("a sweep changes numbers, not what an algorithm is made of")
-        self.job, self.structure = job, structures.pop()
+        self.job, self.algorithm, self.structure = job, algorithm, structures.pop()
         columns = list(zip(*(jax.tree.leaves(one) for one in algorithms), strict=True))
         self.swept = tuple(k for k, column in enumerate(columns) if any(leaf is not column[0] for leaf in column))
         self.leaves = [jnp.stack([jnp.asarray(a) for a in c]) if k in self.swept else c[0] for k, c in enumerate(columns)]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.data.catalogue import load
-from turnout.data.dataset import digest
+from turnout.data.dataset import Dataset, digest
 from turnout.data.holdout import hold_out
-from turnout.data.splits import Split
+from turnout.data.splits import NaturalSplit, Split
+from turnout.data.splits.split import AsStored
 from turnout.experiment.config import Experiment, RunSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
@@ -60,6 +61,7 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
         return Built(spec.build(*arguments), spec.split(*arguments), mark, start + getattr(spec, "digest", ""))
     dataset = load(spec.data, data).normalized(spec.normalize)
+    refuse_stored(dataset, experiment)
     split = experiment.split.split(dataset)
     mark, test = digest(dataset), None
     if spec.test is not None:
@@ -72,7 +74,28 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
             raise UserError("normalize = 'columns' scales by all rows, those of held-out clients too: take 'rows' or 'none'")
         split, held_out_split = hold_out(split, spec.held_out, getattr(experiment.split, "seed", 0))
         held_out = spec.build(dataset, held_out_split)
-    return Built(spec.build(dataset, split), split, mark, content, test, held_out, held_out_split)
+    return Built(
+        spec.build(dataset, split), None if isinstance(split, AsStored) else split, mark, content, test, held_out, held_out_split
+    )
+
+
+def refuse_stored(dataset: Dataset, experiment: Experiment) -> None:
+    """Raise `UserError` where a data set has its clients already, but others are asked for.
+
+    Args:
+        dataset: The data set.
+        experiment: The configuration.
+    """
+    if dataset.own_offsets is None:
+        return
+    if not isinstance(experiment.split, NaturalSplit) or experiment.split.clients is not None:
+        raise UserError(
+            f"{dataset.name} has its clients already: set [split] kind = 'natural' alone, or write another client file"
+        )
+    if experiment.problem.held_out is not None:
+        raise UserError(
+            f"{dataset.name} has its clients already: leave held_out out, or write those clients to a file of their own"
+        )
 
 
 def options_of(experiment: Experiment, built: Built) -> RunSpec:
@@ -90,8 +113,9 @@ def options_of(experiment: Experiment, built: Built) -> RunSpec:
 
 
 def session_of(
-    experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None, quick: bool = False
-) -> Session:
+    experiment: Experiment, built: Built, optimum=None, engine=None, cells: list[Cell] | None = None, quick: bool = False,
+    folder: Path | None = None,
+) -> Session:  # fmt: skip
     """Return the session of `experiment`, with `engine` in the place of the configured one if it is given.
 
     Args:
@@ -101,11 +125,12 @@ def session_of(
         engine: Makes the engine; None for the configured one.
         cells: The cells of a sweep; None for a single run.
         quick: Whether the program of a sweep is made to compile quickly.
+        folder: Folder of the run, if it is to be resumed from there.
     """
     if experiment.privacy is not None:
         import_dp_accounting()
     options = options_of(experiment, built)
-    given = {"deployed": engine, "optimum": optimum, "label": experiment.name, "cells": cells, "quick": quick}
+    given = {"deployed": engine, "optimum": optimum, "label": experiment.name, "cells": cells, "quick": quick, "folder": folder}
     return Session(experiment.algorithm, built.problem, options, **given)
 
 

@@ -43,6 +43,7 @@ SOURCES = {
     "hdf5": data.Hdf5,
     "csv": data.Csv,
     "parquet": data.Parquet,
+    "clients": data.ClientFile,
     "hugging-face": data.HuggingFace,
 }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.processes import is_first
+from turnout.engines.state_file import PATTERN as STATES
 from turnout.experiment.build import Built, build, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
@@ -51,7 +52,7 @@ def start(
     built = build(experiment, data, sizes)
     if is_first():
         new_folder(folder)
-    session = session_of(experiment, built, engine=engine)
+    session = session_of(experiment, built, engine=engine, folder=folder)
     if is_first():
         write(folder / CONFIG, experiment.to_toml())
     return _run(experiment, built, session, folder, watch, command)
@@ -72,7 +73,7 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
     if (folder / SUMMARY).exists():
         return None
     built = build(experiment, data, sizes)
-    session = session_of(experiment, built, engine=engine)
+    session = session_of(experiment, built, engine=engine, folder=folder)
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists():
         snapshot, header = decode(checkpoint.read_bytes(), None)
@@ -102,7 +103,8 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
     if is_first():
         write_split(folder, built)
         write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        for path in (folder / CHECKPOINT, *folder.glob(STATES)):
+            path.unlink(missing_ok=True)
     trace = session.trace
     if trace.diverged is not None:
         raise UserError(

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from turnout.problems.base import Problem
 from turnout.problems.optimum import solve
-from turnout.problems.storage.layout import objective, store
+from turnout.problems.storage.layout import objective
+from turnout.problems.storage.store import store
 
 DENSE = 2000
 """The largest number of parameters for which the Hessian is computed."""

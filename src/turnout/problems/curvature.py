@@ -18,7 +18,8 @@ def largest_curvature(problem: Problem) -> float:
     # Slow to import, and not needed by all runs.
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    from turnout.problems.storage.layout import objective, store
+    from turnout.problems.storage.layout import objective
+    from turnout.problems.storage.store import store
 
     with jax.enable_x64(problem.precision == "double"):
         storage = store(problem)

@@ -4,10 +4,11 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
+from turnout.problems.storage.client_rows import Column
 from turnout.problems.storage.row_formats import compact
 
 
-def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) -> dict:
+def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray | None) -> dict:
     """Return the fields of a `Problem` for a data set and its split.
 
     Args:
@@ -28,7 +29,7 @@ def federate(dataset, split, targets: np.ndarray, weights: np.ndarray | None) ->
             raise UserError(f"client weights must be {split.clients} finite numbers, none negative")
         weights = weights / weights.sum()
     features = dataset.features[split.indices]
-    if not isinstance(features, np.ndarray):
+    if not isinstance(features, np.ndarray | Column):
         features = compact(features)
     return {
         "rows": (features, targets[split.indices]),
@@ -49,20 +50,22 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
     Raises:
         UserError: A label is not a whole number, or outside 0, ..., classes - 1.
     """
-    labels = dataset.labels
-    whole = labels == np.rint(labels) if labels.dtype.kind in "biuf" else np.zeros(dataset.rows, bool)
+    distinct = dataset.classes
+    whole = distinct == np.rint(distinct) if distinct.dtype.kind in "biuf" else np.zeros(distinct.size, bool)
     if not whole.all():
-        bad = labels[np.argmin(whole)].item()
+        bad = distinct[np.argmin(whole)].item()
         raise UserError(
             f"{dataset.name} has the label {bad!r}, but classes are whole numbers: number them, or take ridge regression"
         )
     if classes is None:
-        distinct, labels = np.unique(labels, return_inverse=True)
         classes = distinct.size
-    elif not np.isin(labels, np.arange(classes)).all():
-        bad = labels[np.argmin(np.isin(labels, np.arange(classes)))].item()
+        labels = dataset.recoded(lambda labels: np.searchsorted(distinct, labels).astype(np.int32))
+    elif not np.isin(distinct, np.arange(classes)).all():
+        bad = distinct[np.argmin(np.isin(distinct, np.arange(classes)))].item()
         raise UserError(
             f"data set {dataset.name} has the label {bad!r}, which is none of the {classes} outputs 0, ..., {classes - 1}: give "
             "it more classes, or none, and labels are numbered as they come"
         )
-    return {**federate(dataset, split, labels.astype(np.int32), weights), "classes": classes}
+    else:
+        labels = dataset.recoded(lambda labels: labels.astype(np.int32))
+    return {**federate(dataset, split, labels, weights), "classes": classes}

@@ -51,10 +51,10 @@ class Logistic(Problem):
         Raises:
             UserError: There are not two classes, or the weights do not fit.
         """
-        classes = np.unique(dataset.labels)
+        classes = dataset.classes
         if classes.size != 2:
             raise UserError(f"logistic regression needs two classes, but {dataset.name} has {classes.size}")
-        signs = np.where(dataset.labels == classes[1], 1.0, -1.0)
+        signs = dataset.recoded(lambda labels: np.where(labels == classes[1], 1.0, -1.0))
         return cls(**federate(dataset.flat(), split, signs, weights), mu=mu)
 
     def losses(self, x, rows):

@@ -15,6 +15,7 @@ from turnout.core.records import record, static
 from turnout.problems.base import Precision
 from turnout.problems.classifier import Classifier
 from turnout.problems.federate import federate_classes
+from turnout.problems.storage.client_rows import Column
 
 PIXEL = 255
 """The byte value of a pixel 1.0."""
@@ -164,7 +165,7 @@ def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> C
     return partial(MODELS[model], shape, classes, **options)
 
 
-def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndarray, tuple[int, int, int]]:
+def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndarray | Column, tuple[int, int, int]]:
     """Return `images` as [rows, h w channels], as bytes if that is exact, and their (h, w, channels).
 
     Args:
@@ -172,10 +173,11 @@ def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndar
         images: Images, or flat rows.
         shape: (h, w) or (h, w, channels) of flat rows; None for squares with one channel.
     """
-    if not isinstance(images, np.ndarray):
+    if not isinstance(images, np.ndarray | Column):
         raise UserError(f"data set {name} is sparse, but model inputs are images: take problem kind 'network'")
     if images.ndim > 2:
-        given, images = images.shape[1:], images.reshape(len(images), -1)
+        given = images.shape[1:]
+        images = images.recoded(flattened) if isinstance(images, Column) else flattened(images)
     else:
         given = (isqrt(images.shape[1]),) * 2
     size = given if shape is None else tuple(shape)
@@ -185,7 +187,12 @@ def flat_images(name: str, images, shape: Sequence[int] | None) -> tuple[np.ndar
             f"an image of data set {name} has {images.shape[1]} numbers, which are not {' x '.join(map(str, size))}: "
             "give shape = [height, width] or [height, width, channels]"
         )
-    return images if images.dtype == np.uint8 else in_bytes(images), size
+    return images if images.dtype == np.uint8 or isinstance(images, Column) else in_bytes(images), size
+
+
+def flattened(images: np.ndarray) -> np.ndarray:
+    """Return images as rows."""
+    return images.reshape(len(images), -1)
 
 
 def in_bytes(images: np.ndarray) -> np.ndarray:

@@ -41,7 +41,8 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
     from scipy.optimize import minimize
     from scipy.sparse.linalg import LinearOperator, cg
 
-    from turnout.problems.storage.layout import objective, store
+    from turnout.problems.storage.layout import objective
+    from turnout.problems.storage.store import store
 
     if not problem.strongly_convex:
         raise UserError(f"the optimum of {type(problem).__name__} is not known: take the metric 'value' or 'gradient'")

@@ -47,7 +47,7 @@ class Ridge(Problem):
         Raises:
             UserError: The weights do not fit.
         """
-        return cls(**federate(dataset.flat(), split, np.asarray(dataset.labels, float), weights), mu=mu)
+        return cls(**federate(dataset.flat(), split, dataset.recoded(lambda labels: np.asarray(labels, float)), weights), mu=mu)
 
     def losses(self, x, rows):
         features, targets = rows

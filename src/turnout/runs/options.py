@@ -37,6 +37,8 @@ class RunOptions:
         every: Rounds between two rows of the trace.
         precision: "double" (64 bits), "single" (32 bits) or "mixed" (32 bits, clients in bfloat16); default: the problem's.
         engine: "compiled" (one program for the whole run) or "nodes" (separate clients, which exchange bytes).
+        storage: "memory" or "disk" (rows and states of clients are read when they are drawn); default: where the rows are.
+        evaluate: Number of clients, drawn once, on which f is evaluated, with standard errors; default: all. For storage "disk".
         mesh: Number of devices (accelerators, or cores) over which the compiled engine spreads the clients.
         aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
         memory: Bytes of client data that one exchange processes at a time.
@@ -58,6 +60,8 @@ class RunOptions:
     every: Count = 1
     precision: Precision | None = None
     engine: Literal["compiled", "nodes"] = "compiled"
+    storage: Literal["memory", "disk"] | None = None
+    evaluate: Count | None = None
     mesh: Count = 1
     aggregation: Aggregation | RobustMean = "plain"
     memory: Count = MEMORY

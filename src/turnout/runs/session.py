@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,7 +14,9 @@ from turnout.accounting.ledger import Ledger
 from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
+from turnout.core.host_calls import mistakes_told
 from turnout.engines.compiled import PLACES, Compiled
+from turnout.engines.fetched import FetchedEngine
 from turnout.engines.mesh import MeshEngine, mesh_of
 from turnout.engines.metrics import DIVERGED
 from turnout.engines.nodes import Nodes
@@ -23,7 +26,7 @@ from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
 from turnout.runs.options import RunOptions, with_settings
-from turnout.runs.setup import devices_of, fit, inputs_of, scope
+from turnout.runs.setup import devices_of, fit, inputs_of, on_disk, scope, with_indexes
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 
@@ -46,6 +49,7 @@ class Session:
         label: Name of the run.
         cells: Cells of a sweep; default: one run.
         quick: Whether the program of a sweep is made to compile quickly, and runs more slowly: for short runs.
+        folder: Where files of a run are kept that is to be resumed; None for a folder that lives as long as the session.
         settings: Fields of `RunOptions`.
 
     Examples:
@@ -67,12 +71,15 @@ class Session:
         label: str = "run",
         cells: list[Cell] | None = None,
         quick: bool = False,
+        folder: Path | None = None,
         **settings,
     ):
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
         compiled = cells is not None or (deployed is None and options.engine == "compiled")
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
+        if deployed is not None or on_disk(problem, options):
+            algorithm = with_indexes(algorithm, problem.population, self)
         self.algorithm, self.problem = algorithm, problem
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)
@@ -84,16 +91,19 @@ class Session:
                 drawn = options.start is None
                 self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), drawn=drawn, quick=quick)
             else:
-                self.engine = (deployed or self._engine_of(problem, compiled))(*inputs)
-            self.progress: Progress = self.engine.begin()
+                self.engine = (deployed or self._engine_of(problem, compiled, folder))(*inputs)
+            with mistakes_told():
+                self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell.name for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=options.target) for name in names]
         self._written = 0
         self._row_by_row = any(callback.each_row for callback in options.callbacks)
 
-    def _engine_of(self, problem: Problem, compiled: bool) -> Callable:
+    def _engine_of(self, problem: Problem, compiled: bool, folder: Path | None) -> Callable:
         if not compiled:
             return partial(Nodes, problem)
+        if on_disk(problem, self.options):
+            return partial(FetchedEngine, folder)
         devices = devices_of(self.options)
         return Compiled if devices == 1 else partial(MeshEngine, mesh_of(devices))
 
@@ -154,7 +164,7 @@ class Session:
         # The first row describes the start, before any round.
         limit = self.rounds if self._written else 0
         rows = min(rows, PLACES, self.rows - self._written) if self._written else 1
-        with scope(self.precision):
+        with scope(self.precision), mistakes_told():
             self.progress, table = self.engine.advance(self.progress, limit, rows)
         self._written += rows
         self._extend_traces(table)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Int, PyTree
 
 from turnout.accounting.ledger import OTHERS
 from turnout.accounting.target import Target
@@ -21,19 +21,21 @@ from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import SUMS, Aggregation, Job
-from turnout.engines.metrics import HELD_OUT, NAMES, SAMPLING, TEST
+from turnout.engines.metrics import ERRORS, HELD_OUT, NAMES, SAMPLING, TEST, WHOLE
 from turnout.engines.processes import agreed
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
-from turnout.problems.base import Precision, Problem
+from turnout.problems.base import Population, Precision, Problem
 from turnout.problems.optimum import Optimum
+from turnout.problems.storage.client_rows import columns_of
 from turnout.problems.storage.jax_client import on_cpu
-from turnout.problems.storage.layout import store
+from turnout.problems.storage.store import store
 from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.options import MEMORY, RunOptions
 from turnout.samplers.base import Sampler, samplers_in
+from turnout.samplers.indexed import FROM, indexed
 from turnout.solvers import CohortSolver
 
 
@@ -89,7 +91,10 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
         refuse_engine(part, options.aggregation, compiled=compiled)
     refuse_mixed(problem, precision)
     refuse_mesh(options, swept=swept, compiled=compiled)
-    metrics = wanted_metrics(problem, options.target, options.metrics, options.test, options.held_out)
+    refuse_disk(problem, options, swept=swept, compiled=compiled)
+    metrics = wanted_metrics(
+        problem, options.target, options.metrics, options.test, options.held_out, sampled=sampled(problem, options)
+    )
     refuse_dual_gap(algorithm, metrics, compiled=compiled)
     with scope(precision):
         return Fitted(bind(algorithm, problem, options.rounds), metrics, precision)
@@ -97,7 +102,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
 
 def prepare(
     problem: Problem, seeds: Seeds, faults=None, optimum=None, memory: int = MEMORY, test=None, judged: bool = False, start=None,
-    held_out=None, mixed: bool = False, apart: bool = False,
+    held_out=None, mixed: bool = False, apart: bool = False, fetch: bool = False, sample: Int[np.ndarray, " e"] | None = None,
 ) -> Job:  # fmt: skip
     """Place `problem` and all other inputs of an engine on the device, in the precision in force.
 
@@ -113,9 +118,11 @@ def prepare(
         held_out: Problem whose clients are only evaluated.
         mixed: Whether clients compute in bfloat16.
         apart: Whether the clients' rows stay where they are, until each device of a mesh takes its own.
+        fetch: Whether rows that are not in memory are read when they are needed.
+        sample: Clients on which f is evaluated; None for all.
     """
     kind = jnp.result_type(float)
-    storage = store(problem.without_clients(), mixed)
+    storage = store(problem.without_clients(), mixed, fetch, sample)
     per_client = storage.bytes_per_client()
     if not on_cpu():
         per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
@@ -166,7 +173,8 @@ def inputs_of(
     judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
     job = prepare(
         problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
-        options.held_out, mixed, not (swept or deployed) and devices_of(options) > 1,
+        options.held_out, mixed, not (swept or deployed) and devices_of(options) > 1, on_disk(problem, options),
+        sample_of(problem, options),
     )  # fmt: skip
     algorithm = coded(job, algorithm, options.exchange)
     refuse_coded(options)
@@ -195,6 +203,45 @@ def inputs_of(
         protection = replace(protection, secret=agreed(protection.secret))
         job = replace(job, protection=protection, secret=agreed(options.privacy.secret()))
     return job, algorithm
+
+
+def on_disk(problem: Problem, options: RunOptions) -> bool:
+    """Return whether rows and states of clients are read when they are drawn.
+
+    Args:
+        problem: The problem.
+        options: Options of the run.
+    """
+    return columns_of(problem.rows) is not None and options.storage != "memory" and options.engine == "compiled"
+
+
+def sampled(problem: Problem, options: RunOptions) -> bool:
+    """Return whether f is evaluated on some of the clients only."""
+    return options.evaluate is not None and options.evaluate < problem.clients
+
+
+def sample_of(problem: Problem, options: RunOptions) -> Int[np.ndarray, " e"] | None:
+    """Return the clients on which f is evaluated, each set of that size being equally likely; None for all."""
+    if not sampled(problem, options):
+        return None
+    generator = np.random.default_rng(options.purpose_seeds().sampling)
+    return np.sort(generator.choice(problem.clients, options.evaluate, replace=False, shuffle=False)).astype(np.int32)
+
+
+def with_indexes(algorithm: Algorithm, population: Population, owner: Any) -> Algorithm:
+    """Return an algorithm whose samplers draw from an index, where there are very many clients and it can hold their scores.
+
+    Args:
+        algorithm: The algorithm, bound to the problem.
+        population: The clients.
+        owner: What lives as long as the run.
+    """
+    if population.count < FROM or algorithm.addressed.places:
+        return algorithm
+    parts = {f.name: getattr(algorithm, f.name) for f in fields(algorithm) if f.init}
+    return replace(algorithm, **{
+        name: indexed(part, population, owner) for name, part in parts.items() if isinstance(part, Sampler)
+    })  # fmt: skip
 
 
 def devices_of(options: RunOptions) -> int:
@@ -238,8 +285,9 @@ def pooled(problem: Problem) -> Problem:
 
 
 def wanted_metrics(
-    problem: Problem, target: Target | None, metrics: tuple[str, ...] | list[str] | None, test=None, held_out=None
-) -> tuple[str, ...]:
+    problem: Problem, target: Target | None, metrics: tuple[str, ...] | list[str] | None, test=None, held_out=None,
+    sampled: bool = False,
+) -> tuple[str, ...]:  # fmt: skip
     """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`; `UserError` for one that has no meaning.
 
     Args:
@@ -248,6 +296,7 @@ def wanted_metrics(
         metrics: Names asked for; None for the default ones.
         test: Problem of the test set.
         held_out: Problem of the held-out clients.
+        sampled: Whether f is evaluated on some of the clients only.
     """
     if metrics is None:
         usual = ("value", "accuracy") if problem.classifies else ("value",)
@@ -265,6 +314,15 @@ def wanted_metrics(
         raise UserError(f"metric {min(wanted & {*HELD_OUT})!r} needs clients that are held out: give [problem] held_out")
     if any("accuracy" in name for name in wanted) and not problem.classifies:
         raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
+    if sampled:
+        refused = sorted(wanted & {*WHOLE})
+        if refused:
+            raise UserError(f"metric {refused[0]!r} needs all clients: leave evaluate out, or take 'value' or 'accuracy'")
+        wanted |= {error for name, error in ERRORS.items() if name in wanted}
+    elif wanted & {*ERRORS.values()}:
+        raise UserError(
+            f"metric {min(wanted & {*ERRORS.values()})!r} is that of a sample of clients: set evaluate, or leave it out"
+        )
     return tuple(name for name in NAMES if name in wanted)
 
 
@@ -329,6 +387,27 @@ def refuse_mesh(options: RunOptions, *, swept: bool, compiled: bool) -> None:
         raise UserError(f"mesh = {options.mesh} spreads one run, and this is a sweep: leave it out, or play single runs")
     if options.mesh > 1 and not compiled and options.engine == "nodes":
         raise UserError(f"mesh = {options.mesh} is for the compiled engine: leave it out, or engine = 'nodes'")
+
+
+def refuse_disk(problem: Problem, options: RunOptions, *, swept: bool, compiled: bool) -> None:
+    """Raise `UserError` where rows cannot be read when clients are drawn, as asked.
+
+    Args:
+        problem: The problem.
+        options: Options of the run.
+        swept: Whether it is a sweep.
+        compiled: Whether the engine is the compiled one.
+    """
+    there = columns_of(problem.rows) is not None
+    if options.storage == "disk" and not there:
+        raise UserError("storage = 'disk' needs rows in a client file: write one by turnout data write, or leave storage out")
+    if options.evaluate is not None and not on_disk(problem, options):
+        raise UserError("evaluate is for storage = 'disk': leave it out, and f is evaluated on all clients")
+    if not on_disk(problem, options):
+        return
+    for what, wrong in {"a sweep": swept, "a mesh of devices": compiled and not swept and devices_of(options) > 1}.items():
+        if wrong:
+            raise UserError(f"{what} does not go with clients on disk: set storage = 'memory', or play single runs on one device")
 
 
 def refuse_mixed(problem: Problem, precision: Precision) -> None:

@@ -91,6 +91,9 @@ class Sampler:
     supports_in_flight: ClassVar[bool] = False
     """Whether `draw` leaves out the clients in `Population.in_flight` by itself, in less time than n operations."""
 
+    draws_ahead: ClassVar[bool] = False
+    """Whether `draw` takes less than n operations, so that the next cohort can be drawn ahead to have its clients' rows read."""
+
     def fit(self, problem: Problem) -> "Sampler":
         """Return this sampler fitted to `problem`. A sampler that needs the population only overrides `bind` instead.
 
@@ -184,6 +187,22 @@ class Sampler:
             feedback: For each of the m places what `feedback_kind` says: |r_i| >= 0, or the client's loss.
         """
         return state
+
+    def saved(self, state: Any) -> Any:
+        """Return what a checkpoint keeps of a state, by default the state itself.
+
+        Args:
+            state: State of the sampler.
+        """
+        return state
+
+    def restored(self, saved: Any) -> Any:
+        """Return the state that `saved` keeps.
+
+        Args:
+            saved: What `saved` returned.
+        """
+        return saved
 
     def with_availability(self, state: Any, population: Population) -> Population:
         """Return the population with the clients that are available in this state.

@@ -78,6 +78,10 @@ class Independent(Weighted):
             return jnp.asarray(self.size, jnp.result_type(float)) / n if isinstance(self.probability, Uniform) else None
         return jnp.asarray(self.probability, jnp.result_type(float)) if jnp.ndim(self.probability) == 0 else None
 
+    @property
+    def draws_ahead(self) -> bool:
+        return not isinstance(self.probability, Probability | np.ndarray | list) or isinstance(self.probability, Uniform)
+
     @in_double
     def draw(self, state, key, population):
         n, places = population.count, self.capacity or population.count

@@ -38,6 +38,7 @@ class Nice(Sampler):
 
     supports_availability = True
     supports_in_flight = True
+    draws_ahead = True
 
     def bind(self, population):
         check_size(self.size, population, "nice")

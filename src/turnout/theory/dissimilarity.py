@@ -15,7 +15,7 @@ from turnout.core.errors import UserError
 from turnout.problems.at_optimum import each_client
 from turnout.problems.base import Problem
 from turnout.problems.quadratic import Extremes, Quadratic, extremes
-from turnout.problems.storage.layout import store
+from turnout.problems.storage.store import store
 from turnout.theory.designs import client_weights
 
 MATRICES = 256 * 2**20

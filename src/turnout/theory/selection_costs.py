@@ -11,7 +11,8 @@ from jaxtyping import PyTree
 from turnout.accounting.prices import Selection
 from turnout.core.errors import UserError
 from turnout.problems.base import Problem
-from turnout.problems.storage.layout import objective, store
+from turnout.problems.storage.layout import objective
+from turnout.problems.storage.store import store
 from turnout.samplers import Delegate
 from turnout.samplers.base import samplers_in
 from turnout.samplers.full_pass import cohort_size

@@ -7,7 +7,7 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.core.records import Count, Index, Share, config
 from turnout.data.dataset import Dataset
-from turnout.data.splits.split import Split
+from turnout.data.splits.split import AsStored, Split
 
 
 @config
@@ -33,6 +33,8 @@ class NaturalSplit:
 
     def split(self, dataset: Dataset) -> Split:
         """Return the split of `dataset`."""
+        if dataset.own_offsets is not None and self.clients is None:
+            return AsStored(dataset.own_offsets)
         parts = _by_id(self.kind, dataset)
         if self.clients is None:
             return Split.of(parts, dataset.rows)

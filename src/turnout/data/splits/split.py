@@ -85,6 +85,18 @@ class Split:
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
 
 
+class AsStored(Split):
+    """The clients of a data set that has their rows one after another.
+
+    Args:
+        offsets: Where each client's rows begin [n + 1].
+    """
+
+    def __init__(self, offsets: np.ndarray):
+        for name, value in {"indices": slice(None), "offsets": offsets, "strata": None}.items():
+            object.__setattr__(self, name, value)
+
+
 def offsets_of(sizes) -> np.ndarray:
     """Return the offsets [n + 1] of clients with these sizes [n]."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

@@ -12,9 +12,9 @@ from turnout.codecs.parts import Direction
 from turnout.core.cohort import Cohort
 from turnout.core.messages import Each, split_each
 from turnout.core.replies import DecodedReplies, Replies, SumsOnly
-from turnout.engines.exchange.client_states import look_up, write
 from turnout.engines.exchange.flight import Flight
 from turnout.engines.inputs import Job
+from turnout.problems.storage.client_states import look_up, write
 
 
 class Coder:

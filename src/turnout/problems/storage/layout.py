@@ -2,6 +2,7 @@
 
 import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from turnout.core.cohort import Cohort
 from turnout.core.records import record, static
 from turnout.problems.base import Problem, derivative, loss_sum
 from turnout.problems.storage.bfloat16 import MixedPrecision
+from turnout.problems.storage.client_states import look_up, write
 from turnout.problems.storage.jax_client import JaxOracle
 from turnout.problems.storage.row_formats import is_sparse, row_count, take
 
@@ -26,15 +29,61 @@ CHUNK = 2**25
 
 
 class Storage(ABC):
-    """The rows of all clients, or of those of one device of a mesh, as the compiled engine holds them."""
+    """The rows of clients as the compiled engine reaches them."""
 
     problem: Problem
-    row_share: Float[Any, " all_rows"]
     mixed: bool
 
     @abstractmethod
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
+
+    @abstractmethod
+    def sum_over_rows(self, part: Callable, by_client: bool = False) -> Any:
+        """Return the sum of `part(rows, share)` over chunks of all rows.
+
+        A chunk has at most `problem.rows_at_once` rows and `CHUNK` bytes, or rows of one client only where rows mix.
+
+        Args:
+            part: A function of the chunk's rows [b, ...] and their shares [b], `Problem.row_share`.
+            by_client: Whether it gets instead of the shares the client of each row, and the row's share of its client's rows.
+        """
+
+    def states_of_all(self, state: PyTree) -> PyTree:
+        """Return what is kept for all clients whose rows are here, if each begins with the private state `state`."""
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (self.ids.size, *jnp.shape(leaf))), state)
+
+    def look_up(self, kept: PyTree, cohort: Cohort, first: PyTree) -> tuple[PyTree, Int[Array, " m"]]:
+        """Return the states of a cohort's clients [m, ...], and the cohort's ids, which depend on this lookup.
+
+        Args:
+            kept: What is kept for all clients.
+            cohort: The cohort.
+            first: The state of a client that was never asked.
+        """
+        return look_up(kept, cohort)
+
+    def write_back(self, kept: PyTree, states: PyTree, ids: Int[Array, " m"], answered: Bool[Array, " m"]) -> PyTree:
+        """Return what is kept for all clients with the states of those that answered replaced.
+
+        Args:
+            kept: What is kept for all clients.
+            states: New states of a cohort's clients [m, ...].
+            ids: Ids of the cohort, as `look_up` returned them.
+            answered: Places whose state is stored [m].
+        """
+        return write(kept, states, ids, answered)
+
+    @property
+    def ids(self) -> Int[Array, " clients"]:
+        """The clients whose rows are here."""
+        return jnp.arange(self.problem.clients, dtype="int32")
+
+
+class InMemory(Storage):
+    """The rows of all clients, or of those of one device of a mesh, in memory."""
+
+    row_share: Float[Any, " all_rows"]
 
     @abstractmethod
     def flat(self) -> PyTree:
@@ -49,11 +98,6 @@ class Storage(ABC):
     def row_owners(self) -> tuple[Int[Array, " all_rows"], Float[Array, " all_rows"]]:
         """Return the client of each row, in the order of `row_share`, and its share of that client's rows."""
 
-    @property
-    def ids(self) -> Int[Array, " clients"]:
-        """The clients whose rows are here."""
-        return jnp.arange(self.problem.clients, dtype="int32")
-
     def over_devices(self, sums: PyTree) -> PyTree:
         """Return sums over what is here as sums over all devices."""
         return sums
@@ -62,9 +106,13 @@ class Storage(ABC):
         """Return what is kept here for each client [clients, ...] as that of all clients [n, ...]."""
         return states
 
+    def sum_over_rows(self, part, by_client=False):
+        share = self.row_owners() if by_client else jnp.asarray(self.row_share)
+        return self.over_devices(_sum_over_rows_here(self, part, share))
+
 
 @record
-class Padded(Storage):
+class Padded(InMemory):
     """Every client's rows padded to the size s of the largest.
 
     Args:
@@ -129,7 +177,7 @@ class PaddedOracle(JaxOracle):
 
 
 @record
-class Ragged(Storage):
+class Ragged(InMemory):
     """Rows one after another without padding.
 
     The rows of a cohort are visited in tiles of consecutive rows of one client, several tiles at a time. The work is
@@ -209,8 +257,8 @@ def client_problem(storage: Storage) -> Problem | MixedPrecision:
     return MixedPrecision(storage.problem) if storage.mixed else storage.problem
 
 
-def store(problem: Problem, mixed: bool = False) -> Padded | Ragged:
-    """Return the rows of `problem` in the layout for the compiled engine, at most `MAX_PADDING` times their own size.
+def in_memory(problem: Problem, mixed: bool = False) -> Padded | Ragged:
+    """Return the rows of `problem` in memory, at most `MAX_PADDING` times their own size.
 
     Args:
         problem: The problem.
@@ -245,7 +293,7 @@ def total(storage: Storage, order: str, x: PyTree) -> Any:
         x: Parameters.
     """
     problem = storage.problem
-    return sum_over_rows(storage, lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
+    return storage.sum_over_rows(lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
 
 
 def objective(storage: Storage, order: str, x: PyTree) -> Any:
@@ -259,21 +307,7 @@ def objective(storage: Storage, order: str, x: PyTree) -> Any:
     return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
 
 
-def sum_over_rows(storage: Storage, part, share: PyTree = None) -> Any:
-    """Return the sum of `part(rows, share)` over chunks of all rows.
-
-    A chunk has at most `problem.rows_at_once` rows and `CHUNK` bytes, or rows of one client only where rows mix.
-
-    Args:
-        storage: The rows.
-        part: A function of the chunk's rows [b, ...] and its part [b] of `share`.
-        share: Arrays [rows]; `storage.row_share` if None.
-    """
-    share = jnp.asarray(storage.row_share) if share is None else share
-    return storage.over_devices(_sum_over_rows_here(storage, part, share))
-
-
-def _sum_over_rows_here(storage: Storage, part, share: PyTree) -> Any:
+def _sum_over_rows_here(storage: InMemory, part, share: PyTree) -> Any:
     rows, problem = storage.flat(), storage.problem
     count, at_once = row_count(rows), problem.rows_at_once
     if not problem.mixes_rows:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.records import record, static
 from turnout.problems.base import Problem
-from turnout.problems.storage.layout import Padded, Ragged, Storage
+from turnout.problems.storage.layout import InMemory, Padded, Ragged
 from turnout.problems.storage.row_formats import SparseRows, is_sparse
 
 AXIS = "clients"
@@ -22,7 +22,7 @@ OWN = ("weight", "row_share", "starts")
 
 
 @record
-class Sharded(Storage):
+class Sharded(InMemory):
     """The rows that one device holds, inside `jax.shard_map` over the axis "clients"; outside it, those of all devices.
 
     Args:

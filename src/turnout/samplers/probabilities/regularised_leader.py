@@ -1,7 +1,5 @@
 """K-Vib and VRB: rules that follow the regularised leader."""
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -9,19 +7,15 @@ from turnout.core.errors import UserError
 from turnout.core.records import Count, Positive, Share, record
 from turnout.core.tree import positive
 from turnout.samplers.probabilities.base import HorizonRule
+from turnout.samplers.probabilities.by_client import ByClient
 from turnout.samplers.probabilities.scaling import bound_or_zero, estimated
 
 
-class CumulativeFeedback(NamedTuple):
-    """omega_i [n], and G, 0 while unknown."""
-
-    omega: Float[Array, " n"]
-    bound: Float[Array, ""]
-
-
 @record
-class RegularisedLeader(HorizonRule):
+class RegularisedLeader(ByClient, HorizonRule):
     """Base class: a_i = sqrt(omega_i + gamma), gamma = G^2 n / (K theta), and omega_i <- omega_i + pi_i^2 / p_i for drawn i.
+
+    Only ratios of scores matter: a client is remembered by omega_i / G^2, and its score is a_i / G.
 
     Args:
         bound: G, the size of pi_i; None takes it from the first cohort.
@@ -35,13 +29,35 @@ class RegularisedLeader(HorizonRule):
     mixing: Share | None = None
     scale: Positive = 1.0
 
-    def start(self, population):
-        return CumulativeFeedback(jnp.zeros(population.count, jnp.result_type(float)), bound_or_zero(self.bound))
+    def first(self, population):
+        return jnp.zeros(population.count, jnp.result_type(float))
+
+    def first_unit(self):
+        return bound_or_zero(self.bound)
+
+    def unit(self, known, cohort, feedback):
+        return estimated(known, cohort, feedback, 1)
+
+    def learned(self, own, cohort, feedback, unit):
+        return own + (feedback / (self.scale * positive(unit))) ** 2 * cohort.expansion
+
+    def score(self, own, size, count):
+        return jnp.sqrt(own + self._gamma(size, count))
+
+    def remembered(self, score, size, count):
+        return jnp.maximum(0, score**2 - self._gamma(size, count))
+
+    def _gamma(self, size, count: int):
+        """Return gamma / G^2."""
+        return count / (size * positive(self._theta(size, count)))
 
     def theta(self, size, population):
+        return self._theta(size, population.count)
+
+    def _theta(self, size, count: int):
         if self.mixing is not None:
             return jnp.asarray(self.mixing, jnp.result_type(float))
-        return self.default_theta(population.count / self.horizon, jnp.asarray(size, jnp.result_type(float)))
+        return self.default_theta(count / self.horizon, jnp.asarray(size, jnp.result_type(float)))
 
     def default_theta(self, ratio: Float[Array, ""], size: Float[Array, ""]) -> Float[Array, ""]:
         """Return the paper's theta for n / T = `ratio` and K = `size`.
@@ -51,14 +67,6 @@ class RegularisedLeader(HorizonRule):
             size: K.
         """
         raise UserError(f"{type(self).__name__} has no default_theta(self, ratio, size): write one")
-
-    def scores(self, state, size, population):
-        gamma = (self.scale * positive(state.bound)) ** 2 * population.count / (size * positive(self.theta(size, population)))
-        return jnp.sqrt(state.omega + gamma)
-
-    def observe(self, state, cohort, feedback, size):
-        gains = jnp.where(cohort.active, feedback**2 * cohort.expansion, 0)
-        return CumulativeFeedback(state.omega.at[cohort.ids].add(gains), estimated(state.bound, cohort, feedback, 1))
 
 
 @record
@@ -104,8 +112,8 @@ class KVib(RegularisedLeader):
 class Vrb(RegularisedLeader):
     """VRB, the variance reducer bandit: a_i = sqrt(omega_i + gamma), q <- (1 - theta) q + theta / n (Borsos et al., 2018).
 
-    omega_i <- omega_i + pi_i^2 / q_i for each draw of i; theta = (n / T)^(1/3), or 0.3 if n > T; gamma = G^2 n / theta. The state
-    stores omega / K, so that p_i stands for K q_i.
+    omega_i <- omega_i + pi_i^2 / q_i for each draw of i; theta = (n / T)^(1/3), or 0.3 if n > T; gamma = G^2 n / theta. Since p_i
+    stands for K q_i, omega and gamma are those of the paper divided by K.
 
     Args:
         bound: G, the size of pi_i; None takes the mean feedback of the first cohort.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from turnout.samplers.large_scale.compiled import compiled
+from turnout.core.numba_functions import compiled
 
 MIN_SCORE, MAX_SCORE = 2.0**-511, 2.0**511
 """Scores below the first count as zero; all others are below the second."""
@@ -26,56 +26,41 @@ OFFSET = 4 * (1023 - 511) - 1
 HALF, ONE = 26, 1 << 52
 
 
-CLIENT = np.dtype([("value", np.float64), ("order", np.int32), ("place", np.int32)])
+CLIENT = np.dtype([("score", np.float64), ("order", np.int32), ("place", np.int32)])
 BUCKET = np.dtype([("start", np.int64), ("high", np.int64), ("low", np.int64)])
 COEFFICIENT_NAMES = ("known_factor", "fresh_factor", "score_offset", "nu", "zero_probability", "scale", "minimum")
 COEFFICIENTS = np.dtype([(name, np.float64) for name in COEFFICIENT_NAMES])
-"""They map scores to probabilities: see `turnout.samplers.large_scale.probabilities`."""
+"""They map scores to probabilities: see `turnout.samplers.score_index.probabilities`."""
 
 
 class Buckets(NamedTuple):
     """The clients, the buckets, and the coefficients that map scores to probabilities.
 
-    `client[i]` holds the value of client i, its place in the order of buckets, and (as `order`) the id at place i; `bucket[b]`
-    holds the first place of bucket b and its sum. The score of client i is sqrt(1 + value_i) with `square_root`, else |value_i|,
-    where a negative sign (also of -0.0) marks a fresh client. Numbers that are read together are stored together, because memory
-    access dominates the time.
+    `client[i]` holds the score of client i, its place in the order of buckets, and (as `order`) the id at place i; `bucket[b]`
+    holds the first place of bucket b and its sum. A negative sign of a score (also of -0.0) marks a fresh client. Numbers that
+    are read together are stored together, because memory access dominates the time.
     """
 
     client: np.ndarray
     bucket: np.ndarray
     coefficients: np.ndarray
-    square_root: bool
 
 
-def make_buckets(value: Float[np.ndarray, " n"], square_root: bool, order: Int[np.ndarray, " n"] | None = None) -> Buckets | None:
-    """Sort clients into buckets in O(n); return None if a given `order` does not fit the values.
+def make_buckets(score: Float[np.ndarray, " n"], order: Int[np.ndarray, " n"] | None = None) -> Buckets | None:
+    """Sort clients into buckets in O(n); return None if a given `order` does not fit the scores.
 
     Args:
-        value: Value of each client [n].
-        square_root: Whether scores are sqrt(1 + value).
+        score: Score of each client [n], negative for a fresh one.
         order: Ids in the order of the buckets, from a checkpoint.
     """
-    buckets = Buckets(np.empty(value.size, CLIENT), np.zeros(BUCKET_COUNT + 1, BUCKET), np.zeros(1, COEFFICIENTS), square_root)
-    buckets.client["value"], buckets.client["place"] = value, -1
+    buckets = Buckets(np.empty(score.size, CLIENT), np.zeros(BUCKET_COUNT + 1, BUCKET), np.zeros(1, COEFFICIENTS))
+    buckets.client["score"], buckets.client["place"] = score, -1
     _count(buckets)
     if order is None:
         _sort(buckets)
     else:
         buckets.client["order"] = order
     return buckets if _locate(buckets) else None
-
-
-@compiled
-def score(buckets, i):
-    """Return the score of client i.
-
-    Args:
-        buckets: The clients in buckets.
-        i: Id of the client.
-    """
-    value = buckets.client[i].value
-    return np.sqrt(1.0 + value) if buckets.square_root else abs(value)
 
 
 @compiled
@@ -86,7 +71,8 @@ def locate(buckets, i):
         buckets: The clients in buckets.
         i: Id of the client.
     """
-    a, fresh = score(buckets, i), np.int64(np.signbit(buckets.client[i].value))
+    a = buckets.client[i].score
+    fresh, a = np.int64(np.signbit(a)), abs(a)
     if a < MIN_SCORE:
         return 0.0, fresh
     return a, 2 * ((np.float64(a).view(np.int64) >> 50) - OFFSET) + fresh
@@ -134,17 +120,17 @@ def add_to_sum(buckets, key, a, sign):
 
 
 @compiled
-def move(buckets, i, value):
-    """Set the value of client i; it swaps places with one client of each bucket on the way to its new one.
+def move(buckets, i, score):
+    """Set the score of client i; it swaps places with one client of each bucket on the way to its new one.
 
     Args:
         buckets: The clients in buckets.
         i: Id of the client.
-        value: Its new value.
+        score: Its new score.
     """
     a, at = locate(buckets, i)
     add_to_sum(buckets, at, a, -1)
-    buckets.client[i].value = value
+    buckets.client[i].score = score
     a, to = locate(buckets, i)
     add_to_sum(buckets, to, a, 1)
     bucket = buckets.bucket

@@ -6,8 +6,8 @@ known_factor or, for clients without feedback so far, fresh_factor. If t = 0, ze
 
 import numpy as np
 
-from turnout.samplers.large_scale.buckets import bucket_sum, locate, occupied_range, upper_edge
-from turnout.samplers.large_scale.compiled import compiled
+from turnout.core.numba_functions import compiled
+from turnout.samplers.score_index.buckets import bucket_sum, locate, occupied_range, upper_edge
 
 WIDTH = 1.25
 """The largest ratio of a bucket's upper edge to its lower edge."""
@@ -59,7 +59,7 @@ def update_coefficients(buckets, size, theta, mixes_before_cap, replacement, fre
     total = 0.0
     for at in range(bottom, top + 1):
         total += (fresh if at & 1 else 1.0) * bucket_sum(buckets, at)
-    c.known_factor, c.fresh_factor, c.score_offset, c.zero_probability = 1.0, fresh, 0.0, 1.0 / n
+    c.known_factor, c.fresh_factor, c.score_offset, c.zero_probability = 1.0, fresh, 0.0, 0.0
     c.scale, c.minimum = 1.0 - theta, theta * (1.0 if replacement else size) / n
     if mixes_before_cap:
         c.known_factor, c.fresh_factor, c.score_offset = 1.0 - theta, (1.0 - theta) * fresh, theta * total / n
@@ -67,7 +67,7 @@ def update_coefficients(buckets, size, theta, mixes_before_cap, replacement, fre
     positive = n if c.score_offset > 0 else n - buckets.bucket[2].start
     largest = max(c.known_factor, c.fresh_factor) * upper_edge(top) + c.score_offset
     if replacement:
-        c.nu = total
+        c.nu, c.zero_probability = total, 0.0 if total > 0 else 1.0 / n
     elif positive <= size:
         c.nu, c.zero_probability = 0.0, (size - positive) / max(1, n - positive)
     elif largest <= total / size:

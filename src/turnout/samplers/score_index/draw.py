@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from turnout.samplers.large_scale.buckets import bucket_sum, locate, occupied_range, upper_edge
-from turnout.samplers.large_scale.compiled import compiled
-from turnout.samplers.large_scale.probabilities import probability_of
+from turnout.core.numba_functions import compiled
+from turnout.samplers.score_index.buckets import bucket_sum, locate, occupied_range, upper_edge
+from turnout.samplers.score_index.probabilities import probability_of
 
 
 def draw_independent(buckets, size, generator):
@@ -19,7 +19,7 @@ def draw_independent(buckets, size, generator):
         size: K, the expected number of clients.
         generator: NumPy's random generator.
     """
-    gaps = generator.standard_exponential(2 * size + 64)
+    gaps = generator.standard_exponential(2 * int(size) + 64)
     while (result := _candidates(buckets, gaps))[0] < 0:
         gaps = np.concatenate((gaps, generator.standard_exponential(gaps.size)))
     count, places, upper = result
@@ -80,17 +80,18 @@ def draw_with_replacement(buckets, size, theta, generator):
     """
     ids, q = np.empty(size, np.int64), np.empty(size)
     bottom, top = occupied_range(buckets)
-    sums, running = np.empty(top + 1 - bottom), 0.0
+    sums, running, c = np.empty(top + 1 - bottom), 0.0, buckets.coefficients[0]
     for at in range(bottom, top + 1):
-        running += bucket_sum(buckets, at)
+        running += (c.fresh_factor if at & 1 else c.known_factor) * bucket_sum(buckets, at)
         sums[at - bottom] = running
     for k in range(ids.size):
-        if generator.random() < theta:
+        if running == 0 or generator.random() < theta:
             i = np.int64(generator.random() * buckets.client.size)
         else:
             place = np.searchsorted(sums, generator.random() * running, side="right")
             i = _draw_from_bucket(buckets, bottom + min(place, sums.size - 1), generator)
-        ids[k], q[k] = i, probability_of(buckets.coefficients[0], locate(buckets, i)[0], 0)
+        a, at = locate(buckets, i)
+        ids[k], q[k] = i, probability_of(c, a, at & 1)
     return ids, q
 
 

@@ -1,0 +1,237 @@
+"""Writing client files, client by client or from a table of any size: rows never have to fit in memory."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from turnout.core.errors import UserError
+from turnout.data.catalogue import load
+from turnout.data.client_file import COLUMNS, FORMAT, KEY, arrow
+from turnout.data.columns import Columns
+from turnout.data.dataset import Dataset
+from turnout.data.made import Rows
+from turnout.data.splits import NaturalSplit, Split
+from turnout.data.tables import batches_of, client_counts, frame_dataset
+
+CLASSES = 10_000
+"""Distinct labels from which on a file does not list them."""
+
+ROWS = 2**16
+"""Rows of a table that are read at once."""
+
+BATCH = 2**26
+"""Bytes of a record batch."""
+
+
+def write_clients(
+    path: str | Path,
+    source: Any,
+    split: Split | None = None,
+    *,
+    clients: int | None = None,
+    client: str | None = None,
+    label: str = "label",
+    features: list[str] | None = None,
+    precision: Literal["single", "double"] = "double",
+) -> None:
+    """Write a client file, which runs read with `storage = "disk"`.
+
+    Args:
+        path: The new file, an Arrow file.
+        source: What `load` accepts, with its `split`; a parquet or CSV file of any size, with its column `client`; or a function
+            that returns the features [n_i, ...] and the labels [n_i] of client i, with the number of `clients`.
+        split: Rows of each client; None: the natural clients of the data.
+        clients: n, for a function.
+        client: The column of clients of a table.
+        label: The column of labels of a table.
+        features: Its columns of features; None means all others.
+        precision: Precision of numbers that are not whole; images as bytes stay bytes.
+
+    Raises:
+        UserError: A client has no rows, a number is NaN or infinite, or the file cannot be written.
+
+    Examples:
+        >>> import tempfile, pathlib, numpy as np, turnout as t
+        >>> from turnout.data import IidSplit, NaturalSplit, load, write_clients
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> data, path = load("breast_cancer"), pathlib.Path(folder.name) / "clients.arrow"
+        >>> write_clients(path, data, IidSplit(clients=20).split(data))
+        >>> stored = load(path)
+        >>> stored.rows, NaturalSplit().split(stored).clients
+        (569, 20)
+    """
+    path, real = Path(path), np.dtype(np.float32 if precision == "single" else np.float64)
+    with _partial(path) as folder:
+        if callable(source):
+            if clients is None:
+                raise UserError("a function that makes the rows of clients needs their number: give clients")
+            rows = (_made(source, i) for i in range(clients))
+        elif split is None and client is not None and isinstance(source, (str, Path)):
+            rows = _sorted(folder, Path(source), Columns(features, label, client), real)
+        else:
+            data = load(source, label=label, client=client, features=features)
+            rows = _clients_of(data, NaturalSplit().split(data) if split is None else split)
+        with ClientWriter(folder / "whole", path.name, real) as writer:
+            for one in rows:
+                writer.add(*one)
+        os.replace(folder / "whole", path)
+
+
+def _made(make: Callable[[int], Rows], i: int) -> Rows:
+    features, labels = (np.asarray(part) for part in make(i))
+    if not len(labels):
+        raise UserError(f"client {i} has no rows: leave it out")
+    features = features if features.ndim > 1 else features[:, None]
+    # It refuses what is no number.
+    Dataset(f"client {i}", features, labels)
+    return features, labels
+
+
+def _clients_of(data: Dataset, split: Split) -> Iterator[Rows]:
+    for i in range(split.clients):
+        rows = split.rows(i)
+        features = data.features[rows]
+        yield features if isinstance(features, np.ndarray) else features.toarray(), data.labels[rows]
+
+
+def _sorted(folder: Path, table: Path, columns: Columns, real: np.dtype) -> Iterator[Rows]:
+    """Return the rows of each client of a table: the first pass counts them, the second puts each in its place in a file."""
+    names, sizes = client_counts(table, columns.client or "")
+    bounds, arrays = np.concatenate([[0], np.cumsum(sizes)]), []
+    free = bounds[:-1].copy()
+    for frame in batches_of(table, ROWS):
+        data = frame_dataset(table, frame, columns)
+        if not isinstance(data.features, np.ndarray):
+            raise UserError(f"{table}: texts are counted in sparse rows, which client files do not hold: give numbers")
+        parts = [_stored(part, real) for part in (data.features, data.labels)]
+        arrays = arrays or [
+            np.memmap(folder / name, part.dtype, "w+", shape=(int(bounds[-1]), *part.shape[1:]))
+            for name, part in zip(COLUMNS, parts, strict=True)
+        ]
+        owner = np.searchsorted(names, np.asarray(data.ids))
+        order = np.argsort(owner, kind="stable")
+        present, first, counts = np.unique(owner[order], return_index=True, return_counts=True)
+        place = free[owner[order]] + np.arange(order.size) - np.repeat(first, counts)
+        free[present] += counts
+        for array, part in zip(arrays, parts, strict=True):
+            array[place] = part[order]
+    for begin, end in pairwise(bounds):
+        yield np.array(arrays[0][begin:end]), np.array(arrays[1][begin:end])
+
+
+class ClientWriter:
+    """Writes a client file, one client after another, in record batches of about `BATCH` bytes.
+
+    The last batch has the digest of all content and the classes in its metadata.
+
+    Args:
+        path: The file.
+        name: The name of the data.
+        real: Type of numbers that are not whole.
+    """
+
+    def __init__(self, path: Path, name: str, real: np.dtype):
+        self.path, self.name, self.real = path, name, real
+        self._waiting: list[Rows] = []
+        self._bytes, self._clients, self._digest, self._classes = 0, 0, sha256(), np.zeros(0)
+        self._file: Any = None
+
+    def __enter__(self) -> "ClientWriter":
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if kind is None:
+            self._flush()
+        if self._file is not None:
+            self._file.close()
+        if kind is None and not self._clients:
+            raise UserError("a client file needs at least one client: give some")
+
+    def add(self, features: np.ndarray, labels: np.ndarray) -> None:
+        """Add the rows of the next client.
+
+        Args:
+            features: Features [n_i, ...].
+            labels: Labels [n_i].
+        """
+        parts = _stored(features, self.real), _stored(labels, self.real)
+        if self._waiting or self._file is not None:
+            for part, kind, (row, dtype) in zip(parts, COLUMNS, self._kinds, strict=True):
+                if part.shape[1:] != row:
+                    raise UserError(
+                        f"client {self._clients} has {kind} of shape {part.shape[1:]}, and client 0 of {row}: make them alike"
+                    )
+                if not np.can_cast(part.dtype, dtype):
+                    raise UserError(
+                        f"client {self._clients} has {kind} of {part.dtype}, and client 0 of {dtype}: make them alike"
+                    )
+        else:
+            self._kinds = [(part.shape[1:], part.dtype) for part in parts]
+        self._waiting.append(parts)
+        self._clients += 1
+        self._bytes += sum(part.nbytes for part in parts)
+        if self._bytes >= BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        pyarrow, sizes = arrow(), [len(labels) for _, labels in self._waiting]
+        offsets, lists = pyarrow.array(np.concatenate([[0], np.cumsum(sizes)]), pyarrow.int64()), []
+        self._digest.update(np.asarray(sizes, "<i8").tobytes())
+        for parts, (_, dtype) in zip(zip(*self._waiting, strict=True), self._kinds, strict=True):
+            whole = np.concatenate(parts).astype(dtype, copy=False)
+            self._digest.update(whole)
+            values = pyarrow.array(whole.reshape(-1))
+            if whole.ndim > 1:
+                values = pyarrow.FixedSizeListArray.from_arrays(values, int(np.prod(whole.shape[1:])))
+            lists.append(pyarrow.LargeListArray.from_arrays(offsets, values))
+            if whole.ndim == 1 and self._classes.size <= CLASSES:
+                self._classes = np.union1d(self._classes, whole)
+        if self._file is None:
+            fields = [pyarrow.field(name, part.type) for name, part in zip(COLUMNS, lists, strict=True)]
+            facts = {"format": FORMAT, "name": self.name, "shape": self._kinds[0][0]}
+            self._file = pyarrow.ipc.new_file(str(self.path), pyarrow.schema(fields, metadata={KEY: json.dumps(facts)}))
+        so_far = {
+            "digest": self._digest.hexdigest(),
+            "classes": None if self._classes.size > CLASSES else self._classes.tolist(),
+        }
+        batch = pyarrow.record_batch(lists, names=list(COLUMNS))
+        self._file.write_batch(batch, custom_metadata={KEY: json.dumps(so_far)})
+        self._waiting, self._bytes = [], 0
+
+
+def _stored(part: np.ndarray, real: np.dtype) -> np.ndarray:
+    """Return features or labels as a file stores them: bytes as they are, whole labels in 32 bits, other numbers as `real`."""
+    if part.dtype == np.uint8:
+        return part
+    if part.dtype.kind in "bi" and part.ndim == 1:
+        return part.astype(np.int32)
+    if part.dtype.kind not in "biuf":
+        raise UserError(f"labels of a client file are numbers, but these are {part.dtype}: number them")
+    return part.astype(real, copy=False)
+
+
+@contextmanager
+def _partial(path: Path) -> Iterator[Path]:
+    """Give a folder beside a file for its parts, and remove it at the end."""
+    import shutil
+    import tempfile
+
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}): give a path in a folder that exists") from None
+    try:
+        yield folder
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}): free some space") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
