@@ -1,4 +1,4 @@
-"""The index of scores: its probabilities, its draws, its sums, its checkpoints, and that rules are the same with and without it."""
+"""The index of scores: its probabilities, draws, sums and checkpoints, and that rules are the same with and without it."""
 
 import subprocess
 import sys

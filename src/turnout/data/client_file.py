@@ -5,6 +5,7 @@ import mmap
 import os
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import jax
 import numpy as np
@@ -63,6 +64,7 @@ class FileRows(ClientRows):
         self._widths = [int(np.prod(row.shape)) * np.dtype(row.dtype).itemsize for row in shapes]
         self.path, self._first = path, first
         self._file = path.open("rb")
+        finalize(self, self._file.close)
         self._sources = [self._source(begin, width) for begin, width in zip(begins, self._widths, strict=True)]
 
     def _source(self, begins, width):

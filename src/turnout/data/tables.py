@@ -135,4 +135,4 @@ def client_counts(path: Path, client: str) -> tuple[np.ndarray, np.ndarray]:
         counts = table.group_by(client).len().sort(client).collect(engine="streaming")
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UserError(f"{path}: not a parquet or CSV file ({str(error).splitlines()[0]}): give one") from None
-    return ids_of(counts[client].to_numpy(), path, f"column {client!r}"), counts["len"].to_numpy()
+    return ids_of(counts[client].to_numpy(), path, f"column {client!r}"), counts["len"].to_numpy().astype(np.int64)

@@ -52,11 +52,13 @@ def refuse_dual_gap(algorithm: Algorithm, metrics: tuple[str, ...], *, compiled:
     Args:
         algorithm: The algorithm.
         metrics: Names of the metrics.
-        compiled: Whether the engine is the compiled one.
+        compiled: Whether the engine is the compiled one, with the clients in memory.
     """
     if "dual_gap" not in metrics:
         return
     if type(algorithm).duals is Algorithm.duals:
         raise UserError(f"metric 'dual_gap' is about FedDcd and AccFedDcd, not {type(algorithm).__name__}: leave it out")
     if not compiled:
-        raise UserError("metric 'dual_gap' needs the clients' dual variables, which stay at the nodes: use engine = 'compiled'")
+        raise UserError(
+            "metric 'dual_gap' needs the dual variables of all clients at hand: use engine = 'compiled' and storage = 'memory'"
+        )

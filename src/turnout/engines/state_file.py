@@ -1,8 +1,10 @@
 """`StateFile`: the private states of those clients that took part in a run, on disk."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
+from weakref import finalize
 
 import jax
 import numpy as np
@@ -31,14 +33,14 @@ class StateFile:
     """
 
     def __init__(self, folder: Path | None, like: list[jax.ShapeDtypeStruct], clients: int):
-        self._own = tempfile.TemporaryDirectory() if folder is None else None
-        self.folder = Path(self._own.name if self._own else folder or "")
+        self.folder = Path(tempfile.mkdtemp(prefix="turnout-states-")) if folder is None else folder
         self.like, self.version = like, 0
         bounds = np.cumsum([8, *(int(np.prod(leaf.shape)) * np.dtype(leaf.dtype).itemsize for leaf in like)])
         self._bounds, self._record = bounds, int(bounds[-1])
         self._place = np.full(clients, -1, np.int64)
         self.generation, self.records = 0, 0
-        self._file = None
+        self._open_files: list = []
+        finalize(self, _leave, self._open_files, self.folder if folder is None else None)
 
     def read(self, ids: Int[np.ndarray, " m"], known: Bool[np.ndarray, " m"], into: list[np.ndarray]) -> None:
         """Write the states of the clients `ids` to arrays [m, ...]; those of clients without one are zero.
@@ -126,13 +128,19 @@ class StateFile:
         return self.folder / f"states-{self.generation + later}.bin"
 
     def _open(self):
-        if self._file is None:
+        if not self._open_files:
             path = self._path()
-            self._file = path.open("r+b" if path.exists() and self.records else "w+b")
+            self._open_files.append(path.open("r+b" if path.exists() and self.records else "w+b"))
             path.chmod(0o600)
-        return self._file
+        return self._open_files[0]
 
     def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        _leave(self._open_files, None)
+
+
+def _leave(files: list, folder: Path | None) -> None:
+    """Close files, and remove their folder if it is given."""
+    while files:
+        files.pop().close()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

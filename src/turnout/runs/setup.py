@@ -95,7 +95,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
     metrics = wanted_metrics(
         problem, options.target, options.metrics, options.test, options.held_out, sampled=sampled(problem, options)
     )
-    refuse_dual_gap(algorithm, metrics, compiled=compiled)
+    refuse_dual_gap(algorithm, metrics, compiled=compiled and not on_disk(problem, options))
     with scope(precision):
         return Fitted(bind(algorithm, problem, options.rounds), metrics, precision)
 

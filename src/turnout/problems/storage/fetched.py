@@ -54,7 +54,8 @@ class Fetched(Storage):
     def weights_of(self, ids: Int[Array, "..."]) -> Float[Array, "... s"]:
         """Return 1 / n_i for each row of clients, 0 for padding [..., s]."""
         sizes = jnp.asarray(self.sizes)[ids][..., None]
-        return jnp.where(jnp.arange(self.longest) < sizes, 1 / sizes.astype(jnp.result_type(float)), 0)
+        places = jnp.arange(self.longest, dtype=sizes.dtype).reshape(*(1,) * ids.ndim, -1)
+        return jnp.where(places < sizes, 1 / sizes.astype(jnp.result_type(float)), 0)
 
     def oracle(self, i: Int[Array, ""]):
         """Return client i's oracle."""
@@ -100,7 +101,8 @@ class Fetched(Storage):
         def add(sums, ids, rows, weights, _):
             flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
             # A sample of e clients stands for all n.
-            share = weights * (self.problem.population.share(ids) * (self.problem.clients / self.judges)).reshape(-1, 1)
+            stands_for = jnp.broadcast_to(self.problem.population.share(ids) * (self.problem.clients / self.judges), ids.shape)
+            share = weights * stands_for[:, None]
             owned = jnp.repeat(ids, self.longest), weights.ravel()
             return jax.tree.map(jnp.add, sums, part(flat, owned if by_client else share.ravel()))
 
@@ -140,7 +142,7 @@ class Fetched(Storage):
         sample = None if self.sample is None else jnp.asarray(self.sample)
 
         def one(k, carry):
-            places = k * size + jnp.arange(size, dtype="int32")
+            places = k.astype("int32") * size + jnp.arange(size, dtype="int32")
             inside, first = places < judges, jnp.minimum(places, judges - 1)
             ids = first if sample is None else sample[first]
             rows, weights = self._block(ids)

@@ -130,5 +130,5 @@ def _refuse(score: float) -> None:
     """Raise `UserError` for a score, or a unit of scores, that is not from 0 to `MAX_SCORE`."""
     if not 0 <= score < MAX_SCORE:
         raise UserError(
-            f"the score of a client is {score:g} after its feedback: check the feedback, which may be too large beside that of others"
+            f"the score of a client is {score:g} after its feedback: check it, it may be too large beside that of others"
         )
