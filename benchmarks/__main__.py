@@ -18,7 +18,7 @@ TOPICS = (
     "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
     "startup", "encryption",
 )  # fmt: skip
-NAMED = ("mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
+NAMED = ("disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
 """Topics that start several processes, or take hours; they are measured where they are named."""
 
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}

@@ -1,4 +1,4 @@
-"""What a round of K-Vib costs with the large-scale sampler; `python -m benchmarks.index --largest` shows 10^8 clients."""
+"""What a round of K-Vib costs with an index of scores; `python -m benchmarks.index --largest` shows 10^8 clients."""
 
 import argparse
 import math
@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.timing import SEED, Line, alternate, ratio, seconds
-from turnout.samplers.large_scale import KVib, LargeScaleSampler
+from turnout.samplers.score_index.index import ScoreIndex
 
 COHORT, THETA = 100, 0.1
 SIZES = (10**4, 10**5, 10**6, 10**7)
@@ -20,7 +20,7 @@ SETTINGS = {"cohort": COHORT, "rounds": ROUNDS, "rounds, dense": DENSE_ROUNDS, "
 
 def measure() -> list[Line]:
     """Return the spread of the costs over population sizes, the gain over a dense sampler, the memory and the agreement."""
-    plays = {n: Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, n)) for n in SIZES}
+    plays = {n: Play(Indexed(n)) for n in SIZES}
     dense = Play(Dense(COMPARED))
     timed = {str(n): timer(play, ROUNDS) for n, play in plays.items()}
     taken = alternate({**timed, "dense": timer(dense, DENSE_ROUNDS)})
@@ -73,6 +73,24 @@ class Dense:
         self.renew()
 
 
+class Indexed:
+    """K-Vib over an index, as `turnout.samplers.indexed` computes it inside of a program."""
+
+    def __init__(self, clients: int):
+        self.gamma, self.unit = clients / (COHORT * THETA), 0.0
+        first = np.full(clients, math.sqrt(self.gamma))
+        self.index = ScoreIndex(first, COHORT, THETA, mixes_before_cap=False, replacement=False)
+
+    def draw(self, generator):
+        ids, self.p = self.index.draw(generator)
+        return ids, self.p
+
+    def observe(self, ids, feedback):
+        self.unit = self.unit or float(feedback.mean())
+        gains = (feedback / self.unit) ** 2 / self.p
+        self.index.set(ids, np.sqrt(self.index.scores(ids) ** 2 + gains), self.unit)
+
+
 class Play:
     """A sampler with clients whose feedback stays the same; it depends on their number modulo 1000, to need little memory."""
 
@@ -90,26 +108,26 @@ def timer(play: Play, rounds: int):
     return lambda: seconds(lambda: [play.round() for _ in range(rounds)])
 
 
-def held(sampler: LargeScaleSampler) -> int:
-    """Return the bytes of a large-scale sampler."""
-    return sum(array.nbytes for array in sampler._buckets if isinstance(array, np.ndarray))
+def held(sampler: "Indexed") -> int:
+    """Return the bytes of an index."""
+    return sampler.index.nbytes
 
 
 def difference() -> float:
     """Return the largest relative difference between the index and the dense sampler, fed the same."""
-    dense, play = Dense(COMPARED), Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, COMPARED))
+    dense, play = Dense(COMPARED), Play(Indexed(COMPARED))
     for _ in range(200):
         ids, _ = play.sampler.draw(play.generator)
         for sampler in (dense, play.sampler):
             sampler.observe(ids, play.feedback[ids % 1000])
-    return float(np.max(np.abs(play.sampler.probability(np.arange(COMPARED)) / dense.p - 1)))
+    return float(np.max(np.abs(play.sampler.index.probabilities(np.arange(COMPARED)) / dense.p - 1)))
 
 
 def largest() -> None:
     """Print what the index of 10^8 clients takes."""
-    Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, 1000)).round()
+    Play(Indexed(1000)).round()
     before, began = peak(), time.perf_counter()
-    play = Play(LargeScaleSampler(KVib(mixing=THETA), COHORT, LARGEST))
+    play = Play(Indexed(LARGEST))
     built = time.perf_counter() - began
     each = median(seconds(play.round) for _ in range(5 * ROUNDS)) * 1e6
     print(f"{LARGEST:.0e} clients: built in {built:.1f} s, {each:.0f} microseconds a round (median of {5 * ROUNDS}),")

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from turnout.core.errors import UserError
-from turnout.core.file_reads import read_pieces
+from turnout.core.file_reads import read_rows
 from turnout.core.records import config
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, located
@@ -80,10 +80,8 @@ class FileRows(ClientRows):
         return content, np.zeros(len(parts), np.int64)
 
     def read(self, ids, into):
-        batch = np.searchsorted(self._first, ids, side="right") - 1
-        first, rows = self.offsets[ids], self.offsets[ids + 1] - self.offsets[ids]
         for (source, origin), width, array in zip(self._sources, self._widths, into, strict=True):
-            failed = read_pieces(source, origin[batch] + first * width, rows * width, array)
+            failed = read_rows(source, origin, self._first, self.offsets, width, ids, array)
             if failed >= 0:
                 raise UserError(f"{self.path}: the rows of client {ids[failed]} cannot be read: write the file again")
 

@@ -1,8 +1,10 @@
 """The `ask` where clients are not in memory: the rows of the next cohort are read ahead."""
 
+from dataclasses import replace
 from typing import cast
 
 import jax.numpy as jnp
+from jaxtyping import Array, Int
 
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.problems.storage.fetched import Fetched
@@ -16,26 +18,30 @@ class FetchedAsk(CompiledAsk):
     def _storage(self) -> Fetched:
         return cast(Fetched, self.job.storage)
 
+    def _draw(self, sampler, state, key, population):
+        cohort = super()._draw(sampler, state, key, population)
+        if sampler.learns_from_feedback:
+            return cohort
+        # The next cohort is asked for before this one, so that its rows are read while this one computes.
+        return replace(cohort, ids=cohort.ids + jnp.minimum(0, self._prefetch(sampler, state, self.state.draws)))
+
     def draw(self, sampler, method=None, message=None):
-        number = self.state.draws
         cohort = super().draw(sampler, method, message)
         if isinstance(sampler, Indexed):
             # What changes the index later waits for this draw.
             later = jnp.minimum(0, cohort.ids[0])
             self._learn(self.draws.number(sampler), lambda state: state._replace(version=state.version + later))
-        if not sampler.learns_from_feedback:
-            self._prefetch(sampler, number)
         return cohort
 
     def observe(self, replies, feedback=None):
         super().observe(replies, feedback)
-        place = self.draws.place(replies.cohort)
-        sampler = self.draws.sampler(replies.cohort)
+        place, sampler = self.draws.place(replies.cohort), self.draws.sampler(replies.cohort)
         if place is not None and sampler is not None and sampler.learns_from_feedback:
-            self._prefetch(sampler, place)
+            self._prefetch(sampler, self.state.samplers[self.draws.number(sampler)], place)
 
-    def _prefetch(self, sampler, number) -> None:
-        """Have the rows of the cohort read that the next round is likely to draw, where drawing it takes little."""
-        if sampler.draws_ahead and self.state.flight is None:
-            state = self.state.samplers[self.draws.number(sampler)]
-            self._storage.prefetch(sampler.draw(state, self.job.draw_key(self.round + 1, number), self.job.population).ids)
+    def _prefetch(self, sampler, state, number) -> Int[Array, ""]:
+        """Have the rows read of the cohort that the next round is likely to draw, where drawing it takes little; return 0."""
+        if not sampler.draws_ahead or self.state.flight is not None:
+            return jnp.zeros((), "int32")
+        key = self.job.draw_key(self.round + 1, number)
+        return self._storage.prefetch(sampler.draw(state, key, self.job.population).ids)

@@ -143,6 +143,7 @@ class RowReader:
         self._thread = ThreadPoolExecutor(1, "turnout-rows")
         self._ahead: dict[bytes, Future] = {}
         self._like: list[tuple[tuple[int, ...], np.dtype]] = []
+        self._free: list[list[np.ndarray]] = []
 
     def read(self, ids: Int[np.ndarray, " m"], into: list[np.ndarray]) -> None:
         """Write the rows of the clients `ids` to arrays [m, s, ...], one for each column.
@@ -156,8 +157,10 @@ class RowReader:
         if ahead is None:
             self._read(ids, into)
             return
-        for array, read in zip(into, ahead.result(), strict=True):
-            array[...] = read
+        read = ahead.result()
+        for array, part in zip(into, read, strict=True):
+            array[...] = part
+        self._free.append(read)
 
     def prefetch(self, ids: Int[np.ndarray, " m"]) -> None:
         """Begin to read the rows of the clients `ids`, which are likely to be wanted next.
@@ -166,13 +169,21 @@ class RowReader:
             ids: Ids of the clients.
         """
         if self._like:
-            into = [np.empty((ids.size, *shape), kind) for shape, kind in self._like]
+            into = self._arrays(ids.size)
             # Cohorts that were not asked after all are forgotten.
             while len(self._ahead) >= AHEAD:
                 del self._ahead[next(iter(self._ahead))]
             # The program's memory of the ids is its own again after this call.
             ids = ids.copy()
             self._ahead[ids.tobytes()] = self._thread.submit(self._read, ids, into)
+
+    def _arrays(self, count: int) -> list[np.ndarray]:
+        """Return arrays for the rows of some clients: those of a former cohort, since new memory takes time."""
+        while self._free:
+            arrays = self._free.pop()
+            if [(array.shape, array.dtype) for array in arrays] == [((count, *shape), kind) for shape, kind in self._like]:
+                return arrays
+        return [np.empty((count, *shape), kind) for shape, kind in self._like]
 
     def _read(self, ids, into):
         stored: list[Any] = [None] * len(self.source.shapes)

@@ -61,9 +61,9 @@ class Fetched(Storage):
         """Return client i's oracle."""
         return JaxOracle(client_problem(self), self.rows_of(i), self.weights_of(i), jnp.asarray(self.sizes)[i].astype("int32"))
 
-    def prefetch(self, ids: Int[Array, " m"]) -> None:
-        """Have the rows of clients read soon."""
-        call(_prefetch, [jax.ShapeDtypeStruct((), "int32")], jnp.asarray(self.reader), ids)
+    def prefetch(self, ids: Int[Array, " m"]) -> Int[Array, ""]:
+        """Have the rows of clients read soon, and return 0."""
+        return call(_prefetch, [jax.ShapeDtypeStruct((), "int32")], jnp.asarray(self.reader), ids)[0]
 
     def states_of_all(self, state):
         """Return the version of the file of states, which has those of clients that took part; {} if clients have none."""
