@@ -115,7 +115,7 @@ def test_a_sampler_learns_how_long_the_steps_are(delivery):
     problem, alpha = quadratic(SHARES), np.linspace(0.5, 2.0, CLIENTS)
     sampler = t.Independent(size=4.0, probability=t.LastNorm())
     session = play(t.FedDcd(sampler, Exact(), convexity=list(alpha), delivery=delivery), problem, 1)
-    last = np.asarray(session.progress.samplers[0].last)
+    last = np.asarray(session.progress.samplers[0].own)
     drawn = np.flatnonzero(last >= 0)
     assert 1 < drawn.size < CLIENTS
     w = np.array([solution(problem, i, np.zeros(3)) for i in range(CLIENTS)])

@@ -83,8 +83,8 @@ def test_the_next_cohort_is_read_ahead():
     source = jax.tree.leaves(problem.rows)[0].source
     t.run(t.FedAvg(t.Nice(2), lr=0.05), problem, rounds=10, every=10, evaluate=5)
     cohorts = [tuple(ids) for ids in source.reads if ids.size == 2]
-    # Each cohort is read once, either ahead or when it is asked.
-    assert len(cohorts) == len(set(cohorts)) == 11
+    # Each cohort is read once, either ahead or when it is asked; that of the round after the last one may not be read yet.
+    assert len(cohorts) == len(set(cohorts)) in (10, 11)
 
 
 def test_an_estimate_of_f_has_the_error_that_it_tells():
@@ -174,3 +174,34 @@ def test_feedback_that_is_too_large_is_told_in_a_sentence(monkeypatch):
     algorithm = t.MbGd(t.Independent(t.KVib(bound=1e-200, rounds=9), size=4.0), lr=0.01)
     with pytest.raises(UserError, match="too large beside that of others"):
         t.run(algorithm, as_fetched(small()), rounds=9)
+
+
+@t.record
+class Twice(t.Algorithm):
+    """Averages the gradients of two cohorts that one sampler draws, and tells it of both at the end of the round."""
+
+    sampler: t.Sampler
+    lr: float = 0.01
+
+    def start(self, ask, x):
+        return x
+
+    def round(self, ask, x):
+        cohorts = [ask.draw(self.sampler) for _ in range(2)]
+        replies = [ask(cohort, self.gradient, x) for cohort in cohorts]
+        for reply in replies:
+            ask.observe(reply)
+        return jax.tree.map(lambda x, a, b: x - self.lr * (a + b) / 2, x, *(reply.average() for reply in replies))
+
+    @t.on_client
+    def gradient(self, client, x):
+        return client.grad(x)
+
+
+def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeypatch):
+    monkeypatch.setattr(setup, "FROM", 2)
+    problem = t.Quadratic.random(clients=30, dimension=3, seed=0)
+    algorithm = Twice(t.Independent(t.KVib(rounds=60), size=5.0))
+    one, other = (t.run(algorithm, as_fetched(problem), rounds=60) for _ in range(2))
+    np.testing.assert_array_equal(one.x, other.x)
+    assert one.columns["value"][-1] < one.columns["value"][0]

@@ -29,7 +29,7 @@ def test_averages_are_unbiased_over_who_is_available_and_over_the_coins(design):
     sampler = t.Available(inner, probability=Q).bind(population)
     _, known = sampler.start(population)
     if design == "k-vib":
-        known = known._replace(omega=jnp.array([4.0, 1.0, 0.0, 0.3]))
+        known = known._replace(own=jnp.array([4.0, 1.0, 0.0, 0.3]))
     mean = np.zeros(3)
     draw, expect, spread = (jax.jit(f) for f in (sampler.draw, sampler.expected_draws, sampler.variance))
     for on in subsets():

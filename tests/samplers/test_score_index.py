@@ -281,3 +281,18 @@ try: import turnout.samplers.score_index.index
 except ValueError as error: print(error)"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "clients on disk, and draws among very many, need numba: pip install 'turnout[scale]'\n"
+
+
+@pytest.mark.parametrize("name", ["last-norm", "vrb"])
+def test_an_index_learns_the_same_in_single_precision_and_outside_of_programs(name):
+    population, owner = t.Population(300), Owner()
+    probabilities = {}
+    for double in (True, False):
+        with jax.enable_x64(double):
+            sampler = indexed(BY_RULE[name].bind(population), population, owner)
+            state = sampler.start(population)
+            for k in range(5):
+                cohort = sampler.draw(state, jax.random.key(k), population)
+                state = sampler.observe(state, cohort, jnp.sqrt(1.0 + cohort.ids.astype(float)))
+            probabilities[double] = np.asarray(sampler.expected_draws(state, population))
+    np.testing.assert_allclose(probabilities[True], probabilities[False], rtol=1e-5)

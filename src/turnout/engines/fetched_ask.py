@@ -27,17 +27,20 @@ class FetchedAsk(CompiledAsk):
 
     def draw(self, sampler, method=None, message=None):
         cohort = super().draw(sampler, method, message)
-        if isinstance(sampler, Indexed):
-            # What changes the index later waits for this draw.
-            later = jnp.minimum(0, cohort.ids[0])
-            self._learn(self.draws.number(sampler), lambda state: state._replace(version=state.version + later))
+        self._wait(sampler, cohort.ids[0])
         return cohort
 
     def observe(self, replies, feedback=None):
         super().observe(replies, feedback)
         place, sampler = self.draws.place(replies.cohort), self.draws.sampler(replies.cohort)
         if place is not None and sampler is not None and sampler.learns_from_feedback:
-            self._prefetch(sampler, self.state.samplers[self.draws.number(sampler)], place)
+            self._wait(sampler, self._prefetch(sampler, self.state.samplers[self.draws.number(sampler)], place))
+
+    def _wait(self, sampler, drawn: Int[Array, ""]) -> None:
+        """Have whatever changes an index later wait for a draw from it, of which `drawn` is a number of at least 0."""
+        if isinstance(sampler, Indexed):
+            later = jnp.minimum(0, drawn)
+            self._learn(self.draws.number(sampler), lambda state: state._replace(version=state.version + later))
 
     def _prefetch(self, sampler, state, number) -> Int[Array, ""]:
         """Have the rows read of the cohort that the next round is likely to draw, where drawing it takes little; return 0."""

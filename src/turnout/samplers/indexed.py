@@ -107,14 +107,14 @@ class Indexed(Sampler):
             new = rule.score(rule.learned(own, cohort, feedback, unit), size, count)
             ids = jnp.where(cohort.active, cohort.ids, -1)
             (version,) = call(_learn, [jax.ShapeDtypeStruct((), "int32")], self.index, state.version, ids, new, unit)
-        return IndexState(version, jnp.asarray(unit, kind))
+            return IndexState(version, unit.astype(kind))
 
     def expected_draws(self, state, population):
         kind = jnp.result_type(float)
         with jax.enable_x64(True):
             shape = jax.ShapeDtypeStruct((population.count,), "float64")
             (p,) = call(_probabilities, [shape], self.index, state.version)
-        return jnp.asarray(p * (self.size if self.drawn == "replacement" else 1), kind)
+            return (p * with_floats(self.size, "float64") if self.drawn == "replacement" else p).astype(kind)
 
     def saved(self, state):
         return host(self.index).arrays() | {"state": state}
