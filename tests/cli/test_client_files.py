@@ -38,7 +38,7 @@ def test_a_run_from_a_file_that_is_killed_ends_as_an_uninterrupted_one(tmp_path)
     _, tables = written(tmp_path, **SCAFFOLD, run={"rounds": 20_000, "every": 20})
     file, whole, out = config(tmp_path, **tables), tmp_path / "whole", tmp_path / "out"
     assert turnout("run", file, "--out", whole)[0] == 0
-    assert interrupt(start("run", file, "--out", out), out, signal.SIGKILL) == -signal.SIGKILL
+    assert interrupt(start("run", file, "--out", out), out, signal.SIGKILL, "states-*") == -signal.SIGKILL
     assert [*out.glob("states-*")] and not (out / "summary.json").exists()
     assert turnout("resume", out)[0] == 0
     for name in ("trace.parquet", "model.safetensors"):

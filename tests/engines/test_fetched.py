@@ -8,6 +8,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PROBABILITIES, PROBLEMS, SAMPLERS, logistic, small
 from tests.helpers.fetched import as_fetched
 from tests.helpers.tiers import slow_but
+from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.problems.storage.fetched import Fetched
 from turnout.problems.storage.store import store
@@ -195,7 +196,7 @@ class Twice(t.Algorithm):
 
     @t.on_client
     def gradient(self, client, x):
-        return client.grad(x)
+        return Done(client.grad(x))
 
 
 def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeypatch):

@@ -14,9 +14,9 @@ LONG = {"run": {"rounds": 40_000, "every": 20}, "split": {"kind": "iid", "client
 RESULTS = ("trace.parquet", "model.safetensors", "split.npz", "config.toml")
 
 
-def interrupt(process, folder, with_signal) -> int:
-    """Send a signal once a checkpoint is there; return the exit code."""
-    while not list(folder.rglob("checkpoint*")):
+def interrupt(process, folder, with_signal, wanted="checkpoint*") -> int:
+    """Send a signal once a checkpoint, or another wanted file, is there; return the exit code."""
+    while not list(folder.rglob(wanted)):
         assert process.poll() is None, process.communicate()
         try:
             process.wait(timeout=0.02)
