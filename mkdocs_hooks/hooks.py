@@ -7,6 +7,7 @@ from pathlib import Path
 import architecture
 import commands
 import gallery
+import mathematics
 import reference
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -63,6 +64,11 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
         return f"{match[1]}[{match[2]}]({target}{hash_}{anchor})"
 
     return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, text)
+
+
+def on_page_content(content: str, page, config, files: Files) -> str:
+    """Set formulas as such."""
+    return mathematics.displayed(content)
 
 
 def on_post_page(html: str, page, config) -> str:

@@ -5,6 +5,7 @@ import doctest
 import inspect
 from types import ModuleType
 
+import mathematics
 import turnout
 import turnout.data
 import turnout.data.splits
@@ -105,6 +106,9 @@ def one(name: str, cls: type) -> str:
     return "\n\n".join([
         f"{described('turnout', name)}    options:\n      heading_level: 1",
         f'In configurations it is `kind = "{KINDS[cls]}"` of `[algorithm]` ([configuration](../../configuration.md)).',
+        "## Update",
+        mathematics.updates(name),
+        "[Notation](../../notation.md) explains the symbols.",
         "## What a round sends",
         f"`{call}`, with eight clients and three parameters, as [`turnout describe`](../../describe.md) tells:",
         markdown(Grid("", table.headings, table.rows)).partition("\n\n")[2],
