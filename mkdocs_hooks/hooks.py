@@ -6,6 +6,7 @@ from pathlib import Path
 
 import architecture
 import commands
+import curves
 import gallery
 import mathematics
 import reference
@@ -24,7 +25,8 @@ COPIES = {
 
 
 def on_config(config):
-    """Put the pages of the reference into the navigation."""
+    """Put the pages of the reference into the navigation, and start what takes longest."""
+    curves.started()
     section = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     section.append({"Python": reference.navigation()})
     section = next(entry["Explanations"] for entry in config.nav if "Explanations" in entry)
@@ -72,8 +74,8 @@ def on_page_content(content: str, page, config, files: Files) -> str:
 
 
 def on_post_page(html: str, page, config) -> str:
-    """Name the dialog of the search, which the theme leaves without a name."""
-    return html.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    """Draw measured curves, and name the dialog of the search, which the theme leaves without a name."""
+    return curves.inserted(html).replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def on_nav(nav: Navigation, config, files: Files) -> Navigation:

@@ -1,13 +1,13 @@
 """Formulas of the site: all are understood, and every algorithm has its update as formulas."""
 
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import turnout
+from tests.helpers.site_hooks import hook
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -17,11 +17,7 @@ pytest.importorskip("latex2mathml", reason="latex2mathml is not installed")
 
 @pytest.fixture(scope="module")
 def mathematics():
-    sys.path.insert(0, str(ROOT / "mkdocs_hooks"))
-    import mathematics
-
-    sys.path.remove(str(ROOT / "mkdocs_hooks"))
-    return mathematics
+    return hook("mathematics")
 
 
 def formulas(text: str) -> list[str]:
