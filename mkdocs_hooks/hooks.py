@@ -9,6 +9,7 @@ import commands
 import curves
 import gallery
 import mathematics
+import message_life
 import reference
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -47,10 +48,11 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Lead relative links to pages of the site where the file is one, and else to the file in the repository."""
+    """Lead relative links to pages of the site where the file is one or has one, and else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
+    made_of |= reference.by_source()
 
     def replaced(match: re.Match) -> str:
         target, hash_, anchor = match[3].partition("#")
@@ -69,8 +71,8 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:
-    """Set formulas as such."""
-    return mathematics.displayed(content)
+    """Set formulas as such, and draw the life of a message."""
+    return message_life.inserted(mathematics.displayed(content))
 
 
 def on_post_page(html: str, page, config) -> str:

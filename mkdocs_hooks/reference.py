@@ -1,6 +1,7 @@
 """The pages of the reference: every public name, with its docstring and its code."""
 
 import inspect
+from collections import Counter
 from types import ModuleType
 
 import algorithm_page
@@ -56,6 +57,16 @@ def algorithms() -> dict[str, type]:
     """Return the algorithms by name."""
     found = {name: target for name, target in names().items() if package(target) == "algorithms"}
     return dict(sorted(found.items(), key=lambda pair: pair[0].lower()))
+
+
+def by_source() -> dict[str, str]:
+    """Return the pages of algorithms by the files that have them, where a file has one algorithm."""
+    counts = Counter(cls.__module__ for cls in algorithms().values())
+    return {
+        f"src/{cls.__module__.replace('.', '/')}.py": file("algorithms", name)
+        for name, cls in algorithms().items()
+        if counts[cls.__module__] == 1
+    }
 
 
 def topics() -> dict[str, list[str]]:
