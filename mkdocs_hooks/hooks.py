@@ -6,7 +6,10 @@ from pathlib import Path
 
 import architecture
 import commands
+import curves
 import gallery
+import mathematics
+import message_life
 import reference
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -23,7 +26,8 @@ COPIES = {
 
 
 def on_config(config):
-    """Put the pages of the reference into the navigation."""
+    """Put the pages of the reference into the navigation, and start what takes longest."""
+    curves.started()
     section = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     section.append({"Python": reference.navigation()})
     section = next(entry["Explanations"] for entry in config.nav if "Explanations" in entry)
@@ -44,10 +48,11 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Lead relative links to pages of the site where the file is one, and else to the file in the repository."""
+    """Lead relative links to pages of the site where the file is one or has one, and else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
+    made_of |= reference.by_source()
 
     def replaced(match: re.Match) -> str:
         target, hash_, anchor = match[3].partition("#")
@@ -65,9 +70,14 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
     return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, text)
 
 
+def on_page_content(content: str, page, config, files: Files) -> str:
+    """Set formulas as such, and draw the life of a message."""
+    return message_life.inserted(mathematics.displayed(content))
+
+
 def on_post_page(html: str, page, config) -> str:
-    """Name the dialog of the search, which the theme leaves without a name."""
-    return html.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    """Draw measured curves, and name the dialog of the search, which the theme leaves without a name."""
+    return curves.inserted(html).replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def on_nav(nav: Navigation, config, files: Files) -> Navigation:

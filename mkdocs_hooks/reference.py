@@ -1,21 +1,15 @@
 """The pages of the reference: every public name, with its docstring and its code."""
 
-import ast
-import doctest
 import inspect
+from collections import Counter
 from types import ModuleType
+
+import algorithm_page
 
 import turnout
 import turnout.data
 import turnout.data.splits
 import turnout.testing
-from turnout.core.seeds import Seeds
-from turnout.experiment.describe import plan_for
-from turnout.experiment.registry import TABLES
-from turnout.report.plan import Grid, NamedPlan, calls, markdown
-
-KINDS = {cls: kind for kinds in TABLES.values() for kind, cls in kinds.items()}
-"""The name of each class in configurations."""
 
 TOPICS = {
     "Running": ("runs", "planner", "studies", "accounting", "report", "io", "experiment"),
@@ -65,6 +59,16 @@ def algorithms() -> dict[str, type]:
     return dict(sorted(found.items(), key=lambda pair: pair[0].lower()))
 
 
+def by_source() -> dict[str, str]:
+    """Return the pages of algorithms by the files that have them, where a file has one algorithm."""
+    counts = Counter(cls.__module__ for cls in algorithms().values())
+    return {
+        f"src/{cls.__module__.replace('.', '/')}.py": file("algorithms", name)
+        for name, cls in algorithms().items()
+        if counts[cls.__module__] == 1
+    }
+
+
 def topics() -> dict[str, list[str]]:
     """Return the names on each page of names in `turnout`; every name that is no algorithm is on one."""
     left = {name: package(target) for name, target in names().items() if package(target) != "algorithms"}
@@ -97,30 +101,8 @@ def file(*words: str) -> str:
 
 
 def one(name: str, cls: type) -> str:
-    """Return the page of an algorithm: its docstring and code, its name in configurations, and what its example sends."""
-    call, algorithm = example(name, cls)
-    problem = turnout.Quadratic.random(clients=8, dimension=3, seed=0)
-    devices = turnout.Devices(latency=0.1) if hasattr(algorithm, "in_flight") else None
-    table = calls(NamedPlan(name, plan_for(algorithm, problem, seeds=Seeds.of(0), rounds=100, devices=devices), ()))
-    return "\n\n".join([
-        f"{described('turnout', name)}    options:\n      heading_level: 1",
-        f'In configurations it is `kind = "{KINDS[cls]}"` of `[algorithm]` ([configuration](../../configuration.md)).',
-        "## What a round sends",
-        f"`{call}`, with eight clients and three parameters, as [`turnout describe`](../../describe.md) tells:",
-        markdown(Grid("", table.headings, table.rows)).partition("\n\n")[2],
-    ])  # fmt: skip
-
-
-def example(name: str, cls: type) -> tuple[str, turnout.Algorithm]:
-    """Return the call in the docstring's example that makes the algorithm, and the algorithm."""
-    statements = ast.parse("".join(one.source for one in doctest.DocTestParser().get_examples(cls.__doc__ or ""))).body
-    known: dict = {}
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
-                return ast.unparse(node), eval(compile(ast.Expression(node), name, "eval"), known)
-        exec(compile(ast.Module([statement], []), name, "exec"), known)
-    raise LookupError(f"the docstring of {name} has no example that makes one")
+    """Return the page of an algorithm."""
+    return f"{described('turnout', name)}    options:\n      heading_level: 1\n\n{algorithm_page.rest(name, cls)}"
 
 
 def page(title: str, listed: list[str], module: str, called: str) -> str:

@@ -14,6 +14,7 @@ import click
 import pytest
 
 import turnout
+from tests.helpers.walkthrough import blocks as fences
 from turnout.cli import command_line
 from turnout.experiment.config import Reader
 from turnout.federation.policy_file import read_policy
@@ -103,11 +104,11 @@ def parse(group: click.Command, words: list[str]) -> None:
         group.make_context(group.name, list(words))
 
 
-def check(words: list[str], group: click.Group) -> None:
-    """Check one line of a shell."""
+def check(words: list[str], group: click.Group, shown: set[str]) -> None:
+    """Check one line of a shell, on a page that shows some files."""
     program, *rest = words
     if "=" in program:
-        check(rest, group)
+        check(rest, group, shown)
     elif program == "turnout":
         parse(group, rest)
     elif program == "make":
@@ -122,18 +123,18 @@ def check(words: list[str], group: click.Group) -> None:
         place = ROOT / rest[1].replace(".", "/")
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists() or importlib.util.find_spec(rest[1])
     elif program == "python":
-        assert (ROOT / rest[0]).exists()
+        assert rest[0] in shown or (ROOT / rest[0]).exists()
     else:
         assert program in ("pytest", "cd"), f"{program} is not checked"
 
 
 @with_blocks("sh")
 def test_the_commands_of_a_page_exist(page):
-    group = command_line()
+    group, shown = command_line(), {block.file for block in fences(page)}
     for line in "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words:
-            check(words, group)
+            check(words, group, shown)
 
 
 def test_commands_and_options_in_the_text_exist():
