@@ -16,11 +16,13 @@ demo: $(BIN)/turnout
 	rm -rf demo
 	$(BIN)/turnout study examples/demo --out demo
 
-# The site, in the folder site; every warning is an error. Tutorials run the commands of the environment.
+# The site, in the folder site; every warning is an error. Tutorials run the commands of the environment. `make docs SITE=versions/0.1.0`
+# keeps a version in a folder of its own.
+SITE ?= site
 MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs
 
 docs: $(BIN)/turnout
-	$(MKDOCS) build --quiet
+	$(MKDOCS) build --quiet --site-dir "$(CURDIR)/$(SITE)"
 
 docs-serve: $(BIN)/turnout
 	$(MKDOCS) serve

@@ -2,6 +2,8 @@
 
 import posixpath
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 
 import architecture
@@ -26,13 +28,22 @@ COPIES = {
 
 
 def on_config(config):
-    """Put the pages of the reference into the navigation, and start what takes longest."""
+    """Put the pages of the reference into the navigation, name the version, and start what takes longest."""
     curves.started()
+    config.copyright = build()
     section = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     section.append({"Python": reference.navigation()})
     section = next(entry["Explanations"] for entry in config.nav if "Explanations" in entry)
     section.append({"Gallery": gallery.navigation()})
     return config
+
+
+def build() -> str:
+    """Return what the site is about, for the foot of every page: the version, and the commit where there is one."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True).stdout.strip() if (ROOT / ".git").exists() else ""
+    return f"turnout {version}{f', commit {commit}' if commit else ''}"
 
 
 def on_files(files: Files, config) -> Files:

@@ -53,7 +53,7 @@ def figure(shown: list[Step]) -> str:
         *(arrow(k, *pair) for k, pair in enumerate(zip(shown, shown[1:], strict=False))),
         "</svg>",
     ]
-    return f'<figure class="message">{"".join(parts)}</figure>'
+    return f'<figure class="message" tabindex="0">{"".join(parts)}</figure>'
 
 
 def box(number: int, step: Step) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,12 @@ def test_every_algorithm_has_a_measured_curve_with_a_text(site):
         assert "<!-- curve" not in text and "<math" in text, path
 
 
+def test_every_page_names_the_version(site):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for path in site.rglob("*.html"):
+        assert re.search(rf"turnout {re.escape(version)}(?:, commit [0-9a-f]+)?\s", path.read_text()), path
+
+
 def test_a_star_opens_no_emphasis(site):
     """Of x*."""
     text = (site / "reference" / "algorithms" / "scaffold.html").read_text()
@@ -73,7 +80,17 @@ def test_types_are_told_without_what_only_python_needs(site):
 
 
 PAGES = ("index", "studies", "plan", "compression", "deploy", "configuration", "commands", "benchmarks", "reference/samplers")
-PAGES += ("reference/algorithms/scaffold", "tutorials/comparison", "gallery/k-vib")
+PAGES += (
+    "reference/algorithms/scaffold",
+    "tutorials/comparison",
+    "gallery/k-vib",
+    "theory",
+    "sampling",
+    "notation",
+    "message",
+    "related",
+)
+PAGES += ("exchanges", "weights", "engines", "theorems", "prices", "own-parts", "notebook", "choosing")
 
 
 @pytest.fixture(scope="module")
