@@ -53,7 +53,10 @@ def test_mistakes_are_told_in_one_sentence(tmp_path):
         (("run", config(tmp_path, "other", **tables | CLIENTS), "--out", tmp_path / "x"), "has its clients already"),
         (("data", "write", tmp_path / "table.parquet", tmp_path / "y.arrow"), "name its column of clients"),
         (("data", "write", tmp_path / "table.parquet", tmp_path / "y.arrow", "--client", "user"), "no column 'user'"),
-        (("run", config(tmp_path, "mesh", **tables, run={"mesh": 2}), "--out", tmp_path / "x"), "does not go with clients on disk"),
+        (
+            ("run", config(tmp_path, "mesh", **tables, run={"mesh": 2}), "--out", tmp_path / "x"),
+            "does not go with clients on disk",
+        ),
     ):
         code, _, err = turnout(*arguments)
         assert code == 2 and err.count("\n") == 1 and words in err, err

@@ -44,7 +44,7 @@ def host(number: Any) -> Any:
     return _hosts[int(np.ravel(number)[0])]
 
 
-def call(function: Callable, shapes: Sequence[jax.ShapeDtypeStruct], *arguments: Array) -> tuple[Array, ...]:
+def call(function: Callable, shapes: Sequence[jax.ShapeDtypeStruct], *arguments: Array | np.ndarray) -> tuple[Array, ...]:
     """Return arrays of the given `shapes` that `function(outputs, *arguments)` fills in when the program runs.
 
     Under `jax.vmap` it is one call, in which all arguments and outputs have the mapped axis first.

@@ -84,7 +84,7 @@ class Quadratic(Problem):
 
     def constants(self):
         """Return mu_i = lambda_min(A_i) and L_i = |A_i|, the largest absolute eigenvalue."""
-        least, largest = self.curvatures(self.rows[0])
+        least, largest = self.curvatures(np.asarray(self.rows[0]))
         return Constants(least, np.maximum(largest, -least))
 
 

@@ -165,8 +165,8 @@ def index_of(rule: Probability, size, population: Population, drawn: Drawn) -> "
 
     with jax.enable_x64(True):
         if isinstance(rule, ByClient):
-            own = np.asarray(rule.first(population), float)
-            scores = np.where(np.signbit(own), own, np.asarray(rule.score(own, size, population.count)))
+            own = jnp.asarray(rule.first(population), float)
+            scores = np.asarray(jnp.where(jnp.signbit(own), own, rule.score(own, size, population.count)))
             unit = float(rule.first_unit())
         else:
             scores, unit = np.asarray(rule.scores(rule.start(population), size, population), float), 0.0

@@ -97,9 +97,9 @@ class Column:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: Any) -> np.ndarray:
+    def __getitem__(self, index: Any) -> "np.ndarray | Column":
         if isinstance(index, slice) and index == slice(None):
-            return self  # pyright: ignore[reportReturnType]
+            return self
         rows = np.arange(len(self))[index]
         clients, inverse = np.unique(np.searchsorted(self.source.offsets, rows, side="right") - 1, return_inverse=True)
         place = rows - self.source.offsets[clients][inverse]
