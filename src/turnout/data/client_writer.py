@@ -60,10 +60,11 @@ def write_clients(
     Examples:
         >>> import tempfile, pathlib, numpy as np, turnout as t
         >>> from turnout.data import IidSplit, NaturalSplit, load, write_clients
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> data, path = load("breast_cancer"), pathlib.Path(folder.name) / "clients.arrow"
-        >>> write_clients(path, data, IidSplit(clients=20).split(data))
-        >>> stored = load(path)
+        >>> data = load("breast_cancer")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "clients.arrow"
+        ...     write_clients(path, data, IidSplit(clients=20).split(data))
+        ...     stored = load(path)
         >>> stored.rows, NaturalSplit().split(stored).clients
         (569, 20)
     """
