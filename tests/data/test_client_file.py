@@ -154,7 +154,7 @@ def test_a_wrong_client_is_told_and_leaves_no_file(tmp_path, client, words):
 def test_what_cannot_be_written_is_told(tmp_path):
     with pytest.raises(UserError, match="give clients"):
         write_clients(tmp_path / "a.arrow", rows_of)
-    with pytest.raises(UserError, match="a folder that exists"):
+    with pytest.raises(UserError, match="give a folder that exists"):
         write_clients(tmp_path / "nowhere" / "a.arrow", rows_of, clients=3)
     with pytest.raises(UserError, match="no column 'user'"):
         pl.DataFrame({"a": [1.0], "label": [1]}).write_parquet(tmp_path / "t.parquet")

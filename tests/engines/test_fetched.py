@@ -1,5 +1,8 @@
 """Runs whose clients are not in memory: the same numbers, cohorts and ledger as in memory, and the same again when resumed."""
 
+import gc
+import weakref
+
 import jax
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.problems.storage.fetched import Fetched
 from turnout.problems.storage.store import store
-from turnout.runs import setup
+from turnout.runs import disk
 from turnout.runs.session import Session
 
 TOLERANCE = 1e-12
@@ -112,7 +115,7 @@ def sessions(tmp_path, algorithm, problem, **options):
 
 @pytest.mark.parametrize("missing", [None, t.Faults(0.3, "skip")])
 def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path, monkeypatch, missing):
-    monkeypatch.setattr(setup, "FROM", 2)
+    monkeypatch.setattr(disk, "FROM", 2)
     problem = as_fetched(t.Quadratic.random(clients=9, dimension=3, seed=0))
     algorithm = t.Scaffold(t.Independent(t.KVib(rounds=12), size=4.0), lr=0.05, steps=2)
     whole, stopped, _ = sessions(tmp_path, algorithm, problem, faults=missing, evaluate=None)
@@ -134,7 +137,7 @@ def test_an_index_and_arrays_draw_by_the_same_probabilities(monkeypatch):
     algorithm = t.MbGd(t.Independent(t.KVib(rounds=40), size=6.0), lr=0.01)
     runs = {}
     for name, smallest in (("arrays", 10**5), ("index", 2)):
-        monkeypatch.setattr(setup, "FROM", smallest)
+        monkeypatch.setattr(disk, "FROM", smallest)
         runs[name] = [t.run(algorithm, as_fetched(problem), rounds=40, seed=k, every=40) for k in range(40)]
     ends = {name: np.array([float(trace.columns["value"][-1]) for trace in traces]) for name, traces in runs.items()}
     sizes = {name: np.array([trace.ledger.totals()["contacts"] for trace in traces]) for name, traces in runs.items()}
@@ -148,6 +151,7 @@ def test_an_index_and_arrays_draw_by_the_same_probabilities(monkeypatch):
     [
         ({"mesh": 2}, "a mesh of devices does not go with clients on disk"),
         ({"evaluate": 3, "metrics": ("gradient",)}, "'gradient' needs all clients"),
+        ({"evaluate": 1}, "leaves no standard error"),
         ({"metrics": ("value_error",)}, "set evaluate"),
         ({"evaluate": 3, "storage": "memory"}, "evaluate is for storage = 'disk'"),
         ({"metrics": ("dual_gap",)}, "dual_gap"),
@@ -171,7 +175,7 @@ def test_rows_can_be_read_into_memory():
 
 
 def test_feedback_that_is_too_large_is_told_in_a_sentence(monkeypatch):
-    monkeypatch.setattr(setup, "FROM", 2)
+    monkeypatch.setattr(disk, "FROM", 2)
     algorithm = t.MbGd(t.Independent(t.KVib(bound=1e-200, rounds=9), size=4.0), lr=0.01)
     with pytest.raises(UserError, match="too large beside that of others"):
         t.run(algorithm, as_fetched(small()), rounds=9)
@@ -200,9 +204,21 @@ class Twice(t.Algorithm):
 
 
 def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeypatch):
-    monkeypatch.setattr(setup, "FROM", 2)
+    monkeypatch.setattr(disk, "FROM", 2)
     problem = t.Quadratic.random(clients=30, dimension=3, seed=0)
     algorithm = Twice(t.Independent(t.KVib(rounds=60), size=5.0))
     one, other = (t.run(algorithm, as_fetched(problem), rounds=60) for _ in range(2))
     np.testing.assert_array_equal(one.x, other.x)
     assert one.columns["value"][-1] < one.columns["value"][0]
+
+
+def test_a_problem_and_its_runs_leave_nothing():
+    """Programs know objects by number, which does not keep them."""
+    problem = as_fetched(small())
+    for algorithm in (t.Scaffold(t.Nice(3), lr=0.05), t.FedAvg(t.Nice(2), lr=0.05)):
+        t.run(algorithm, problem, rounds=2)
+    source = weakref.ref(jax.tree.leaves(problem.rows)[0].source)
+    assert source() is not None
+    del problem
+    gc.collect()
+    assert source() is None

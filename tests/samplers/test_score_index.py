@@ -83,17 +83,13 @@ BY_RULE = {
 ROUNDS = 10_000
 
 
-class Owner:
-    """Keeps an index as long as a test."""
-
-
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if k < 2 else pytest.mark.slow) for k, name in enumerate(BY_RULE)])
 def test_rules_are_the_same_over_arrays_and_over_an_index(name):
-    weights, owner = np.random.default_rng(1).lognormal(0, 1, 300), Owner()
+    weights, held = np.random.default_rng(1).lognormal(0, 1, 300), []
     with jax.enable_x64(True):
         population = t.Population(300, weights / weights.sum())
         dense = BY_RULE[name].bind(population)
-        other = indexed(dense, population, owner)
+        other = indexed(dense, population, held)
         assert isinstance(other, Indexed)
         typical = jnp.asarray(np.random.default_rng(2).lognormal(0, 1.5, 300))
 
@@ -120,7 +116,7 @@ def test_what_draws_in_few_operations_by_itself_needs_no_index():
     population = t.Population(10)
     for sampler in (t.Nice(3), t.Independent(size=3.0), t.Pivotal(t.KVib(rounds=9), size=3), t.Independent([0.5] * 10)):
         bound = sampler.bind(population)
-        assert indexed(bound, population, Owner()) is bound
+        assert indexed(bound, population, []) is bound
 
 
 def test_scores_over_two_hundred_orders_of_magnitude():
@@ -285,11 +281,11 @@ except ValueError as error: print(error)"""
 
 @pytest.mark.parametrize("name", ["last-norm", "vrb"])
 def test_an_index_learns_the_same_in_single_precision_and_outside_of_programs(name):
-    population, owner = t.Population(300), Owner()
+    population, held = t.Population(300), []
     probabilities = {}
     for double in (True, False):
         with jax.enable_x64(double):
-            sampler = indexed(BY_RULE[name].bind(population), population, owner)
+            sampler = indexed(BY_RULE[name].bind(population), population, held)
             state = sampler.start(population)
             for k in range(5):
                 cohort = sampler.draw(state, jax.random.key(k), population)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from weakref import finalize
+from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
@@ -17,21 +17,19 @@ from jaxtyping import Array
 
 from turnout.core.errors import UserError
 
-_hosts: dict[int, Any] = {}
+_hosts: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _numbers = itertools.count(1)
 _failures: list[UserError] = []
 
 
-def registered(host: Any, owner: Any) -> np.ndarray:
-    """Return the number by which programs know an object, as long as its owner lives.
+def registered(host: Any) -> np.ndarray:
+    """Return the number by which programs know an object, as long as somebody holds it.
 
     Args:
         host: The object.
-        owner: What lives as long as the programs that call it.
     """
     number = next(_numbers)
     _hosts[number] = host
-    finalize(owner, _hosts.pop, number, None)
     return np.asarray(number, np.int32)
 
 

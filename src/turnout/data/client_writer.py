@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -222,17 +223,9 @@ def _stored(part: np.ndarray, real: np.dtype) -> np.ndarray:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """Give a folder beside a file for its parts, and remove it at the end."""
-    import shutil
-    import tempfile
-
+    """Give a folder beside a file for its parts, which is gone at the end."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            yield Path(folder)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}): give a path in a folder that exists") from None
-    try:
-        yield folder
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}): free some space") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        raise UserError(f"{path}: cannot be written ({error.strerror}): free some space, or give a folder that exists") from None

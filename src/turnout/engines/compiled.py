@@ -38,19 +38,21 @@ class Compiled(Engine):
         every: Rounds between two trace rows.
     """
 
+    asks: type[CompiledAsk] = CompiledAsk
+    """Makes the `ask` of a round."""
+
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.metrics, self.every = job, algorithm, metrics, every
         self.sites = survey(job, algorithm).sites
 
     def begin(self) -> Progress:
         """Return the state before the first round."""
-        return _begin(self.job, self.algorithm, sites=self.sites)
+        return _begin(self.job, self.algorithm, sites=self.sites, asks=self.asks)
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows are written or the round `limit` is reached; `progress` is donated."""
-        progress, table = _advance(
-            self.job, self.algorithm, progress, limit, rows, self.every, sites=self.sites, metrics=self.metrics
-        )
+        options = {"sites": self.sites, "metrics": self.metrics, "asks": self.asks}
+        progress, table = _advance(self.job, self.algorithm, progress, limit, rows, self.every, **options)
         return progress, jax.tree.map(lambda column: np.asarray(column)[:rows], table)
 
 
@@ -72,10 +74,10 @@ def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, site
     return lax.fori_loop(0, rows, one_row, (progress, table))
 
 
-_advance = partial(jax.jit, static_argnames=("sites", "metrics"), donate_argnames=("progress",))(advance)
+_advance = partial(jax.jit, static_argnames=("sites", "metrics", "asks"), donate_argnames=("progress",))(advance)
 
 
-@partial(jax.jit, static_argnames=("sites",))
-def _begin(job: Job, algorithm, *, sites) -> Progress:
+@partial(jax.jit, static_argnames=("sites", "asks"))
+def _begin(job: Job, algorithm, *, sites, asks) -> Progress:
     # One program: its operations one by one take longer to compile.
-    return begin(CompiledAsk, job, algorithm, sites)
+    return begin(asks, job, algorithm, sites)

@@ -1,18 +1,19 @@
 """The compiled engine where the clients' rows and private states are not in memory."""
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from turnout.core.host_calls import registered
-from turnout.engines.compiled import Compiled, advance
+from turnout.engines.compiled import Compiled
 from turnout.engines.fetched_ask import FetchedAsk
 from turnout.engines.inputs import Job
-from turnout.engines.state import Progress, begin
 from turnout.engines.state_file import StateFile
+from turnout.problems.storage.fetched import Fetched
 
 
 class FetchedEngine(Compiled):
@@ -26,22 +27,19 @@ class FetchedEngine(Compiled):
         every: Rounds between two trace rows.
     """
 
+    asks = FetchedAsk
+
     def __init__(self, folder: Path | None, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
         state = jax.tree.map(jnp.asarray, algorithm.client_state(job.start))
         like = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(state)]
         self.states = StateFile(folder, like, job.population.count) if like else None
         if self.states is not None:
-            number = jnp.asarray(registered(self.states, self))
-            self.job = jax.tree_util.tree_map_with_path(lambda path, leaf: number if _is_states(path) else leaf, job)
+            self.job = replace(job, storage=replace(cast(Fetched, job.storage), states=registered(self.states)))
 
     def begin(self):
-        return jax.block_until_ready(_begin(self.job, self.algorithm, sites=self.sites))
-
-    def advance(self, progress, limit, rows):
-        options = {"sites": self.sites, "metrics": self.metrics}
-        progress, table = _advance(self.job, self.algorithm, progress, limit, rows, self.every, **options)
-        return progress, jax.tree.map(lambda column: np.asarray(column)[:rows], table)
+        # Mistakes that calls of the program meet are told here.
+        return jax.block_until_ready(super().begin())
 
     def saved(self, progress):
         kept = super().saved(progress)
@@ -52,17 +50,3 @@ class FetchedEngine(Compiled):
             return super().restored(saved)
         self.states.restore(saved.clients)
         return super().restored(saved._replace(clients=np.asarray(self.states.version, np.int32)))
-
-
-def _is_states(path: tuple) -> bool:
-    return [getattr(key, "name", "") for key in path] == ["storage", "states"]
-
-
-_advance = partial(jax.jit, static_argnames=("sites", "metrics"), donate_argnames=("progress",))(
-    partial(advance, asks=FetchedAsk)
-)
-
-
-@partial(jax.jit, static_argnames=("sites",))
-def _begin(job: Job, algorithm, *, sites) -> Progress:
-    return begin(FetchedAsk, job, algorithm, sites)

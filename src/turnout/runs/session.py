@@ -25,8 +25,9 @@ from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
+from turnout.runs.disk import on_disk, with_indexes
 from turnout.runs.options import RunOptions, with_settings
-from turnout.runs.setup import devices_of, fit, inputs_of, on_disk, scope, with_indexes
+from turnout.runs.setup import devices_of, fit, inputs_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 
@@ -79,7 +80,8 @@ class Session:
         compiled = cells is not None or (deployed is None and options.engine == "compiled")
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         if deployed is not None or on_disk(problem, options):
-            algorithm = with_indexes(algorithm, problem.population, self)
+            self._indexes: list = []
+            algorithm = with_indexes(algorithm, problem.population, self._indexes)
         self.algorithm, self.problem = algorithm, problem
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)

@@ -27,15 +27,14 @@ from turnout.engines.reply_usage import refuse_single_replies, sums_needed, surv
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
-from turnout.problems.base import Population, Precision, Problem
+from turnout.problems.base import Precision, Problem
 from turnout.problems.optimum import Optimum
-from turnout.problems.storage.client_rows import columns_of
 from turnout.problems.storage.jax_client import on_cpu
 from turnout.problems.storage.store import store
 from turnout.runs.arguments import check_parts, check_seeds
+from turnout.runs.disk import on_disk, refuse_disk, sample_of, sampled
 from turnout.runs.options import MEMORY, RunOptions
 from turnout.samplers.base import Sampler, samplers_in
-from turnout.samplers.indexed import FROM, indexed
 from turnout.solvers import CohortSolver
 
 
@@ -91,7 +90,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
         refuse_engine(part, options.aggregation, compiled=compiled)
     refuse_mixed(problem, precision)
     refuse_mesh(options, swept=swept, compiled=compiled)
-    refuse_disk(problem, options, swept=swept, compiled=compiled)
+    refuse_disk(problem, options, swept=swept, meshed=compiled and not swept and devices_of(options) > 1)
     metrics = wanted_metrics(
         problem, options.target, options.metrics, options.test, options.held_out, sampled=sampled(problem, options)
     )
@@ -203,45 +202,6 @@ def inputs_of(
         protection = replace(protection, secret=agreed(protection.secret))
         job = replace(job, protection=protection, secret=agreed(options.privacy.secret()))
     return job, algorithm
-
-
-def on_disk(problem: Problem, options: RunOptions) -> bool:
-    """Return whether rows and states of clients are read when they are drawn.
-
-    Args:
-        problem: The problem.
-        options: Options of the run.
-    """
-    return columns_of(problem.rows) is not None and options.storage != "memory" and options.engine == "compiled"
-
-
-def sampled(problem: Problem, options: RunOptions) -> bool:
-    """Return whether f is evaluated on some of the clients only."""
-    return options.evaluate is not None and options.evaluate < problem.clients
-
-
-def sample_of(problem: Problem, options: RunOptions) -> Int[np.ndarray, " e"] | None:
-    """Return the clients on which f is evaluated, each set of that size being equally likely; None for all."""
-    if not sampled(problem, options):
-        return None
-    generator = np.random.default_rng(options.purpose_seeds().sampling)
-    return np.sort(generator.choice(problem.clients, options.evaluate, replace=False, shuffle=False)).astype(np.int32)
-
-
-def with_indexes(algorithm: Algorithm, population: Population, owner: Any) -> Algorithm:
-    """Return an algorithm whose samplers draw from an index, where there are very many clients and it can hold their scores.
-
-    Args:
-        algorithm: The algorithm, bound to the problem.
-        population: The clients.
-        owner: What lives as long as the run.
-    """
-    if population.count < FROM or algorithm.addressed.places:
-        return algorithm
-    parts = {f.name: getattr(algorithm, f.name) for f in fields(algorithm) if f.init}
-    return replace(algorithm, **{
-        name: indexed(part, population, owner) for name, part in parts.items() if isinstance(part, Sampler)
-    })  # fmt: skip
 
 
 def devices_of(options: RunOptions) -> int:
@@ -387,27 +347,6 @@ def refuse_mesh(options: RunOptions, *, swept: bool, compiled: bool) -> None:
         raise UserError(f"mesh = {options.mesh} spreads one run, and this is a sweep: leave it out, or play single runs")
     if options.mesh > 1 and not compiled and options.engine == "nodes":
         raise UserError(f"mesh = {options.mesh} is for the compiled engine: leave it out, or engine = 'nodes'")
-
-
-def refuse_disk(problem: Problem, options: RunOptions, *, swept: bool, compiled: bool) -> None:
-    """Raise `UserError` where rows cannot be read when clients are drawn, as asked.
-
-    Args:
-        problem: The problem.
-        options: Options of the run.
-        swept: Whether it is a sweep.
-        compiled: Whether the engine is the compiled one.
-    """
-    there = columns_of(problem.rows) is not None
-    if options.storage == "disk" and not there:
-        raise UserError("storage = 'disk' needs rows in a client file: write one by turnout data write, or leave storage out")
-    if options.evaluate is not None and not on_disk(problem, options):
-        raise UserError("evaluate is for storage = 'disk': leave it out, and f is evaluated on all clients")
-    if not on_disk(problem, options):
-        return
-    for what, wrong in {"a sweep": swept, "a mesh of devices": compiled and not swept and devices_of(options) > 1}.items():
-        if wrong:
-            raise UserError(f"{what} does not go with clients on disk: set storage = 'memory', or play single runs on one device")
 
 
 def refuse_mixed(problem: Problem, precision: Precision) -> None:

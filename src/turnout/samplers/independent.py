@@ -80,7 +80,7 @@ class Independent(Weighted):
 
     @property
     def draws_ahead(self) -> bool:
-        return not isinstance(self.probability, Probability | np.ndarray | list) or isinstance(self.probability, Uniform)
+        return self._common_probability(1) is not None
 
     @in_double
     def draw(self, state, key, population):

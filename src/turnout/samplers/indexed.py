@@ -124,7 +124,7 @@ class Indexed(Sampler):
         return saved["state"]
 
 
-def indexed(sampler: Sampler, population: Population, owner: Any) -> Sampler:
+def indexed(sampler: Sampler, population: Population, held: list) -> Sampler:
     """Return a sampler with the same probabilities that draws from an index; the sampler itself where none is needed or possible.
 
     `Nice`, and `Independent` with equal probabilities, draw in O(K) by themselves.
@@ -132,7 +132,7 @@ def indexed(sampler: Sampler, population: Population, owner: Any) -> Sampler:
     Args:
         sampler: A sampler that is bound to the population and tuned to a run.
         population: The clients.
-        owner: What lives as long as the run.
+        held: Gets the index, and has to live as long as the run.
     """
     if not isinstance(sampler, Independent | WithReplacement) or not isinstance(sampler.probability, Probability):
         return sampler
@@ -141,8 +141,8 @@ def indexed(sampler: Sampler, population: Population, owner: Any) -> Sampler:
         return sampler
     drawn: Drawn = "independent" if draws_alone else "replacement"
     places = sampler.capacity if isinstance(sampler, Independent) else sampler.size
-    number = registered(index_of(rule, size, population, drawn), owner)
-    return Indexed(rule, size, places or population.count, drawn, population.count, number)
+    held.append(index_of(rule, size, population, drawn))
+    return Indexed(rule, size, places or population.count, drawn, population.count, registered(held[-1]))
 
 
 def can_be_indexed(rule: Probability) -> bool:

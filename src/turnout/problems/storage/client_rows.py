@@ -10,6 +10,8 @@ import jax
 import numpy as np
 from jaxtyping import Int, PyTree
 
+from turnout.core.host_calls import registered
+
 
 class ClientRows(ABC):
     """The rows of n clients, in columns that are read together.
@@ -22,6 +24,15 @@ class ClientRows(ABC):
     def __init__(self, sizes: Int[np.ndarray, " n"], shapes: tuple[jax.ShapeDtypeStruct, ...]):
         self.offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.shapes = shapes
+        self._readers: dict[tuple[Column, ...], RowReader] = {}
+
+    def reader(self, columns: "tuple[Column, ...]") -> "RowReader":
+        """Return what reads some columns, the same for all runs.
+
+        Args:
+            columns: Columns of these rows.
+        """
+        return self._readers.setdefault(columns, RowReader(columns))
 
     @property
     def sizes(self) -> Int[np.ndarray, " n"]:
@@ -138,8 +149,8 @@ class RowReader:
         columns: The columns, all of one `ClientRows`.
     """
 
-    def __init__(self, columns: list[Column]):
-        self.columns, self.source = columns, columns[0].source
+    def __init__(self, columns: tuple[Column, ...]):
+        self.columns, self.source, self.number = columns, columns[0].source, registered(self)
         self._thread = ThreadPoolExecutor(1, "turnout-rows")
         self._ahead: dict[bytes, Future] = {}
         self._like: list[tuple[tuple[int, ...], np.dtype]] = []

@@ -9,10 +9,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
-from turnout.core.host_calls import call, host, registered
+from turnout.core.host_calls import call, host
 from turnout.core.records import record, static
 from turnout.problems.base import Problem
-from turnout.problems.storage.client_rows import Column, RowReader
+from turnout.problems.storage.client_rows import Column
 from turnout.problems.storage.jax_client import JaxOracle
 from turnout.problems.storage.layout import CHUNK, Storage, client_problem
 
@@ -98,20 +98,19 @@ class Fetched(Storage):
         return self.problem.clients if self.sample is None else jnp.shape(self.sample)[0]
 
     def sum_over_rows(self, part, by_client=False):
-        def add(sums, ids, rows, weights, _):
-            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
+        def of_block(ids, rows, weights):
+            if by_client:
+                return part(rows, (jnp.repeat(ids, self.longest), weights))
             # A sample of e clients stands for all n.
             stands_for = jnp.broadcast_to(self.problem.population.share(ids) * (self.problem.clients / self.judges), ids.shape)
-            share = weights * stands_for[:, None]
-            owned = jnp.repeat(ids, self.longest), weights.ravel()
-            return jax.tree.map(jnp.add, sums, part(flat, owned if by_client else share.ravel()))
+            return part(rows, weights * jnp.repeat(stands_for, self.longest))
 
-        rows, weights = jax.eval_shape(lambda: self._block(jnp.zeros(self._at_once, "int32")))
-        flat = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), leaf.dtype), rows)
-        share = jax.ShapeDtypeStruct((weights.size,), weights.dtype)
-        own = (jax.ShapeDtypeStruct((weights.size,), "int32"), share) if by_client else share
-        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(part, flat, own))
-        return self._in_blocks(add, empty)
+        def add(sums, ids, rows, weights, _):
+            return jax.tree.map(jnp.add, sums, of_block(ids, rows, weights))
+
+        first = jnp.zeros(self._at_once, "int32")
+        shapes = jax.eval_shape(lambda: of_block(first, *self._block(first)))
+        return self._in_blocks(add, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes))
 
     def of_each(self, function) -> Float[Array, " e"]:
         """Return sum_r function(rows)_r / n_i for each client on which f is evaluated [e].
@@ -120,9 +119,8 @@ class Fetched(Storage):
             function: Function of rows [b, ...] and their weights, 0 for padding [b], with one number for each row [b].
         """
 
-        def put(values, ids, rows, weights, places):
-            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
-            each = (function(flat, weights.ravel()).reshape(weights.shape) * weights).sum(axis=1)
+        def put(values, _, rows, weights, places):
+            each = (function(rows, weights) * weights).reshape(-1, self.longest).sum(axis=1)
             return values.at[places].set(each, mode="drop")
 
         return self._in_blocks(put, jnp.zeros(self.judges, jnp.result_type(float)))
@@ -134,10 +132,14 @@ class Fetched(Storage):
         return 1 if self.problem.mixes_rows else min(self.judges, max(1, most // self.longest))
 
     def _block(self, ids):
-        return self.rows_of(ids), self.weights_of(ids)
+        """Return the rows of clients [m s, ...] and the share of each in its client's rows, 0 for padding [m s]."""
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.rows_of(ids)), self.weights_of(ids).ravel()
 
     def _in_blocks(self, step, carry):
-        """Return what `step(carry, ids, rows, weights, places)` makes of the blocks of clients on which f is evaluated."""
+        """Return what `step(carry, ids, rows, weights, places)` makes of the blocks of clients on which f is evaluated.
+
+        Beyond the last client weights are 0, and places are their number.
+        """
         size, judges = self._at_once, self.judges
         sample = None if self.sample is None else jnp.asarray(self.sample)
 
@@ -146,7 +148,8 @@ class Fetched(Storage):
             inside, first = places < judges, jnp.minimum(places, judges - 1)
             ids = first if sample is None else sample[first]
             rows, weights = self._block(ids)
-            return step(carry, ids, rows, jnp.where(inside[:, None], weights, 0), jnp.where(inside, places, judges))
+            weights = jnp.where(jnp.repeat(inside, self.longest), weights, 0)
+            return step(carry, ids, rows, weights, jnp.where(inside, places, judges))
 
         return lax.fori_loop(0, -(-judges // size), one, carry)
 
@@ -160,14 +163,13 @@ def fetched(problem: Problem, columns: list[Column], mixed: bool = False, sample
         mixed: Whether clients compute in bfloat16.
         sample: The clients on which f is evaluated; None for all.
     """
-    reader = RowReader(columns)
+    reader = columns[0].source.reader(tuple(columns))
     sizes = reader.source.sizes.astype(np.int32)
     rows = jax.tree.unflatten(
         jax.tree.structure(problem.rows), [np.zeros((0, *column.shape[1:]), column.dtype) for column in columns]
     )
     empty = replace(problem, rows=rows, offsets=np.zeros(1, np.int32))
-    number = registered(reader, reader.source)
-    return Fetched(empty, sizes, number, sample, np.asarray(0, np.int32), int(sizes.max()), mixed)
+    return Fetched(empty, sizes, reader.number, sample, np.asarray(0, np.int32), int(sizes.max()), mixed)
 
 
 def _read(outputs, number, ids):

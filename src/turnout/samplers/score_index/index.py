@@ -1,5 +1,7 @@
 """`ScoreIndex`: the scores of very many clients, from which cohorts are drawn."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -113,7 +115,7 @@ class ScoreIndex:
             "version": np.asarray(self.version),
         }
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the state that `arrays` returned: with the same random numbers, draws continue bit for bit.
 
         Args:
