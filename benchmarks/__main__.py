@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ TOPICS = (
     "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
     "startup", "encryption",
 )  # fmt: skip
-NAMED = ("disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
+NAMED = ("accelerator", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
 """Topics that start several processes, or take hours; they are measured where they are named."""
 
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}
@@ -32,6 +33,8 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("bench/results.json"), help="file for the results (JSON)")
     options = parser.parse_args()
+    # The sides of a topic are processes that share an accelerator.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     unknown = sorted(set(options.topics) - {*TOPICS, *NAMED})
     if unknown:
         parser.error(f"unknown topic {unknown[0]!r}: known are {', '.join((*TOPICS, *NAMED))}")

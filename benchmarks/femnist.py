@@ -39,19 +39,25 @@ def measure() -> list[Line]:
 
 
 class Side:
-    """A process that plays rounds when told; PyTorch and JAX in one process would keep each other from the processor."""
+    """A process that plays rounds when told; PyTorch and JAX in one process would keep each other from the processor.
 
-    def __init__(self, name: str):
-        command = [sys.executable, "-m", "benchmarks.femnist", name]
+    Args:
+        name: Who plays, of `SIDES`.
+        clients: How many clients there are.
+        cohort: How many of them a round trains.
+    """
+
+    def __init__(self, name: str, clients: int = CLIENTS, cohort: int = COHORT):
+        command = [sys.executable, "-m", "benchmarks.femnist", name, str(clients), str(cohort)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def play(self) -> float:
         """Return the seconds that some rounds took."""
         return self._ask("play")
 
-    def close(self) -> float:
-        """Let f be evaluated once, end the process, and return its peak memory in bytes."""
-        peak = self._ask("evaluate")
+    def close(self, what: str = "evaluate") -> float:
+        """Evaluate f once, end the process, and return its peak memory in bytes; with "device", that of the accelerator."""
+        peak = self._ask(what)
         self.process.communicate()
         return peak
 
@@ -61,14 +67,14 @@ class Side:
         return json.loads(self.process.stdout.readline())
 
 
-def data() -> tuple[np.ndarray, np.ndarray]:
+def data(clients: int) -> tuple[np.ndarray, np.ndarray]:
     """Return images [rows, pixels] as bytes and labels [rows] of all clients, client by client."""
     generator = np.random.default_rng(SEED)
-    images = generator.integers(256, size=(CLIENTS * ROWS, SIDE**2), dtype=np.uint8)
-    return images, generator.integers(CLASSES, size=CLIENTS * ROWS).astype(np.int32)
+    images = generator.integers(256, size=(clients * ROWS, SIDE**2), dtype=np.uint8)
+    return images, generator.integers(CLASSES, size=clients * ROWS).astype(np.int32)
 
 
-def compiled() -> tuple[Callable, Callable]:
+def compiled(clients: int = CLIENTS, cohort: int = COHORT, precision: str = "single") -> tuple[Callable, Callable]:
     """Return what plays ROUNDS rounds in the compiled engine and what evaluates f."""
     import turnout as t
     from turnout.core.seeds import Seeds
@@ -81,92 +87,87 @@ def compiled() -> tuple[Callable, Callable]:
             model="femnist-cnn", shape=(SIDE, SIDE, 1),
         )  # fmt: skip
 
-    images, labels = data()
+    images, labels = data(clients)
     everyone, one = problem(images, labels), problem(images[:ROWS], labels[:ROWS])
-    algorithm, seeds = t.FedAvg(t.Nice(COHORT), lr=LR, batch=BATCH, epochs=1), Seeds.of(SEED)
+    algorithm, seeds = t.FedAvg(t.Nice(cohort), lr=LR, batch=BATCH, epochs=1), Seeds.of(SEED)
+    options = {"seeds": seeds, "precision": precision}
 
     def play() -> float:
         # A run has to have some metric, so that one client's rows are tested with at the end.
-        chunks = Session(algorithm, everyone, seeds=seeds, rounds=ROUNDS, every=ROUNDS, metrics=("test_value",), test=one).play()
+        chunks = Session(algorithm, everyone, rounds=ROUNDS, every=ROUNDS, metrics=("test_value",), test=one, **options).play()
         next(chunks)
         return seconds(lambda: list(chunks))
 
     def evaluate() -> float:
-        return seconds(Session(algorithm, everyone, seeds=seeds, rounds=0, metrics=("value", "accuracy")).run)
+        return seconds(Session(algorithm, everyone, rounds=0, metrics=("value", "accuracy"), **options).run)
 
     return play, evaluate
 
 
-def in_torch() -> tuple:
-    """Return images [clients, rows, 1, h, w], labels [clients, rows] and the network, for PyTorch."""
+def mixed(clients: int, cohort: int) -> tuple[Callable, Callable]:
+    """Return the same, with clients that compute in bfloat16."""
+    return compiled(clients, cohort, "mixed")
+
+
+def in_torch(clients: int, cohort: int) -> tuple:
+    """Return images [clients, rows, 1, h, w], labels [clients, rows], the network and the settings, for PyTorch."""
     import torch
-    from torch import nn
 
-    images, labels = data()
-    images = torch.tensor(images).reshape(CLIENTS, ROWS, 1, SIDE, SIDE).float() / 255
-    labels = torch.tensor(labels).long().reshape(CLIENTS, ROWS)
-    model = nn.Sequential(
-        nn.Conv2d(1, 32, 5), nn.ReLU(), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(6400, 128), nn.ReLU(), nn.Linear(128, CLASSES),
-    )  # fmt: skip
-    return images, labels, model
+    from benchmarks.femnist_bare import network
+
+    images, labels = data(clients)
+    images = torch.tensor(images).reshape(clients, ROWS, 1, SIDE, SIDE).float() / 255
+    labels = torch.tensor(labels).long().reshape(clients, ROWS)
+    return images, labels, network(SIDE, CLASSES), {"rounds": ROUNDS, "cohort": cohort, "lr": LR, "batch": BATCH}
 
 
-def nodes() -> tuple[Callable, Callable]:
+def nodes(clients: int, cohort: int) -> tuple[Callable, Callable]:
     """Return what plays ROUNDS rounds of PyTorch clients in the engine `nodes`."""
     from benchmarks import femnist_torch
 
-    settings = {"rounds": ROUNDS, "cohort": COHORT, "lr": LR, "batch": BATCH}
-    return femnist_torch.nodes(*in_torch(), settings)
+    return femnist_torch.nodes(*in_torch(clients, cohort))
 
 
-def bare() -> tuple[Callable, Callable]:
-    """Return what plays ROUNDS rounds in PyTorch, as one would write them for one use, and what evaluates f."""
-    import torch
-    from torch import nn
+def bare(clients: int, cohort: int) -> tuple[Callable, Callable]:
+    """Return what plays ROUNDS rounds in PyTorch, one client after another, and what evaluates f."""
+    from benchmarks import femnist_bare
 
-    images, labels, model = in_torch()
-    loss, optimizer, generator = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=LR), np.random.default_rng(SEED)
-
-    def one_round() -> None:
-        start = {name: leaf.clone() for name, leaf in model.state_dict().items()}
-        mean = {name: torch.zeros_like(leaf) for name, leaf in start.items()}
-        for client in generator.choice(CLIENTS, COHORT, replace=False):
-            model.load_state_dict(start)
-            for numbers in torch.randperm(ROWS).split(BATCH):
-                optimizer.zero_grad()
-                loss(model(images[client, numbers]), labels[client, numbers]).backward()
-                optimizer.step()
-            for name, leaf in model.state_dict().items():
-                mean[name] += leaf / COHORT
-        model.load_state_dict(mean)
-
-    def play() -> float:
-        return seconds(lambda: [one_round() for _ in range(ROUNDS)])
-
-    @torch.no_grad()
-    def evaluate() -> None:
-        for client in range(CLIENTS):
-            loss(model(images[client]), labels[client])
-
-    return play, evaluate
+    return femnist_bare.by_client(*in_torch(clients, cohort))
 
 
-SIDES = {"bare": bare, "compiled": compiled, "nodes": nodes}
+def batched(clients: int, cohort: int) -> tuple[Callable, Callable]:
+    """Return what plays ROUNDS rounds in PyTorch, all clients of a cohort at once."""
+    from benchmarks import femnist_bare
+
+    return femnist_bare.batched(*in_torch(clients, cohort))
+
+
+SIDES = {"bare": bare, "batched": batched, "compiled": compiled, "mixed": mixed, "nodes": nodes}
 """Who can be told to play."""
 
 
-def serve(name: str) -> None:
+def serve(name: str, clients: int, cohort: int) -> None:
     """Answer each line from the standard input with seconds, or with the peak memory in bytes."""
-    play, evaluate = SIDES[name]()
+    play, evaluate = SIDES[name](clients, cohort)
     for line in sys.stdin:
         if line.strip() == "play":
             answer = play()
         else:
             evaluate()
-            answer = peak_bytes()
+            answer = peak_bytes() if line.strip() == "evaluate" else device_peak_bytes()
         print(json.dumps(answer), flush=True)
 
 
+def device_peak_bytes() -> int:
+    """Return the most memory of the accelerator that this process had."""
+    if "torch" in sys.modules:
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+    import jax
+
+    return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
+
+
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -10,10 +10,7 @@ from hypothesis import HealthCheck, settings
 
 import tests.helpers.typecheck  # noqa: F401 (jaxtyping's hook looks it up as an attribute)
 
-QUICK = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
-    "--xla_cpu_parallel_codegen_split_count=1"
-)
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1"
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
 
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.

@@ -26,7 +26,9 @@ def agree(algorithm, problem, **options):
     """Assert that a run with rows and states that are fetched is the run in memory, and return it."""
     options = {"rounds": 4, **options}
     one, other = (t.run(algorithm, each, **options) for each in (problem, as_fetched(problem)))
-    tolerance = 1e-6 if options.get("precision") == "mixed" else TOLERANCE
+    # A GPU keeps more digits than those of bfloat16 where it fuses operations, which depends on the program.
+    mixed = 1e-6 if jax.default_backend() == "cpu" else 2.0**-8
+    tolerance = mixed if options.get("precision") == "mixed" else TOLERANCE
     for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
         np.testing.assert_allclose(right, left, rtol=tolerance, atol=tolerance)
     for column in ("round", "counts"):

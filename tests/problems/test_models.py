@@ -85,9 +85,11 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize(("shape", "model", "module"), CASES.values(), ids=CASES)
-def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module):
+def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module, cpu, monkeypatch):
     """A fifth image is there to fill a place up: with batch normalisation it has no say."""
+    monkeypatch.setattr("turnout.problems.models.layers.on_cpu", lambda: cpu)
     x, theirs = jax.jit(lambda key: model(shape, 3, key))(KEY), module(shape, 3).double()
     generator = np.random.default_rng(1)
     x = jax.tree.map(lambda leaf: leaf + 0.1 * generator.normal(size=leaf.shape), x)

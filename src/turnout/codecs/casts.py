@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 
 from turnout.codecs.base import Codec
@@ -31,7 +32,8 @@ class Cast(Codec):
 
     def encode(self, x, key):
         largest = jnp.asarray(jnp.finfo(self.dtype).max.astype(x.dtype))
-        return (jnp.clip(x, -largest, largest).astype(self.dtype),)
+        # Without the barrier XLA may leave out a cast there and back on a GPU.
+        return (jax.lax.optimization_barrier(jnp.clip(x, -largest, largest).astype(self.dtype)),)
 
     def decode(self, payload, like, key):
         return payload[0].astype(like.dtype)

@@ -61,7 +61,8 @@ class Qsgd(Codec):
 
 def _rounded_up(x: Float[Array, ""]) -> BFloat16[Array, ""]:
     """Return the smallest number in bfloat16 that is at least x >= 0."""
-    near = x.astype("bfloat16")
+    # Without the barrier XLA may leave out a cast there and back on a GPU.
+    near = jax.lax.optimization_barrier(x.astype("bfloat16"))
     return jnp.where(near.astype(x.dtype) < x, jnp.nextafter(near, jnp.asarray(jnp.inf, "bfloat16")), near)
 
 

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
 
 _hosts: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -52,7 +53,7 @@ def call(function: Callable, shapes: Sequence[jax.ShapeDtypeStruct], *arguments:
         shapes: Shape and dtype of each result.
         arguments: Arrays.
     """
-    if jax.default_backend() == "cpu":
+    if on_cpu():
         # Without a copy of what is read or written.
         from jax.experimental.buffer_callback import buffer_callback
 

@@ -20,11 +20,7 @@ from turnout.engines.state import Progress, begin, play_round, trace_row
 PLACES = 1024
 """Trace rows that one call of the compiled program can write."""
 
-QUICK_TO_COMPILE = {
-    "xla_backend_optimization_level": 0,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_llvm_disable_expensive_passes": True,
-}
+QUICK_TO_COMPILE = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options for a program that takes longer to compile than to run."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
+from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError, unknown
 from turnout.engines.base import Engine
 from turnout.engines.compiled import QUICK_TO_COMPILE, advance
@@ -18,7 +19,6 @@ from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import survey
 from turnout.engines.state import Progress, begin
-from turnout.problems.storage.jax_client import on_cpu
 
 BATCH = 64
 """Cells that an accelerator computes at once. On a CPU it is one: in a batch, cells with fewer steps wait for the others."""

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import record, static
 from turnout.problems.base import Precision
@@ -20,7 +21,7 @@ from turnout.problems.storage.client_rows import Column
 PIXEL = 255
 """The byte value of a pixel 1.0."""
 
-WORK = 2**26
+WORK, WORK_OF_ACCELERATORS = 2**26, 2**30
 """Bytes of activations of the rows whose losses are computed at once."""
 
 LARGE = ("concatenate", "dot_general")
@@ -113,7 +114,8 @@ class Neural(Classifier):
 
     @property
     def rows_at_once(self):
-        return GROUP if self.mixes_rows else max(1, WORK // self.activation_bytes)
+        work = WORK if on_cpu() else WORK_OF_ACCELERATORS
+        return GROUP if self.mixes_rows else max(1, work // self.activation_bytes)
 
     @property
     def mixes_rows(self):

@@ -22,8 +22,6 @@ from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
 from turnout.runs.callbacks import Callback
 
-MEMORY = 256 * 2**20
-
 
 @config
 class RunOptions:
@@ -41,7 +39,7 @@ class RunOptions:
         evaluate: Number of clients, drawn once, on which f is evaluated, with standard errors; default: all. For storage "disk".
         mesh: Number of devices (accelerators, or cores) over which the compiled engine spreads the clients.
         aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
-        memory: Bytes of client data that one exchange processes at a time.
+        memory: Bytes of client data that one exchange processes at a time; default: 256 MiB, or 1/4 of an accelerator's.
         start: Initial parameters, or the file of a saved model; default: the problem's.
         metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.
         seeds: A seed for each purpose, in the place of `seed`.
@@ -64,7 +62,7 @@ class RunOptions:
     evaluate: Count | None = None
     mesh: Count = 1
     aggregation: Aggregation | RobustMean = "plain"
-    memory: Count = MEMORY
+    memory: Count | None = None
     start: PyTree | Path | str | None = None
     metrics: tuple[str, ...] | list[str] | None = None
     seeds: Seeds | None = field(default=None, repr=False)

@@ -86,7 +86,7 @@ class Session:
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             optimum = solve(problem)
         with scope(self.precision):
-            how = {"swept": cells is not None, "deployed": bool(deployed)}
+            how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:

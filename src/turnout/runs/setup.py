@@ -13,6 +13,7 @@ from turnout.accounting.ledger import OTHERS
 from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
+from turnout.core.backend import device_bytes, on_cpu
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
@@ -24,18 +25,21 @@ from turnout.engines.inputs import SUMS, Aggregation, Job
 from turnout.engines.metrics import ERRORS, HELD_OUT, NAMES, SAMPLING, TEST, WHOLE
 from turnout.engines.processes import agreed
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
+from turnout.engines.sweep import BATCH
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
 from turnout.problems.optimum import Optimum
-from turnout.problems.storage.jax_client import on_cpu
 from turnout.problems.storage.store import store
 from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.disk import on_disk, refuse_disk, sample_of, sampled
-from turnout.runs.options import MEMORY, RunOptions
+from turnout.runs.options import RunOptions
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
+
+EXCHANGE_BYTES = 256 * 2**20
+"""Bytes of client data that one exchange processes at a time on a CPU."""
 
 
 @contextmanager
@@ -100,8 +104,9 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
 
 
 def prepare(
-    problem: Problem, seeds: Seeds, faults=None, optimum=None, memory: int = MEMORY, test=None, judged: bool = False, start=None,
-    held_out=None, mixed: bool = False, apart: bool = False, fetch: bool = False, sample: Int[np.ndarray, " e"] | None = None,
+    problem: Problem, seeds: Seeds, faults=None, optimum=None, memory: int | None = None, test=None, judged: bool = False,
+    start=None, held_out=None, mixed: bool = False, apart: bool = False, fetch: bool = False,
+    sample: Int[np.ndarray, " e"] | None = None,
 ) -> Job:  # fmt: skip
     """Place `problem` and all other inputs of an engine on the device, in the precision in force.
 
@@ -110,7 +115,7 @@ def prepare(
         seeds: Seed of each purpose.
         faults: Simulated losses of replies.
         optimum: Minimiser and minimum of f, for the metrics that need them.
-        memory: Bytes of client data that one exchange processes at a time.
+        memory: Bytes of client data that one exchange processes at a time; default: see `exchange_bytes`.
         test: Problem that holds the test rows.
         judged: Whether every exchange also computes all clients' replies, for the metrics of the sampler.
         start: Initial parameters, or the file of a saved model; default: the problem's.
@@ -134,7 +139,7 @@ def prepare(
         optimum=optimum,
         test=None if test is None else store(test),
         held_out=None if held_out is None else store(pooled(held_out)),
-        chunk=max(1, memory // per_client) if per_client else problem.clients,
+        chunk=max(1, (memory or exchange_bytes()) // per_client) if per_client else problem.clients,
         judged=judged,
     )
 
@@ -146,6 +151,16 @@ def prepare(
     return jax.tree_util.tree_map_with_path(placed, job)
 
 
+def exchange_bytes(runs: int = 1) -> int:
+    """Return how many bytes of client data one exchange processes at a time: a quarter of an accelerator's memory, else 256 MiB.
+
+    Args:
+        runs: How many runs of a sweep the accelerator may play at once, which share its memory.
+    """
+    known = device_bytes()
+    return EXCHANGE_BYTES if known is None else known // 4 // min(runs, BATCH)
+
+
 def inputs_of(
     algorithm: Algorithm,
     problem: Problem,
@@ -154,7 +169,7 @@ def inputs_of(
     metrics: tuple[str, ...],
     optimum: Optimum | None,
     *,
-    swept: bool,
+    cells: int | None,
     deployed: bool = False,
 ) -> tuple[Job, Algorithm]:
     """Return the inputs of the engine, and the bound `algorithm` with its exchanges; `UserError` where an option does not fit.
@@ -166,12 +181,13 @@ def inputs_of(
         precision: Precision of the run.
         metrics: Names of the metrics.
         optimum: The minimiser, where metrics need it.
-        swept: Whether it is a sweep.
+        cells: The number of runs of a sweep; None for a single run.
         deployed: Whether clients are nodes of a federation, whose clock is the real one.
     """
-    judged, mixed = bool({*SAMPLING} & {*metrics}), precision == "mixed"
+    judged, mixed, swept = bool({*SAMPLING} & {*metrics}), precision == "mixed", cells is not None
+    memory = options.memory or exchange_bytes(cells or 1)
     job = prepare(
-        problem, options.purpose_seeds(), options.faults, optimum, options.memory, options.test, judged, options.start,
+        problem, options.purpose_seeds(), options.faults, optimum, memory, options.test, judged, options.start,
         options.held_out, mixed, not (swept or deployed) and devices_of(options) > 1, on_disk(problem, options),
         sample_of(problem, options),
     )  # fmt: skip

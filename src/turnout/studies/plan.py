@@ -11,6 +11,7 @@ import jax
 
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.config import Experiment
+from turnout.runs.setup import EXCHANGE_BYTES
 from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
 from turnout.studies.fingerprint import fingerprint
@@ -156,6 +157,7 @@ def _base(one: Resolved, stops: tuple[Goal, ...]) -> str:
     """Return the digest of what all runs of a program have in common."""
     experiment = one.experiment
     run = {key: value for key, value in vars(experiment.run).items() if key != "seed"}
+    run["memory"] = run["memory"] or EXCHANGE_BYTES
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]
     parts = (experiment.problem, experiment.split, run, experiment.faults, experiment.privacy, target)

@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import jax
 import polars as pl
 
+from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
 from turnout.core.named_class import found_classes, named_class
 from turnout.studies.cases import Cases
@@ -32,7 +32,7 @@ def play_all(programs: list[Program], cases: Cases, folder: Path, workers: int, 
         for program in programs:
             keep(program, played(program, cases, folder, report))
         return
-    if jax.default_backend() != "cpu":
+    if not on_cpu():
         raise UserError("workers share the cores of a CPU, but this machine has an accelerator: leave workers at 1")
     side_by_side(programs, (cases.data, folder), min(workers, len(programs)), report, keep)
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
 from turnout.core.tree import positive
 
@@ -44,14 +45,21 @@ class Convolution(eqx.Module):
         self.padding, self.stride = padding, stride
 
     def __call__(self, images: Float[Array, "b h w inputs"]) -> Float[Array, "b hh ww outputs"]:
-        # XLA's convolutions are slow inside loops on the CPU, so this is a sum of matrix products with patches of one pixel row.
+        # XLA's convolutions are slow inside loops on a CPU, and with the kernels of many clients on a GPU. These are products
+        # with patches of one pixel row: one for each row of the kernel, or on a GPU one for all, which reads the patches once.
         outputs, inputs, size, _ = self.weight.shape
         edge = (self.padding, self.padding)
         images = jnp.pad(images, ((0, 0), edge, edge, (0, 0)))
         height, width = images.shape[1] - size + 1, images.shape[2] - size + 1
         patches = jnp.concatenate([images[:, :, j : j + width : self.stride] for j in range(size)], axis=-1)
-        kernel = self.weight.transpose(2, 3, 1, 0).reshape(size, size * inputs, outputs)
-        product = reduce(jnp.add, [patches[:, i : i + height : self.stride] @ kernel[i] for i in range(size)])
+        if on_cpu():
+            kernel = self.weight.transpose(2, 3, 1, 0).reshape(size, size * inputs, outputs)
+            parts = [patches[:, i : i + height : self.stride] @ kernel[i] for i in range(size)]
+        else:
+            kernel = self.weight.transpose(3, 1, 2, 0).reshape(size * inputs, size * outputs)
+            products = jnp.split(patches @ kernel, size, axis=-1)
+            parts = [product[:, i : i + height : self.stride] for i, product in enumerate(products)]
+        product = reduce(jnp.add, parts)
         return product if self.bias is None else product + self.bias[None, None, None]
 
 

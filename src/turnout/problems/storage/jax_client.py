@@ -9,6 +9,7 @@ from jax.core import eval_jaxpr
 from jax.custom_batching import sequential_vmap
 from jax.flatten_util import ravel_pytree
 
+from turnout.core.backend import on_cpu
 from turnout.core.client import Client
 from turnout.core.permutation import shuffled
 from turnout.problems.base import derivative, loss_sum, sum_in_chunks
@@ -134,11 +135,6 @@ class JaxOracle:
             weights: Weight of each row [b].
         """
         return JaxOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
-
-
-def on_cpu() -> bool:
-    """Return whether JAX computes on a CPU, where batching clients saves no time."""
-    return jax.default_backend() == "cpu"
 
 
 def sequentially(f: Callable):
