@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from benchmarks.femnist import BATCH, CLIENTS, COHORT, LR, ROUNDS, compiled
 from benchmarks.memory import peak_bytes
@@ -74,6 +73,9 @@ def balance() -> list[Line]:
 
     A device has h clients of a cohort with the hypergeometric probability C(n / D, h) C(n - n / D, m - h) / C(n, m).
     """
+    # Peers, whose memory is measured, need none of it.
+    from scipy.stats import hypergeom
+
     clients, devices, cohort, draws = (DRAWS[name] for name in ("clients", "devices", "cohort", "draws"))
     owned, even = clients // devices, cohort // devices
     counts = largest_parts(clients, cohort, devices)

@@ -25,6 +25,7 @@ from turnout.engines import mesh
 from turnout.problems.storage.layout import Padded, Ragged
 from turnout.problems.storage.store import store
 from turnout.runs.session import Session
+from turnout.runs.sweep import cells_of
 
 TOLERANCE, SINGLE = 1e-12, 1e-6
 
@@ -131,6 +132,36 @@ def test_a_checkpoint_goes_on_with_another_number_of_devices():
     np.testing.assert_array_equal(trace.columns["counts"], whole.columns["counts"])
 
 
+SWEPT = {"fedavg": {"lr": [0.02, 0.05]}, "scaffold": {"lr": [0.02, 0.05]}, "sppm": {"gamma": [0.5, 1.0]}}
+
+
+@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("name", slow_but({"scaffold"}, SWEPT))
+def test_cells_of_a_sweep_over_devices(name, count):
+    """Six cells, of which four devices have two each, the last one the same again."""
+    algorithm = ALGORITHMS[name].make(t.Independent(size=3.0, probability=t.KVib()) if name == "fedavg" else t.Nice(3))
+    one, other = (t.sweep(algorithm, small(), SWEPT[name], seeds=range(3), rounds=4, mesh=devices) for devices in (1, count))
+    assert one.cells == other.cells
+    for left, right in zip(one.traces, other.traces, strict=True):
+        np.testing.assert_allclose(*(jax.tree.leaves(trace.x)[0] for trace in (left, right)), rtol=TOLERANCE, atol=TOLERANCE)
+        np.testing.assert_array_equal(left.columns["counts"], right.columns["counts"])
+        np.testing.assert_allclose(left.columns["value"], right.columns["value"], rtol=TOLERANCE)
+
+
+def test_a_sweep_over_devices_goes_on_with_another_number_of_them():
+    algorithm = ALGORITHMS["scaffold"].make(t.Nice(3))
+    cells, options = cells_of({"lr": [0.02, 0.03, 0.05]}, [0]), {"rounds": 6, "every": 2}
+    whole = Session(algorithm, small(), cells=cells, **options).run()
+    session = Session(algorithm, small(), cells=cells, mesh=2, **options)
+    session.step(1), session.step(1)
+    other = Session(algorithm, small(), cells=cells, mesh=3, **options)
+    other.restore(session.snapshot())
+    for left, right in zip(whole.traces, other.run().traces, strict=True):
+        np.testing.assert_allclose(right.x, left.x, rtol=TOLERANCE, atol=TOLERANCE)
+    alone = Session(algorithm, small(), cells=cells, mesh=2, **options).split()[1].run()
+    np.testing.assert_allclose(alone.trace.x, whole.traces[1].x, rtol=TOLERANCE, atol=TOLERANCE)
+
+
 def test_a_mesh_larger_than_what_there_is():
     with pytest.raises(t.UserError, match="mesh = 99 needs as many devices, and JAX has 8 of kind 'cpu'"):
         t.run(t.MbGd(t.Full(), lr=0.1), small(), rounds=1, mesh=99)
@@ -138,8 +169,6 @@ def test_a_mesh_larger_than_what_there_is():
 
 def test_what_a_mesh_does_not_go_with():
     algorithm = t.MbGd(t.Full(), lr=0.1)
-    with pytest.raises(t.UserError, match="mesh = 2 spreads one run, and this is a sweep: leave it out, or play single runs"):
-        t.sweep(algorithm, small(), {"lr": [0.1, 0.2]}, rounds=1, mesh=2)
     with pytest.raises(t.UserError, match="mesh = 2 is for the compiled engine: leave it out, or engine = 'nodes'"):
         t.run(algorithm, small(), rounds=1, mesh=2, engine="nodes")
 

@@ -11,7 +11,7 @@ from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, small
 
 
 def runs(names) -> dict[str, np.ndarray]:
-    """Return the parameters and the counts of runs, by name; with faults, and a sampler that learns."""
+    """Return the parameters and the counts of runs, by name, with faults and a sampler that learns; and those of a sweep."""
     learning, found = t.Independent(size=3.0, probability=t.KVib()), {}
     for name in names:
         sampler = learning if name in ("fedavg", "scaffold") else t.Nice(3)
@@ -19,7 +19,8 @@ def runs(names) -> dict[str, np.ndarray]:
         faults = None if name in ASYNCHRONOUS else t.Faults(0.2, "skip")
         trace = t.run(algorithm, small(), rounds=5, faults=faults)
         found[f"{name}.x"], found[f"{name}.counts"] = np.concatenate(jax.tree.leaves(trace.x)), trace.columns["counts"]
-    return found
+    swept = t.sweep(t.Scaffold(t.Nice(3), lr=0.05), small(), {"lr": [0.02, 0.03, 0.05]}, seeds=[0], rounds=3)
+    return found | {"sweep.x": np.stack([trace.x for trace in swept.traces])}
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ class MeshEngine(Compiled):
         n, devices = self.job.population.count, self.mesh.size
         missing = clients_per_device(n, devices) * devices - n
         clients = jax.tree.map(lambda leaf: np.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)), saved.clients)
-        clients = jax.tree.map(lambda leaf: _placed(leaf, self.mesh, APART), clients)
-        rest = jax.tree.map(lambda leaf: _placed(leaf, self.mesh, EVERYWHERE), saved._replace(clients=None))
+        clients = jax.tree.map(lambda leaf: placed_over(leaf, self.mesh, APART), clients)
+        rest = jax.tree.map(lambda leaf: placed_over(leaf, self.mesh, EVERYWHERE), saved._replace(clients=None))
         return rest._replace(clients=clients)
 
 
@@ -93,7 +93,7 @@ def spread(job: Job, mesh: Mesh) -> Job:
 
     def placed(path, *leaves):
         if not _is_apart(path):
-            return _placed(leaves[0], mesh, EVERYWHERE)
+            return placed_over(leaves[0], mesh, EVERYWHERE)
         shape = (len(leaves[0]) * mesh.size, *leaves[0].shape[1:])
         parts = [jax.device_put(_in_precision(leaf), device) for leaf, device in zip(leaves, own.values(), strict=True)]
         return jax.make_array_from_single_device_arrays(shape, NamedSharding(mesh, APART), parts)
@@ -101,8 +101,14 @@ def spread(job: Job, mesh: Mesh) -> Job:
     return jax.tree_util.tree_map_with_path(placed, *jobs)
 
 
-def _placed(leaf, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
-    """Return an array that all processes have as one over the devices of a mesh."""
+def placed_over(leaf, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
+    """Return an array that all processes have as one over the devices of a mesh.
+
+    Args:
+        leaf: The array.
+        mesh: The devices.
+        spec: Which axis is over the devices.
+    """
     known = _in_precision(leaf)
     return jax.make_array_from_callback(known.shape, NamedSharding(mesh, spec), lambda part: known[part])
 

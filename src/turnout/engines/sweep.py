@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError, unknown
 from turnout.engines.base import Engine
+from turnout.engines.cells_over_devices import everywhere, over_devices
 from turnout.engines.compiled import QUICK_TO_COMPILE, advance
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -36,6 +38,7 @@ class SweepEngine(Engine):
         places: Trace rows that one call of the compiled program can write.
         drawn: Whether the seed of each cell draws its initial parameters; else they are those of `job`.
         quick: Whether the programs are made to compile quickly and run more slowly, which only a CPU can do.
+        mesh: Devices that share the cells; None for one device.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SweepEngine(Engine):
         *,
         drawn: bool,
         quick: bool = False,
+        mesh: Mesh | None = None,
     ):
         self.metrics, self.every, self.places, self.quick = metrics, every, places, quick and on_cpu()
         algorithms = [set_leaves(algorithm, cell.settings) for cell in cells]
@@ -65,23 +69,33 @@ class SweepEngine(Engine):
         starts = [strongly_typed(problem.start(jax.random.key(cell.seed)) if drawn else job.start) for cell in cells]
         self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
         self.sites = survey(job, algorithm).sites
+        self.mesh = mesh
+        self._everywhere = None if mesh is None else everywhere((job, self.leaves), mesh)
 
     def begin(self) -> Progress:
         """Return every cell's state before the first round."""
+        if self.mesh is not None:
+            return over_devices(self.mesh, begin_cells, self._everywhere, self._cells(), sites=self.sites, **self._static())
         program = _begin_quickly if self.quick else _begin
-        return program(self.job, self._cells(), self.leaves, sites=self.sites, **self._static())
+        return program(self.job, self.leaves, self._cells(), sites=self.sites, **self._static())
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows of every cell are written or the round `limit` is reached."""
         cells = (*self._cells(), progress)
         options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
-        program = _advance_quickly if self.quick else _advance
-        progress, table = program(self.job, cells, self.leaves, limit, rows, self.every, **options, **self._static())
+        options |= self._static()
+        if self.mesh is not None:
+            rest = limit, rows, self.every
+            progress, table = over_devices(self.mesh, advance_cells, self._everywhere, cells, rest, **options)
+        else:
+            program = _advance_quickly if self.quick else _advance
+            progress, table = program(self.job, self.leaves, cells, limit, rows, self.every, **options)
         return progress, jax.tree.map(lambda column: np.asarray(column)[:, :rows], table)
 
     def cell(self, k: int) -> "SweepEngine":
         """Return the engine of the cell `k` alone; all cells share one program."""
         one = copy(self)
+        one.mesh = None
         one.leaves = [np.asarray(leaf)[k : k + 1] if j in self.swept else leaf for j, leaf in enumerate(self.leaves)]
         one.seeds, one.starts = jax.tree.map(lambda leaf: np.asarray(leaf)[k : k + 1], (self.seeds, self.starts))
         return one
@@ -100,7 +114,7 @@ def _cell(job: Job, leaves, swept, structure, values, seeds, start):
     return replace(job, seeds=seeds, start=start), algorithm
 
 
-def begin_cells(job: Job, cells, leaves, *, sites, structure, swept) -> Progress:
+def begin_cells(job: Job, leaves, cells, *, sites, structure, swept) -> Progress:
     """Return the progress of all cells before the first round."""
 
     def one(cell):
@@ -109,7 +123,7 @@ def begin_cells(job: Job, cells, leaves, *, sites, structure, swept) -> Progress
     return lax.map(one, cells)
 
 
-def advance_cells(job: Job, cells, leaves, limit, rows, every, *, structure, swept, **options):
+def advance_cells(job: Job, leaves, cells, limit, rows, every, *, structure, swept, **options):
     """Return the progress of all cells and their tables after some rows."""
 
     def one(cell):

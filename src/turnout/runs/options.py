@@ -37,7 +37,7 @@ class RunOptions:
         engine: "compiled" (one program for the whole run) or "nodes" (separate clients, which exchange bytes).
         storage: "memory" or "disk" (rows and states of clients are read when they are drawn); default: where the rows are.
         evaluate: Number of clients, drawn once, on which f is evaluated, with standard errors; default: all. For storage "disk".
-        mesh: Number of devices (accelerators, or cores) over which the compiled engine spreads the clients.
+        mesh: Number of devices (accelerators, or cores) over which the compiled engine spreads the clients, or a sweep its cells.
         aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
         memory: Bytes of client data that one exchange processes at a time; default: 256 MiB, or 1/4 of an accelerator's.
         start: Initial parameters, or the file of a saved model; default: the problem's.

@@ -91,7 +91,9 @@ class Session:
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:
                 drawn = options.start is None
-                self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), drawn=drawn, quick=quick)
+                devices = devices_of(options)
+                mesh = None if devices == 1 else mesh_of(devices)
+                self.engine = SweepEngine(*inputs, cells, min(self.rows, PLACES), drawn=drawn, quick=quick, mesh=mesh)
             else:
                 self.engine = (deployed or self._engine_of(problem, compiled, folder))(*inputs)
             with mistakes_told():

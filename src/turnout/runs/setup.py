@@ -93,7 +93,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
     for part in (problem, options.test, options.held_out):
         refuse_engine(part, options.aggregation, compiled=compiled)
     refuse_mixed(problem, precision)
-    refuse_mesh(options, swept=swept, compiled=compiled)
+    refuse_mesh(options, compiled=compiled)
     refuse_disk(problem, options, swept=swept, meshed=compiled and not swept and devices_of(options) > 1)
     metrics = wanted_metrics(
         problem, options.target, options.metrics, options.test, options.held_out, sampled=sampled(problem, options)
@@ -351,16 +351,13 @@ def refuse_engine(problem: Problem | None, aggregation: Aggregation | RobustMean
         )
 
 
-def refuse_mesh(options: RunOptions, *, swept: bool, compiled: bool) -> None:
+def refuse_mesh(options: RunOptions, *, compiled: bool) -> None:
     """Raise `UserError` where clients cannot be spread over devices as asked.
 
     Args:
         options: Options of the run.
-        swept: Whether it is a sweep.
         compiled: Whether the engine is the compiled one.
     """
-    if options.mesh > 1 and swept:
-        raise UserError(f"mesh = {options.mesh} spreads one run, and this is a sweep: leave it out, or play single runs")
     if options.mesh > 1 and not compiled and options.engine == "nodes":
         raise UserError(f"mesh = {options.mesh} is for the compiled engine: leave it out, or engine = 'nodes'")
 
