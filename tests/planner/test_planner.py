@@ -205,6 +205,18 @@ def test_large_cohorts_come_first_where_clients_are_free():
     assert first(t.LinearPrice(contacts=1.0)) == first(t.LinearPrice(exchanges=1.0, contacts=0.2)) == 0.2
 
 
+def test_large_cohorts_have_a_second_chance_where_the_price_leaves_it_open():
+    planner = small(allow=["fedavg"])
+    family = next(one for one in planner.families if one.name == "fedavg")
+
+    def sizes(price) -> list[float]:
+        priced = PricedFamily(family, price, planner.store, math.inf)
+        return [priced.candidates(place)[0].contender.setting.values["sampler.size"] for place in priced.second_chances()]
+
+    assert sizes(t.LinearPrice(exchanges=1.0, contacts=0.2)) == [1.0]
+    assert sizes(t.Exchanges()) == sizes(t.LinearPrice(contacts=1.0)) == []
+
+
 @pytest.mark.everything
 def test_where_no_limit_is_to_blame_alone_the_fewest_are_told():
     samplers = ["full", "nice", "shuffled-nice", "shuffled-stratified", "stratified", "independent"]

@@ -53,6 +53,9 @@ class Bowl:
     def centre(self):
         return tuple(size // 2 for size in self.shape)
 
+    def second_chances(self):
+        return [tuple(size - 1 for size in self.shape)]
+
     def neighbours(self, place):
         return [other for other in self.grid if apart(place, other) == 1]
 
@@ -114,6 +117,31 @@ def test_families_are_searched_further_where_nobody_arrives_at_first():
     assert race.best == 4.0
 
 
+@given(st.floats(1.0, 20.0))
+def test_a_family_that_is_lost_is_found_at_the_other_end(least):
+    """The centre costs 1.5^5 = 7.6 times as much as the end of the grid."""
+    leader, lost = Bowl("leader", (0,), 1.2 * least, (1,)), Bowl("lost", (9, 1), least, (10, 2))
+    race = Race([leader, lost])
+    race.explore()
+    assert race.best == least
+    dear = Bowl("dear", (9, 1), 4 * least, (10, 2))
+    race = Race([leader, dear])
+    race.explore()
+    assert [*race.standings[1].costs] == [dear.centre(), *dear.second_chances()] and math.isinf(race.standings[1].best)
+
+
+@given(st.floats(2.0, 50.0), st.lists(st.floats(1.1, 2.0), min_size=1, max_size=10))
+def test_bad_luck_on_the_first_seed_hides_no_candidate(luck, factors):
+    family = Bowl("one", (0,), 1.0, (1,))
+    lucky = [Made(8.0 * factor) for factor in factors]
+    unlucky = Made(8.0, noise=(luck, 1.0, 1.0, 1.0, 1.0))
+    family.grid[0,] = [*lucky, unlucky]
+    race = Race([family])
+    race.explore()
+    assert next(iter(race.narrow(race.close()))) is unlucky
+    assert unlucky.spent[0] <= LONGEST * race.best + unlucky.row
+
+
 @given(st.lists(st.floats(5.0, 7.9), min_size=1, max_size=30), st.integers(0, 2**32 - 1))
 def test_the_cheapest_remains_and_few_meet_on_further_seeds(costs, seed):
     factors = tuple(np.random.default_rng(seed).lognormal(0, 0.3, 5))
@@ -138,10 +166,13 @@ def test_a_crowded_family_does_not_keep_others_from_further_seeds(families):
     for standing, costs in zip(race.standings, families, strict=True):
         standing.costs = {(0,): {Made(cost): cost for cost in costs}}
     close = race.close()
+    reach = REACH[0] * race.best
     within = [cost for costs in families for cost in costs if cost <= CLOSE * race.best]
-    assert [one.cost for one in close] == sorted(one.cost for one in close) and len(close) == min(len(within), MOST)
+    firsts = [min(costs) for costs in families if CLOSE * race.best < min(costs) <= reach]
+    assert [one.cost for one in close] == sorted(one.cost for one in close)
+    assert len(close) == min(len(within) + len(firsts), MOST)
     for standing in race.standings:
-        if standing.best <= CLOSE * race.best:
+        if standing.best <= reach:
             assert standing.best in [cost for one, cost in standing.costs[0,].items() if one in close]
 
 

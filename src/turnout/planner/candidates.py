@@ -38,8 +38,9 @@ OF_CLIENTS = (
 )
 """Events of which an exchange has more the more clients it is with."""
 
-FREE = 1.5
-"""Clients cost next to nothing where an exchange with ten costs at most so many times as much as one with a single client."""
+FREE, ALL = 1.5, 8.0
+"""Clients cost next to nothing where an exchange with ten costs at most `FREE` times as much as one with a single client, and are
+all that costs where it is at least `ALL` times."""
 
 
 class Structure:
@@ -274,7 +275,11 @@ class PricedFamily:
 
     def centre(self) -> Place:
         """Return the structure to begin with: that with the largest cohorts where clients cost next to nothing."""
-        return self.family.centre(large=clients_are_free(self.price))
+        return self.family.centre(large=cost_of_ten(self.price) <= FREE)
+
+    def second_chances(self) -> list[Place]:
+        """Return the structure with the largest cohorts where the price alone does not tell which cohorts are cheap."""
+        return [self.family.centre(large=True)] if FREE < cost_of_ten(self.price) < ALL else []
 
     def neighbours(self, place: Place) -> list[Place]:
         """Return the structures that differ by one step in one key."""
@@ -285,14 +290,14 @@ class PricedFamily:
         return [Priced(contender, self.price, self.store, self.budget) for contender in self.family.contenders(place)]
 
 
-def clients_are_free(price: Price) -> bool:
-    """Return whether an exchange with ten clients costs hardly more than one with a single client.
+def cost_of_ten(price: Price) -> float:
+    """Return how many times as much as an exchange with a single client one with ten costs.
 
     Args:
         price: The price.
     """
     one, ten = ({event: clients if event in OF_CLIENTS else 1.0 for event in EVENTS} for clients in (1.0, 10.0))
-    return float(price.cost(ten)) <= FREE * float(price.cost(one))
+    return float(price.cost(ten)) / float(price.cost(one)) if price.cost(one) else 1.0
 
 
 def above(estimate: CostEstimate, limits: Limits) -> dict[str, str]:

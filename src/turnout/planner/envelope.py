@@ -1,20 +1,31 @@
 """What is best at other prices: the lower envelope of the candidates' costs when one event becomes dearer."""
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import polars as pl
 
 from turnout.accounting.prices import Columns, Price
 from turnout.planner.candidates import Contender
 from turnout.planner.race import SEEDS
+from turnout.studies.statistics import median
 
 RATES = np.logspace(-2, 2, 41)
 """Prices of the event, in multiples of the one at which it costs the winner as much as all else."""
 
 ANCHORS = (0.1, 1.0, 10.0, 100.0)
 """Those of them at which a race is held."""
+
+RACE = (0, *SEEDS)
+"""The seeds of a race."""
+
+FURTHER = tuple(range(5, 16))
+"""Seeds that the cheapest candidates play besides: of many candidates over a few seeds, luck chooses."""
+
+NEAR, MOST = 1.3, 3
+"""At each rate so many candidates play these, which cost at most so many times as much as the cheapest one."""
 
 
 @dataclass(frozen=True)
@@ -40,30 +51,37 @@ class WithEvent:
         return self.price.cost(events) + self.rate * np.asarray(events[self.event], float)
 
 
-def ends_of(one: Contender) -> pl.DataFrame | None:
-    """Return the last rows of a candidate's runs on the seeds of the race; None where one did not reach the target."""
-    trials = [one.trial(seed) for seed in (0, *SEEDS)]
-    return (
-        pl.concat([trial.frame[-1:] for trial in trials], how="diagonal_relaxed") if all(trial.met for trial in trials) else None
-    )
+def costs_of(one: Contender, price: Price, seeds: Iterable[int]) -> np.ndarray:
+    """Return the costs of a candidate's runs as far as they were played [seeds], infinite for those not at the target."""
+    trials = [one.trial(seed) for seed in seeds]
+    return np.array([trial.spent(price) if trial.met else math.inf for trial in trials])
 
 
-def cheapest(contenders: list[Contender], price: Price, event: str, rates: np.ndarray) -> list[tuple[float, float, Contender]]:
-    """Return for each rate the least median cost over the seeds of the race, and whose it is.
+def ranked(contenders: Iterable[Contender], price: Price, seeds: Sequence[int]) -> list[tuple[float, Contender]]:
+    """Return candidates with their median costs, cheapest first; of those with the same median the one with the least mean.
+
+    Args:
+        contenders: The candidates.
+        price: The price.
+        seeds: The seeds over which the median is taken.
+    """
+    costs = {one: costs_of(one, price, seeds) for one in contenders}
+    order = sorted(costs, key=lambda one: (float(median(costs[one])), float(np.mean(costs[one]))))
+    return [(float(median(costs[one])), one) for one in order]
+
+
+def near(contenders: Iterable[Contender], prices: Sequence[Price]) -> list[Contender]:
+    """Return the candidates that are among the cheapest at some price, by the seeds of the race.
 
     Args:
         contenders: The candidates that were played on all seeds of the race.
-        price: The price without the event.
-        event: The event.
-        rates: Prices of an event [rates].
+        prices: The prices.
     """
-    ends = [(one, rows) for one in contenders if (rows := ends_of(one)) is not None]
-    best = []
-    for rate in rates:
-        costs = [float(np.median(np.asarray(WithEvent(price, event, float(rate)).cost(rows), float))) for _, rows in ends]
-        k = int(np.argmin(costs))
-        best.append((float(rate), costs[k], ends[k][0]))
-    return best
+    known, kept = list(contenders), {}
+    for price in prices:
+        first, *others = ranked(known, price, RACE)[:MOST]
+        kept |= dict.fromkeys([first[1], *(one for cost, one in others if cost <= NEAR * first[0])])
+    return list(kept)
 
 
 def front(costs: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
 from turnout.planner.blame import nothing_left
 from turnout.planner.candidates import Contender, Family, Priced, PricedFamily
-from turnout.planner.envelope import ANCHORS, RATES, WithEvent, cheapest, ends_of, front
+from turnout.planner.envelope import ANCHORS, FURTHER, RACE, RATES, WithEvent, costs_of, front, near, ranked
 from turnout.planner.plan import Loser, Plan, Spent
 from turnout.planner.race import Race, Standing
 from turnout.planner.task import OWN, PROBLEM, Task, allowed
@@ -30,7 +30,7 @@ FINALISTS = 4
 """The most candidates of the final."""
 
 LONGEST = 10.0
-"""How far a finalist is played, in multiples of the largest cost of the first one."""
+"""How far a finalist is played, in multiples of the largest cost of the first one; at other prices, of its own in the race."""
 
 Watch = Callable[[str, int], None]
 """Told what the planner is doing and how many runs it has begun; may raise to interrupt it."""
@@ -198,20 +198,27 @@ class Planner:
         return self.task.limits.against or ("contacts" if charged else "exchanges")
 
     def _envelope(self, price: Price, close: list[Contender]) -> pl.DataFrame:
-        """Return the least cost at several prices of an event, by the seeds of the race, and whose it is."""
-        ends = ends_of(close[0])
-        if ends is None:
-            return pl.DataFrame()
+        """Return the least cost at several prices of an event, by the seeds of the race and further ones, and whose it is."""
+        ends = pl.concat([close[0].trial(seed).frame[-1:] for seed in RACE], how="diagonal_relaxed")
         even = float(np.sum(np.asarray(price.cost(ends), float)) / max(1, ends[self.against].sum()))
         known = dict.fromkeys(close)
         for anchor in ANCHORS:
             known |= dict.fromkeys(self._race(WithEvent(price, self.against, anchor * even), math.inf)[1])
-        return pl.DataFrame(
-            [
-                {"rate": rate, "cost": cost, **self._named(one)}
-                for rate, cost, one in cheapest([*known], price, self.against, even * RATES)
-            ]
-        )
+        prices = [WithEvent(price, self.against, float(rate)) for rate in even * RATES]
+        kept = near(known, prices)
+        for one in kept:
+            self._play_further(one, price)
+        best = [ranked(kept, other, (*RACE, *FURTHER))[0] for other in prices]
+        rows = zip(prices, best, strict=True)
+        return pl.DataFrame([{"rate": other.rate, "cost": cost, **self._named(one)} for other, (cost, one) in rows])
+
+    def _play_further(self, one: Contender, price: Price) -> None:
+        """Play a candidate to the target on the seeds of the race and on further ones, but not beyond all measure."""
+        costs = costs_of(one, price, RACE)
+        cap = LONGEST * float(np.max(costs, where=np.isfinite(costs), initial=0.0)) or math.inf
+        for seed in (*RACE, *FURTHER):
+            Priced(one, price, self.store, math.inf).play(seed, cap)
+            self.watch("other prices", len(self.store.trials))
 
     def _points(self, price: Price) -> pl.DataFrame:
         """Return the cost and the number of an event of each candidate that reached the target on the first seed."""

@@ -2,8 +2,9 @@
 
 Candidates are played on one seed up to a cap on their cost, which doubles until one of them arrives; from then on it is a small
 multiple of the least cost so far. A family starts with one structure and moves to better neighbours while its best candidate is
-within reach of the leader. The cheapest candidates then meet on further seeds, and those that cost more than the leader by a
-paired interval drop out. A final on fresh seeds decides.
+within reach of the leader; one that is not has a second chance. Candidates also play a second seed, since one seed alone may be
+luck. The cheapest ones then meet on further seeds, and those that cost more than the leader by a paired interval drop out. A
+final on fresh seeds decides.
 """
 
 import math
@@ -21,7 +22,7 @@ SLACK = 1.25
 """How far a candidate is played, in multiples of the cost that it has to beat: seeds differ."""
 
 CLOSE = 1.6
-"""Candidates that cost at most so many times as much as the leader on the first seed are played on further ones."""
+"""Candidates that cost at most so many times the least cost on one of the first two seeds are played on further ones."""
 
 MOST = 24
 """The most candidates that are played on further seeds."""
@@ -85,6 +86,10 @@ class Family(Protocol[Offered]):
         """Return the structure to begin with."""
         ...
 
+    def second_chances(self) -> Iterable[Place]:
+        """Return the structures that are played where those beside the centre are too dear."""
+        ...
+
     def neighbours(self, place: Place) -> Iterable[Place]:
         """Return the structures that differ from that at `place` by one step in one key."""
         ...
@@ -136,29 +141,34 @@ class Race(Generic[C]):
         return min((standing.best for standing in self.standings), default=math.inf)
 
     def explore(self) -> None:
-        """Play families on the first seed, each from its centre to better neighbours."""
+        """Play families on the first seed, each from its centre to better neighbours; lost ones have a second chance."""
         self._begin()
         while math.isinf(self.best) and (further := [(one, place) for one in self.standings for place in self._beside(one)]):
             for standing, place in further:
                 self._enter(standing, place, math.inf)
-        for reach in REACH:
-            while further := [
-                (one, place) for one in self.standings if one.best <= reach * self.best for place in one.unplayed()
-            ]:
-                for standing, place in further:
-                    self._enter(standing, place, max(SLACK * self.best, standing.best))
+        self._climb()
+        for standing in self.standings:
+            if standing.best > REACH[0] * self.best:
+                for place in standing.family.second_chances():
+                    self._enter(standing, place, SLACK * self.best)
+        self._climb()
 
     def close(self) -> list[C]:
-        """Return the candidates that are close to the leader on the first seed, cheapest first.
+        """Return the candidates that are close to the least cost on one of the first two seeds, and the best of each family.
 
-        Where they are more than `MOST`, the best of each family stay, however many candidates of one family are cheaper.
+        They are in the order of the product of both costs over the least ones, each taken for the reach of a family where it is
+        above. They are `MOST` at most, the best of each family within reach among them: the leader may be lucky.
         """
+        within = [standing for standing in self.standings if standing.best <= REACH[0] * self.best]
+        families = [{one: cost for costs in standing.costs.values() for one, cost in costs.items()} for standing in within]
+        first = {one: min(cost / self.best, REACH[0]) for costs in families for one, cost in costs.items()}
+        second = self._second_seed(sorted(first, key=lambda one: first[one]))
+        scores = {one: first[one] * second[one] for one in first}
         near: list[tuple[int, float, int, C]] = []
-        for standing in self.standings:
-            costs = [pair for costs in standing.costs.values() for pair in costs.items()]
-            within = [(one, cost) for one, cost in costs if cost <= CLOSE * self.best and math.isfinite(cost)]
-            for rank, (one, cost) in enumerate(sorted(within, key=lambda pair: pair[1])):
-                near.append((min(rank, 1), cost, len(near), one))
+        for costs in families:
+            for rank, one in enumerate(sorted(costs, key=lambda one: scores[one])):
+                if not rank or min(first[one], second[one]) <= CLOSE:
+                    near.append((min(rank, 1), scores[one], len(near), one))
         kept = sorted(near, key=lambda row: row[:3])[:MOST]
         return [one for *_, one in sorted(kept, key=lambda row: row[1:3])]
 
@@ -167,7 +177,8 @@ class Race(Generic[C]):
 
         Costs above a cap count as the cap, which the leader of the seeds before sets.
         """
-        costs = {one: [one.play(0, math.inf).cost] for one in candidates}
+        most = LONGEST * self.best
+        costs = {one: [min(one.play(0, most).cost, most)] for one in candidates}
         for seed in SEEDS:
             cap, least = LONGEST * max(next(iter(costs.values()), [0.0])), math.inf
             for one, own in costs.items():
@@ -196,6 +207,25 @@ class Race(Generic[C]):
             if cap >= REACH[0] * self.best or all(outcome.over for outcome in outcomes.values()):
                 break
             cap *= 2
+
+    def _climb(self) -> None:
+        """Play the neighbours of the best structures of families within reach, as long as these are better."""
+        for reach in REACH:
+            while further := [
+                (one, place) for one in self.standings if one.best <= reach * self.best for place in one.unplayed()
+            ]:
+                for standing, place in further:
+                    self._enter(standing, place, max(SLACK * self.best, standing.best))
+
+    def _second_seed(self, candidates: list[C]) -> dict[C, float]:
+        """Return what candidates cost on the second seed, over the least cost there, at most the reach of a family."""
+        costs, least = {}, math.inf
+        for one in candidates:
+            costs[one] = one.play(SEEDS[0], min(LONGEST * self.best, REACH[0] * least)).cost
+            least = min(least, costs[one])
+            self.watch(f"seed {SEEDS[0]}")
+        # Where the target holds at the start it costs nothing.
+        return {one: min(cost / max(least, LEAST), REACH[0]) if math.isfinite(cost) else REACH[0] for one, cost in costs.items()}
 
     def _enter(self, standing: Standing[C], place: Place, cap: float) -> None:
         """Play the candidates of a structure on the first seed up to `cap`."""
