@@ -111,8 +111,13 @@ def test_no_page_is_hard_to_use_for_anybody(site, browser, scheme, width, names)
     preferred = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": preferred})
     browser.set_window_size(width, 900)
+    # The theme keeps the scheme of the first page that it showed.
+    browser.get((site / "index.html").as_uri())
+    browser.execute_script("localStorage.clear()")
+    shown = {"light": "default", "dark": "slate"}[scheme]
     for page in names:
         browser.get((site / f"{page}.html").as_uri())
+        assert browser.execute_script("return document.body.getAttribute('data-md-color-scheme')") == shown, page
         violations = axe.run(browser, options={"resultTypes": ["violations"]})["violations"]
         assert not [(one["id"], one["nodes"][0]["html"]) for one in violations if one["impact"] in ("serious", "critical")], page
 
