@@ -33,7 +33,7 @@ def test_a_part_of_a_study_gives_the_published_rows(name, problem, method, reque
     example = ROOT / "examples" / name
     study = ("study", str(example)) if example.is_dir() else ("reproduce", name)
     words = [*study, "--problems", problem, "--methods", method, *data, "--out", "out"]
-    command = start(*words, kept={"XLA_FLAGS": ""}, cwd=tmp_path)
+    command = start(*words, variables={"XLA_FLAGS": ""}, cwd=tmp_path)
     _, wrong = command.communicate(timeout=600)
     assert command.returncode == 0, wrong
     files = {path.name: pl.read_csv(path, infer_schema_length=None) for path in (tmp_path / "out" / "tables").glob("*.csv")}
