@@ -16,8 +16,10 @@ import pytest
 import turnout
 from tests.helpers.browser import opened
 from tests.helpers.commands import wait_for
+from tests.helpers.site_hooks import hook
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = hook("reference")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 pytestmark = pytest.mark.slow
@@ -38,6 +40,10 @@ def test_every_public_name_has_a_heading(site):
     pages = "".join(path.read_text() for path in (site / "reference").rglob("*.html"))
     names = [name for name in turnout.__all__ if not inspect.ismodule(getattr(turnout, name))]
     missing = [name for name in names if f'id="turnout.{name}"' not in pages]
+    for module, _ in REFERENCE.MODULES.values():
+        listed = REFERENCE.public(module)
+        assert listed
+        missing += [name for name in listed if f'id="{module.__name__}.{name}"' not in pages]
     assert not missing
 
 
