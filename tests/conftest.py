@@ -13,6 +13,9 @@ import tests.helpers.typecheck  # noqa: F401 (jaxtyping's hook looks it up as an
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1"
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
 
+if jax.__version_info__ < (0, 11):
+    QUICK += " --xla_cpu_use_fusion_emitters=false"  # Newer compilers lack it.
+
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
 
