@@ -16,13 +16,14 @@ demo: $(BIN)/turnout
 	rm -rf demo
 	$(BIN)/turnout study examples/demo --out demo
 
-# The site, in the folder site; every warning is an error. Tutorials run the commands of the environment. `make docs SITE=versions/0.1.0`
-# keeps a version in a folder of its own.
+# The site, in the folder site, which keeps each version that is built; every warning is an error. Tutorials run the commands of the environment.
 SITE ?= site
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs
 
 docs: $(BIN)/turnout
-	$(MKDOCS) build --quiet --site-dir "$(CURDIR)/$(SITE)"
+	$(MKDOCS) build --quiet --site-dir "$(CURDIR)/$(SITE)/$(VERSION)"
+	$(BIN)/python mkdocs_hooks/versions.py $(SITE)
 
 docs-serve: $(BIN)/turnout
 	$(MKDOCS) serve

@@ -10,9 +10,8 @@ from benchmarks.femnist import BATCH, CLASSES, LR, ROUNDS, ROWS, SIDE, Side
 from benchmarks.timing import REPEATS, SEED, Line, alternate, ratio, seconds
 
 NETWORKS = {"W3": {"clients": 100, "cohort": 10}, "cohort 100": {"clients": 1_000, "cohort": 100}}
-BARS = {"cohort 100": 10.0}
-"""How many times faster than PyTorch client by client a compiled round is at least."""
-
+BAR = 10.0
+"""How many times faster than PyTorch client by client a compiled round is at least, but for W3, whose cohort is small."""
 
 TORCH_ROUNDS = {"W1": 20, "W2": 4}
 """Rounds of one timing of PyTorch, which takes milliseconds for what takes microseconds."""
@@ -46,7 +45,7 @@ def logistic(name: str, **sizes: int) -> Line:
     each = {side: median(times) * 1e6 for side, times in taken.items()}
     settings = {**sizes, "steps": rounds.STEPS, "lr": rounds.LR, "seeds": [SEED], "device": jax.devices()[0].device_kind}
     note = f"{each['turnout']:.0f} against {each['bare']:.0f} microseconds a round"
-    return Line("accelerator", f"{name}: speed over PyTorch, client by client", ratio(taken, "bare", "turnout"), 10.0,
+    return Line("accelerator", f"{name}: speed over PyTorch, client by client", ratio(taken, "bare", "turnout"), BAR,
                 at_least=True, note=note, settings=settings, timings=taken)  # fmt: skip
 
 
@@ -66,7 +65,7 @@ def network(name: str, clients: int, cohort: int) -> list[Line]:
                     settings=settings, timings=taken)  # fmt: skip
 
     return [
-        line("compiled", "bare", "speed over PyTorch, client by client", BARS.get(name)),
+        line("compiled", "bare", "speed over PyTorch, client by client", BAR if cohort == 100 else None),
         line("compiled", "batched", "speed over PyTorch, batched"),
         line("mixed", "compiled", "speed of half over single precision"),
     ]

@@ -52,7 +52,7 @@ def by_client(images: torch.Tensor, labels: torch.Tensor, model: nn.Module, sett
         for client in range(len(images)):
             loss(model(images[client]), labels[client])
 
-    return lambda: seconds(lambda: played(one_round, settings["rounds"])), evaluate
+    return lambda: seconds(lambda: play(one_round, settings["rounds"])), evaluate
 
 
 def batched(images: torch.Tensor, labels: torch.Tensor, model: nn.Module, settings: dict) -> tuple[Callable, Callable]:
@@ -75,10 +75,10 @@ def batched(images: torch.Tensor, labels: torch.Tensor, model: nn.Module, settin
             local = {name: leaf - settings["lr"] * change[name] for name, leaf in local.items()}
         mean = {name: leaf.mean(0) for name, leaf in local.items()}
 
-    return lambda: seconds(lambda: played(one_round, settings["rounds"])), lambda: None
+    return lambda: seconds(lambda: play(one_round, settings["rounds"])), lambda: None
 
 
-def played(one_round: Callable, rounds: int) -> None:
+def play(one_round: Callable, rounds: int) -> None:
     """Play rounds and wait until the device is done."""
     for _ in range(rounds):
         one_round()

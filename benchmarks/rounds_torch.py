@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from benchmarks.femnist_bare import DEVICE
-from benchmarks.femnist_bare import played as play
+from benchmarks.femnist_bare import DEVICE, play
 from benchmarks.rounds import LR, STEPS
 from benchmarks.timing import SEED, seconds
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import vl_convert
 
+from turnout.engines.compiled import QUICK_TO_COMPILE
+
 PROGRAM = """\
 import turnout as t
 from turnout.data import load
@@ -30,7 +32,7 @@ print(sweep.frame.group_by("seed").last().select("seed", "exchanges", "gap"))
 LEAST = 1e-14
 """Smaller gaps are rounding errors."""
 
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_llvm_disable_expensive_passes=true"
+QUICK = " ".join(f"--{option}={str(value).lower()}" for option, value in QUICK_TO_COMPILE.items())
 """The programs are short: they take longer to compile than to run."""
 
 COLOURS = {

@@ -1,6 +1,7 @@
 """The pages of the reference: every public name, with its docstring and its code."""
 
 import inspect
+import sys
 from collections import Counter
 from types import ModuleType
 
@@ -84,10 +85,9 @@ def names() -> dict[str, type]:
 
 
 def public(module: ModuleType) -> list[str]:
-    """Return the public classes and functions of a module."""
-    defined = (name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__)
-    listed = getattr(module, "__all__", None) or [name for name in defined if not name.startswith("_")]
-    return sorted(name for name in listed if callable(getattr(module, name)))
+    """Return the public classes and functions of a module or package."""
+    found = {name: getattr(module, name) for name in getattr(module, "__all__", None) or dir(module) if not name.startswith("_")}
+    return sorted(name for name, value in found.items() if callable(value) and value.__module__.startswith(module.__name__))
 
 
 def package(target) -> str:
@@ -120,5 +120,7 @@ def page(title: str, listed: list[str], module: str, called: str) -> str:
 
 
 def described(module: str, name: str) -> str:
-    """Return the directive for the docstring and the code of a name."""
+    """Return the directive for the docstring and the code of a name, which has an example."""
+    if ">>> " not in (getattr(sys.modules[module], name).__doc__ or ""):
+        raise LookupError(f"the docstring of {module}.{name} has no example: write one")
     return f"::: {module}.{name}\n"

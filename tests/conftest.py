@@ -13,16 +13,28 @@ import tests.helpers.typecheck  # noqa: F401 (jaxtyping's hook looks it up as an
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1"
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
 
+if jax.__version_info__ < (0, 11):
+    QUICK += " --xla_cpu_use_fusion_emitters=false"  # Newer compilers lack it.
+
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
 
 # A mesh needs several devices, and others use the first one.
 jax.config.update("jax_num_cpu_devices", 8)
 
-# Programs are kept from one run of the tests to the next, and between workers.
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+# Programs are kept from one run of the tests to the next, between workers, and for the commands that tests start.
+KEPT = {
+    "jax_compilation_cache_dir": str(Path(__file__).parents[1] / ".pytest_cache" / "programs"),
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+for name, value in KEPT.items():
+    jax.config.update(name, value)
+    os.environ[name.upper()] = str(value)
+
+# A command may read a program that another is still writing, or was killed in writing; it then compiles the program itself.
+UNFINISHED = ("Error reading persistent compilation cache entry", "Error writing persistent compilation cache entry")
+os.environ["PYTHONWARNINGS"] = ",".join(f"ignore:{message}" for message in UNFINISHED)
 
 # Commands that run in this process print wide tables.
 os.environ["COLUMNS"] = "200"

@@ -65,6 +65,35 @@ def test_the_server_knows_the_dual_variables_of_clients_whose_replies_are_lost(m
     assert np.abs(duals).max() > 1
 
 
+COARSE = t.codecs.TopK(count=2, bits=3)
+
+
+@pytest.mark.parametrize("codec", [COARSE, t.codecs.Qsgd(bits=2), t.codecs.RandK(count=2)])
+def test_the_server_knows_the_dual_variables_of_clients_that_compress_their_replies(codec):
+    """sum_i lambda_i y_i to rounding, and y_i = grad f_i(x*) at last, where a codec of the exchange stops short of it."""
+    problem, rounds, down = quadratic(False), 2000, t.Exchange(down=COARSE, feedback="ef21")
+    algorithm, faults = t.PointSaga(t.Nice(SIZE), EXACT, GAMMA, codec), t.Faults(0.2, "skip")
+    session = Session(algorithm, problem, seeds=Seeds.of(0), rounds=rounds, every=500, faults=faults, exchange=down)
+    for _ in session.play():
+        duals, server = np.asarray(session.progress.clients.own), session.progress.server
+        np.testing.assert_allclose(SHARES @ duals, server.variate, atol=1e-11)
+    x = optimum(problem, SHARES)
+    np.testing.assert_allclose(server.x, x, atol=1e-9)
+    np.testing.assert_allclose(duals, problem.rows[0] @ x - problem.rows[1], atol=1e-7)
+    exchange = t.Exchange(up=codec, down=COARSE, feedback="ef21")
+    trace = t.run(t.PointSaga(t.Nice(SIZE), EXACT, GAMMA), problem, rounds=rounds, every=rounds, exchange=exchange)
+    assert np.linalg.norm(trace.x - x) > 1e-6
+
+
+def test_compressed_replies_are_the_same_on_separate_nodes_and_take_their_bits():
+    algorithm = t.PointSaga(t.Nice(SIZE), EXACT, GAMMA, COARSE)
+    compiled, nodes = (t.run(algorithm, quadratic(False), rounds=4, engine=engine) for engine in ("compiled", "nodes"))
+    np.testing.assert_allclose(nodes.x, compiled.x, atol=1e-10)
+    assert nodes.ledger.totals() == compiled.ledger.totals()
+    # Two numbers of three bits and two bytes for the largest; marks on three numbers.
+    assert compiled.ledger.totals()["bytes_up"] == 4 * SIZE * (1 + 2 + 1)
+
+
 def test_its_bound_holds_and_feddcd_is_far_behind_for_the_same_bytes():
     """The mean over 40 seeds, gamma^2 = tau / (n mu L)."""
     problem, rounds, seeds = quadratic(True), 60, range(40)

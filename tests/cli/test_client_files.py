@@ -35,7 +35,7 @@ def test_a_run_from_a_file_is_the_run_in_memory(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_from_a_file_that_is_killed_ends_as_an_uninterrupted_one(tmp_path):
-    _, tables = written(tmp_path, **SCAFFOLD, run={"rounds": 6_000, "every": 20})
+    _, tables = written(tmp_path, **SCAFFOLD, run={"rounds": 3_000, "every": 20})
     file, whole, out = config(tmp_path, **tables), tmp_path / "whole", tmp_path / "out"
     assert turnout("run", file, "--out", whole)[0] == 0
     assert interrupt(start("run", file, "--out", out), out, signal.SIGKILL, "states-*") == -signal.SIGKILL

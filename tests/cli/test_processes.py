@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file
 
-from tests.helpers.commands import KEPT, children, config, start, turnout, wait_for, whole
+from tests.helpers.commands import children, config, start, turnout, wait_for, whole
 from tests.helpers.peer import runs
 from turnout.io.ports import free_port
 
@@ -35,7 +35,7 @@ def close(folder: Path, other: Path) -> None:
 def test_processes_play_the_run_of_one(tmp_path, count):
     command = [sys.executable, "-m", "tests.helpers.peer", f"127.0.0.1:{free_port()}"]
     ends = [str(count), str(tmp_path), *NAMES]
-    peers = [subprocess.Popen([*command, str(number), *ends], env=os.environ | KEPT) for number in range(count)]
+    peers = [subprocess.Popen([*command, str(number), *ends]) for number in range(count)]
     assert [peer.wait(timeout=300) for peer in peers] == [0] * count
     first, *others = (np.load(tmp_path / f"{number}.npz") for number in range(count))
     for name, value in runs(NAMES).items():
@@ -57,9 +57,9 @@ def test_the_command_line_plays_a_run_in_two_processes(tmp_path):
 @pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.everything), 1])
 def test_a_process_that_dies_ends_the_others_and_the_run_goes_on_with_another_number(tmp_path, victim):
     out = tmp_path / "out"
-    path = config(tmp_path, run={"rounds": 3000, "every": 100}, target={"metric": "distance", "below": 1e-30})
+    path = config(tmp_path, run={"rounds": 1000, "every": 50}, target={"metric": "distance", "below": 1e-30})
     assert whole("run", path, "--out", tmp_path / "one")[0] == 0
-    command = start("run", path, "--out", out, "--processes", 2, kept=KEPT)
+    command = start("run", path, "--out", out, "--processes", 2)
     wait_for((out / "checkpoint.safetensors").exists)
     os.kill(children(command.pid)[victim], signal.SIGKILL)
     _, wrong = command.communicate(timeout=30)

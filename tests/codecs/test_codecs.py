@@ -47,7 +47,7 @@ BYTES = {
     "qsgd": math.ceil(37 * 3 / 8) + 2,
     "rand-k": 8 * 19,
     "sign": math.ceil(37 / 8) + 8,
-    "top-k": 8 * 19 + math.ceil(19 * 6 / 8),
+    "top-k": 8 * 19 + math.ceil(37 / 8),
 }
 
 
@@ -133,6 +133,34 @@ def test_top_k_keeps_the_largest(x, count):
     assert set(coded[coded != 0]) <= set(x)
 
 
+@pytest.mark.parametrize(("count", "places"), [(6, math.ceil(6 * 6 / 8)), (7, math.ceil(37 / 8))])
+def test_places_of_top_k_are_numbers_or_marks_whichever_are_fewer(count, places):
+    x = jnp.asarray(np.random.default_rng(2).normal(size=37), "float32")
+    codec = t.codecs.TopK(count=count)
+    assert payload(codec.encode(x, None)) == 4 * count + places
+    expected = np.where(np.abs(x) >= np.sort(np.abs(x))[-count], x, 0)
+    np.testing.assert_array_equal(round_trip(codec)(x, None), expected)
+    assert payload(t.codecs.TopK(count=count, bits=3).encode(x, None)) == math.ceil(3 * count / 8) + 2 + places
+
+
+@pytest.mark.parametrize("bits", [2, 3, 8])
+@plain
+@given(arrays(np.float32, 24, elements=normal), st.integers(1, 24))
+def test_rounded_numbers_of_top_k_are_the_nearest_levels(bits, x, count):
+    coded = np.asarray(round_trip(t.codecs.TopK(count=count, bits=bits))(jnp.asarray(x), None), float)
+    steps, largest = 2 ** (bits - 1), np.max(np.abs(x)).astype(float)
+    levels = (np.arange(1, steps + 1) / steps) ** 1.5
+    if largest == 0:
+        assert not coded.any()
+        return
+    top = np.max(np.abs(coded)) / largest
+    assert 1 - 1e-6 <= top <= 1 + 2**-7
+    kept = np.argsort(-np.abs(x), kind="stable")[:count]
+    share, error = np.abs(x[kept]) / (top * largest), np.abs(coded[kept] - x[kept]) / (top * largest)
+    np.testing.assert_allclose(error, np.min(np.abs(share[:, None] - levels), axis=1), atol=1e-5)
+    assert np.count_nonzero(coded) == count
+
+
 @pytest.mark.parametrize("crowded", [False, True])
 def test_the_largest_of_a_long_array_are_found_wherever_they_are(crowded):
     """Also where one row holds more of them than the first look at each row takes."""
@@ -151,6 +179,7 @@ def test_bad_codecs_are_refused_in_one_sentence():
         (lambda: t.codecs.TopK(fraction=0.1, count=3), "give one of the two"),
         (lambda: t.codecs.TopK(fraction=1.5), "TopK.fraction"),
         (lambda: t.codecs.Qsgd(bits=9), "Qsgd.bits"),
+        (lambda: t.codecs.TopK(count=3, bits=1), "TopK.bits"),
         (lambda: t.Exchange(), "compresses nothing"),
         (lambda: t.Exchange(up=t.codecs.Sign(), feedback="ef20"), "feedback"),
         (lambda: t.run(t.MbGd(t.Full(), lr=0.1), x, rounds=1, exchange=t.Exchange(up=t.codecs.TopK(count=4))), "has 3"),

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import turnout
+from tests.helpers.site_hooks import hook
 
+REFERENCE = hook("reference")
 SOURCE = Path(turnout.__file__).parent
 PUBLIC = [name for name in turnout.__all__ if callable(getattr(turnout, name)) and not inspect.ismodule(getattr(turnout, name))]
 
@@ -38,6 +40,14 @@ def test_a_public_docstring_explains_every_parameter(name):
     assert docstring and not docstring.startswith(f"{name}("), "there is no docstring"
     missing = [parameter for parameter in parameters(target) if parameter not in explained(docstring)]
     assert not missing, f"Args: of {name} lacks {', '.join(missing)}"
+
+
+def test_a_public_docstring_has_an_example():
+    """Also those of modules of parts, which have pages of the reference too."""
+    modules = [turnout, *(module for module, _ in REFERENCE.MODULES.values())]
+    names = [(module, name) for module in modules for name in (PUBLIC if module is turnout else REFERENCE.public(module))]
+    missing = [f"{module.__name__}.{name}" for module, name in names if ">>> " not in (getattr(module, name).__doc__ or "")]
+    assert len(names) > 200 and not missing
 
 
 WITH_EXAMPLES = sorted(path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text() and "template" not in path.parts)

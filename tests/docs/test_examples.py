@@ -64,7 +64,7 @@ def test_every_example_is_in_a_language_that_is_tested():
 def test_the_python_of_a_page_runs(page, tmp_path):
     """The examples of a page are one program."""
     program = "\n".join(blocks(page, "python"))
-    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    environment = {**os.environ, "PYTHONWARNINGS": f"error,{os.environ['PYTHONWARNINGS']}"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import tomli_w
@@ -32,20 +31,10 @@ def config(folder: Path, name: str = "made", **tables) -> Path:
     return path
 
 
-COMPILED = TemporaryDirectory(prefix="turnout-")
-"""Where commands that run to their end keep compiled programs for the next one. One that is stopped could leave broken files."""
-
-KEPT = {
-    "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
-
-
-def start(*arguments, kept=None, **options) -> subprocess.Popen:
-    """Start `turnout` with the given arguments."""
+def start(*arguments, variables=None, **options) -> subprocess.Popen:
+    """Start `turnout` with the given arguments, and with some variables of the environment changed."""
     command = [sys.executable, "-m", "turnout", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "200", **(kept or {})}
+    environment = {**os.environ, "COLUMNS": "200", **(variables or {})}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options)
 
 
@@ -66,7 +55,7 @@ def turnout(*arguments) -> tuple[int, str, str]:
 
 def whole(*arguments, **options) -> tuple[int, str, str]:
     """Run `turnout` in a process of its own, to its end: exit code, output, errors."""
-    process = start(*arguments, kept=KEPT, **options)
+    process = start(*arguments, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import KEPT
 from turnout.federation.local import Federation
 
 
@@ -17,8 +16,6 @@ def turncoats(folder: Path, clients: int) -> Iterator[Federation]:
     federation = Federation(folder, folder / "none.toml", clients, None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
-        for name, value in KEPT.items():
-            patch.setenv(name, value)
         try:
             federation.start_registered_superlink()
             for i in range(clients):

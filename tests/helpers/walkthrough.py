@@ -31,9 +31,11 @@ def has_files(page: Path) -> bool:
 def follow(page: Path, folder: Path, seconds: float) -> str:
     """Do what a page says in an empty folder, and return what its commands print; `AssertionError` at the first that fails.
 
-    Commands get the interpreter of the tests, no input, and at most `seconds` each.
+    Commands get the interpreter of the tests, no input, and at most `seconds` each. Programs are compiled well, since
+    some compute for long.
     """
-    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "XLA_FLAGS": ""}
     printed = []
     for block in blocks(page):
         if block.file:

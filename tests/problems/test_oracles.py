@@ -10,6 +10,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, SOLVERS, logistic, sppm
 from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
+from turnout.engines import host_client
 from turnout.testing.algorithms import compilations
 
 HESSIAN = ("newton", "aicn", "giant", "localnewton", "sketch")
@@ -144,6 +145,15 @@ def short(problem: t.Problem, **options):
 def test_a_mistake_is_one_sentence(problem, sentence):
     with pytest.raises(UserError, match=sentence):
         problem()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_the_order_of_few_rows_compiles_as_users_compile_it(rows):
+    # Tests compile with other options, and a compiler was seen to fail on one row without these.
+    options = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else {}
+    key = jax.random.key(0)
+    order = jax.jit(host_client._order, static_argnums=2).lower(key, 0, rows).compile(options)(key, 0)
+    assert sorted(order.tolist()) == list(range(rows))
 
 
 def test_other_clients_of_the_same_sizes_compile_nothing():

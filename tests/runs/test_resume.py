@@ -10,7 +10,7 @@ from turnout.experiment import run
 from turnout.experiment.config import read
 from turnout.runs import session
 
-LONG = {"run": {"rounds": 40_000, "every": 20}, "split": {"kind": "iid", "clients": 12}}
+LONG = {"run": {"rounds": 15_000, "every": 20}, "split": {"kind": "iid", "clients": 12}}
 RESULTS = ("trace.parquet", "model.safetensors", "split.npz", "config.toml")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from tests.helpers.commands import KEPT, children, start, turnout, wait_for, whole
+from tests.helpers.commands import children, start, turnout, wait_for, whole
 
 METHODS = {
     "fedavg": {"algorithm": {"kind": "fedavg", "lr": 0.001}, "grid": {"algorithm.lr": [0.001, 0.002], "sampler.size": [1, 2, 3]}},
@@ -41,7 +41,7 @@ def test_a_study_that_is_killed_again_and_again_gives_the_same_runs(tmp_path, wo
     assert turnout("study", path, "--out", tmp_path / "whole")[0] == 0
     moments, kills = random.Random(workers), 0
     for files in (0, 1, 0, 1, 1):
-        command = start("study", path, "--out", out, "--workers", workers, kept=KEPT)
+        command = start("study", path, "--out", out, "--workers", workers)
         enough = count(out) + files
         wait_for(lambda command=command, enough=enough: command.poll() is not None or count(out) >= enough)
         try:
@@ -60,7 +60,7 @@ def test_a_study_that_is_killed_again_and_again_gives_the_same_runs(tmp_path, wo
 def test_a_worker_that_is_killed_breaks_its_own_runs_only(tmp_path):
     """Its program is played when the command is started again."""
     path, out = study_of(tmp_path, tuning=False), tmp_path / "out"
-    command = start("study", path, "--out", out, "--workers", 2, kept=KEPT)
+    command = start("study", path, "--out", out, "--workers", 2)
     victim = wait_for(lambda: next(iter(workers_of(command.pid)), None))
     os.kill(victim, signal.SIGKILL)
     said, _ = command.communicate(timeout=300)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 RESULTS = ROOT / "results"
 
-NEED_DATA = ("cohort-squeeze", "feddcd-heterogeneity", "sketched-newton")
+NEED_DATA = ("cohort-squeeze", "compression", "feddcd-heterogeneity", "sketched-newton")
 
 PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
@@ -22,6 +22,7 @@ PARTS = [
     pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.everything),
     pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.everything),
     pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.slow),
+    pytest.param("compression", "ijcnn1", "compressed", id="compression", marks=pytest.mark.everything),
     pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
 ]
 
@@ -33,7 +34,7 @@ def test_a_part_of_a_study_gives_the_published_rows(name, problem, method, reque
     example = ROOT / "examples" / name
     study = ("study", str(example)) if example.is_dir() else ("reproduce", name)
     words = [*study, "--problems", problem, "--methods", method, *data, "--out", "out"]
-    command = start(*words, kept={"XLA_FLAGS": ""}, cwd=tmp_path)
+    command = start(*words, variables={"XLA_FLAGS": ""}, cwd=tmp_path)
     _, wrong = command.communicate(timeout=600)
     assert command.returncode == 0, wrong
     files = {path.name: pl.read_csv(path, infer_schema_length=None) for path in (tmp_path / "out" / "tables").glob("*.csv")}

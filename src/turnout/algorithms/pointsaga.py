@@ -1,13 +1,15 @@
 """Point-SAGA: proximal points of clients that correct their own drift, one vector down and one up."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import PyTree
 
 from turnout.client_solvers import LocalSolver, Tilt
+from turnout.codecs.base import Codec
+from turnout.codecs.trees import ask_compressed, compress
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
-from turnout.core.records import Positive, record
+from turnout.core.records import Positive, record, static
 from turnout.core.replies import if_any
 from turnout.core.tree import add, zeros
 from turnout.samplers import Sampler
@@ -48,10 +50,14 @@ class PointSaga(Algorithm):
     (1 + A) mean |p_i|^2 + (1 + B) mean |e'_i|^2 <= |x - x*|^2 / gamma^2 + mean |e_i|^2. So |x - x*|^2 / gamma^2 + c mean |e_i|^2
     shrinks by the factor: the new x has at most gamma^2 mean_S |p_i|^2, and a share tau / n of the e_i is replaced.
 
+    With a `codec`, C(w_i - z) comes up and takes the place of w_i - z in x and in y_i. So the server's sum stays exact, and the
+    fixed point is the same. Where an `Exchange` compresses replies, the server's sum changes by what was read and y_i does not.
+
     Args:
         sampler: Draws the cohort S of each round.
         solver: Finds w_i at the clients.
         gamma: Step size of the proximal points.
+        codec: C, divided by 1 + omega if it is unbiased; None for whole replies. No rate is known.
 
     Examples:
         >>> import turnout as t
@@ -64,6 +70,7 @@ class PointSaga(Algorithm):
     sampler: Sampler
     solver: LocalSolver
     gamma: Positive
+    codec: Codec | None = static(default=None)
 
     def start(self, ask, x):
         return PointSagaState(x, zeros(x))
@@ -76,7 +83,10 @@ class PointSaga(Algorithm):
 
     def round(self, ask, server):
         z = add(server.x, server.variate, -self.gamma)
-        replies = ask(self.sampler, self.solve, z)
+        if self.codec is None:
+            replies = ask(self.sampler, self.solve, z)
+        else:
+            replies = ask_compressed(ask, self.sampler, self.solve_roughly, z, self.codec, z, contract=True)
         ask.observe(replies)
         x = if_any(replies, add(z, replies.mean()), server.x)
         return PointSagaState(x, add(server.variate, replies.total(), -1 / self.gamma))
@@ -84,6 +94,18 @@ class PointSaga(Algorithm):
     @on_client
     def solve(self, client, z):
         """w_i - z."""
+        step, queries = self._step(client, z)
+        return Done(step, add(client.state, step, -1 / self.gamma), queries)
+
+    @on_client
+    def solve_roughly(self, client, message):
+        """The payload of C(w_i - z)."""
+        z, key = message
+        step, queries = self._step(client, z)
+        payload, step = compress(self.codec, step, client, key, contract=True)
+        return Done(payload, add(client.state, step, -1 / self.gamma), queries)
+
+    def _step(self, client, z) -> tuple[PyTree, Any]:
+        """Return w_i - z and the queries that it took."""
         solved = self.solver.minimise(client, Tilt(client.state, 1 / self.gamma, z), z)
-        step = add(solved.point, z, -1.0)
-        return Done(step, add(client.state, step, -1 / self.gamma), solved.queries)
+        return add(solved.point, z, -1.0), solved.queries

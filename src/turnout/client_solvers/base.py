@@ -21,6 +21,11 @@ class Tilt(NamedTuple):
         linear: Shaped like the parameters; None leaves the term out.
         weight: Weight of the quadratic term.
         centre: Shaped like the parameters; None leaves the term out.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.client_solvers.Tilt(weight=2.0)
+        Tilt(linear=None, weight=2.0, centre=None)
     """
 
     linear: PyTree | None = None
@@ -35,6 +40,11 @@ class Solution(NamedTuple):
         point: The approximate minimiser of phi, shaped like the parameters.
         queries: Number of oracle queries made.
         missed: 1 if the wanted accuracy was not reached, else 0.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.client_solvers.Solution(point=0.5, queries=3, missed=0).queries
+        3
     """
 
     point: PyTree
@@ -132,6 +142,11 @@ class LocalSolver:
     """A solver of phi(w) = f_i(w) - <w, linear> + (weight / 2) |w - centre|^2 at the client that holds f_i.
 
     Subclasses write `search`, or `minimise` itself.
+
+    Examples:
+        >>> import turnout as t
+        >>> isinstance(t.client_solvers.Sgd(0.1, batch=1, epochs=1), t.client_solvers.LocalSolver)
+        True
     """
 
     example = "t.client_solvers.NewtonCg()"

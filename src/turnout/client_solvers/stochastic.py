@@ -75,6 +75,13 @@ class Sgd(Passes):
         lr: Step size, > 0.
         batch: Rows of a step.
         epochs: Passes over the shuffled rows of the client.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> solver = t.client_solvers.Sgd(lr=0.1, batch=1, epochs=5)
+        >>> t.run(t.FedProxSppm(t.Nice(4), gamma=0.5, solver=solver), problem, rounds=2).ledger.totals()["contacts"]
+        8
     """
 
     lr: Positive
@@ -93,6 +100,13 @@ class Adam(Passes):
         lr: Step size, > 0.
         batch: Rows of a step.
         epochs: Passes over the shuffled rows of the client.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> solver = t.client_solvers.Adam(lr=0.1, batch=1, epochs=5)
+        >>> t.run(t.FedProxSppm(t.Nice(4), gamma=0.5, solver=solver), problem, rounds=2).ledger.totals()["contacts"]
+        8
     """
 
     lr: Positive

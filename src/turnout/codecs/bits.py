@@ -1,8 +1,8 @@
-"""Whole numbers of a few bits in bytes, and cheap random numbers for stochastic rounding."""
+"""Whole numbers of a few bits in bytes, and roundings of numbers."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, UInt, UInt8
+from jaxtyping import Array, BFloat16, Float, UInt, UInt8
 
 from turnout.core.permutation import mix
 
@@ -83,3 +83,10 @@ def rounded(x: Float[Array, " d"], uniform: Float[Array, " d"]) -> Float[Array, 
         uniform: u, uniform in [0, 1) [d].
     """
     return jnp.floor(x + uniform)
+
+
+def rounded_up(x: Float[Array, ""]) -> BFloat16[Array, ""]:
+    """Return the smallest number in bfloat16 that is at least x >= 0."""
+    # Without the barrier XLA may leave out a cast there and back on a GPU.
+    near = jax.lax.optimization_barrier(x.astype("bfloat16"))
+    return jnp.where(near.astype(x.dtype) < x, jnp.nextafter(near, jnp.asarray(jnp.inf, "bfloat16")), near)

@@ -123,6 +123,8 @@ class Direction(NamedTuple):
         elif self.feedback in AT_BOTH_ENDS:
             parts = [part - known for part, known in zip(parts, memory, strict=True)]
         payload = [self.codec.encode(part, jax.random.fold_in(key, k)) for k, part in enumerate(parts)]
+        # Where both ends are one program, XLA may leave out a cast there and back on a GPU.
+        payload = jax.lax.optimization_barrier(payload)
         if self.feedback == "none":
             return (rest, payload), memory
         changes = self._contracted(self._decoded(payload, key))

@@ -5,10 +5,9 @@ from typing import Annotated
 import annotated_types as at
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, BFloat16, Float
 
 from turnout.codecs.base import Codec
-from turnout.codecs.bits import pack, rounded, uniform, unpack
+from turnout.codecs.bits import pack, rounded, rounded_up, uniform, unpack
 from turnout.core.records import record, static
 from turnout.core.tree import positive
 
@@ -41,7 +40,7 @@ class Qsgd(Codec):
 
     def encode(self, x, key):
         x = x.reshape(-1)
-        largest = _rounded_up(jnp.max(jnp.abs(x)))
+        largest = rounded_up(jnp.max(jnp.abs(x)))
         scaled = x / positive(largest.astype(x.dtype)) * self._steps + self._steps
         levels = rounded(scaled, uniform(key, x.size, x.dtype))
         # Rounding of the sum must not lead out of the range.
@@ -57,13 +56,6 @@ class Qsgd(Codec):
         if self.bits == 1:
             return size * square - 1
         return min(size / (4 * self._steps**2), size**0.5 / self._steps) * square
-
-
-def _rounded_up(x: Float[Array, ""]) -> BFloat16[Array, ""]:
-    """Return the smallest number in bfloat16 that is at least x >= 0."""
-    # Without the barrier XLA may leave out a cast there and back on a GPU.
-    near = jax.lax.optimization_barrier(x.astype("bfloat16"))
-    return jnp.where(near.astype(x.dtype) < x, jnp.nextafter(near, jnp.asarray(jnp.inf, "bfloat16")), near)
 
 
 @record

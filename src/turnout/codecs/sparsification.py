@@ -1,13 +1,15 @@
 """Sparsifiers: a few numbers of an array travel, the others are zero."""
 
 import math
+from typing import Annotated
 
+import annotated_types as at
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.codecs.base import Codec
-from turnout.codecs.bits import bits_for, pack, unpack
+from turnout.codecs.bits import bits_for, pack, rounded_up, unpack
 from turnout.core.errors import UserError
 from turnout.core.permutation import permute
 from turnout.core.records import Count, Fraction, record, static
@@ -39,9 +41,14 @@ class _Sparse(Codec):
 class TopK(_Sparse):
     """The k numbers of largest magnitude, with their places (Alistarh et al., 2018); a contraction with alpha = k / d.
 
+    Places are k numbers of ceil(log2 d) bits, or d bits that mark them where these are fewer. With `bits` = b a number x_i is
+    rounded to the nearest of sign(x_i) M (j / s)^(3/2), j = 1, ..., s = 2^(b - 1), where M is the largest magnitude in bfloat16,
+    rounded up. Then no alpha is known: kept numbers below the first level are raised to it.
+
     Args:
         fraction: k / d, rounded up to a whole k.
         count: k itself.
+        bits: Bits of each number, 2 to 8; None for all of them.
 
     Raises:
         UserError: Where `count` is more than an array has.
@@ -51,24 +58,64 @@ class TopK(_Sparse):
         >>> values, places = t.codecs.TopK(count=2).encode(jnp.array([1.0, -4.0, 2.0, 0.5]), None)
         >>> values.tolist(), places.nbytes
         ([-4.0, 2.0], 1)
+        >>> (values, largest), places = t.codecs.TopK(count=2, bits=4).encode(jnp.array([1.0, -4.0, 2.0, 0.5]), None)
+        >>> values.nbytes, largest.nbytes
+        (1, 2)
     """
 
     fraction: Fraction | None = static(default=None, kw_only=True)
     count: Count | None = static(default=None, kw_only=True)
+    bits: Annotated[int, at.Ge(2), at.Le(8)] | None = static(default=None, kw_only=True)
 
     def encode(self, x, key):
         x = x.reshape(-1)
         places = largest_places(x, self.kept(x.size))
-        return x[places], pack(places.astype("uint32"), bits_for(x.size))
+        if self._marks(x.size):
+            places = jnp.sort(places)
+            packed = pack(jnp.zeros(x.size, "uint32").at[places].set(1, unique_indices=True), 1)
+        else:
+            packed = pack(places.astype("uint32"), bits_for(x.size))
+        return (x[places] if self.bits is None else _rounded(x[places], self.bits)), packed
 
     def decode(self, payload, like, key):
         values, packed = payload
-        places = unpack(packed, values.shape[0], bits_for(like.size)).astype("int32")
-        flat = jnp.zeros(like.size, like.dtype).at[places].set(values, unique_indices=True)
-        return flat.reshape(like.shape)
+        k = self.kept(like.size)
+        if self.bits is not None:
+            values = _read(values, k, self.bits, like.dtype)
+        if self._marks(like.size):
+            places = jnp.nonzero(unpack(packed, like.size, 1), size=k)[0]
+        else:
+            places = unpack(packed, k, bits_for(like.size)).astype("int32")
+        return jnp.zeros(like.size, like.dtype).at[places].set(values, unique_indices=True).reshape(like.shape)
 
     def contraction(self, size):
-        return self.kept(size) / size
+        return self.kept(size) / size if self.bits is None else None
+
+    def _marks(self, size: int) -> bool:
+        """Whether places are marks on all `size` numbers."""
+        return size < self.kept(size) * bits_for(size)
+
+
+def _rounded(x: Float[Array, " k"], bits: int) -> PyTree:
+    """Return the level of each number with its sign, packed, and the largest magnitude."""
+    largest, steps = rounded_up(jnp.max(jnp.abs(x))), 2 ** (bits - 1)
+    share = jnp.abs(x) / positive(largest.astype(x.dtype))
+    middles = (_levels(steps, x.dtype)[1:] + _levels(steps, x.dtype)[:-1]) / 2
+    levels = jnp.searchsorted(middles, share).astype("uint32")
+    return pack(levels + jnp.where(x < 0, steps, 0).astype("uint32"), bits), largest
+
+
+def _read(payload: PyTree, count: int, bits: int, dtype) -> Float[Array, " k"]:
+    """Return the numbers that `_rounded` rounded."""
+    (packed, largest), steps = payload, 2 ** (bits - 1)
+    words = unpack(packed, count, bits)
+    magnitudes = _levels(steps, dtype)[words % steps] * largest.astype(dtype)
+    return jnp.where(words < steps, magnitudes, -magnitudes)
+
+
+def _levels(steps: int, dtype) -> Float[Array, " s"]:
+    """Return (j / s)^(3/2) for j = 1, ..., s: closer to each other for the many small numbers than for the few large ones."""
+    return jnp.asarray([(j / steps) ** 1.5 for j in range(1, steps + 1)], dtype)
 
 
 @record

@@ -26,6 +26,22 @@ def on_client(method: Callable) -> Callable:
 
     Args:
         method: A method of an algorithm, or of a record that an algorithm holds.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class Step(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...
+        ...     def round(self, ask, x):
+        ...         return ask(self.sampler, self.step, x).mean()
+        ...
+        ...     @t.on_client
+        ...     def step(self, client, x):
+        ...         return t.Done(x - 0.1 * client.grad(x), queries=1)
+        >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
+        >>> t.run(Step(t.Nice(3)), problem, rounds=2).ledger.totals()["contacts"]
+        6
     """
     method.on_client = True
     return method
@@ -158,6 +174,24 @@ class Ask(ABC):
 
     Args:
         round: Number of the round, from 1.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class TwoExchanges(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...
+        ...     def round(self, ask, x):
+        ...         cohort = ask.draw(self.sampler)
+        ...         middle = x - 0.1 * ask(cohort, self.slope, x).average()
+        ...         return x - 0.1 * ask(cohort, self.slope, middle).average()
+        ...
+        ...     @t.on_client
+        ...     def slope(self, client, x):
+        ...         return t.Done(client.grad(x), queries=1)
+        >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
+        >>> t.run(TwoExchanges(t.Nice(3)), problem, rounds=5).ledger.totals()["exchanges"]
+        10
     """
 
     round: Any

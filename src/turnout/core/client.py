@@ -18,6 +18,11 @@ class Done(NamedTuple):
         state: The client's new private state; None keeps the old one.
         queries: Number of oracle queries made, one for a value, a gradient, both at once, or a Hessian-vector product.
         missed: Number of local problems not solved to the required accuracy; the run ends with an error if there are any.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Done(reply=1.5, queries=2)
+        Done(reply=1.5, state=None, queries=2, missed=0)
     """
 
     reply: Any
@@ -33,6 +38,23 @@ class Client(ABC):
         id: Number of the client, 0 to n - 1.
         key: Random key of this client in this exchange.
         state: The client's private state.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class Local(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...
+        ...     def round(self, ask, x):
+        ...         return ask(self.sampler, self.step, x).mean()
+        ...
+        ...     @t.on_client
+        ...     def step(self, client, x):
+        ...         y = client.loop(3, lambda y: y - 0.1 * client.grad(y), x)
+        ...         return t.Done(y, queries=3)
+        >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
+        >>> t.run(Local(t.Nice(3)), problem, rounds=2).ledger.totals()["queries_total"]
+        18
     """
 
     id: Any

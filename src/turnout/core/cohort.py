@@ -39,6 +39,12 @@ class Cohort:
         available: Number of clients that could have been drawn.
         selection: How clients were selected: "arbitrary", "random" or "delegate".
         biased: Whether p_i is not known, so that replies have no unbiased average.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> cohort = t.Nice(2).draw(None, jax.random.key(0), t.Population(8))
+        >>> cohort.places, cohort.probability.tolist(), cohort.expansion.tolist()
+        (2, [0.25, 0.25], [4.0, 4.0])
     """
 
     ids: Int[Array, " m"]

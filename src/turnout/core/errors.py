@@ -4,7 +4,15 @@ from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """A mistake in the user's input; the message is one sentence that says what is wrong, where, and what to do."""
+    """A mistake in the user's input; the message is one sentence that says what is wrong, where, and what to do.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.Nice(0)
+        Traceback (most recent call last):
+        ...
+        turnout.core.errors.UserError: ...
+    """
 
 
 def unknown(what: str, name: str, choices) -> UserError:

@@ -14,6 +14,25 @@ class Each(NamedTuple):
 
     Args:
         values: Arrays [m, ...], stacked over the cohort's m places.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> @t.record
+        ... class Shifted(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...
+        ...     def round(self, ask, x):
+        ...         cohort = ask.draw(self.sampler)
+        ...         own = t.Each(jnp.arange(cohort.places, dtype=x.dtype))
+        ...         return x - 0.1 * ask(cohort, self.slope, (x, own)).average()
+        ...
+        ...     @t.on_client
+        ...     def slope(self, client, message):
+        ...         x, number = message
+        ...         return t.Done(client.grad(x + number), queries=1)
+        >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
+        >>> t.run(Shifted(t.Nice(3)), problem, rounds=2).ledger.totals()["contacts"]
+        6
     """
 
     values: PyTree

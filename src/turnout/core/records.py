@@ -24,6 +24,25 @@ def static(**options) -> typing.Any:
 
     Args:
         options: Options of `dataclasses.field`, such as `default`.
+
+    Examples:
+        >>> import turnout as t
+        >>> @t.record
+        ... class Repeated(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...     exchanges: int = t.static(default=3)
+        ...
+        ...     def round(self, ask, x):
+        ...         for _ in range(self.exchanges):
+        ...             x = ask(self.sampler, self.step, x).mean()
+        ...         return x
+        ...
+        ...     @t.on_client
+        ...     def step(self, client, x):
+        ...         return t.Done(x - 0.1 * client.grad(x), queries=1)
+        >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
+        >>> t.run(Repeated(t.Nice(3)), problem, rounds=2).ledger.totals()["exchanges"]
+        6
     """
     return field(metadata={"static": True}, **options)
 

@@ -34,6 +34,23 @@ class Replies:
         everyone: Replies of all n clients [n, ...], where a metric compares them; for engines.
         losses: Losses [m], for a sampler that learns from them; for engines.
         sent: Round in which each was sent [m]; None for replies to an exchange, which came at once.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> @t.record
+        ... class Median(t.Algorithm):
+        ...     sampler: t.Sampler
+        ...
+        ...     def round(self, ask, x):
+        ...         replies = ask(self.sampler, self.slope, x)
+        ...         return x - 0.1 * jnp.median(replies.values, axis=0)
+        ...
+        ...     @t.on_client
+        ...     def slope(self, client, x):
+        ...         return t.Done(client.grad(x), queries=1)
+        >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
+        >>> t.run(Median(t.Nice(3)), problem, rounds=2).ledger.totals()["arrivals"]
+        6
     """
 
     held: PyTree

@@ -128,6 +128,13 @@ def present(name: str, folder: str | Path | None = None) -> Path | None:
 
     Raises:
         UserError: The name is unknown.
+
+    Examples:
+        >>> import tempfile
+        >>> from turnout.data import present
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     present("rcv1_train.binary", folder) is None
+        True
     """
     if name not in CATALOGUE:
         raise unknown("data set", name, CATALOGUE)
@@ -156,6 +163,13 @@ def fetch(name: str, folder: str | Path, base_url: str = LIBSVM) -> Path:
 
     Raises:
         UserError: The data set is not on the site, or the download, the verification or the write fails. The folder is unchanged.
+
+    Examples:
+        >>> from turnout.data import fetch
+        >>> fetch("unheard-of", ".")
+        Traceback (most recent call last):
+        ...
+        turnout.core.errors.UserError: ...
     """
     if name not in CATALOGUE:
         raise unknown("data set", name, CATALOGUE)

@@ -32,6 +32,17 @@ class ClientFile(Source):
 
     Args:
         path: The file.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from turnout.data import ClientFile, IidSplit, load, write_clients
+        >>> data = load("breast_cancer")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "clients.arrow"
+        ...     write_clients(path, data, IidSplit(clients=20).split(data))
+        ...     stored = ClientFile(str(path)).load()
+        >>> stored.rows
+        569
     """
 
     path: str

@@ -19,6 +19,18 @@ class Hdf5(Source):
         features: The array of features [rows, ...].
         label: The array of labels [rows].
         client: The array of natural clients [rows], or None.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import h5py, numpy as np
+        >>> from turnout.data import Hdf5
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "rows.h5"
+        ...     with h5py.File(path, "w") as file:
+        ...         file["features"], file["label"] = np.ones((2, 3)), np.array([0, 1])
+        ...     data = Hdf5(str(path)).load()
+        >>> data.rows, data.features.shape
+        (2, (2, 3))
     """
 
     path: str

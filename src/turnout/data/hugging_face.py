@@ -17,6 +17,11 @@ class HuggingFace(Source):
         features: Columns of features; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
+
+    Examples:
+        >>> from turnout.data import HuggingFace
+        >>> HuggingFace("saved", part="test").part
+        'test'
     """
 
     path: str

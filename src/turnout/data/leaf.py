@@ -20,6 +20,16 @@ class Leaf(Source):
 
     Args:
         path: A file, or a folder whose files are read in the order of their names.
+
+    Examples:
+        >>> import json, pathlib, tempfile
+        >>> from turnout.data import Leaf
+        >>> users = {"users": ["a", "b"], "user_data": {"a": {"x": [[1.0], [2.0]], "y": [0, 1]}, "b": {"x": [[3.0]], "y": [1]}}}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (pathlib.Path(folder) / "all.json").write_text(json.dumps(users))
+        ...     data = Leaf(folder).load()
+        >>> data.rows
+        3
     """
 
     path: str

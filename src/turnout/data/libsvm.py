@@ -15,7 +15,7 @@ REMEDY = "a line reads 'label index:value index:value ...'"
 
 
 def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
-    """Read a LIBSVM file, plain or compressed (.xz, .bz2, .gz).
+    r"""Read a LIBSVM file, plain or compressed (.xz, .bz2, .gz).
 
     Args:
         path: The file.
@@ -26,6 +26,16 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
 
     Raises:
         UserError: The file cannot be read, or has a mistake, whose line is named.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from turnout.data import read_libsvm
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "rows.txt"
+        ...     _ = path.write_text("+1 1:0.5 3:2\n-1 2:1\n")
+        ...     data = read_libsvm(path)
+        >>> data.rows, data.features.shape
+        (2, (2, 3))
     """
     from sklearn.datasets import load_svmlight_file
 

@@ -26,6 +26,17 @@ class Parquet(Source):
         features: Columns of numbers or lists of numbers; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import polars as pl
+        >>> from turnout.data import Parquet
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "rows.parquet"
+        ...     pl.DataFrame({"a": [1.0, 3.0], "b": [2.0, 4.0], "label": [0, 1]}).write_parquet(path)
+        ...     data = Parquet(str(path)).load()
+        >>> data.rows, data.features.shape
+        (2, (2, 2))
     """
 
     path: str
@@ -42,7 +53,7 @@ class Parquet(Source):
 
 @config
 class Csv(Source):
-    """Columns of a CSV file with a header. A single column of text is hashed to word counts (`columns.hashed`).
+    r"""Columns of a CSV file with a header. A single column of text is hashed to word counts (`columns.hashed`).
 
     Args:
         path: The file.
@@ -50,6 +61,16 @@ class Csv(Source):
         label: The column of labels.
         client: The column of natural clients, or None.
         separator: What stands between two columns.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from turnout.data import Csv
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "rows.csv"
+        ...     _ = path.write_text("a,b,label\n1,2,0\n3,4,1\n")
+        ...     data = Csv(str(path)).load()
+        >>> data.rows, data.features.shape
+        (2, (2, 2))
     """
 
     path: str

@@ -18,6 +18,11 @@ class Tff(Source):
 
     Args:
         path: The file, such as fed_emnist_digitsonly_train.h5. The white background is 255.
+
+    Examples:
+        >>> from turnout.data import Tff
+        >>> Tff("fed_emnist_train.h5").path
+        'fed_emnist_train.h5'
     """
 
     path: str

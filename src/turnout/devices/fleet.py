@@ -23,6 +23,11 @@ class Timing(NamedTuple):
     Args:
         on_time: Places whose reply is waited for and came [m].
         microseconds: How long the exchange took, in two 32-bit limbs (low, high).
+
+    Examples:
+        >>> import numpy as np, turnout as t
+        >>> t.devices.Timing(on_time=np.array([True, False]), microseconds=np.array([500, 0], np.uint32)).on_time.sum()
+        np.int64(1)
     """
 
     on_time: Bool[Array, " m"]
@@ -45,6 +50,12 @@ class Fleet:
         first: Replies that an exchange waits for; None: all.
         arrivals: When each request in flight landed, in two limbs, and 1 where its reply is used, by its number [k, 3]; None: as
             the speeds say.
+
+    Examples:
+        >>> import numpy as np, turnout as t
+        >>> second, none = np.full(3, 1e6), np.zeros(3)
+        >>> t.devices.Fleet(query=second, latency=none, down=none, up=none).query.tolist()
+        [1000000.0, 1000000.0, 1000000.0]
     """
 
     query: Float[Array | np.ndarray, " n"]

@@ -10,7 +10,13 @@ from turnout.core.records import NonNegative, Positive, Share, config
 
 
 class Spread(ABC):
-    """How a number differs from client to client."""
+    """How a number differs from client to client.
+
+    Examples:
+        >>> import turnout as t
+        >>> isinstance(t.devices.LogNormal(median=0.1, sigma=1.0), t.devices.Spread)
+        True
+    """
 
     @abstractmethod
     def draw(self, random: np.random.Generator, n: int) -> Float[np.ndarray, " n"]:

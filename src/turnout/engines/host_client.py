@@ -113,7 +113,10 @@ def _result_shape(order: str, x):
 @partial(jax.jit, static_argnums=2)
 def _order(key, number, rows: int):
     """Return the order in which the pass `number` goes through all rows."""
-    return shuffled(jax.random.fold_in(key, number), jnp.asarray(rows, "int32"))(jnp.arange(rows, dtype="int32"))
+    positions = jnp.arange(rows, dtype="int32")
+    if rows == 1:
+        return positions  # XLA's compiler for CPUs fails on the constant 1 (JAX 0.10).
+    return shuffled(jax.random.fold_in(key, number), jnp.asarray(rows, "int32"))(positions)
 
 
 def fitted(answer, wanted, client):

@@ -82,8 +82,7 @@ class SweepEngine(Engine):
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows of every cell are written or the round `limit` is reached."""
         cells = (*self._cells(), progress)
-        options = {"sites": self.sites, "metrics": self.metrics, "places": self.places}
-        options |= self._static()
+        options = {"sites": self.sites, "metrics": self.metrics, "places": self.places, **self._static()}
         if self.mesh is not None:
             rest = limit, rows, self.every
             progress, table = over_devices(self.mesh, advance_cells, self._everywhere, cells, rest, **options)

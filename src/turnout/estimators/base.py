@@ -52,6 +52,13 @@ class Estimator:
         batch: Rows of each oracle call, drawn anew for each message and the same for all points in it; None means all rows. Set
             by the algorithm.
         everyone: Sampler of full passes. Set by the algorithm.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> algorithm = t.Icgm(t.Nice(2), t.Saga(), lam=1.0)
+        >>> isinstance(algorithm.estimator, t.Estimator), t.run(algorithm, problem, rounds=2).ledger.totals()["exchanges"] > 0
+        (True, True)
     """
 
     example = "t.Saga()"

@@ -46,6 +46,18 @@ def load_model(path: Path | str, like: PyTree) -> PyTree:
 
     Raises:
         UserError: The file cannot be read, holds another architecture, or numbers that are not finite.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import jax.numpy as jnp, turnout as t
+        >>> problem = t.Quadratic.random(clients=4, dimension=2, seed=0)
+        >>> trace = t.run(t.MbGd(t.Full(), lr=0.1), problem, rounds=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trace.save_model(Path(folder) / "model.safetensors")
+        ...     x = t.load_model(Path(folder) / "model.safetensors", like=trace.x)
+        >>> bool(jnp.array_equal(x, trace.x))
+        True
     """
     return match_structure(_read(Path(path)), like, str(path))
 

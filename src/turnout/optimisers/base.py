@@ -53,6 +53,11 @@ class Optimiser:
     Args:
         lr: Step size, > 0.
         clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
+
+    Examples:
+        >>> import turnout as t
+        >>> isinstance(t.optimisers.Adam(0.1), t.optimisers.Optimiser)
+        True
     """
 
     example = "t.optimisers.Sgd(0.1)"

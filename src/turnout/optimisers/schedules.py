@@ -168,6 +168,11 @@ def scheduled(step, schedule: Schedule | None, round) -> Any:
         step: Step size before the schedule.
         schedule: The schedule; None for a constant step.
         round: Number of the round, from 1.
+
+    Examples:
+        >>> import turnout as t
+        >>> float(t.schedules.scheduled(0.1, None, 3))
+        0.1
     """
     if schedule is None:
         return step

@@ -58,6 +58,13 @@ class Plan:
             no other has less of both.
         spent: What the planning took.
         note: What a reader has to know: a stand-in, numbers at an end of their grid; "" if nothing.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> plan = t.plan(problem, t.Target("gradient", 0.5), allow=["fedavg", "lbfgs"], seeds=5)
+        >>> plan.target, plan.price.label
+        ('gradient < 0.5', 'exchanges')
     """
 
     name: str

@@ -39,7 +39,7 @@ class RunOptions:
         evaluate: Number of clients, drawn once, on which f is evaluated, with standard errors; default: all. For storage "disk".
         mesh: Number of devices (accelerators, or cores) over which the compiled engine spreads the clients, or a sweep its cells.
         aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
-        memory: Bytes of client data that one exchange processes at a time; default: 256 MiB, or 1/4 of an accelerator's.
+        memory: Bytes of client data that one exchange processes at a time; "auto": 256 MiB, or 1/4 of an accelerator's.
         start: Initial parameters, or the file of a saved model; default: the problem's.
         metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.
         seeds: A seed for each purpose, in the place of `seed`.
@@ -62,7 +62,7 @@ class RunOptions:
     evaluate: Count | None = None
     mesh: Count = 1
     aggregation: Aggregation | RobustMean = "plain"
-    memory: Count | None = None
+    memory: Count | Literal["auto"] = "auto"
     start: PyTree | Path | str | None = None
     metrics: tuple[str, ...] | list[str] | None = None
     seeds: Seeds | None = field(default=None, repr=False)

@@ -185,7 +185,7 @@ def inputs_of(
         deployed: Whether clients are nodes of a federation, whose clock is the real one.
     """
     judged, mixed, swept = bool({*SAMPLING} & {*metrics}), precision == "mixed", cells is not None
-    memory = options.memory or exchange_bytes(cells or 1)
+    memory = exchange_bytes(cells or 1) if options.memory == "auto" else options.memory
     job = prepare(
         problem, options.purpose_seeds(), options.faults, optimum, memory, options.test, judged, options.start,
         options.held_out, mixed, not (swept or deployed) and devices_of(options) > 1, on_disk(problem, options),

@@ -54,6 +54,13 @@ class Sweep:
     Args:
         cells: Settings and seed of each run.
         traces: Trace of each run.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> sweep = t.sweep(t.FedAvg(t.Nice(4), lr=0.1), problem, {"lr": [0.01, 0.1]}, seeds=[0, 1], rounds=5)
+        >>> [cell.name for cell in sweep.cells]
+        ['lr=0.01 seed=0', 'lr=0.01 seed=1', 'lr=0.1 seed=0', 'lr=0.1 seed=1']
     """
 
     cells: list[Cell]

@@ -60,7 +60,19 @@ from turnout.problems.base import Population, Problem
 
 
 class Sampler:
-    """Base class of samplers; the module `turnout.samplers.base` describes the protocol and has a complete example."""
+    """Base class of samplers; the module `turnout.samplers.base` describes the protocol and has a complete example.
+
+    Examples:
+        >>> import jax, turnout as t
+        >>> @t.record
+        ... class OneOf(t.Sampler):
+        ...     def draw(self, state, key, population):
+        ...         ids = jax.random.randint(key, (1,), 0, population.count)
+        ...         return t.Cohort.of(ids, 1 / population.count, population, selection="random")
+        >>> problem = t.Quadratic.random(clients=6, dimension=3, seed=0)
+        >>> t.run(t.MbGd(OneOf(), lr=0.01), problem, rounds=10).ledger.totals()["contacts"]
+        10
+    """
 
     example = "t.Nice(10)"
 

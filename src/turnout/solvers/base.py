@@ -81,6 +81,13 @@ class CohortSolver:
     Args:
         smoothness: L of the clients' functions; None means max_i L_i of the problem.
         convexity: mu of the clients' functions; None means min_i mu_i of the problem.
+
+    Examples:
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> algorithm = t.Sppm(t.Nice(4), t.solvers.Lbfgs(), gamma=1.0, inner=3)
+        >>> t.run(algorithm, problem, rounds=2).ledger.totals()["cohorts"]
+        2
     """
 
     example = "t.solvers.Lbfgs()"

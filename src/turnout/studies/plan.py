@@ -157,7 +157,7 @@ def _base(one: Resolved, stops: tuple[Goal, ...]) -> str:
     """Return the digest of what all runs of a program have in common."""
     experiment = one.experiment
     run = {key: value for key, value in vars(experiment.run).items() if key != "seed"}
-    run["memory"] = run["memory"] or EXCHANGE_BYTES
+    run["memory"] = EXCHANGE_BYTES if run["memory"] == "auto" else run["memory"]
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]
     parts = (experiment.problem, experiment.split, run, experiment.faults, experiment.privacy, target)

@@ -31,6 +31,18 @@ class Study:
             round, metrics and the cumulative events of the ledger.
         broken: Each run that could not be played, and why.
         cases: Its problems.
+
+    Examples:
+        >>> import turnout as t
+        >>> played = t.study({
+        ...     "seeds": 3,
+        ...     "run": {"rounds": 5},
+        ...     "problems": {"made": t.Quadratic.random(12, 5)},
+        ...     "methods": {"gd": t.Gd(t.Full(), lr=0.1)},
+        ...     "goals": {"near": {"metric": "gradient", "share": 0.5}},
+        ... })
+        >>> played.runs["seed"].n_unique(), len(played.broken)
+        (3, 0)
     """
 
     declaration: Declaration = field(repr=False)

@@ -20,6 +20,11 @@ class FlwrSplit:
         partitioner: The name of its class, such as "DirichletPartitioner".
         options: Its options, such as num_partitions = 10, partition_by = "label", alpha = 0.5.
         kind: The name of the split in configurations.
+
+    Examples:
+        >>> from turnout.data import FlwrSplit
+        >>> FlwrSplit("IidPartitioner", {"num_partitions": 10}).partitioner
+        'IidPartitioner'
     """
 
     partitioner: str

@@ -15,6 +15,11 @@ class MlFlow(Callback):
     Args:
         experiment: Name of the experiment, which is made if it is not there.
         uri: Address of the server or of a database, such as "sqlite:///mlflow.db"; None means what MLflow is configured for.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.trackers.MlFlow(experiment="cohorts").experiment
+        'cohorts'
     """
 
     def __init__(self, experiment: str = "turnout", uri: str | None = None):

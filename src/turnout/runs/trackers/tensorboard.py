@@ -11,6 +11,11 @@ class TensorBoard(Callback):
 
     Args:
         folder: Folder of the runs, each of which has a folder in it.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.trackers.TensorBoard("events").folder.name
+        'events'
     """
 
     def __init__(self, folder: Path | str = "runs"):

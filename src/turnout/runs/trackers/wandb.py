@@ -13,6 +13,11 @@ class WeightsAndBiases(Callback):
         project: Name of the project.
         mode: "offline" writes to `folder` alone, and `wandb sync` sends it later; "online" sends it at once.
         folder: Where files are written.
+
+    Examples:
+        >>> import turnout as t
+        >>> t.trackers.WeightsAndBiases("cohorts").mode
+        'offline'
     """
 
     def __init__(self, project: str = "turnout", mode: Literal["online", "offline"] = "offline", folder: str = "."):

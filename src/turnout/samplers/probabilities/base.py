@@ -44,6 +44,17 @@ class Probability:
 
     Designs that draw a client at most once take p_i = min(1, a_i / nu) with sum p = K, the others q_i = a_i / sum_j a_j. Both
     are mixed with the uniform distribution by a weight `theta`, before or after the cap.
+
+    Examples:
+        >>> import jax.numpy as jnp, turnout as t
+        >>> @t.record
+        ... class ByNumber(t.Probability):
+        ...     def scores(self, state, size, population):
+        ...         return jnp.arange(1.0, population.count + 1)
+        >>> problem = t.Quadratic.random(clients=4, dimension=3, seed=0)
+        >>> sampler = t.Independent(size=2.0, probability=ByNumber())
+        >>> t.run(t.MbGd(sampler, lr=0.01), problem, rounds=3).ledger.totals()["exchanges"]
+        3
     """
 
     learns_from_feedback: ClassVar[bool] = False
