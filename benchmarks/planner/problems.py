@@ -19,7 +19,6 @@ SORTED = {"kind": "sorted", "clients": 20}
 IID = {"kind": "iid", "clients": 20, "seed": 3}
 
 CANCER = {"kind": "logistic", "data": "breast_cancer", "mu": 0.1, "normalize": "columns"}
-DIGITS = {"kind": "multinomial", "data": "digits", "mu": 0.01, "normalize": "rows"}
 WINE = {"kind": "multinomial", "data": "wine", "mu": 0.05, "normalize": "columns"}
 DIABETES = {"kind": "ridge", "data": "diabetes", "mu": 0.05, "normalize": "columns"}
 NETWORK = {"kind": "network", "data": "wine", "hidden": 8, "mu": 0.001, "normalize": "columns"}
@@ -34,7 +33,7 @@ PROBLEMS = {
     "logistic, k-means": case(CANCER, KMEANS, "distance", 0.005),
     "logistic, Dirichlet": case(CANCER, DIRICHLET, "distance", 0.005),
     "logistic, sorted": case(CANCER, SORTED, "distance", 0.005),
-    "multinomial, Dirichlet": case(DIGITS, DIRICHLET, "gap", 0.01),
+    "multinomial, Dirichlet": case(WINE, {**DIRICHLET, "concentration": 1.0}, "distance", 0.01),
     "multinomial, i.i.d.": case(WINE, IID, "distance", 0.01),
     "multinomial, sorted": case(WINE, SORTED, "distance", 0.01),
     "ridge, i.i.d.": case(DIABETES, IID, "gap", 1.0),
