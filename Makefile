@@ -22,7 +22,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs
 
 docs: $(BIN)/turnout
-	$(MKDOCS) build --quiet --site-dir "$(CURDIR)/$(SITE)/$(VERSION)"
+	$(MKDOCS) build --quiet --site-dir "$(abspath $(SITE))/$(VERSION)"
 	$(BIN)/python mkdocs_hooks/versions.py $(SITE)
 
 docs-serve: $(BIN)/turnout
