@@ -14,7 +14,8 @@ QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
 
 if jax.__version_info__ < (0, 11):
-    QUICK += " --xla_cpu_use_fusion_emitters=false"  # Newer compilers lack it.
+    # Newer compilers lack it. turnout has the same, but is imported only once types are checked.
+    QUICK += " --xla_cpu_use_fusion_emitters=false"
 
 # XLA reads this when it first computes, and commands that tests start inherit it. What the caller set comes last and wins.
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"

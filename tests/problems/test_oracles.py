@@ -152,7 +152,7 @@ def test_the_order_of_few_rows_compiles_as_users_compile_it(rows):
     # Tests compile with other options, and a compiler was seen to fail on one row without these.
     options = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else {}
     key = jax.random.key(0)
-    order = jax.jit(host_client._order, static_argnums=2).lower(key, 0, rows).compile(options)(key, 0)
+    order = host_client._order.lower(key, 0, rows).compile(options)(key, 0)
     assert sorted(order.tolist()) == list(range(rows))
 
 

@@ -291,13 +291,14 @@ class PricedFamily:
 
 
 def cost_of_ten(price: Price) -> float:
-    """Return how many times as much as an exchange with a single client one with ten costs.
+    """Return the cost of an exchange with ten clients over that of one with a single client; 1 where that is free.
 
     Args:
         price: The price.
     """
-    one, ten = ({event: clients if event in OF_CLIENTS else 1.0 for event in EVENTS} for clients in (1.0, 10.0))
-    return float(price.cost(ten)) / float(price.cost(one)) if price.cost(one) else 1.0
+    events = ({event: clients if event in OF_CLIENTS else 1.0 for event in EVENTS} for clients in (1.0, 10.0))
+    one, ten = (float(price.cost(each)) for each in events)
+    return ten / one if one else 1.0
 
 
 def above(estimate: CostEstimate, limits: Limits) -> dict[str, str]:

@@ -57,17 +57,25 @@ def costs_of(one: Contender, price: Price, seeds: Iterable[int]) -> np.ndarray:
     return np.array([trial.spent(price) if trial.met else math.inf for trial in trials])
 
 
+def typical(costs: np.ndarray) -> tuple[float, float]:
+    """Return the median of costs, and their mean, which tells equal medians apart.
+
+    Args:
+        costs: Costs [seeds].
+    """
+    return float(median(costs)), float(np.mean(costs))
+
+
 def ranked(contenders: Iterable[Contender], price: Price, seeds: Sequence[int]) -> list[tuple[float, Contender]]:
-    """Return candidates with their median costs, cheapest first; of those with the same median the one with the least mean.
+    """Return candidates with their median costs, cheapest first.
 
     Args:
         contenders: The candidates.
         price: The price.
         seeds: The seeds over which the median is taken.
     """
-    costs = {one: costs_of(one, price, seeds) for one in contenders}
-    order = sorted(costs, key=lambda one: (float(median(costs[one])), float(np.mean(costs[one]))))
-    return [(float(median(costs[one])), one) for one in order]
+    known = [(typical(costs_of(one, price, seeds)), one) for one in contenders]
+    return [(middle, one) for (middle, _), one in sorted(known, key=lambda pair: pair[0])]
 
 
 def near(contenders: Iterable[Contender], prices: Sequence[Price]) -> list[Contender]:
