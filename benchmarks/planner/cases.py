@@ -9,7 +9,7 @@ import polars as pl
 
 from benchmarks.planner.problems import PRICES, task
 from benchmarks.planner.rivals import RIVALS, searched
-from benchmarks.planner.yardstick import Yardstick
+from benchmarks.planner.yardstick import MANY_SEEDS, Yardstick
 from turnout.accounting.prices import Price
 from turnout.planner.envelope import WithEvent
 from turnout.planner.plan import Plan
@@ -113,7 +113,8 @@ def elsewhere(table: Yardstick, planner: Planner, price: Price) -> float:
     for row in planner.plan().envelope[2::5].iter_rows(named=True):
         other = WithEvent(price, planner.against, row["rate"])
         named = table.number(row["family"], row["setting"])
-        ratios.append(table.fresh_cost(named, other) / table.fresh_cost(table.best(other), other))
+        costs = [table.fresh_cost(one, other, MANY_SEEDS) for one in (named, table.best(other))]
+        ratios.append(costs[0] / costs[1])
     return max(ratios)
 
 

@@ -22,8 +22,9 @@ from turnout.studies.cases import Cases
 from turnout.studies.files import file_name
 from turnout.studies.statistics import median
 
-SEEDS, FRESH_SEEDS = range(5), range(FRESH, FRESH + 11)
-"""Seeds on which candidates are chosen, those of the planner's race, and seeds on which costs are reported."""
+SEEDS, FRESH_SEEDS, MANY_SEEDS = range(5), range(FRESH, FRESH + 11), range(FRESH, FRESH + 101)
+"""Seeds on which candidates are chosen, those of the planner's race, and seeds on which costs are reported: many where these are a
+few exchanges, of which a median over eleven is one of two neighbours by luck."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Yardstick:
         # Its runs are long, so that programs which compile quickly would cost it more.
         self.planner = Planner(task(name, Exchanges()), None, Cases(), lambda *_: None, quick=False)
         self._families = {family.name: family for family in self.planner.families}
-        self._fresh: dict[int, list[pl.DataFrame | None]] = {}
+        self._fresh: dict[tuple[int, int], pl.DataFrame | None] = {}
         files = [folder / f"{file_name(name)}.{part}.parquet" for part in ("candidates", "rows")]
         if not all(file.exists() for file in files):
             folder.mkdir(parents=True, exist_ok=True)
@@ -157,16 +158,17 @@ class Yardstick:
         row = self.candidates.row(candidate, named=True)
         return self._families[row["family"]].contenders(tuple(row["place"]))[row["number"]]
 
-    def fresh_costs(self, candidate: int, price: Price) -> np.ndarray:
+    def fresh_costs(self, candidate: int, price: Price, seeds: range = FRESH_SEEDS) -> np.ndarray:
         """Return the cost of a candidate on each fresh seed, infinite where it does not arrive."""
-        if candidate not in self._fresh:
-            one = self.contender(candidate)
-            self._fresh[candidate] = [end_of(one.trial(seed)) for seed in FRESH_SEEDS]
-        return costs_of(self._fresh[candidate], price)
+        one = self.contender(candidate)
+        for seed in seeds:
+            if (candidate, seed) not in self._fresh:
+                self._fresh[candidate, seed] = end_of(one.trial(seed))
+        return costs_of([self._fresh[candidate, seed] for seed in seeds], price)
 
-    def fresh_cost(self, candidate: int | None, price: Price) -> float:
+    def fresh_cost(self, candidate: int | None, price: Price, seeds: range = FRESH_SEEDS) -> float:
         """Return the median cost of a candidate over the fresh seeds, infinite for none."""
-        return math.inf if candidate is None else float(median(self.fresh_costs(candidate, price)))
+        return math.inf if candidate is None else float(median(self.fresh_costs(candidate, price, seeds)))
 
     def _played(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Play all candidates, and return these and the rows of all runs."""

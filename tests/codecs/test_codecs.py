@@ -71,6 +71,47 @@ def test_matrices_of_low_rank_come_back_and_others_as_their_projection():
         assert payload(codec.encode(jnp.asarray(full), key)) == 8 * 2 * (20 + 30)
 
 
+@pytest.mark.parametrize("shape", [(5, 5, 12, 64), (64, 12, 5, 5), (300, 64), (8, 8, 5, 60)])
+def test_arrays_are_matrices_of_their_first_axes_by_the_others_where_both_are_least(shape):
+    codec, key = t.codecs.LowRank(rank=2), jax.random.key(3)
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=shape))
+        sides = [(math.prod(shape[:axis]), math.prod(shape[axis:])) for axis in range(1, len(shape))]
+        rows, columns = min(sides, key=lambda pair: pair[0] + pair[1])
+        near = round_trip(codec)(x, key)
+        assert payload(codec.encode(x, key)) == 8 * 2 * (rows + columns) and near.shape == shape
+        assert np.linalg.matrix_rank(near.reshape(rows, columns)) == 2
+
+
+@pytest.mark.parametrize("bits", [4, 6, 8])
+def test_factors_in_few_bits_are_the_levels_nearest_to_a_projection(bits):
+    """Against NumPy: a level is the nearest of M (j / s)^(3/2), and coordinates are least squares in the rounded basis."""
+    generator, rank, steps = np.random.default_rng(0), 3, 2 ** (bits - 1)
+    levels = (np.arange(1, steps + 1) / steps) ** 1.5
+
+    def nearest(factor, largest):
+        shares = np.abs(factor) / largest
+        return np.sign(factor) * largest * levels[np.abs(shares[..., None] - levels).argmin(-1)]
+
+    codec, key = t.codecs.LowRank(rank=rank, bits=bits), jax.random.key(3)
+    with jax.enable_x64(True):
+        x = generator.normal(size=(40, 30))
+        basis, coordinates = codec.encode(jnp.asarray(x), key)
+        assert payload((basis, coordinates)) == rank * (math.ceil(40 * bits / 8) + math.ceil(30 * bits / 8) + 2 + 2)
+        largest = [np.asarray(scale, float) for _, scale in (basis, coordinates)]
+        exact, _ = np.linalg.qr(x @ np.asarray(jax.random.normal(key, (30, rank), "float64")))
+        assert (np.abs(exact).max(0) <= largest[0]).all() and (largest[0] <= np.abs(exact).max(0) * (1 + 2.0**-7)).all()
+        rounded = nearest(exact, largest[0])
+        own = np.linalg.lstsq(rounded, x, rcond=None)[0].T
+        near = np.asarray(round_trip(codec)(jnp.asarray(x), key))
+        np.testing.assert_allclose(near, rounded @ nearest(own, largest[1]).T, atol=1e-10)
+
+
+def test_rounded_columns_that_are_the_same_and_matrices_of_zeros_have_finite_factors():
+    for x in (jnp.zeros((6, 30)), jnp.ones((6, 30)), jnp.eye(6)):
+        assert jnp.isfinite(round_trip(t.codecs.LowRank(rank=2, bits=2))(x, jax.random.key(0))).all()
+
+
 @pytest.mark.parametrize("name", UNBIASED)
 def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declare(name):
     codec, draws = CODECS[name], 4000

@@ -42,8 +42,8 @@ candidates = st.lists(st.builds(Made, needs), min_size=1, max_size=8)
 
 
 def middle(one: Made, price: WithEvent) -> float:
-    """The median cost over the seeds of the race."""
-    return float(np.median([exchanges + price.rate * contacts for exchanges, contacts in one.needs]))
+    """The interquartile mean of the costs over the seeds of the race: of five, the mean of the three in the middle."""
+    return float(np.mean(sorted(exchanges + price.rate * contacts for exchanges, contacts in one.needs)[1:4]))
 
 
 @given(candidates)
@@ -66,4 +66,4 @@ def test_the_least_cost_rises_with_the_price_of_the_event(made):
 def test_a_run_that_did_not_arrive_counts_as_infinitely_dear(missed):
     often, dear = Made([(1, 1)] * 5, missed), Made([(3, 3)] * 5)
     (cost, first), (_, second) = ranked([often, dear], t.Exchanges(), RACE)
-    assert {first, second} == {often, dear} and (first is often) == (len(missed) < 3) and math.isfinite(cost)
+    assert {first, second} == {often, dear} and (first is often) == (len(missed) < 2) and math.isfinite(cost)

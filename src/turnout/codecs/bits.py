@@ -2,9 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, BFloat16, Float, UInt, UInt8
+from jaxtyping import Array, BFloat16, Float, PyTree, UInt, UInt8
 
 from turnout.core.permutation import mix
+from turnout.core.tree import positive
 
 
 def packed_size(count: int, bits: int) -> int:
@@ -90,3 +91,25 @@ def rounded_up(x: Float[Array, ""]) -> BFloat16[Array, ""]:
     # Without the barrier XLA may leave out a cast there and back on a GPU.
     near = jax.lax.optimization_barrier(x.astype("bfloat16"))
     return jnp.where(near.astype(x.dtype) < x, jnp.nextafter(near, jnp.asarray(jnp.inf, "bfloat16")), near)
+
+
+def to_levels(x: Float[Array, " k"], bits: int) -> PyTree:
+    """Return the level of each number with its sign, packed, and the largest magnitude."""
+    largest, steps = rounded_up(jnp.max(jnp.abs(x))), 2 ** (bits - 1)
+    share = jnp.abs(x) / positive(largest.astype(x.dtype))
+    middles = (_levels(steps, x.dtype)[1:] + _levels(steps, x.dtype)[:-1]) / 2
+    levels = jnp.searchsorted(middles, share).astype("uint32")
+    return pack(levels + jnp.where(x < 0, steps, 0).astype("uint32"), bits), largest
+
+
+def from_levels(payload: PyTree, count: int, bits: int, dtype) -> Float[Array, " k"]:
+    """Return the numbers that `to_levels` rounded."""
+    (packed, largest), steps = payload, 2 ** (bits - 1)
+    words = unpack(packed, count, bits)
+    magnitudes = _levels(steps, dtype)[words % steps] * largest.astype(dtype)
+    return jnp.where(words < steps, magnitudes, -magnitudes)
+
+
+def _levels(steps: int, dtype) -> Float[Array, " s"]:
+    """Return (j / s)^(3/2) for j = 1, ..., s: closer to each other for the many small numbers than for the few large ones."""
+    return jnp.asarray([(j / steps) ** 1.5 for j in range(1, steps + 1)], dtype)

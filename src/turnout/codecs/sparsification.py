@@ -6,10 +6,10 @@ from typing import Annotated
 import annotated_types as at
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from turnout.codecs.base import Codec
-from turnout.codecs.bits import bits_for, pack, rounded_up, unpack
+from turnout.codecs.bits import bits_for, from_levels, pack, to_levels, unpack
 from turnout.core.errors import UserError
 from turnout.core.permutation import permute
 from turnout.core.records import Count, Fraction, record, static
@@ -75,13 +75,13 @@ class TopK(_Sparse):
             packed = pack(jnp.zeros(x.size, "uint32").at[places].set(1, unique_indices=True), 1)
         else:
             packed = pack(places.astype("uint32"), bits_for(x.size))
-        return (x[places] if self.bits is None else _rounded(x[places], self.bits)), packed
+        return (x[places] if self.bits is None else to_levels(x[places], self.bits)), packed
 
     def decode(self, payload, like, key):
         values, packed = payload
         k = self.kept(like.size)
         if self.bits is not None:
-            values = _read(values, k, self.bits, like.dtype)
+            values = from_levels(values, k, self.bits, like.dtype)
         if self._marks(like.size):
             places = jnp.nonzero(unpack(packed, like.size, 1), size=k)[0]
         else:
@@ -94,28 +94,6 @@ class TopK(_Sparse):
     def _marks(self, size: int) -> bool:
         """Whether places are marks on all `size` numbers."""
         return size < self.kept(size) * bits_for(size)
-
-
-def _rounded(x: Float[Array, " k"], bits: int) -> PyTree:
-    """Return the level of each number with its sign, packed, and the largest magnitude."""
-    largest, steps = rounded_up(jnp.max(jnp.abs(x))), 2 ** (bits - 1)
-    share = jnp.abs(x) / positive(largest.astype(x.dtype))
-    middles = (_levels(steps, x.dtype)[1:] + _levels(steps, x.dtype)[:-1]) / 2
-    levels = jnp.searchsorted(middles, share).astype("uint32")
-    return pack(levels + jnp.where(x < 0, steps, 0).astype("uint32"), bits), largest
-
-
-def _read(payload: PyTree, count: int, bits: int, dtype) -> Float[Array, " k"]:
-    """Return the numbers that `_rounded` rounded."""
-    (packed, largest), steps = payload, 2 ** (bits - 1)
-    words = unpack(packed, count, bits)
-    magnitudes = _levels(steps, dtype)[words % steps] * largest.astype(dtype)
-    return jnp.where(words < steps, magnitudes, -magnitudes)
-
-
-def _levels(steps: int, dtype) -> Float[Array, " s"]:
-    """Return (j / s)^(3/2) for j = 1, ..., s: closer to each other for the many small numbers than for the few large ones."""
-    return jnp.asarray([(j / steps) ** 1.5 for j in range(1, steps + 1)], dtype)
 
 
 @record

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.stats import trim_mean
 
 from turnout.accounting.prices import Columns, Price
 from turnout.planner.candidates import Contender
 from turnout.planner.race import SEEDS
-from turnout.studies.statistics import median
 
 RATES = np.logspace(-2, 2, 41)
 """Prices of the event, in multiples of the one at which it costs the winner as much as all else."""
@@ -57,25 +57,18 @@ def costs_of(one: Contender, price: Price, seeds: Iterable[int]) -> np.ndarray:
     return np.array([trial.spent(price) if trial.met else math.inf for trial in trials])
 
 
-def typical(costs: np.ndarray) -> tuple[float, float]:
-    """Return the median of costs, and their mean, which tells equal medians apart.
-
-    Args:
-        costs: Costs [seeds].
-    """
-    return float(median(costs)), float(np.mean(costs))
-
-
 def ranked(contenders: Iterable[Contender], price: Price, seeds: Sequence[int]) -> list[tuple[float, Contender]]:
-    """Return candidates with their median costs, cheapest first.
+    """Return candidates with the interquartile means of their costs, cheapest first.
+
+    Where a target takes a few exchanges, costs are small multiples of one number, and their median is one of two by luck.
 
     Args:
         contenders: The candidates.
         price: The price.
-        seeds: The seeds over which the median is taken.
+        seeds: The seeds over which the mean is taken.
     """
-    known = [(typical(costs_of(one, price, seeds)), one) for one in contenders]
-    return [(middle, one) for (middle, _), one in sorted(known, key=lambda pair: pair[0])]
+    known = [(float(trim_mean(costs_of(one, price, seeds), 0.25)), one) for one in contenders]
+    return sorted(known, key=lambda pair: pair[0])
 
 
 def near(contenders: Iterable[Contender], prices: Sequence[Price]) -> list[Contender]:

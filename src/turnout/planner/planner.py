@@ -14,7 +14,7 @@ from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
 from turnout.planner.blame import nothing_left
 from turnout.planner.candidates import Contender, Family, Priced, PricedFamily
-from turnout.planner.envelope import ANCHORS, FURTHER, RACE, RATES, WithEvent, costs_of, front, near, ranked, typical
+from turnout.planner.envelope import ANCHORS, FURTHER, RACE, RATES, WithEvent, costs_of, front, near, ranked
 from turnout.planner.plan import Loser, Plan, Spent
 from turnout.planner.race import Race, Standing
 from turnout.planner.task import OWN, PROBLEM, Task, allowed
@@ -157,7 +157,7 @@ class Planner:
                 self.watch("final", len(self.store.trials))
             costs.append(np.array(own))
             cap = LONGEST * max((cost for cost in costs[0] if math.isfinite(cost)), default=math.inf)
-        order = sorted(range(len(finalists)), key=lambda k: typical(costs[k]))
+        order = sorted(range(len(finalists)), key=lambda k: (float(median(costs[k])), float(np.mean(costs[k]))))
         return pl.DataFrame([self._row(k, finalists[k], costs[k], costs[order[0]]) for k in order])
 
     def _row(self, number: int, one: Contender, costs: np.ndarray, winner: np.ndarray) -> dict:
