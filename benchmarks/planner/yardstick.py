@@ -23,8 +23,8 @@ from turnout.studies.files import file_name
 from turnout.studies.statistics import median
 
 SEEDS, FRESH_SEEDS, MANY_SEEDS = range(5), range(FRESH, FRESH + 11), range(FRESH, FRESH + 101)
-"""Seeds on which candidates are chosen, those of the planner's race, and seeds on which costs are reported: many where these are a
-few exchanges, of which a median over eleven is one of two neighbours by luck."""
+"""Seeds on which candidates are chosen, those of the planner's race, and seeds on which costs are reported, many where
+a target takes a few exchanges, so that a median over eleven is one of two numbers by luck."""
 
 
 @dataclass(frozen=True)

@@ -257,6 +257,7 @@ def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, engine):
     monkeypatch.setattr("turnout.studies.play.SECONDS", 0.0)
+    monkeypatch.setattr("turnout.studies.play.SHARE", float("inf"))
     run = {"rounds": 30, "engine": engine, "every": 5}
     declared = both(problem, seeds=1, run=run, methods={"mbgd": t.MbGd(t.Nice(4), lr=0.1)}, claims=[])
     whole, rounds = t.study(declared), []

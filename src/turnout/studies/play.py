@@ -22,8 +22,8 @@ from turnout.studies.goals import last_row
 from turnout.studies.plan import Program
 from turnout.studies.store import CHECKPOINT
 
-SECONDS = 20.0
-"""Time between two checkpoints."""
+SECONDS, SHARE = 20.0, 0.05
+"""The least time between two checkpoints, and the most of the time that they may take."""
 
 Report = Callable[[int], None]
 """Told the number of rounds that were played since it was last told; may raise to interrupt."""
@@ -95,11 +95,12 @@ def chunks(session: Session, checkpoint: Path) -> Iterator[int]:
     # A run that cannot go on from what is there begins anew.
     with suppress(OSError, UserError):
         session.restore(decode(checkpoint.read_bytes(), None)[0])
-    before, saved = 0, time.monotonic()
+    before, pause, saved = 0, SECONDS, time.monotonic()
     for _ in session.play():
-        if time.monotonic() - saved >= SECONDS:
+        if (began := time.monotonic()) - saved >= pause:
             write(checkpoint, encode(session.snapshot(), None, {}))
             saved = time.monotonic()
+            pause = max(SECONDS, (saved - began) / SHARE)
         yield session.round - before
         before = session.round
 
