@@ -146,7 +146,10 @@ def _envelope(plan: Plan) -> OwnChart:
             "tooltip": [{"field": name} for name in ("rate", "cost", "title", "setting")],
         },
     }
-    caption = f"The least cost of the target where each of the {event} costs something in addition, and the family that has it."
+    caption = (
+        f"The least cost of the target where each of the {event} costs something in addition, an interquartile mean over seeds, "
+        "and the family that has it."
+    )
     return OwnChart("envelope", "What would be best at other prices", caption, chart)
 
 

@@ -53,7 +53,7 @@ class Plan:
         best: The configuration of the winner.
         elsewhere: The winner at each further price, by seeds of the race.
         against: The event whose price varies in `envelope`.
-        envelope: The least cost and whose it is, a row for each price of that event.
+        envelope: The least cost, an interquartile mean over seeds, and whose it is: a row for each price of that event.
         points: The cost and the number of that event of every candidate that reached the target on the first seed, and whether
             no other has less of both.
         spent: What the planning took.
