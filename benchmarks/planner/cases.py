@@ -113,8 +113,8 @@ def elsewhere(table: Yardstick, planner: Planner, price: Price) -> float:
     for row in planner.plan().envelope[2::5].iter_rows(named=True):
         other = WithEvent(price, planner.against, row["rate"])
         named = table.number(row["family"], row["setting"])
-        costs = [table.fresh_cost(one, other, MANY_SEEDS) for one in (named, table.best(other))]
-        ratios.append(costs[0] / costs[1])
+        cost, least = (table.fresh_cost(one, other, MANY_SEEDS) for one in (named, table.best(other)))
+        ratios.append(cost / least)
     return max(ratios)
 
 

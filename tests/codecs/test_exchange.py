@@ -116,6 +116,12 @@ def test_every_codec_runs_on_nested_parameters(name):
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
+def test_factors_in_few_bits_run_in_both_engines():
+    codec = C.LowRank(rank=1, bits=4)
+    exchange = t.Exchange(up=codec, down=codec, feedback="ef21")
+    plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
+
+
 @pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
     """Server and clients agree after every round, though half of the replies are lost."""

@@ -1,11 +1,17 @@
 """Whole numbers of a few bits in bytes, and roundings of numbers."""
 
+from typing import Annotated
+
+import annotated_types as at
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, BFloat16, Float, PyTree, UInt, UInt8
 
 from turnout.core.permutation import mix
 from turnout.core.tree import positive
+
+FewBits = Annotated[int, at.Ge(2), at.Le(8)]
+"""Bits of a number with a sign and at least two levels."""
 
 
 def packed_size(count: int, bits: int) -> int:
@@ -94,7 +100,15 @@ def rounded_up(x: Float[Array, ""]) -> BFloat16[Array, ""]:
 
 
 def to_levels(x: Float[Array, " k"], bits: int) -> PyTree:
-    """Return the level of each number with its sign, packed, and the largest magnitude."""
+    """Return each x_i as the nearest of sign(x_i) M (j / s)^(3/2), j = 1, ..., s = 2^(bits - 1), and M = max_k |x_k|, rounded up.
+
+    Args:
+        x: Numbers [k].
+        bits: Bits of each.
+
+    Returns:
+        The signs and j, packed: ceil(k bits / 8) bytes; and M in bfloat16.
+    """
     largest, steps = rounded_up(jnp.max(jnp.abs(x))), 2 ** (bits - 1)
     share = jnp.abs(x) / positive(largest.astype(x.dtype))
     middles = (_levels(steps, x.dtype)[1:] + _levels(steps, x.dtype)[:-1]) / 2
@@ -103,7 +117,14 @@ def to_levels(x: Float[Array, " k"], bits: int) -> PyTree:
 
 
 def from_levels(payload: PyTree, count: int, bits: int, dtype) -> Float[Array, " k"]:
-    """Return the numbers that `to_levels` rounded."""
+    """Return the numbers that `to_levels` rounded.
+
+    Args:
+        payload: What `to_levels` returned.
+        count: k, how many numbers there are.
+        bits: Bits of each.
+        dtype: The type of the numbers.
+    """
     (packed, largest), steps = payload, 2 ** (bits - 1)
     words = unpack(packed, count, bits)
     magnitudes = _levels(steps, dtype)[words % steps] * largest.astype(dtype)

@@ -1,15 +1,13 @@
 """Matrices of low rank."""
 
 import math
-from typing import Annotated
 
-import annotated_types as at
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from turnout.codecs.base import Codec
-from turnout.codecs.bits import from_levels, to_levels
+from turnout.codecs.bits import FewBits, from_levels, to_levels
 from turnout.core.records import Count, record, static
 
 
@@ -34,7 +32,7 @@ class LowRank(Codec):
     """
 
     rank: Count = static(default=1)
-    bits: Annotated[int, at.Ge(2), at.Le(8)] | None = static(default=None, kw_only=True)
+    bits: FewBits | None = static(default=None, kw_only=True)
 
     def encode(self, x, key):
         rows, columns = _shape(x)

@@ -1,15 +1,13 @@
 """Sparsifiers: a few numbers of an array travel, the others are zero."""
 
 import math
-from typing import Annotated
 
-import annotated_types as at
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from turnout.codecs.base import Codec
-from turnout.codecs.bits import bits_for, from_levels, pack, to_levels, unpack
+from turnout.codecs.bits import FewBits, bits_for, from_levels, pack, to_levels, unpack
 from turnout.core.errors import UserError
 from turnout.core.permutation import permute
 from turnout.core.records import Count, Fraction, record, static
@@ -65,7 +63,7 @@ class TopK(_Sparse):
 
     fraction: Fraction | None = static(default=None, kw_only=True)
     count: Count | None = static(default=None, kw_only=True)
-    bits: Annotated[int, at.Ge(2), at.Le(8)] | None = static(default=None, kw_only=True)
+    bits: FewBits | None = static(default=None, kw_only=True)
 
     def encode(self, x, key):
         x = x.reshape(-1)
