@@ -323,6 +323,21 @@ def test_a_draw_is_uniform_among_the_clients_without_a_request():
     assert np.sum((counts - expected) ** 2 / expected) < 33.7
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_draw_is_uniform_where_few_of_many_clients_have_a_request(size):
+    """Twice K clients are looked at first; in 1 % of the draws of one client, both of them have a request."""
+    busy = jnp.array([3, 8, 15, 31], "int32")
+    keys = jax.random.split(jax.random.key(2), 40_000)
+    cohorts = jax.vmap(lambda key: t.Nice(size).draw(None, key, t.Population(32, in_flight=busy)))(keys)
+    assert bool(jnp.all(cohorts.active)) and np.allclose(cohorts.probability, size / 28)
+    ids, counts = np.unique(np.asarray(cohorts.ids), return_counts=True)
+    assert ids.tolist() == sorted({*range(32)} - {*np.asarray(busy).tolist()})
+    assert all(len({*row}) == size for row in np.asarray(cohorts.ids[:1000]).tolist())
+    expected = len(keys) * size / 28
+    # The 0.9999 quantile of chi-square with 27 degrees of freedom.
+    assert np.sum((counts - expected) ** 2 / expected) < 63.2
+
+
 def test_fewer_free_clients_than_places():
     cohort = t.Nice(6).draw(None, jax.random.key(1), t.Population(7, in_flight=BUSY))
     assert sorted(np.asarray(cohort.ids)[np.asarray(cohort.active)].tolist()) == [0, 2, 3, 5, 6]

@@ -116,10 +116,7 @@ class Devices:
             speeds = {name: self._drawn(name, random, n) for name in SPEEDS}
         query, latency, up, down = (speeds[name] for name in SPEEDS)
         return Fleet(
-            query=1e6 * query,
-            latency=1e6 * latency,
-            down=1e6 / down,
-            up=1e6 / up,
+            rates=np.stack([1e6 * latency, 1e6 / down, 1e6 / up, 1e6 * query], axis=-1),
             deadline=None if self.deadline is None else 1e6 * self.deadline,
             first=self.first,
             arrivals=None if self.arrivals is None else read_arrivals(Path(self.arrivals)),

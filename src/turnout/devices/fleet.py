@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt
 from turnout.accounting.counters import limbs, whole
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
+from turnout.core.rows import rows_at
 
 LONGEST = 2.0**50
 """Most microseconds that one part of a client's time counts, 36 years."""
@@ -42,10 +43,8 @@ class Fleet:
     b_up. Each term is rounded to whole microseconds and their sum is exact, so that every engine has the same clock.
 
     Args:
-        query: Time of an oracle call [n].
-        latency: Time of an exchange without payload, there and back [n].
-        down: Time of a byte to the client [n].
-        up: Time of a byte to the server [n].
+        rates: latency_i, down_i, up_i and query_i: the time of an exchange without payload, there and back, of a byte to the
+            client, of a byte to the server and of an oracle call [n, 4]. One array, since a client is then one place in memory.
         deadline: Time after which a reply is lost; None: never.
         first: Replies that an exchange waits for; None: all.
         arrivals: When each request in flight landed, in two limbs, and 1 where its reply is used, by its number [k, 3]; None: as
@@ -53,18 +52,34 @@ class Fleet:
 
     Examples:
         >>> import numpy as np, turnout as t
-        >>> second, none = np.full(3, 1e6), np.zeros(3)
-        >>> t.devices.Fleet(query=second, latency=none, down=none, up=none).query.tolist()
-        [1000000.0, 1000000.0, 1000000.0]
+        >>> t.devices.Fleet(rates=np.array([[0, 0, 0, 1e6], [0, 0, 0, 2e6]])).query.tolist()
+        [1000000.0, 2000000.0]
     """
 
-    query: Float[Array | np.ndarray, " n"]
-    latency: Float[Array | np.ndarray, " n"]
-    down: Float[Array | np.ndarray, " n"]
-    up: Float[Array | np.ndarray, " n"]
+    rates: Float[Array | np.ndarray, "n 4"]
     deadline: Float[Array, ""] | float | None = None
     first: int | None = static(default=None)
     arrivals: UInt[Array | np.ndarray, "k 3"] | None = None
+
+    @property
+    def latency(self) -> Float[Array | np.ndarray, " n"]:
+        """Time of an exchange without payload, there and back."""
+        return self.rates[:, 0]
+
+    @property
+    def down(self) -> Float[Array | np.ndarray, " n"]:
+        """Time of a byte to the client."""
+        return self.rates[:, 1]
+
+    @property
+    def up(self) -> Float[Array | np.ndarray, " n"]:
+        """Time of a byte to the server."""
+        return self.rates[:, 2]
+
+    @property
+    def query(self) -> Float[Array | np.ndarray, " n"]:
+        """Time of an oracle call."""
+        return self.rates[:, 3]
 
     def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: int, up: int) -> Int[Array, " m"]:
         """Return t_i in whole microseconds, 64-bit integers: to be called where these are enabled.
@@ -75,8 +90,9 @@ class Fleet:
             down: Bytes of the message.
             up: Bytes of the reply.
         """
-        sizes = ((self.latency, 1.0), (self.down, float(down)), (self.up, float(up)), (self.query, queries))
-        parts = (jnp.asarray(rate, float)[ids] * jnp.asarray(size, float) for rate, size in sizes)
+        latency, *of_sizes = jnp.moveaxis(rows_at(jnp.asarray(self.rates), ids).astype(float), -1, 0)
+        sizes = (float(down), float(up), queries)
+        parts = [latency, *(rate * jnp.asarray(size, float) for rate, size in zip(of_sizes, sizes, strict=True))]
         return sum((jnp.rint(jnp.minimum(part, LONGEST)).astype("int64") for part in parts), jnp.zeros(ids.shape, "int64"))
 
     def exchange(

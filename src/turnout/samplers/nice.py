@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Bool, Int
 
 from turnout.core.cohort import Cohort
 from turnout.core.permutation import permute
@@ -48,18 +49,36 @@ class Nice(Sampler):
     def draw(self, state, key, population):
         n, available, busy = population.count, population.available, population.in_flight
         if available is None and busy is not None:
-            # The first K clients without a request in a random order of all clients.
-            first = permute(key, jnp.arange(min(self.size + busy.size, n)), n)
-            free = ~jnp.any(first[:, None] == busy[None], axis=1)
-            places = places_of(free, jnp.arange(1, self.size + 1, dtype="int32"))
+            ids, active = self._idle(key, n, busy)
             p = jnp.minimum(1, self.size / jnp.maximum(1, n - jnp.sum(busy < n)))
-            ids = first.at[places].get(mode="fill", fill_value=0)
-            return Cohort.of(ids, p, population, selection="random", active=places < first.size)
+            return Cohort.of(ids, p, population, selection="random", active=active)
         if available is None:
             return Cohort.of(permute(key, jnp.arange(self.size), n), self.size / n, population, selection="random")
         _, ids = lax.top_k(jnp.where(available, jax.random.uniform(key, (n,), float), -1), self.size)
         p = jnp.where(available[ids], self.expected_draws(state, population)[ids], 1)
         return Cohort.of(ids, p, population, selection="random", active=available[ids])
+
+    def _idle(self, key, n: int, busy: Int[Array, " f"]) -> tuple[Int[Array, " K"], Bool[Array, " K"]]:
+        """Return the first K clients without a request in a random order of all, and which of the K places have one.
+
+        Args:
+            key: Random key of the order.
+            n: Number of clients.
+            busy: Clients with a request; n for none.
+        """
+
+        def among(count: int) -> tuple[Int[Array, " K"], Bool[Array, " K"]]:
+            first = permute(key, jnp.arange(count), n)
+            free = ~jnp.any(first[:, None] == busy[None], axis=1)
+            places = places_of(free, jnp.arange(1, self.size + 1, dtype="int32"))
+            return first.at[places].get(mode="fill", fill_value=0), places < count
+
+        most = min(self.size + busy.size, n)
+        if n < 8 * busy.size or most <= 2 * self.size:
+            return among(most)
+        # Few clients have a request, so that twice as many are nearly always enough.
+        idle = among(2 * self.size)
+        return lax.cond(jnp.all(idle[1]), lambda: idle, lambda: among(most))
 
     def expected_draws(self, state, population):
         n, dtype = population.count, jnp.result_type(float)

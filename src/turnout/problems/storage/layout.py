@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.cohort import Cohort
 from turnout.core.records import record, static
+from turnout.core.rows import rows_at
 from turnout.problems.base import Problem, derivative, loss_sum
 from turnout.problems.storage.bfloat16 import MixedPrecision
 from turnout.problems.storage.client_states import look_up, write
@@ -162,7 +163,7 @@ class PaddedOracle(JaxOracle):
 
     def __init__(self, storage: Padded, i: Int[Array, ""]):
         self._storage, self._i = storage, i
-        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[i], storage.problem.rows)
+        rows = jax.tree.map(lambda leaf: rows_at(jnp.asarray(leaf), i[None])[0], storage.problem.rows)
         size = row_count(rows)
         if storage.weight is None:
             super().__init__(client_problem(storage), rows, jnp.full(size, 1 / size), jnp.asarray(size, "int32"))
