@@ -17,6 +17,7 @@ from turnout.core.backend import device_bytes, on_cpu
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
+from turnout.core.spare_memory import give_back_after_compiling
 from turnout.devices import Devices, Fleet
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
@@ -40,6 +41,9 @@ from turnout.solvers import CohortSolver
 
 EXCHANGE_BYTES = 256 * 2**20
 """Bytes of client data that one exchange processes at a time on a CPU."""
+
+LARGE = 256 * 2**20
+"""Bytes of rows from which on a run gives back what compiling leaves: that takes milliseconds for each program."""
 
 
 @contextmanager
@@ -126,6 +130,8 @@ def prepare(
         sample: Clients on which f is evaluated; None for all.
     """
     kind = jnp.result_type(float)
+    if sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(problem.rows)) >= LARGE:
+        give_back_after_compiling()
     storage = store(problem.without_clients(), mixed, fetch, sample)
     per_client = storage.bytes_per_client()
     if not on_cpu():
