@@ -28,8 +28,7 @@ def test_what_is_written_is_read_in_any_order_of_the_lines(tmp_path, data, n):
     file = tmp_path / "devices.csv"
     file.write_text("\n".join([header, "", *data.draw(st.permutations(lines))]))
     fleet = t.Devices.from_csv(file).bind(n)
-    got = {"seconds_per_query": fleet.query, "latency": fleet.latency, "bandwidth_up": fleet.up, "bandwidth_down": fleet.down}
-    for name, microseconds in got.items():
+    for name, microseconds in zip(("latency", "bandwidth_down", "bandwidth_up", "seconds_per_query"), fleet.rates.T, strict=True):
         exact = 1e6 / speeds[name] if name.startswith("bandwidth") else 1e6 * speeds[name]
         np.testing.assert_array_equal(microseconds, exact)
 
@@ -78,13 +77,12 @@ def test_capacities_of_fedscale_have_its_units(tmp_path):
     """A gradient of 20 rows at 10 k ms a row takes 3 x 20 x 10 k / 1000 s, and 1000 k kilobits a second are 128,000 k bytes."""
     file = tmp_path / "capacity.json"
     file.write_text(json.dumps(CAPACITIES))
-    fleet = t.Devices.from_fedscale(file, samples=20).bind(5)
-    k = np.sort(np.asarray(fleet.query)) / 0.6e6
-    np.testing.assert_allclose(k, [1, 2, 3, 4, 5])
-    np.testing.assert_allclose(1e6 / fleet.up, 128_000 * fleet.query / 0.6e6)
-    np.testing.assert_array_equal(fleet.up, fleet.down)
-    assert not np.any(fleet.latency)
-    assert t.Devices.from_fedscale(file, samples=1).bind(40).query.shape == (40,)
+    latency, down, up, query = t.Devices.from_fedscale(file, samples=20).bind(5).rates.T
+    np.testing.assert_allclose(np.sort(query) / 0.6e6, [1, 2, 3, 4, 5])
+    np.testing.assert_allclose(1e6 / up, 128_000 * query / 0.6e6)
+    np.testing.assert_array_equal(up, down)
+    assert not np.any(latency)
+    assert t.Devices.from_fedscale(file, samples=1).bind(40).rates.shape == (40, 4)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +118,9 @@ def test_log_normal_speeds_have_their_quantiles():
 
 def test_speeds_are_drawn_once_each_by_the_seed():
     devices = t.Devices(t.devices.LogNormal(0.1), latency=t.devices.LogNormal(0.1))
-    one, same, other = devices.bind(9), devices.bind(9), t.Devices(t.devices.LogNormal(0.1), seed=1).bind(9)
-    np.testing.assert_array_equal(one.query, same.query)
-    assert np.all(one.query != other.query) and np.all(one.query != one.latency)
+    one, same, other = (each.bind(9).rates for each in (devices, devices, t.Devices(t.devices.LogNormal(0.1), seed=1)))
+    np.testing.assert_array_equal(one, same)
+    assert np.all(one[:, 3] != other[:, 3]) and np.all(one[:, 3] != one[:, 0])
 
 
 CONFIGURED = {

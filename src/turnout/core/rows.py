@@ -8,8 +8,11 @@ from jaxtyping import Array, Int
 
 from turnout.core.backend import on_cpu
 
-SPLIT, FEW = 2**19, 16
-"""Bytes of an array from which on XLA divides reading from it among threads; the most rows that are read faster one by one."""
+SPLIT = 2**19
+"""Bytes of an array from which on XLA divides reading from it among the threads of a CPU."""
+
+FEW = 16
+"""The most rows that are read faster one by one than by several threads."""
 
 
 @custom_vmap

@@ -44,3 +44,8 @@ def _added(x: np.ndarray, step: np.ndarray) -> np.ndarray:
 def zeros(x: PyTree) -> PyTree:
     """Return zeros like the parameters x."""
     return jax.tree.map(jnp.zeros_like, x)
+
+
+def bytes_of(x: PyTree) -> int:
+    """Return the bytes of all arrays of a pytree, wherever they are."""
+    return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(x))

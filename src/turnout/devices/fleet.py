@@ -52,34 +52,14 @@ class Fleet:
 
     Examples:
         >>> import numpy as np, turnout as t
-        >>> t.devices.Fleet(rates=np.array([[0, 0, 0, 1e6], [0, 0, 0, 2e6]])).query.tolist()
-        [1000000.0, 2000000.0]
+        >>> t.devices.Fleet(rates=np.array([[0, 0, 0, 1e6], [5e5, 0, 0, 2e6]])).rates.shape
+        (2, 4)
     """
 
     rates: Float[Array | np.ndarray, "n 4"]
     deadline: Float[Array, ""] | float | None = None
     first: int | None = static(default=None)
     arrivals: UInt[Array | np.ndarray, "k 3"] | None = None
-
-    @property
-    def latency(self) -> Float[Array | np.ndarray, " n"]:
-        """Time of an exchange without payload, there and back."""
-        return self.rates[:, 0]
-
-    @property
-    def down(self) -> Float[Array | np.ndarray, " n"]:
-        """Time of a byte to the client."""
-        return self.rates[:, 1]
-
-    @property
-    def up(self) -> Float[Array | np.ndarray, " n"]:
-        """Time of a byte to the server."""
-        return self.rates[:, 2]
-
-    @property
-    def query(self) -> Float[Array | np.ndarray, " n"]:
-        """Time of an oracle call."""
-        return self.rates[:, 3]
 
     def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: int, up: int) -> Int[Array, " m"]:
         """Return t_i in whole microseconds, 64-bit integers: to be called where these are enabled.
@@ -90,10 +70,9 @@ class Fleet:
             down: Bytes of the message.
             up: Bytes of the reply.
         """
-        latency, *of_sizes = jnp.moveaxis(rows_at(jnp.asarray(self.rates), ids).astype(float), -1, 0)
-        sizes = (float(down), float(up), queries)
-        parts = [latency, *(rate * jnp.asarray(size, float) for rate, size in zip(of_sizes, sizes, strict=True))]
-        return sum((jnp.rint(jnp.minimum(part, LONGEST)).astype("int64") for part in parts), jnp.zeros(ids.shape, "int64"))
+        rates = rows_at(jnp.asarray(self.rates), ids).astype(float)
+        sizes = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(size, float) for size in (1, down, up, queries))), axis=-1)
+        return jnp.sum(jnp.rint(jnp.minimum(rates * sizes, LONGEST)).astype("int64"), axis=-1)
 
     def exchange(
         self,
@@ -190,7 +169,8 @@ class Fleet:
         """
         if self.deadline is None:
             return
-        needed = float(jnp.min(self.latency + down * self.down + up * self.up)) * 1e-6
+        latency, of_down, of_up, _ = self.rates.T
+        needed = float(jnp.min(latency + down * of_down + up * of_up)) * 1e-6
         if needed > float(self.deadline) * 1e-6:
             raise UserError(
                 f"[devices] deadline = {float(self.deadline) * 1e-6:g} s is too short for {method}, whose messages take the "

@@ -18,6 +18,7 @@ from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds
 from turnout.core.spare_memory import give_back_after_compiling
+from turnout.core.tree import bytes_of
 from turnout.devices import Devices, Fleet
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
@@ -130,7 +131,7 @@ def prepare(
         sample: Clients on which f is evaluated; None for all.
     """
     kind = jnp.result_type(float)
-    if sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(problem.rows)) >= LARGE:
+    if bytes_of(problem.rows) >= LARGE:
         give_back_after_compiling()
     storage = store(problem.without_clients(), mixed, fetch, sample)
     per_client = storage.bytes_per_client()

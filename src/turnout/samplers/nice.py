@@ -73,11 +73,11 @@ class Nice(Sampler):
             places = places_of(free, jnp.arange(1, self.size + 1, dtype="int32"))
             return first.at[places].get(mode="fill", fill_value=0), places < count
 
-        most = min(self.size + busy.size, n)
-        if n < 8 * busy.size or most <= 2 * self.size:
+        few, most = 2 * self.size, min(self.size + busy.size, n)
+        if n < 8 * busy.size or most <= few:
             return among(most)
-        # Few clients have a request, so that twice as many are nearly always enough.
-        idle = among(2 * self.size)
+        # At most one client of eight has a request, so that K of 2 K nearly always have none.
+        idle = among(few)
         return lax.cond(jnp.all(idle[1]), lambda: idle, lambda: among(most))
 
     def expected_draws(self, state, population):

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import jax
-
+from turnout.core.tree import bytes_of
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
 from turnout.problems.base import Problem
@@ -33,7 +32,7 @@ class Case:
     @cached_property
     def nbytes(self) -> int:
         """The bytes of its arrays."""
-        return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(self.problem))
+        return bytes_of(self.problem)
 
     @cached_property
     def optimum(self) -> Optimum:
