@@ -1,5 +1,8 @@
 """The group of commands: names, order, help, version and completion, in process."""
 
+import os
+import subprocess
+import sys
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -54,6 +57,43 @@ def test_the_version_in_the_source_is_the_configured_one():
     import turnout
 
     assert turnout.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+IMPORTED = """
+import sys
+from turnout.cli import main
+sys.argv[1:] = {words!r}
+try:
+    main()
+except SystemExit:
+    print("imported", *sorted(name for name in sys.modules if name.partition(".")[0] in ("jax", "numpy", "polars", "turnout")))
+"""
+"""A program that runs a command and shows what it has imported."""
+
+NO_WORK = {
+    "help": (["-h"], {*ORDER}),
+    "version": (["--version"], set()),
+    "help-of-a-command": (["run", "-h"], {"run"}),
+    "unknown-command": (["ruun"], {*ORDER}),
+    "unknown-option": (["run", "--ouut", "DIR"], {"run"}),
+    "missing-argument": (["describe"], {"describe"}),
+}
+
+
+@pytest.mark.parametrize(("words", "names"), NO_WORK.values(), ids=NO_WORK)
+def test_an_answer_without_work_imports_neither_jax_nor_the_packages_of_turnout(words, names):
+    done = subprocess.run([sys.executable, "-c", IMPORTED.format(words=words)], capture_output=True, text=True)
+    imported = {*done.stdout.splitlines()[-1].split()[1:]}
+    light = {"turnout", "turnout.cli", "turnout.cli.options", "turnout.core", "turnout.core.errors"}
+    commands = {f"turnout.cli.{name.replace('-', '_')}" for name in names}
+    assert commands <= imported <= light | commands | {"turnout.cli.study"}
+
+
+def test_completion_imports_neither_jax_nor_the_packages_of_turnout():
+    request = {"_TURNOUT_COMPLETE": "complete_bash", "COMP_WORDS": "turnout re", "COMP_CWORD": "1"}
+    program = IMPORTED.format(words=[])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | request)
+    assert "imported" in done.stdout and not {"jax", "numpy", "polars"} & {*done.stdout.split()}
 
 
 COMPLETIONS = {"turnout re": {"register", "reproduce", "resume", "revoke"}, "turnout sweep --se": {"--set", "--seeds"}}

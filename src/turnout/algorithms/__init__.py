@@ -1,47 +1,5 @@
 """Federated algorithms, one file each."""
 
-from turnout.algorithms.acc_sdane import AccSDane as AccSDane
-from turnout.algorithms.accfeddcd import AccFedDcd as AccFedDcd
-from turnout.algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
-from turnout.algorithms.celgd import CeLgd as CeLgd
-from turnout.algorithms.diana import Diana as Diana
-from turnout.algorithms.diloco import DiLoCo as DiLoCo
-from turnout.algorithms.ef21 import Ef21 as Ef21
-from turnout.algorithms.fedasync import FedAsync as FedAsync
-from turnout.algorithms.fedavg import FedAvg as FedAvg
-from turnout.algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
-from turnout.algorithms.fedbuff import FedBuff as FedBuff
-from turnout.algorithms.feddcd import FedDcd as FedDcd
-from turnout.algorithms.feddyn import FedDyn as FedDyn
-from turnout.algorithms.fedexprox import FedExProx as FedExProx
-from turnout.algorithms.fedlamb import FedLamb as FedLamb
-from turnout.algorithms.fedopt import FedOpt as FedOpt
-from turnout.algorithms.fedprox import FedProx as FedProx
-from turnout.algorithms.fedprox_sppm import FedProxSppm as FedProxSppm
-from turnout.algorithms.fedred import FedRed as FedRed
-from turnout.algorithms.fedspeed import FedSpeed as FedSpeed
-from turnout.algorithms.fedvarp import FedVarp as FedVarp
-from turnout.algorithms.five_gcs import FiveGcs as FiveGcs
-from turnout.algorithms.gd import Gd as Gd
-from turnout.algorithms.icgm import Icgm as Icgm
-from turnout.algorithms.lazy_dane import LazyDane as LazyDane
-from turnout.algorithms.locodl import LoCoDl as LoCoDl
-from turnout.algorithms.marina import Marina as Marina
-from turnout.algorithms.mbgd import MbGd as MbGd
-from turnout.algorithms.mblocalgd import MbLocalGd as MbLocalGd
-from turnout.algorithms.mifa import Mifa as Mifa
-from turnout.algorithms.mime import Mime as Mime
-from turnout.algorithms.mime import MimeLite as MimeLite
-from turnout.algorithms.mimemvr import MimeMvr as MimeMvr
-from turnout.algorithms.pointsaga import PointSaga as PointSaga
-from turnout.algorithms.ringleader import Ringleader as Ringleader
-from turnout.algorithms.ringmaster import Ringmaster as Ringmaster
-from turnout.algorithms.saber import SaberFull as SaberFull
-from turnout.algorithms.saber import SaberPartial as SaberPartial
-from turnout.algorithms.scaffnew import Scaffnew as Scaffnew
-from turnout.algorithms.scaffold import Scaffold as Scaffold
-from turnout.algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
-from turnout.algorithms.sdane import SDane as SDane
-from turnout.algorithms.sppm import Sppm as Sppm
-from turnout.algorithms.svrp import Svrp as Svrp
-from turnout.algorithms.tamuna import Tamuna as Tamuna
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

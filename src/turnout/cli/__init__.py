@@ -2,7 +2,6 @@
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, cast
 
 import typer
@@ -23,16 +22,34 @@ ORDER = [name for names in COMMANDS.values() for name in names]
 
 
 class Commands(TyperGroup):
-    """The group of all commands, listed in the order of `COMMANDS`."""
+    """The group of all commands in the order of `COMMANDS`, whose modules are imported when they are called, or listed."""
 
     def list_commands(self, ctx) -> list[str]:
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+        self.load(ORDER)
+        return ORDER
+
+    def get_command(self, ctx, cmd_name: str):
+        # A name that is none is compared with all that are.
+        self.load([cmd_name] if cmd_name in ORDER else ORDER)
+        return super().get_command(ctx, cmd_name)
+
+    def load(self, names: list[str]) -> None:
+        """Import the modules of the commands `names`."""
+        missing = [name for name in names if name not in self.commands]
+        for name in missing:
+            import_module(f"turnout.cli.{name.replace('-', '_')}")
+        found = typer.main.get_group(app).commands if missing else {}
+        for panel, members in COMMANDS.items():
+            for name in {*members} & {*missing}:
+                self.commands[name] = found[name]
+                vars(found[name])["rich_help_panel"] = panel
 
 
 app = typer.Typer(
     name="turnout",
     cls=Commands,
     no_args_is_help=True,
+    suggest_commands=False,  # Click suggests them itself.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -41,6 +58,8 @@ app = typer.Typer(
 def _version(wanted: bool) -> bool:
     """Show the version and end, if that is wanted."""
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"turnout {version('turnout')}")
         raise typer.Exit
     return wanted
@@ -53,22 +72,17 @@ def _options(
     """Federated optimization that counts what communication costs."""
 
 
-def command_line() -> TyperGroup:
-    """Return the group of all commands."""
-    for name in ORDER:
-        import_module(f"turnout.cli.{name.replace('-', '_')}")
-    group = cast(TyperGroup, typer.main.get_command(app))
-    for panel, names in COMMANDS.items():
-        for name in names:
-            vars(group.commands[name])["rich_help_panel"] = panel
+def command_line() -> Commands:
+    """Return the group of all commands, each imported."""
+    group = cast(Commands, typer.main.get_command(app))
+    group.load(ORDER)
     return group
 
 
 def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
-    command = command_line()
     try:
-        command(prog_name="turnout")
+        typer.main.get_command(app)(prog_name="turnout")
     except (UserError, KeyboardInterrupt) as error:
         sys.exit(tell(error))
 

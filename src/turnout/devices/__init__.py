@@ -1,7 +1,5 @@
 """Devices of clients: how long their queries and messages take, from which the clock of a run follows."""
 
-from turnout.devices.devices import Devices
-from turnout.devices.fleet import Fleet, Timing
-from turnout.devices.spreads import Classes, LogNormal, Spread
+from lazy_loader import attach_stub
 
-__all__ = ["Classes", "Devices", "Fleet", "LogNormal", "Spread", "Timing"]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,4 +1,5 @@
 """Oracles: clients' losses that are not written in JAX, but as NumPy functions or a PyTorch module."""
 
-from turnout.problems.oracles.base import Oracle as Oracle
-from turnout.problems.oracles.numpy_functions import NumpyOracle as NumpyOracle
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

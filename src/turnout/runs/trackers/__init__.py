@@ -1,5 +1,5 @@
 """Callbacks that write a run to experiment trackers: `MlFlow`, `TensorBoard` and `WeightsAndBiases`."""
 
-from turnout.runs.trackers.mlflow import MlFlow as MlFlow
-from turnout.runs.trackers.tensorboard import TensorBoard as TensorBoard
-from turnout.runs.trackers.wandb import WeightsAndBiases as WeightsAndBiases
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,12 @@
+from .base import LocalSolver as LocalSolver
+from .base import Solution as Solution
+from .base import Tilt as Tilt
+from .bfgs import Bfgs as Bfgs
+from .bfgs import Lbfgs as Lbfgs
+from .gradient import Gradient as Gradient
+from .newton import NewtonCg as NewtonCg
+from .per_class import PerClass as PerClass
+from .stochastic import Adam as Adam
+from .stochastic import Sgd as Sgd
+from .stochastic import Stochastic as Stochastic
+from .svrg import Svrg as Svrg

@@ -1,0 +1,10 @@
+from .base import Codec as Codec
+from .base import Identity as Identity
+from .casts import Cast as Cast
+from .exchange import Exchange as Exchange
+from .low_rank import LowRank as LowRank
+from .quantisation import Natural as Natural
+from .quantisation import Qsgd as Qsgd
+from .quantisation import Sign as Sign
+from .sparsification import RandK as RandK
+from .sparsification import TopK as TopK

@@ -1,0 +1,12 @@
+from .by_label import DirichletSplit as DirichletSplit
+from .by_label import TwoClassSplit as TwoClassSplit
+from .equal_blocks import ContiguousSplit as ContiguousSplit
+from .equal_blocks import IidSplit as IidSplit
+from .equal_blocks import SortedSplit as SortedSplit
+from .flwr_partitioner import FlwrSplit as FlwrSplit
+from .kmeans import KMeansSplit as KMeansSplit
+from .natural import NaturalSplit as NaturalSplit
+from .natural import ThinnedSplit as ThinnedSplit
+from .sizes import LogNormalSplit as LogNormalSplit
+from .sizes import PowerSplit as PowerSplit
+from .split import Split as Split

@@ -1,0 +1,10 @@
+from .base import Estimator as Estimator
+from .exact import Exact as Exact
+from .recursive import RgSaga as RgSaga
+from .recursive import RgSvrg as RgSvrg
+from .recursive import ZeroSarah as ZeroSarah
+from .saga import Sag as Sag
+from .saga import Saga as Saga
+from .sarah import Sarah as Sarah
+from .sarah import Storm as Storm
+from .svrg import Svrg as Svrg

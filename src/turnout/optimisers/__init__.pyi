@@ -1,0 +1,12 @@
+from . import schedules as schedules
+from .adaptive import FedAdagrad as FedAdagrad
+from .adaptive import FedAdam as FedAdam
+from .adaptive import FedYogi as FedYogi
+from .apollo import Apollo as Apollo
+from .base import Optimiser as Optimiser
+from .oasis import Oasis as Oasis
+from .standard import Adagrad as Adagrad
+from .standard import Adam as Adam
+from .standard import AdamW as AdamW
+from .standard import Muon as Muon
+from .standard import Sgd as Sgd

@@ -1,0 +1,10 @@
+from .chain import Chain as Chain
+from .log_sum import LogSum as LogSum
+from .logistic import Logistic as Logistic
+from .logistic import NonconvexLogistic as NonconvexLogistic
+from .multinomial import Multinomial as Multinomial
+from .neural import Neural as Neural
+from .quadratic import Quadratic as Quadratic
+from .remote import Remote as Remote
+from .ridge import Ridge as Ridge
+from .two_layer import Network as Network

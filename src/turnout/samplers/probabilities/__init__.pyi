@@ -1,0 +1,12 @@
+from .avare import Avare as Avare
+from .base import Probability as Probability
+from .drift import Drift as Drift
+from .last_norm import LastNorm as LastNorm
+from .mabs import Mabs as Mabs
+from .optimal import Optimal as Optimal
+from .osmd import AOsmd as AOsmd
+from .osmd import Osmd as Osmd
+from .regularised_leader import KVib as KVib
+from .regularised_leader import Vrb as Vrb
+from .static import BySize as BySize
+from .static import Uniform as Uniform

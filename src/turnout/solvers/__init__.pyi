@@ -1,0 +1,15 @@
+from .base import CohortSolver as CohortSolver
+from .bfgs import Bfgs as Bfgs
+from .bfgs import Lbfgs as Lbfgs
+from .first_order import FirstOrder as FirstOrder
+from .from_algorithm import AsCohortSolver as AsCohortSolver
+from .gradient import AcceleratedGradient as AcceleratedGradient
+from .gradient import GradientDescent as GradientDescent
+from .local import Giant as Giant
+from .local import LocalGd as LocalGd
+from .local import LocalNewton as LocalNewton
+from .newton import Aicn as Aicn
+from .newton import Newton as Newton
+from .nonlinear_cg import ConjugateGradient as ConjugateGradient
+from .scaffnew import Scaffnew as Scaffnew
+from .sketched_newton import SketchedNewton as SketchedNewton
