@@ -1,6 +1,7 @@
 """Random keys: one seed for each purpose, one key for each round, exchange and client."""
 
 import jax
+import numpy as np
 
 from turnout.core.records import Index, record
 
@@ -71,3 +72,10 @@ class Seeds:
 def _key(seed, round, count):
     # The count first: it is mostly a constant, so the compiler moves this step out of the loop over rounds.
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), count), round)
+
+
+def host_key(seed: int):
+    """Return `jax.random.key(seed)` for a number at hand, which takes no program."""
+    if jax.config.jax_default_prng_impl != "threefry2x32":
+        return jax.random.key(seed)
+    return jax.random.wrap_key_data(np.array([seed >> 32, seed & 0xFFFFFFFF], "uint32"))

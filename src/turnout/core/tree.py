@@ -46,6 +46,18 @@ def zeros(x: PyTree) -> PyTree:
     return jax.tree.map(jnp.zeros_like, x)
 
 
+def on_device(leaf, kind=None):
+    """Return an array or a number on the device; what comes from the host takes no program to get there.
+
+    Args:
+        leaf: An array or a number.
+        kind: Type of the result; None keeps that of the leaf.
+    """
+    if isinstance(leaf, jax.Array):
+        return jnp.asarray(leaf, kind)
+    return jax.device_put(leaf if kind is None else np.asarray(leaf, kind))
+
+
 def bytes_of(x: PyTree) -> int:
     """Return the bytes of all arrays of a pytree, wherever they are."""
     return sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(x))

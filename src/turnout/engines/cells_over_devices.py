@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
+from turnout.core.compiling import program
 from turnout.engines.mesh import APART, EVERYWHERE, placed_over
 from turnout.engines.processes import whole
 
@@ -43,7 +44,7 @@ def over_devices(mesh: Mesh, play: Callable, inputs: PyTree, cells: PyTree, rest
     return jax.tree.map(lambda leaf: leaf[:count], whole(result))
 
 
-@partial(jax.jit, static_argnames=("play", "mesh", "static"))
+@partial(program, static_argnames=("play", "mesh", "static"))
 def _program(inputs, cells, rest, *, play, mesh, static):
     def own(inputs, cells, rest):
         return play(*inputs, cells, *rest, **dict(static))

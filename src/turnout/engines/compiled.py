@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from turnout.core.compiling import program
 from turnout.engines.base import Engine
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.inputs import Job
@@ -19,12 +20,6 @@ from turnout.engines.state import Progress, begin, play_round, trace_row
 
 PLACES = 1024
 """Trace rows that one call of the compiled program can write."""
-
-QUICK_TO_COMPILE = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""Options for a program that takes longer to compile than to run."""
-
-if jax.__version_info__ < (0, 11):
-    QUICK_TO_COMPILE["xla_cpu_use_fusion_emitters"] = False  # Compiles in 0.6 times the time; newer compilers lack it.
 
 
 class Compiled(Engine):
@@ -73,10 +68,10 @@ def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, site
     return lax.fori_loop(0, rows, one_row, (progress, table))
 
 
-_advance = partial(jax.jit, static_argnames=("sites", "metrics", "asks"), donate_argnames=("progress",))(advance)
+_advance = program(advance, static_argnames=("sites", "metrics", "asks"), donate_argnames=("progress",))
 
 
-@partial(jax.jit, static_argnames=("sites", "asks"))
+@partial(program, static_argnames=("sites", "asks"))
 def _begin(job: Job, algorithm, *, sites, asks) -> Progress:
     # One program: its operations one by one take longer to compile.
     return begin(asks, job, algorithm, sites)

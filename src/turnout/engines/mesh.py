@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.engines.compiled import Compiled, advance
 from turnout.engines.inputs import Job
@@ -131,7 +132,7 @@ def _specs(job: Job) -> PyTree:
     return jax.tree_util.tree_map_with_path(lambda path, _: APART if _is_apart(path) else EVERYWHERE, job)
 
 
-@partial(jax.jit, static_argnames=("sites", "mesh"))
+@partial(program, static_argnames=("sites", "mesh"))
 def _begin(job: Job, algorithm, *, sites, mesh) -> Progress:
     def play(job, algorithm):
         return begin(MeshAsk, job, algorithm, sites)
@@ -140,10 +141,10 @@ def _begin(job: Job, algorithm, *, sites, mesh) -> Progress:
     return jax.shard_map(play, mesh=mesh, in_specs=inputs, out_specs=PROGRESS, check_vma=False)(job, algorithm)
 
 
-@partial(jax.jit, static_argnames=("sites", "metrics", "mesh"), donate_argnames=("progress",))
+@partial(program, static_argnames=("sites", "metrics", "mesh"), donate_argnames=("progress",))
 def _advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, sites, metrics, mesh):
     play = partial(advance, sites=sites, metrics=metrics, asks=MeshAsk)
     inputs = _specs(job), EVERYWHERE, PROGRESS, EVERYWHERE, EVERYWHERE, EVERYWHERE
     outputs = PROGRESS, EVERYWHERE
-    program = jax.shard_map(play, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
-    return program(job, algorithm, progress, limit, rows, every)
+    over_devices = jax.shard_map(play, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+    return over_devices(job, algorithm, progress, limit, rows, every)

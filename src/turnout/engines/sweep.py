@@ -12,10 +12,11 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from turnout.core.backend import on_cpu
+from turnout.core.compiling import program
 from turnout.core.errors import UserError, unknown
 from turnout.engines.base import Engine
 from turnout.engines.cells_over_devices import everywhere, over_devices
-from turnout.engines.compiled import QUICK_TO_COMPILE, advance
+from turnout.engines.compiled import advance
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
@@ -133,12 +134,11 @@ def advance_cells(job: Job, leaves, cells, limit, rows, every, *, structure, swe
 
 
 _begin, _begin_quickly = (
-    jax.jit(begin_cells, static_argnames=("sites", "structure", "swept"), compiler_options=options)
-    for options in ({}, QUICK_TO_COMPILE)
+    program(begin_cells, quick=quick, static_argnames=("sites", "structure", "swept")) for quick in (False, True)
 )
 _advance, _advance_quickly = (
-    jax.jit(advance_cells, static_argnames=("sites", "metrics", "places", "structure", "swept"), compiler_options=options)
-    for options in ({}, QUICK_TO_COMPILE)
+    program(advance_cells, quick=quick, static_argnames=("sites", "metrics", "places", "structure", "swept"))
+    for quick in (False, True)
 )
 
 

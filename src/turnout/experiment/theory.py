@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from turnout.accounting.prices import Selection
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
+from turnout.core.seeds import host_key
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import to_json
@@ -179,7 +179,7 @@ def costs_of(experiment: Experiment, problem: Problem) -> Costs:
         raise UserError('the costs of client selection need a target on the gradient: set a [target] on "gradient"')
     with scope("double"):
         algorithm = bind(experiment.algorithm, problem, experiment.run.rounds)
-        start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
+        start = problem.start(host_key(experiment.run.purpose_seeds().model))
     prices = [price for price in experiment.prices if isinstance(price, Selection)] or [Selection()]
     return selection_costs(algorithm, problem, start, math.sqrt(experiment.target.below), prices)
 
@@ -196,7 +196,7 @@ def regrets_of(experiment: Experiment, problem: Problem) -> RegretBounds:
     """
     with scope("double"):
         (sampler, *_) = samplers_in(bind(experiment.algorithm, problem, experiment.run.rounds))
-        start = problem.start(jax.random.key(experiment.run.purpose_seeds().model))
+        start = problem.start(host_key(experiment.run.purpose_seeds().model))
     return regret_bounds(sampler, problem, experiment.run.rounds, start)
 
 

@@ -70,7 +70,7 @@ class Chain(Problem):
         return self.mu / 2 * (x @ x)
 
     def start(self, key):
-        return jnp.zeros(self.rows.shape[-1] - 1, jnp.result_type(float))
+        return np.zeros(self.rows.shape[-1] - 1, jnp.result_type(float))
 
     def constants(self):
         """Return mu_i and L_i, the extreme eigenvalues of the tridiagonal Hessian of f_i."""

@@ -2,9 +2,10 @@
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
+from turnout.core.seeds import host_key
 from turnout.problems.base import Problem
+from turnout.problems.derivatives import Derivatives, vector
 
 TOLERANCE = 1e-2
 
@@ -18,22 +19,10 @@ def largest_curvature(problem: Problem) -> float:
     # Slow to import, and not needed by all runs.
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    from turnout.problems.storage.layout import objective
-    from turnout.problems.storage.store import store
-
-    with jax.enable_x64(problem.precision == "double"):
-        storage = store(problem)
-        start, unravel = ravel_pytree(problem.start(jax.random.key(0)))
-
-        @jax.jit
-        def hessian_times(storage, v):
-            def gradient(x):
-                return ravel_pytree(objective(storage, "value_and_grad", unravel(x))[1])[0]
-
-            return jax.jvp(gradient, (start,), (v.astype(start.dtype),))[1]
-
-        product = LinearOperator(
-            (start.size, start.size), matvec=lambda v: np.asarray(hessian_times(storage, v), float), dtype=float
-        )
-        first = np.random.default_rng(0).normal(size=start.size)
-        return float(eigsh(product, k=1, which="LA", tol=TOLERANCE, v0=first, return_eigenvectors=False)[0])
+    double = problem.precision == "double"
+    derivatives = Derivatives(problem, double)
+    with jax.enable_x64(double):
+        start = vector(problem.start(host_key(0)))
+    hessian = LinearOperator((start.size, start.size), matvec=lambda v: derivatives.along(start, v), dtype=float)
+    first = np.random.default_rng(0).normal(size=start.size)
+    return float(eigsh(hessian, k=1, which="LA", tol=TOLERANCE, v0=first, return_eigenvectors=False)[0])

@@ -44,7 +44,7 @@ class LogSum(Quadratic):
 
     def start(self, key):
         """Return 10 in all coordinates, the upper end of the centres in `data.quadratics`; x_k = 0 would not be left."""
-        return jnp.full_like(super().start(key), 10.0)
+        return np.full_like(super().start(key), 10.0)
 
     def regulariser(self, x):
         # JAX takes 1 for the derivative of abs at 0.

@@ -69,7 +69,7 @@ class Logistic(Problem):
         return (labels * (features @ x) > 0).astype(x.dtype)
 
     def start(self, key):
-        return jnp.zeros(self.rows[0].shape[-1], jnp.result_type(float))
+        return np.zeros(self.rows[0].shape[-1], jnp.result_type(float))
 
     def constants(self):
         """Return mu_i = mu and L_i = lambda_max(A_i^T A_i) / (4 n_i) + mu."""

@@ -72,7 +72,7 @@ class Multinomial(Classifier):
         width, dtype = self.rows[0].shape[-1], jnp.result_type(float)
         shapes = {"weight": (width, self.classes), **({"bias": (self.classes,)} if self.intercept else {})}
         if self.initial == "zeros":
-            return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
+            return {name: np.zeros(shape, dtype) for name, shape in shapes.items()}
         keys, bound = jax.random.split(key, len(shapes)), width**-0.5
         draws = zip(shapes.items(), keys, strict=True)
         return {name: jax.random.uniform(key, shape, dtype, -bound, bound) for (name, shape), key in draws}

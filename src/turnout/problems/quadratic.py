@@ -76,7 +76,7 @@ class Quadratic(Problem):
         return forms / 2 - vectors @ x
 
     def start(self, key):
-        return jnp.zeros(self.rows[1].shape[-1], jnp.result_type(float))
+        return np.zeros(self.rows[1].shape[-1], jnp.result_type(float))
 
     def curvatures(self, matrices: Float[np.ndarray, "n d ..."]) -> Extremes:
         """Return the least and the largest curvature [n] of the clients with these `matrices`."""

@@ -57,7 +57,7 @@ class Ridge(Problem):
         return self.mu / 2 * (x @ x)
 
     def start(self, key):
-        return jnp.zeros(self.rows[0].shape[-1], jnp.result_type(float))
+        return np.zeros(self.rows[0].shape[-1], jnp.result_type(float))
 
     def constants(self):
         """Return the lower bound mu_i = mu and L_i = lambda_max(A_i^T A_i) / n_i + mu."""

@@ -16,9 +16,9 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.backend import device_bytes, on_cpu
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
-from turnout.core.seeds import Seeds
+from turnout.core.seeds import Seeds, host_key
 from turnout.core.spare_memory import give_back_after_compiling
-from turnout.core.tree import bytes_of
+from turnout.core.tree import bytes_of, on_device
 from turnout.devices import Devices, Fleet
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
@@ -137,7 +137,7 @@ def prepare(
     per_client = storage.bytes_per_client()
     if not on_cpu():
         per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
-    default = problem.start(jax.random.key(seeds.model))
+    default = problem.start(host_key(seeds.model))
     job = Job(
         storage=storage,
         start=finite(default) if start is None else initial_parameters(start, default),
@@ -153,7 +153,7 @@ def prepare(
     def placed(path, leaf):
         if apart and path[0].name == "storage":
             return leaf
-        return jnp.asarray(leaf, kind if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
+        return on_device(leaf, kind if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
 
     return jax.tree_util.tree_map_with_path(placed, job)
 
@@ -251,7 +251,7 @@ def fleet_of(devices: Devices, faults: Faults | None, problem: Problem) -> Fleet
         raise UserError("[devices] first goes on without the other replies: set [faults] missing = 'skip'")
     if devices.deadline is not None and missing == "repeat":
         raise UserError("a reply after [devices] deadline is as late the next time: set [faults] missing = 'skip'")
-    return jax.tree.map(jnp.asarray, devices.bind(problem.clients))
+    return jax.tree.map(on_device, devices.bind(problem.clients))
 
 
 def finite(start: PyTree) -> PyTree:

@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from turnout.core.errors import UserError
+from turnout.core.seeds import host_key
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Problem
+from turnout.problems.derivatives import vector
 from turnout.samplers.base import Sampler
 from turnout.theory.designs import convexity, variance
 
@@ -63,7 +64,7 @@ def constants_of(problem: Problem, sampler: Sampler, at: AtOptimum | None = None
         raise UserError(f"the theory needs strongly convex f_i, unlike those of {type(problem).__name__}: give it mu > 0")
     at = at_optimum(problem) if at is None else at
     with jax.enable_x64(True):
-        start = np.asarray(ravel_pytree(problem.start(jax.random.key(seed)))[0])
+        start = vector(problem.start(host_key(seed)))
     return DesignConstants(
         convexity=np.asarray(constants.convexity),
         smoothness=np.asarray(constants.smoothness),

@@ -6,16 +6,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from turnout.core.errors import UserError
-from turnout.problems.at_optimum import each_client
+from turnout.core.seeds import host_key
 from turnout.problems.base import Problem
+from turnout.problems.derivatives import Derivatives, shapes_of, vector
 from turnout.problems.quadratic import Extremes, Quadratic, extremes
-from turnout.problems.storage.store import store
 from turnout.theory.designs import client_weights
 
 MATRICES = 256 * 2**20
@@ -56,7 +54,7 @@ def measured(problem: Problem, x: PyTree = None, delegate: int = 0) -> Dissimila
     if isinstance(problem, Quadratic):
         return exact(problem, delegate)
     with jax.enable_x64(True):
-        return at(problem, problem.start(jax.random.key(0)) if x is None else x, delegate)
+        return at(problem, problem.start(host_key(0)) if x is None else x, delegate)
 
 
 def average_dissimilarity(problem: Problem, x: PyTree = None) -> float:
@@ -69,7 +67,7 @@ def average_dissimilarity(problem: Problem, x: PyTree = None) -> float:
     if isinstance(problem, Quadratic):
         return exact(problem).delta
     with jax.enable_x64(True):
-        products, width = _products(problem, problem.start(jax.random.key(0)) if x is None else x)
+        products, width = _products(problem, problem.start(host_key(0)) if x is None else x)
         return _average(products, width, np.asarray(client_weights(problem.population)))
 
 
@@ -194,40 +192,25 @@ def gradients_at(problem: Problem, points: Iterable[PyTree]) -> Iterator[Gradien
         problem: The problem.
         points: Parameters of each point.
     """
-    storage, unravel = _stored(problem)
-
-    @jax.jit
-    def gradients(storage, x):
-        return each_client(storage, lambda oracle, x: oracle("value_and_grad", unravel(x))[1], x)
-
+    derivatives = Derivatives(problem)
     for point in points:
         x = _vector(problem, point)
-        yield GradientsAt(np.asarray(x), np.asarray(gradients(storage, x)))
+        yield GradientsAt(x, derivatives.of_clients(x))
 
 
 def _products(problem: Problem, point: PyTree) -> tuple[Callable, int]:
     """H_i v_i [n, d] of every client at `point` as a function of v [n, d], or [d] for all alike; and d."""
-    storage, unravel = _stored(problem)
+    derivatives = Derivatives(problem)
     x = _vector(problem, point)
-
-    @jax.jit
-    def products(storage, v):
-        return each_client(storage, lambda oracle, x, v: oracle("hvp", unravel(x), unravel(v)), x, v)
-
-    return lambda v: np.asarray(products(storage, np.broadcast_to(v, (problem.clients, x.size)))), x.size
+    return lambda v: derivatives.of_clients_along(x, np.broadcast_to(v, (problem.clients, x.size))), x.size
 
 
-def _stored(problem: Problem):
-    """Return the rows on the device, and the function from vectors to parameters."""
-    return jax.tree.map(jnp.asarray, store(problem)), ravel_pytree(problem.start(jax.random.key(0)))[1]
-
-
-def _vector(problem: Problem, point: PyTree) -> Float[Array, " d"]:
-    """The parameters `point` as one vector, in double precision."""
-    shapes = jax.tree.map(np.shape, jax.eval_shape(problem.start, jax.random.key(0)))
+def _vector(problem: Problem, point: PyTree) -> Float[np.ndarray, " d"]:
+    """Return the parameters `point` as one vector."""
+    shapes = jax.tree.map(np.shape, shapes_of(problem))
     if jax.tree.map(np.shape, point) != shapes:
         raise UserError(f"the parameters of {type(problem).__name__} have the shapes {shapes}: give such a point")
-    return ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, float), point))[0]
+    return vector(point)
 
 
 def _by_products(products: Callable, width: int, weights: Float[np.ndarray, " n"], delegate: int) -> Dissimilarity:

@@ -3,21 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from turnout.accounting.prices import Selection
 from turnout.core.errors import UserError
 from turnout.problems.base import Problem
-from turnout.problems.storage.layout import objective
-from turnout.problems.storage.store import store
+from turnout.problems.derivatives import Derivatives, vector
 from turnout.samplers import Delegate
 from turnout.samplers.base import samplers_in
 from turnout.samplers.full_pass import cohort_size
 from turnout.theory.designs import client_weights
-from turnout.theory.dissimilarity import gradients_at, measured
+from turnout.theory.dissimilarity import measured
 from turnout.theory.selection import Case, practical, rg_saga, rg_svrg, svrg
 from turnout.theory.selection_complexity import TABLE
 
@@ -93,20 +90,9 @@ def at_start(problem: Problem, start: PyTree) -> tuple[float, float]:
     # Slow to import, and not needed by all commands.
     from scipy.optimize import minimize
 
-    with jax.enable_x64(True):
-        storage = store(problem)
-        (at_x,) = gradients_at(problem, [start])
-        unravel = ravel_pytree(start)[1]
-
-        @jax.jit
-        def value_and_grad(storage, x):
-            value, gradient = objective(storage, "value_and_grad", unravel(x))
-            return value, ravel_pytree(gradient)[0]
-
-        def oracle(x):
-            value, gradient = value_and_grad(storage, x)
-            return float(value), np.asarray(gradient)
-
-        lowest = minimize(oracle, at_x.x, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).fun
-        deviations = at_x.gradients - at_x.gradients.mean(0)
-        return oracle(at_x.x)[0] - float(lowest), float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))
+    derivatives = Derivatives(problem)
+    x = vector(start)
+    lowest = minimize(derivatives.of_f, x, jac=True, method="L-BFGS-B", options={"maxiter": 2000}).fun
+    gradients = derivatives.of_clients(x)
+    deviations = gradients - gradients.mean(0)
+    return derivatives.of_f(x)[0] - float(lowest), float(np.sqrt(np.mean(np.sum(deviations**2, axis=1))))

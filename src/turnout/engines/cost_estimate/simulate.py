@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr
 from jaxtyping import PyTree
 
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
+from turnout.core.compiling import program
 from turnout.engines.ask import State
-from turnout.engines.compiled import QUICK_TO_COMPILE
 from turnout.engines.cost_estimate.partial_eval import evaluate, known
 from turnout.engines.cost_estimate.tracing import Event, EventAsk
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -78,7 +79,7 @@ def trace(job: Job, algorithm) -> TracedRun:
         return (server, ask.state.samplers, kept(ask.state)), ask.outputs
 
     first, (states, _) = jax.make_jaxpr(start, return_shape=True)(unknown, job.seeds)
-    round = jax.make_jaxpr(play)(unknown, job.seeds, jnp.zeros((), "int32"), states)
+    round = jax.make_jaxpr(play)(unknown, job.seeds, np.zeros((), "int32"), states)
     before, within = asks
     sites = {**before.calls.reached, **within.calls.reached}
     return TracedRun(job, first, round, states, (before.events, within.events), sites, {**before.uses, **within.uses})
@@ -114,11 +115,10 @@ def simulate(run: TracedRun, rounds: int, seeds: int) -> tuple[list, list]:
         return outputs[count:], table
 
     given = run.job.seeds
-    all_seeds = jax.tree.map(lambda seed: jnp.asarray(seed) + jnp.arange(seeds, dtype=jnp.asarray(seed).dtype), given)
+    all_seeds = jax.tree.map(lambda seed: np.asarray(seed) + np.arange(seeds, dtype=np.asarray(seed).dtype), given)
     # In 64 bits JAX keeps the types that were traced, those of draws included.
     with jax.enable_x64(True):
-        program = jax.jit(jax.vmap(one, axis_size=seeds)).lower(all_seeds).compile(compiler_options=QUICK_TO_COMPILE)
-        return jax.device_get(program(all_seeds))
+        return jax.device_get(program(jax.vmap(one, axis_size=seeds), quick=True)(all_seeds))
 
 
 def _known(run: TracedRun, unknown: int) -> tuple[list[bool], list[bool]]:

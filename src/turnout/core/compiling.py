@@ -1,0 +1,41 @@
+"""How programs are compiled: well, but without what takes long and gains nothing."""
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import jax
+
+from turnout.core.backend import on_cpu
+
+QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Options for a program that takes longer to compile than to run."""
+
+USUAL: dict[str, Any] = {}
+"""Options for all others on a CPU; an accelerator has the compiler's own."""
+
+if jax.__version_info__ < (0, 11):
+    # On a CPU the program is as fast without these emitters, and compiles in half of the time; newer compilers lack them.
+    QUICK_TO_COMPILE["xla_cpu_use_fusion_emitters"] = False
+    USUAL |= {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+
+
+def program(function: Callable, *, quick: bool = False, **options) -> Callable:
+    """Return `function` compiled by `jax.jit`, with compiler options for the device on which it is first called.
+
+    Args:
+        function: The function.
+        quick: Whether it is compiled quickly rather than well.
+        **options: Options of `jax.jit`.
+    """
+
+    @cache
+    def compiled(cpu: bool) -> Callable:
+        return jax.jit(function, compiler_options=QUICK_TO_COMPILE if quick else USUAL if cpu else None, **options)
+
+    @wraps(function)
+    def call(*arguments, **keywords):
+        return compiled(on_cpu())(*arguments, **keywords)
+
+    call.compiled = compiled
+    return call
