@@ -5,13 +5,14 @@ these are the constants of the paper. Samplers are bound. A shuffled sampler has
 the dependence between draws.
 """
 
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import (
@@ -309,14 +310,26 @@ def _(sampler: Subsets, population):
 
 @design.register
 def _(sampler: Independent, population):
+    fixed_state(sampler, population)
     with jax.enable_x64(True):
-        return Coins(np.asarray(sampler.expected_draws(fixed_state(sampler, population), population)))
+        return Coins(np.asarray(expected_draws(sampler, population)))
 
 
 @design.register
 def _(sampler: WithReplacement, population):
     with jax.enable_x64(True):
         return Repeated(np.asarray(sampler.draw_probabilities(fixed_state(sampler, population), population)), sampler.size)
+
+
+@partial(program, quick=True)
+def expected_draws(sampler: Sampler, population: Population) -> Float[Array, " n"]:
+    """Return how often each client is expected in the first cohort of a bound sampler.
+
+    Args:
+        sampler: The sampler, bound to the clients.
+        population: The clients.
+    """
+    return sampler.expected_draws(sampler.start(population), population)
 
 
 def fixed_state(sampler: Sampler, population: Population):

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Block, Full, Independent, Nice, Sampler, ShuffledNice, ShuffledStratified, Stratified
 from turnout.samplers.probabilities.waterfilling import capped
 from turnout.theory.design_table import strata_of
-from turnout.theory.designs import client_weights, design
+from turnout.theory.designs import client_weights, design, expected_draws
 from turnout.theory.sampling_error import mean_variance
 
 Memory = Literal["none", "scalars", "vectors"]
@@ -116,7 +116,7 @@ def advise(
         'uniform'
     """
     n, weights = population.count, client_weights(population)
-    p = np.asarray(capped(jnp.asarray(weights), jnp.asarray(min(size, n), float)), float)
+    p = _capped(weights, min(size, n))
     uniform, unequal = variance(np.full(n, min(1.0, size / n)), weights), variance(p, weights)
     gain = uniform / unequal if unequal > 0 else 1.0 if uniform == 0 else np.inf
     visits = float(np.median(rounds * p))
@@ -139,9 +139,17 @@ def expected_size(sampler: Sampler, population: Population) -> float:
         population: The clients.
     """
     try:
-        return float(np.sum(sampler.expected_draws(sampler.start(population), population)))
-    except UserError:
         return float(design(sampler, population).inclusion().sum())
+    except UserError:
+        return float(np.sum(np.asarray(expected_draws(sampler, population))))
+
+
+def _capped(scores: Float[np.ndarray, " n"], size: float) -> Float[np.ndarray, " n"]:
+    """Return the probabilities min(1, scores / nu) [n] with the sum `size`."""
+    return np.asarray(_capped_program(scores, np.asarray(size, float)), float)
+
+
+_capped_program = program(capped, quick=True)
 
 
 def variance(p: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
@@ -163,13 +171,13 @@ def _candidates(population, size, rounds, p, gain, sampler, steps) -> tuple[Cand
         designs["size"] = Independent(np.maximum(p, SMALLEST))
     if strata is not None:
         designs |= {"stratified": Stratified(strata), "stratified, shuffled": ShuffledStratified(strata), "block": Block(strata)}
-    rows = [_candidate(name, each, population, size * rounds, steps) for name, each in designs.items()]
     if steps is not None:
         norms = client_weights(population) * np.linalg.norm(steps, axis=1)
-        learned = np.asarray(capped(jnp.asarray(norms), jnp.asarray(min(size, population.count), float)), float)
-        best = _candidate("last-norm", Independent(np.maximum(learned, SMALLEST)), population, size * rounds, steps)
+        designs["last-norm"] = Independent(np.maximum(_capped(norms, min(size, population.count)), SMALLEST))
+    rows = [_candidate(name, each, population, size * rounds, steps) for name, each in designs.items()]
+    if steps is not None:
         rows += [
-            replace(best, memory="scalars", at_best=True),
+            replace(rows.pop(), memory="scalars", at_best=True),
             Candidate("drift, with fedvarp", size, "vectors", 0.0, at_best=True, needs="fedvarp"),
         ]
     return tuple(sorted(rows, key=lambda row: 0.0 if row.floor is None else row.floor))
