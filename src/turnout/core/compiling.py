@@ -1,5 +1,6 @@
 """How programs are compiled: well, but without what takes long and gains nothing."""
 
+import os
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
@@ -12,12 +13,14 @@ QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_ll
 """Options for a program that takes longer to compile than to run."""
 
 USUAL: dict[str, Any] = {}
-"""Options for all others on a CPU; an accelerator has the compiler's own."""
+"""Options for all others on a CPU, unless XLA_FLAGS says otherwise; an accelerator has the compiler's own."""
 
 if jax.__version_info__ < (0, 11):
     # On a CPU the program is as fast without these emitters, and compiles in half of the time; newer compilers lack them.
     QUICK_TO_COMPILE["xla_cpu_use_fusion_emitters"] = False
     USUAL |= {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+
+USUAL = {name: value for name, value in USUAL.items() if name not in os.environ.get("XLA_FLAGS", "")}
 
 
 def program(function: Callable, *, quick: bool = False, **options) -> Callable:

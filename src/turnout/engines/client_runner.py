@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.client import Client, Done
+from turnout.core.compiling import program
 from turnout.core.local_methods import local_method
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.host_client import HostClient
@@ -140,7 +141,7 @@ def _as_array(leaf):
     return leaf if isinstance(leaf, np.ndarray) else jnp.asarray(leaf)
 
 
-@partial(jax.jit, static_argnames=("name", "mixed"))
+@partial(program, static_argnames=("name", "mixed"))
 def _run_compiled(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name, mixed) -> Done:
     client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights, mixed))
     return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
@@ -150,7 +151,7 @@ def _protected(done: Done, state: PyTree, protection: Protection | None, noise) 
     return completed(done if protection is None else protection.protect(done, noise), state)
 
 
-@partial(jax.jit, static_argnames=("names",))
+@partial(program, static_argnames=("names",))
 def _measure_compiled(problem, weights, x, *, names) -> dict[str, PyTree]:
     values = _values(JaxClient(0, None, None, _oracle(problem, weights)), names, x)
     if "accuracy" in names:

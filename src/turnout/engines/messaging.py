@@ -14,6 +14,7 @@ from jaxtyping import Int, PyTree
 from turnout.accounting.ledger import Site
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.core.lazy_stack import LazyStack
 from turnout.core.local_methods import local_method
@@ -241,7 +242,7 @@ def bounded(decoded: dict[int, tuple[PyTree, dict]], faults: Faults) -> dict[int
     return {place: (jax.tree.map(np.asarray, tree), header) for place, (tree, accepted, header) in replies.items() if accepted}
 
 
-@jax.jit
+@program
 def _draw(sampler: Sampler, state: PyTree, key, population: Population) -> Cohort:
     """Draw a cohort; jitted, so that a loop in a draw is compiled once."""
     return sampler.draw(state, key, population)
@@ -263,7 +264,7 @@ def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
     return jax.tree.unflatten(structure, [LazyStack(*pair) for pair in zip(parts, shapes, strict=True)])
 
 
-_judge = partial(jax.jit, static_argnames="metrics")(judge)
+_judge = program(judge, static_argnames="metrics")
 
 
 class MessageEngine(Engine):
