@@ -264,3 +264,23 @@ def test_the_main_job_on_real_data(tmp_path, real_data, request):
     optimum = minimize(f, np.zeros(122), jac=True, method="BFGS", options={"gtol": 1e-11}).x
     assert trace["distance"][-1] == pytest.approx(np.sum((x - optimum) ** 2), abs=1e-8)
     assert trace["value"][-1] == pytest.approx(f(x)[0], rel=1e-12)
+
+
+def test_the_seconds_of_a_run_are_those_of_its_parts(tmp_path):
+    path = config(tmp_path)
+    code, said, err = turnout("run", path, "--out", tmp_path / "timed", "--timing")
+    assert (code, err) == (0, "") and "seconds: import" in said
+    timing = json.loads((tmp_path / "timed" / "summary.json").read_text())["timing"]
+    total = timing.pop("total")
+    assert min(timing.values()) >= 0 and timing["compile"] > 0 and timing["data"] > 0 and timing["metrics"] > 0
+    np.testing.assert_allclose(sum(timing.values()), total, atol=0.01)
+    code, said, err = turnout("run", path, "--out", tmp_path / "plain")
+    assert (code, err) == (0, "") and "seconds:" not in said
+    assert "timing" not in json.loads((tmp_path / "plain" / "summary.json").read_text())
+    for name in ("trace.parquet", "model.safetensors"):
+        assert (tmp_path / "timed" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
+def test_a_configuration_asks_for_its_seconds(tmp_path):
+    code, said, err = turnout("run", config(tmp_path, run={"rounds": 6, "timing": True}), "--out", tmp_path / "out")
+    assert (code, err) == (0, "") and "seconds: import" in said

@@ -1,6 +1,7 @@
 """The command line: `turnout COMMAND`, one module for each command."""
 
 import sys
+import time
 from importlib import import_module
 from typing import Annotated, cast
 
@@ -8,6 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from turnout.core.errors import UserError
+
+BEGAN = time.perf_counter()
+"""When the command began."""
 
 COMMANDS = {
     "Experiments": ("run", "compare", "sweep", "study", "resume"),

@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command, needing_flower
+from turnout.cli.timing import Timing, timed
 
 
 @app.command()
@@ -17,10 +18,12 @@ def deploy(
     deadline: Deadline = 300.0,
     patience: Patience = 120.0,
     data: Data = None,
+    timing: Timing = False,
 ) -> None:
     """Run a configuration with a SuperLink and a node for each client on this machine, with TLS and node keys."""
     from turnout.cli.progress import watching
     from turnout.experiment import config
+    from turnout.experiment.results import SUMMARY
 
     with needing_flower():
         from turnout.engines.flower.server_connection import flower_run
@@ -29,7 +32,11 @@ def deploy(
         from turnout.federation.status import StatusFile
 
     experiment, keys = config.read(file), out / "federation"
-    with StatusFile(out, experiment) as status, local_federation(keys, file, data) as server:
+    with (
+        timed(timing or experiment.run.timing, out / SUMMARY),
+        StatusFile(out, experiment) as status,
+        local_federation(keys, file, data) as server,
+    ):
         with flower_run(server) as grid, watching() as watch:
             mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, watch=status.waits)
             start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())

@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, command
+from turnout.cli.timing import Timing, asked_for, timed
 from turnout.core.errors import UserError
 
 File = Annotated[Path, typer.Argument(help="A problem, a target and prices.", metavar="FILE", show_default=False)]
@@ -18,10 +19,13 @@ Like = Annotated[Path | None, typer.Option("--like", help="A file with a problem
 
 
 @app.command()
-def plan(file: File, out: Folder = None, like: Like = None, data: Data = None, no_runs: Runs = False) -> None:
+def plan(
+    file: File, out: Folder = None, like: Like = None, data: Data = None, no_runs: Runs = False, timing: Timing = False
+) -> None:
     """Find what reaches a target most cheaply, and write its configuration; the same command goes on with it."""
     from turnout.cli.progress import planning
     from turnout.cli.tables import show_plan
+    from turnout.core.timing import part
     from turnout.planner.api import plan as make
     from turnout.planner.page import write_plan
 
@@ -30,9 +34,11 @@ def plan(file: File, out: Folder = None, like: Like = None, data: Data = None, n
         return
     if out is None:
         raise UserError("there is no folder for the plan: give --out DIR")
-    with planning() as watch:
-        made = make(file, out=out, like=like, data=data, watch=watch)
-    write_plan(made, out, command())
+    with timed(timing or asked_for(file), out / "plan.json"):
+        with planning() as watch:
+            made = make(file, out=out, like=like, data=data, watch=watch)
+        with part("report"):
+            write_plan(made, out, command())
     show_plan(made, out)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Processes, command
+from turnout.cli.timing import Timing, timed
 
 
 @app.command()
@@ -14,18 +15,21 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of an interrupted run.", metavar="DIR")],
     data: Data = None,
     processes: Processes = 1,
+    timing: Timing = False,
 ) -> None:
     """Continue an interrupted run from its last checkpoint; the results are those of an uninterrupted run."""
     from turnout.cli.processes import ending_together, join
     from turnout.cli.progress import watching
     from turnout.cli.tables import show
     from turnout.engines.processes import is_first
+    from turnout.experiment.results import SUMMARY
     from turnout.experiment.run import configuration
     from turnout.experiment.run import resume as resume_run
     from turnout.report.loaded_run import Result
 
-    join(processes, configuration(folder).run.mesh)
-    with ending_together(), watching() as watch:
+    options = configuration(folder).run
+    join(processes, options.mesh)
+    with timed(timing or options.timing, folder / SUMMARY), ending_together(), watching() as watch:
         if resume_run(folder, data, watch, command()) is None:
             typer.echo(f"{folder} is complete: there is nothing to resume")
             return

@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Out, Processes, command
+from turnout.cli.timing import Timing, timed
 from turnout.core.errors import UserError
 
 
@@ -16,6 +17,7 @@ def run(
     out: Out,
     data: Data = None,
     processes: Processes = 1,
+    timing: Timing = False,
 ) -> None:
     """Run one configuration and write its results to a folder."""
     from turnout.cli.processes import ending_together, join
@@ -23,6 +25,7 @@ def run(
     from turnout.cli.tables import show, warn
     from turnout.engines.processes import is_first
     from turnout.experiment import config
+    from turnout.experiment.results import SUMMARY
     from turnout.experiment.run import refuse_results, start
     from turnout.report.loaded_run import Result
     from turnout.samplers.base import warnings_of
@@ -33,7 +36,7 @@ def run(
     refuse_results(out)
     join(processes, experiment.run.mesh)
     warned = []
-    with ending_together(), watching() as watch:
+    with timed(timing or experiment.run.timing, out / SUMMARY), ending_together(), watching() as watch:
 
         def warn_first(session):
             if not warned:

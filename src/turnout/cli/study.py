@@ -7,6 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.options import Data, Executor, Job, Workers, command, job_parameters
+from turnout.cli.timing import Timing, asked_for, timed
 from turnout.core.errors import UserError
 
 Files = Annotated[
@@ -33,6 +34,7 @@ def study(
     job: Job = None,
     data: Data = None,
     list_: Listed = False,
+    timing: Timing = False,
 ) -> None:
     """Compare methods on problems over settings and seeds; the same command goes on with an interrupted study."""
     if list_:
@@ -40,7 +42,7 @@ def study(
         return
     if not files:
         raise UserError("a study needs something to play: give a TOML file or a folder, or see --list")
-    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job)
+    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job, timing or any(map(asked_for, files)))
 
 
 def show_papers() -> None:
@@ -60,6 +62,7 @@ def conduct(
     data: Path | None = None,
     executor: str | None = None,
     job: list[str] | None = None,
+    timing: bool = False,
 ) -> None:
     """Play a study, and print its first table."""
     from turnout.cli.progress import studying
@@ -70,7 +73,7 @@ def conduct(
         raise UserError("there is no folder for the results: give --out DIR")
     parts = {"problems": problems and problems.split(","), "methods": methods and methods.split(",")}
     jobs = {"executor": executor, "job": job_parameters(job)}
-    with studying() as watch:
+    with timed(timing, out / "summary.json"), studying() as watch:
         played = play(what, out, **parts, **jobs, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
     show_study(played, out)
     raise typer.Exit(1 if played.broken else 0)

@@ -38,6 +38,7 @@ class RunSpec(RunOptions):
         local_seed: Seed of the clients' randomness.
         model_seed: Seed of the initial parameters.
         faults_seed: Seed of lost replies.
+        timing: Whether a command says where its seconds went, as with --timing.
     """
 
     rounds: Index = 100
@@ -48,6 +49,7 @@ class RunSpec(RunOptions):
     local_seed: Index | None = None
     model_seed: Index | None = None
     faults_seed: Index | None = None
+    timing: bool = False
 
     def purpose_seeds(self) -> Seeds:
         """Return the seed of each purpose."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from turnout.core.errors import UserError
+from turnout.core.timing import part
 from turnout.engines.processes import is_first
 from turnout.engines.state_file import PATTERN as STATES
 from turnout.experiment.build import Built, build, session_of
@@ -49,7 +50,8 @@ def start(
         engine: Makes the engine; None for the configured one.
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
-    built = build(experiment, data, sizes)
+    with part("data"):
+        built = build(experiment, data, sizes)
     if is_first():
         new_folder(folder)
     session = session_of(experiment, built, engine=engine, folder=folder)
@@ -72,7 +74,8 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
     experiment = configuration(folder)
     if (folder / SUMMARY).exists():
         return None
-    built = build(experiment, data, sizes)
+    with part("data"):
+        built = build(experiment, data, sizes)
     session = session_of(experiment, built, engine=engine, folder=folder)
     checkpoint = folder / CHECKPOINT
     if checkpoint.exists():
@@ -102,7 +105,8 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
         watch(session)
     if is_first():
         write_split(folder, built)
-        write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
+        with part("report"):
+            write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
         for path in (folder / CHECKPOINT, *folder.glob(STATES)):
             path.unlink(missing_ok=True)
     trace = session.trace

@@ -15,9 +15,11 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError
 from turnout.core.host_calls import mistakes_told
+from turnout.core.timing import part, timing
 from turnout.engines.compiled import PLACES, Compiled
 from turnout.engines.fetched import FetchedEngine
 from turnout.engines.mesh import MeshEngine, mesh_of
+from turnout.engines.messaging import MessageEngine
 from turnout.engines.metrics import DIVERGED
 from turnout.engines.nodes import Nodes
 from turnout.engines.processes import agreed
@@ -84,7 +86,8 @@ class Session:
             algorithm = with_indexes(algorithm, problem.population, self._indexes)
         self.algorithm, self.problem = algorithm, problem
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
-            optimum = solve(problem)
+            with part("optimum"):
+                optimum = solve(problem)
         with scope(self.precision):
             how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
@@ -100,7 +103,7 @@ class Session:
                 self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell.name for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=options.target) for name in names]
-        self._written = 0
+        self._written, self._seconds_of_metrics = 0, 0.0
         self._row_by_row = any(callback.each_row for callback in options.callbacks)
 
     def _engine_of(self, problem: Problem, compiled: bool, folder: Path | None) -> Callable:
@@ -168,11 +171,25 @@ class Session:
         # The first row describes the start, before any round.
         limit = self.rounds if self._written else 0
         rows = min(rows, PLACES, self.rows - self._written) if self._written else 1
-        with scope(self.precision), mistakes_told():
+        with scope(self.precision), mistakes_told(), part("rounds" if self._written else "metrics"):
             self.progress, table = self.engine.advance(self.progress, limit, rows)
+        self._time_metrics(rows)
         self._written += rows
         self._extend_traces(table)
         return rows
+
+    def _time_metrics(self, rows: int) -> None:
+        """Tell the stopwatch, if there is one, what the metrics of `rows` took: each as long as those of the start."""
+        watch = timing()
+        if watch is None or isinstance(self.engine, MessageEngine):
+            return
+        if self._written:
+            watch.move("rounds", "metrics", rows * self._seconds_of_metrics)
+            return
+        # No round is played, so that the progress stays as it is.
+        with scope(self.precision), watch.part("metrics"):
+            self.progress, _ = self.engine.advance(self.progress, 0, 1)
+        self._seconds_of_metrics = watch.last
 
     def split(self) -> list["Session"]:
         """Return a session for each cell of a sweep, in the place of this one: each goes on by itself with the same program."""

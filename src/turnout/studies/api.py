@@ -8,6 +8,7 @@ from typing import Any
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
+from turnout.core.timing import part
 from turnout.problems.base import Problem
 from turnout.studies.cases import Cases
 from turnout.studies.conduct import Watch, conduct
@@ -78,7 +79,8 @@ def study(
         rows, broken = conduct(declaration, Path(folder), cases, workers, watching, jobs)
     played = Study(declaration, rows, tuple(broken.values()), cases)
     if out is not None:
-        played.write(Path(out), command)
+        with part("report"):
+            played.write(Path(out), command)
     return played
 
 

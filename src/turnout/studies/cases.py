@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from turnout.core.timing import part
 from turnout.core.tree import bytes_of
 from turnout.experiment.build import Built, build
 from turnout.experiment.config import Experiment
@@ -37,7 +38,8 @@ class Case:
     @cached_property
     def optimum(self) -> Optimum:
         """Its minimiser and minimum."""
-        return solve(self.problem)
+        with part("optimum"):
+            return solve(self.problem)
 
     @cached_property
     def units(self) -> dict[str, float]:
@@ -79,4 +81,5 @@ class Cases:
         spec = experiment.problem
         if isinstance(spec, GivenProblem):
             return Built(spec.problem, None, "", fingerprint(spec.problem))
-        return build(experiment, self.data)
+        with part("data"):
+            return build(experiment, self.data)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from turnout.accounting.ledger import EVENTS, NEW
+from turnout.core.timing import timing
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
 from turnout.io.parquet import parquet
@@ -102,6 +103,8 @@ class Player:
         if not played.rows.is_empty():
             self.store.add(played.rows)
         self.store.forget(program.key)
+        if (watch := timing()) is not None:
+            watch.add(played.seconds)
         self.broken |= {run.key: (run, played.broken[run.key]) for run in program.runs if run.key in played.broken}
         self.progress.runs += len(program.runs)
         self.watch(self.progress)

@@ -156,7 +156,7 @@ def split_up(program: Program, case: Case) -> list[Program]:
 def _base(one: Resolved, stops: tuple[Goal, ...]) -> str:
     """Return the digest of what all runs of a program have in common."""
     experiment = one.experiment
-    run = {key: value for key, value in vars(experiment.run).items() if key != "seed"}
+    run = {key: value for key, value in vars(experiment.run).items() if key not in ("seed", "timing")}
     run["memory"] = EXCHANGE_BYTES if run["memory"] == "auto" else run["memory"]
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]

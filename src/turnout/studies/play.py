@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +31,14 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Played:
-    """What a program left: rows of its runs, and the sentence about each run that broke, by its key."""
+    """What a program left: rows of its runs, the sentence about each run that broke, by its key, and the seconds it took.
+
+    The seconds are those of each part, where another process played.
+    """
 
     rows: pl.DataFrame
     broken: dict[str, str]
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def play(program: Program, case: Case, report: Report, folder: Path) -> Played:

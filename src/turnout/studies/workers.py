@@ -3,9 +3,10 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import polars as pl
 from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
 from turnout.core.named_class import found_classes, named_class
+from turnout.core.timing import begin
 from turnout.studies.cases import Cases
 from turnout.studies.plan import Program
 from turnout.studies.play import Played, Report, play, sentence
@@ -114,7 +116,10 @@ def serve(pipe: Connection, folders: Folders, classes: list[str]) -> None:
     cases = Cases(data)
     with suppress(EOFError, BrokenPipeError):
         while True:
-            pipe.send(played(pipe.recv(), cases, checkpoints, pipe.send))
+            program = pipe.recv()
+            watch = begin(time.perf_counter())
+            answer = played(program, cases, checkpoints, pipe.send)
+            pipe.send(replace(answer, seconds=watch.taken()))
 
 
 def with_classes(names: list[str]) -> None:
