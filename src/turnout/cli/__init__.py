@@ -1,5 +1,6 @@
 """The command line: `turnout COMMAND`, one module for each command."""
 
+import gc
 import sys
 import time
 from importlib import import_module
@@ -85,6 +86,8 @@ def command_line() -> Commands:
 
 def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
+    # Imports and traces make many objects that stay, which collections of garbage would look through again and again.
+    gc.set_threshold(100_000, 20, 20)
     try:
         typer.main.get_command(app)(prog_name="turnout")
     except (UserError, KeyboardInterrupt) as error:
