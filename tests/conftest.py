@@ -33,6 +33,9 @@ for name, value in KEPT.items():
     jax.config.update(name, value)
     os.environ[name.upper()] = str(value)
 
+# Values that take long too.
+os.environ["TURNOUT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "turnout")
+
 # A command may read a program that another is still writing, or was killed in writing; it then compiles the program itself.
 UNFINISHED = ("Error reading persistent compilation cache entry", "Error writing persistent compilation cache entry")
 os.environ["PYTHONWARNINGS"] = ",".join(f"ignore:{message}" for message in UNFINISHED)

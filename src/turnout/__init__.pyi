@@ -61,6 +61,7 @@ from .codecs.exchange import Exchange as Exchange
 from .core.algorithm import Algorithm as Algorithm
 from .core.algorithm import Ask as Ask
 from .core.algorithm import on_client as on_client
+from .core.cache import set_cache as set_cache
 from .core.client import Client as Client
 from .core.client import Done as Done
 from .core.cohort import Cohort as Cohort

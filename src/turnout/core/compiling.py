@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from turnout.core.backend import on_cpu
+from turnout.core.cache import keep_programs
 
 QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options for a program that takes longer to compile than to run."""
@@ -34,6 +35,7 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
 
     @cache
     def compiled(cpu: bool) -> Callable:
+        keep_programs()
         return jax.jit(function, compiler_options=QUICK_TO_COMPILE if quick else USUAL if cpu else None, **options)
 
     @wraps(function)

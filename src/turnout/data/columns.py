@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.kept import kept
 from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
 from turnout.data.files import data_name
@@ -66,9 +67,19 @@ def dataset_of(path: Path, names: list[str], read: Read, columns: Columns) -> Da
 def hashed(texts) -> "csr_array":
     """Return word counts of each text, hashed to `WORDS` columns, as rows of length 1 (Weinberger et al., 2009)."""
     from scipy.sparse import csr_array
+
+    texts = list(texts)
+    counts = kept("hashed", (WORDS, *texts), ("scikit-learn",), lambda: _word_counts(texts))
+    return csr_array(tuple(counts), shape=(len(texts), WORDS))
+
+
+def _word_counts(texts: list[str]) -> list[np.ndarray]:
+    """Return values, columns and starts of the rows of `hashed`."""
+    # Slow to import.
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    return csr_array(HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts))
+    counts = HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts)
+    return [counts.data, counts.indices, counts.indptr]
 
 
 def _features(path: Path, names: list[str], read: Read):

@@ -1,7 +1,10 @@
 """Reading LIBSVM text: each line is `label index:value ...` with increasing indices from 1."""
 
 import math
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -11,7 +14,19 @@ from turnout.data.files import UNREADABLE, data_name, open_text, unreadable
 
 LARGEST_INDEX = 2**31 - 1
 
+BLOCK = 2**27
+"""Bytes of a file that are parsed at a time: they take several times their size meanwhile."""
+
 REMEDY = "a line reads 'label index:value index:value ...'"
+
+
+class Parsed(NamedTuple):
+    """Labels of b lines [b], their numbers of entries [b], and the indices and values of all entries."""
+
+    labels: np.ndarray
+    lengths: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
 
 
 def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
@@ -37,21 +52,77 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
         >>> data.rows, data.features.shape
         (2, (2, 3))
     """
-    from sklearn.datasets import load_svmlight_file
-
     path = Path(path)
     try:
         with open_text(path) as file:
-            matrix, labels = load_svmlight_file(file, n_features=features, zero_based=False)
+            parts = [part for block in _blocks(file) if (part := _parsed(block)) is not None]
     except UNREADABLE as error:
         raise unreadable(path, error) from None
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise _mistake(path, features, error) from None
-    if not labels.size:
+    if not parts:
         raise UserError(f"{path}: the file holds no rows: give one with lines such as '+1 3:0.5 7:1'")
-    if not (np.isfinite(matrix.data).all() and np.isfinite(labels).all()):
-        raise _mistake(path, features, "NaN or infinite")
+    labels, lengths, columns, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    if columns.max(initial=1) > (features or LARGEST_INDEX):
+        raise _mistake(path, features, "an index is too large")
+    from scipy.sparse import csr_array
+
+    starts, width = np.concatenate([[0], np.cumsum(lengths)]), features or int(columns.max(initial=0))
+    matrix = csr_array((values, (columns - 1).astype(np.int32), starts), shape=(labels.size, width))
     return Dataset(data_name(path), matrix, labels)
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file, many at a time."""
+    rest = b""
+    while block := file.read(BLOCK):
+        whole, _, rest = (rest + block).rpartition(b"\n")
+        yield whole
+    yield rest
+
+
+def _parsed(lines: bytes) -> Parsed | None:
+    """Return what some lines hold; None if they are empty. `ValueError` if a word is not as it should be."""
+    lines = lines.strip()
+    try:
+        return _table(lines) if lines else None
+    except ValueError:
+        lines = _plain(lines)
+        return _table(lines) if lines else None
+
+
+def _plain(lines: bytes) -> bytes:
+    """Return lines without comments, query ids, empty lines and white space that separates nothing."""
+    lines = re.sub(rb"#[^\n]*", b"", lines)
+    lines = re.sub(rb"(?m)^([^\S\n]*\S+)[^\S\n]+qid:\S*", rb"\1", lines)
+    return re.sub(rb"[^\S\n]*\n\s*", b"\n", re.sub(rb"[^\S\n]+", b" ", lines)).strip()
+
+
+def _table(lines: bytes) -> Parsed:
+    """Return what lines hold in which one space precedes each entry."""
+    # Slow to import.
+    import polars as pl
+
+    # Each word becomes a line of a table of two columns, which parses in parallel; a label has no index.
+    table = b":" + lines.replace(b"\n", b"\n:").replace(b" ", b"\n")
+    try:
+        read = pl.read_csv(
+            table, has_header=False, separator=":", quote_char=None, schema={"index": pl.Int64, "value": pl.Float64}
+        )
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    begins, all_values = np.flatnonzero(read["index"].is_null().to_numpy()), read["value"].to_numpy()
+    columns, is_entry = read["index"].drop_nulls().to_numpy(), np.ones(len(read), bool)
+    is_entry[begins] = False
+    # A word without a value is NaN here, and one without an index would be a label.
+    if not np.isfinite(all_values).all() or begins.size != lines.count(b"\n") + 1:
+        raise ValueError("NaN, infinite or missing")
+    lengths = np.diff(np.append(begins, len(read))) - 1
+    rising = np.diff(columns, prepend=0) > 0
+    rising[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    if not rising.all() or columns.min(initial=1) < 1:
+        raise ValueError("an index is not above the one before")
+    return Parsed(all_values[begins], lengths, columns, all_values[is_entry])
 
 
 def _mistake(path: Path, features: int | None, error) -> UserError:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from turnout.core.errors import UserError
@@ -45,25 +45,6 @@ def exclusive(path: Path) -> Iterator[None]:
     with open(path.with_name(f".{path.name}.lock"), "ab", opener=private_opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def default_cache() -> Path:
-    """Return turnout's cache folder: $XDG_CACHE_HOME/turnout, or ~/.cache/turnout."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnout"
-
-
-def write_cache(path: Path, content: bytes) -> None:
-    """Write a cache file, also while other processes write it; best effort: errors are ignored.
-
-    Args:
-        path: Path of the file.
-        content: The new content.
-    """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    with suppress(UserError, OSError):
-        make_folder(path.parent)
-        write(temporary, content)
-        os.replace(temporary, path)
 
 
 def make_folder(folder: Path) -> Path:

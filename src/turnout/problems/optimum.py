@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.kept import kept
 from turnout.problems.base import Problem
-from turnout.problems.derivatives import Derivatives, Vector
+from turnout.problems.derivatives import Derivatives, Vector, shapes_of
 
 TOLERANCE = 1e-12
 
@@ -38,6 +40,21 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
         raise UserError("clients' own losses have no known minimiser: take other metrics than 'gap' and 'distance'")
     if not problem.strongly_convex:
         raise UserError(f"the optimum of {type(problem).__name__} is not known: take the metric 'value' or 'gradient'")
+    # A class of the user's own is not known by its fields.
+    if type(problem).__module__.startswith("turnout."):
+        leaves, structure = jax.tree.flatten(problem)
+        parts = (type(problem).__qualname__, str(structure), tolerance, *map(np.asarray, leaves))
+        value, *x = kept("optimum", parts, ("turnout", "jax", "jaxlib", "scipy"), lambda: _content(_solve(problem, tolerance)))
+        return Optimum(jax.tree.unflatten(jax.tree.structure(shapes_of(problem)), x), float(value))
+    return _solve(problem, tolerance)
+
+
+def _content(optimum: Optimum) -> list[np.ndarray]:
+    return [np.asarray(optimum.value), *jax.tree.leaves(optimum.x)]
+
+
+def _solve(problem: Problem, tolerance: float) -> Optimum:
+    """Return the minimiser; see `solve`."""
     # Slow to import, and not needed by all runs.
     from scipy.optimize import minimize
 

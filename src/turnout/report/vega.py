@@ -1,18 +1,20 @@
 """The JavaScript that draws charts on a page."""
 
-from importlib.metadata import version
+import numpy as np
 
-import vl_convert
-
-from turnout.io.atomic import default_cache, write_cache
+from turnout.core.kept import kept
 
 
 def script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script; the script is cached, since bundling takes a second."""
-    path = default_cache() / f"vega-{version('vl-convert-python')}.js"
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        bundle = vl_convert.javascript_bundle().replace("</script", "<\\/script")
-        write_cache(path, bundle.encode())
-        return bundle
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which is kept, since bundling takes a second."""
+    (content,) = kept("vega", (), ("vl-convert-python",), _bundle)
+    return content.tobytes().decode()
+
+
+def _bundle() -> list[np.ndarray]:
+    """Return the script in UTF-8, as an array of bytes [n]."""
+    # Slow to import.
+    import vl_convert
+
+    script = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+    return [np.frombuffer(script.encode(), np.uint8)]

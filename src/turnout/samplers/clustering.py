@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from turnout.core.errors import UserError
+from turnout.core.kept import kept
 from turnout.problems.at_optimum import at_optimum
 from turnout.problems.base import Problem
 from turnout.problems.storage.row_formats import plain
@@ -81,22 +82,29 @@ def kmeans_strata(features: Vectors, clusters: int, seed: int = 0) -> Strata:
         clusters: Number of strata.
         seed: Seed of the initial centres.
     """
-    import warnings
-
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
     _check_clusters(features, clusters)
-    with warnings.catch_warnings():
-        # With fewer distinct vectors than clusters some cluster is empty; the loop below fills it.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = KMeans(clusters, n_init=10, random_state=seed).fit(features)
-    strata = fitted.labels_.astype(int)
-    distances = np.sum((features - fitted.cluster_centers_[strata]) ** 2, axis=1)
+    parts = (features, clusters, seed)
+    strata, centres = kept("kmeans-strata", parts, ("scikit-learn",), lambda: _kmeans(features, clusters, seed))
+    distances = np.sum((features - centres[strata]) ** 2, axis=1)
     for empty in np.setdiff1d(np.arange(clusters), strata):
         spare = np.bincount(strata, minlength=clusters)[strata] > 1
         strata[np.argmax(np.where(spare, distances, -1))] = empty
     return strata
+
+
+def _kmeans(features: Vectors, clusters: int, seed: int) -> list[np.ndarray]:
+    """Return the cluster of each of the `features` [n], and the centres [clusters, d]."""
+    import warnings
+
+    # Slow to import.
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # With fewer distinct vectors than clusters some cluster is empty, which the caller fills.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = KMeans(clusters, n_init=10, random_state=seed).fit(features)
+    return [fitted.labels_.astype(int), fitted.cluster_centers_]
 
 
 def balanced_strata(vectors: Vectors, clusters: int, seed: int = 0) -> Strata:

@@ -6,8 +6,9 @@ import numpy as np
 from annotated_types import Ge, Lt
 
 from turnout.core.errors import UserError
+from turnout.core.kept import kept
 from turnout.core.records import Count, config
-from turnout.data.dataset import Dataset
+from turnout.data.dataset import Dataset, is_sparse_matrix
 from turnout.data.splits.split import Split, enough_rows
 
 
@@ -53,12 +54,22 @@ class KMeansSplit:
 
 def _kmeans(dataset: Dataset, clusters: int, seed: int) -> np.ndarray:
     """Return the cluster of each row."""
+    features = dataset.flat().features
+    arrays = [features.data, features.indices, features.indptr] if is_sparse_matrix(features) else [features]
+    parts = (*arrays, features.shape, clusters, seed)
+    (found,) = kept("kmeans", parts, ("scikit-learn",), lambda: [_fit(features, clusters, seed)])
+    return found
+
+
+def _fit(features, clusters: int, seed: int) -> np.ndarray:
+    """Return the cluster of each row of `features`."""
     import warnings
 
+    # Slow to import.
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # With fewer distinct rows than clusters a cluster is empty, which raises an error below.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return KMeans(clusters, n_init=10, random_state=seed).fit_predict(dataset.flat().features)
+        return KMeans(clusters, n_init=10, random_state=seed).fit_predict(features)

@@ -1,6 +1,5 @@
-"""Sentence embeddings of texts by a frozen encoder, cached on disk."""
+"""Sentence embeddings of texts by a frozen encoder, which are kept."""
 
-import io
 import json
 from collections.abc import Sequence
 from hashlib import file_digest, sha256
@@ -11,24 +10,21 @@ import torch
 import transformers
 
 from turnout.core.errors import UserError
+from turnout.core.kept import kept
 from turnout.data.text.classifiers import sentence
 from turnout.data.text.clients import LENGTH, padded, tokenized
 from turnout.data.text.pretrained import FILES, minilm_folder, read_model, tokenizer_of
-from turnout.io.atomic import default_cache, write_cache
 
 BATCH = 64
 
 
-def embed(
-    texts: Sequence[str], folder: str | Path | None = None, length: int = LENGTH, cache: str | Path | None = None
-) -> np.ndarray:
-    """Return the sentence embeddings of texts, cached under the hash of texts, weights and length.
+def embed(texts: Sequence[str], folder: str | Path | None = None, length: int = LENGTH) -> np.ndarray:
+    """Return the sentence embeddings of texts, kept by the hash of texts, weights and length: see `set_cache`.
 
     Args:
         texts: The texts.
         folder: A folder with the encoder's weights; None takes MiniLM.
         length: The number of tokens that texts are cut to.
-        cache: The folder of the cache, by default `~/.cache/turnout`.
 
     Returns:
         The embeddings [rows, d] in single precision, each of length 1.
@@ -39,18 +35,8 @@ def embed(
     if not texts:
         raise UserError("there are no texts to embed: give at least one")
     folder = minilm_folder() if folder is None else Path(folder)
-    path = (default_cache() if cache is None else Path(cache)) / f"embeddings-{_digest(texts, folder, length)}.npy"
-    if path.is_file():
-        try:
-            cached = np.load(path, allow_pickle=False)
-            if cached.ndim == 2 and len(cached) == len(texts):
-                return cached
-        except (OSError, ValueError, EOFError):
-            pass  # A broken cache file is computed again.
-    embeddings = _compute(texts, folder, length)
-    buffer = io.BytesIO()
-    np.save(buffer, embeddings)
-    write_cache(path, buffer.getvalue())
+    parts = (_digest(texts, folder, length),)
+    (embeddings,) = kept("embeddings", parts, ("torch", "transformers"), lambda: [_compute(texts, folder, length)])
     return embeddings
 
 
