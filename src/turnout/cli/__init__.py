@@ -1,5 +1,6 @@
 """The command line: `turnout COMMAND`, one module for each command."""
 
+import atexit
 import gc
 import sys
 import time
@@ -88,6 +89,8 @@ def main() -> None:
     """Run the command line: a user's mistake ends it with one sentence and exit code 2, Ctrl-C with 130."""
     # Imports and traces make many objects that stay, which collections of garbage would look through again and again.
     gc.set_threshold(100_000, 20, 20)
+    # At the end of the process Python would look through them once more.
+    atexit.register(gc.freeze)
     try:
         typer.main.get_command(app)(prog_name="turnout")
     except (UserError, KeyboardInterrupt) as error:

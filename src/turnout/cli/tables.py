@@ -18,10 +18,10 @@ from turnout.report.costs import EVENTS, costs_of
 from turnout.report.format import amount, goal, human_bytes
 from turnout.report.headline import stall
 from turnout.report.loaded_run import Result
-from turnout.studies.results import Study, name_of
-from turnout.studies.tables import Row
 
 if TYPE_CHECKING:
+    from turnout.studies.results import Study
+    from turnout.studies.tables import Row
     from turnout.federation.status import Status
     from turnout.planner.plan import Plan
 
@@ -163,8 +163,10 @@ def show_before_runs(ranking: pl.DataFrame, price: Price) -> None:
     console.print("No run was played: the price of a round says nothing about how many rounds the target takes.")
 
 
-def show_study(study: Study, folder: Path) -> None:
+def show_study(study: "Study", folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
+    from turnout.studies.results import name_of
+
     for run, why in study.broken:
         console.print(f"[bold red]broken[/]: {escape(name_of(run))}: {escape(why)}")
     if study.declaration.goals and not study.runs.is_empty():
@@ -184,7 +186,7 @@ def show_study(study: Study, folder: Path) -> None:
     console.print(f"runs: {folder / 'runs.parquet'}", soft_wrap=True)
 
 
-def _study_table(problem: str, rows: list[Row]) -> Table:
+def _study_table(problem: str, rows: "list[Row]") -> Table:
     """Return the table of one problem; long names go over several lines."""
     shown = Table(title=escape(problem), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in ("method", "setting"):
