@@ -67,16 +67,17 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
 
 
 def report(result: Result, folder: Path, title: str) -> None:
-    """Write the report of `result` to `folder`.
+    """Write the report and the figures of `result` to `folder`.
 
     Args:
         result: A finished run.
         folder: Folder of the results.
         title: Title of the page.
     """
-    # Slow to import.
-    from turnout.report.page import write_report
+    # Drawing is slow to import.
+    from turnout.report.page import write_figures, write_report
 
+    write_figures(folder, result)
     write_report(folder, result, title)
 
 

@@ -14,11 +14,10 @@ from turnout.core.seeds import host_key
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import to_json
-from turnout.io.atomic import write
+from turnout.io.atomic import make_folder, write
 from turnout.problems import Chain
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Problem
-from turnout.report.pictures import write_specs
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, scope
 from turnout.samplers import Full, Nice, Sampler
@@ -221,8 +220,12 @@ def write_guarantees(
     }
     write(folder / "theory.json", to_json(facts))
     charts = {**({} if guarantees is None else _bound(guarantees)), **({} if regrets is None else _regrets(regrets))}
-    if charts:
-        write_specs(folder, charts)
+    for name, chart in charts.items():
+        # Drawing is slow to import.
+        from turnout.report.page import drawings
+
+        for kind, drawing in drawings(chart.to_dict()).items():
+            write(make_folder(folder / "figures") / f"{name}.{kind}", drawing)
 
 
 def _bound(guarantees: Guarantees) -> dict:

@@ -17,15 +17,13 @@ Seeds = Index | list[Index] | str
 
 @config
 class Reporting:
-    """The seeds of the runs that are reported, and whether pictures are drawn.
+    """The seeds of the runs that are reported.
 
     Args:
         seeds: A list, a range such as "1000-1100", or the number of seeds: the first ones on which no setting is chosen.
-        pictures: Whether the figures are drawn as files too, which `turnout figures` does later.
     """
 
     seeds: Seeds = 1
-    pictures: bool = False
 
 
 @config
@@ -95,7 +93,6 @@ class Declaration:
         findings: What says in sentences what was found, if the study has it.
         exhibits: What makes its own tables and charts, if the study has it.
         figures: The figures; none where they are the default ones.
-        pictures: Whether the figures are drawn as files.
     """
 
     source: Source
@@ -112,7 +109,6 @@ class Declaration:
     findings: Findings | None = None
     exhibits: Exhibits | None = None
     figures: tuple[Figure, ...] = ()
-    pictures: bool = False
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
