@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from turnout.core.errors import UserError
 
 COMMANDS = {
-    "Experiments": ("run", "compare", "sweep", "study", "resume"),
+    "Experiments": ("run", "compare", "sweep", "study", "resume", "figures"),
     "Before a run": ("plan", "describe", "theory", "data"),
     "Papers": ("reproduce",),
     "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "serve", "status", "audit"),

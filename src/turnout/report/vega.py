@@ -2,8 +2,6 @@
 
 from importlib.metadata import version
 
-import vl_convert
-
 from turnout.io.atomic import default_cache, write_cache
 
 
@@ -13,6 +11,9 @@ def script() -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
+        # Slow to import.
+        import vl_convert
+
         bundle = vl_convert.javascript_bundle().replace("</script", "<\\/script")
         write_cache(path, bundle.encode())
         return bundle
