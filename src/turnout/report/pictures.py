@@ -38,7 +38,7 @@ def read_charts(folder: Path) -> dict[str, dict]:
 def draw(folder: Path) -> list[Path]:
     """Draw the charts in `folder` as SVG, PNG and PDF in its subfolder `figures`, and return the paths.
 
-    A process draws every k-th chart; k is the number of cores, or of charts if these are fewer. `UserError` where there is no chart.
+    There is a process for each core, at most one for each chart. `UserError` where there is no chart.
     """
     charts = read_charts(folder)
     if not charts:
