@@ -29,6 +29,7 @@ def test_every_chart_is_drawn_in_every_format(tmp_path):
         (None, "holds no figures.json"),
         ("{", "cannot be read"),
         ("[]", "must hold a JSON object"),
+        (json.dumps({"../elsewhere": CHART}), "must hold a JSON object"),
         ("{}", "nothing to draw"),
         (json.dumps({"bad": {**CHART, "layer": 3}}), "cannot be drawn"),
     ],

@@ -30,8 +30,8 @@ def read_charts(folder: Path) -> dict[str, dict]:
         raise UserError(f"{folder} holds no {CHARTS}: give the folder of a finished run, study, plan or theory") from None
     except (OSError, ValueError, RecursionError):
         raise UserError(f"{path}: cannot be read: play or write the results again") from None
-    if not isinstance(charts, dict) or not all(isinstance(chart, dict) for chart in charts.values()):
-        raise UserError(f"{path}: must hold a JSON object of charts: play or write the results again")
+    if not isinstance(charts, dict) or not all(isinstance(one, dict) and Path(name).name == name for name, one in charts.items()):
+        raise UserError(f"{path}: must hold a JSON object of charts by the names of files: play or write the results again")
     return charts
 
 

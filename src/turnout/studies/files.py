@@ -34,10 +34,10 @@ def write_files(study: Study, folder: Path, command: str) -> None:
     specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
     charts = specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)}
     write_charts(folder, charts)
-    if study.declaration.pictures and charts:
-        draw(folder)
     write(folder / "report.html", page(study, tables, figures, exhibits, facts))
     write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    if study.declaration.pictures and charts:
+        draw(folder)
 
 
 def summary(study: Study, tables: Tables, command: str) -> dict:
