@@ -13,7 +13,7 @@ def test_a_plan_writes_a_configuration_that_runs(tmp_path):
     code, said, wrong = turnout("plan", file, "--out", out)
     assert (code, wrong) == (0, ""), wrong
     assert {path.name for path in out.iterdir()} == {
-        "best.toml", "plan.json", "report.html", "tables", "figures", "trials.parquet",
+        "best.toml", "plan.json", "report.html", "tables", "figures.json", "trials.parquet",
     }  # fmt: skip
     facts = json.loads((out / "plan.json").read_text())
     assert facts["ranking"][0]["title"] in said.replace("\n", " ") and "best.toml" in said
@@ -24,6 +24,8 @@ def test_a_plan_writes_a_configuration_that_runs(tmp_path):
     assert "What would be best at other prices" in page and "L-BFGS, all clients" in page
     # The same command goes on with what is there.
     assert turnout("plan", file, "--out", out)[0] == 0
+    # Its charts can be drawn.
+    assert turnout("figures", out)[0] == 0 and (out / "figures" / "front.svg").exists()
 
 
 def test_a_mistake_is_one_sentence(tmp_path):

@@ -10,10 +10,10 @@ from jax import lax
 import turnout as t
 from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import Ledger
+from turnout.core.compiling import QUICK_TO_COMPILE
 from turnout.core.seeds import Seeds
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.cost_estimate.estimate import PLAYED, SEEDS, CostEstimate, Count
-from turnout.engines.cost_estimate.simulate import QUICK_TO_COMPILE
 from turnout.engines.state import begin, play_round
 from turnout.experiment.describe import plan_for
 from turnout.runs.setup import bind, prepare

@@ -19,6 +19,7 @@ from turnout.report.format import axis_title, human_bytes, number
 from turnout.report.headline import headline
 from turnout.report.loaded_run import Result
 from turnout.report.page import write_figures, write_report
+from turnout.report.pictures import draw
 from turnout.report.plan import PLAN
 
 PRICES = [{"kind": "exchanges"}, {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}]
@@ -100,8 +101,9 @@ def test_a_real_run_becomes_a_page_and_figures(tmp_path):
     problem, target = t.Quadratic.random(12, 4, seed=1), t.Target("distance", 0.3)
     run = t.run(t.Sppm(t.Nice(4), t.solvers.Bfgs(), 1.0, 4), problem, rounds=20, target=target).result()
     write_report(tmp_path, run, "a run")
-    paths = write_figures(tmp_path, run)
-    assert sorted(path.name for path in paths) == ["distance-exchanges.png", "distance-exchanges.svg"]
+    write_figures(tmp_path, run)
+    paths = draw(tmp_path)
+    assert [path.name for path in paths] == [f"distance-exchanges.{ending}" for ending in ("svg", "png", "pdf")]
     assert all(path.stat().st_size > 5000 for path in paths)
     page = (tmp_path / "report.html").read_text()
     assert 'src="http' not in page and 'href="http' not in page and "@import" not in page
@@ -193,6 +195,7 @@ def test_points_are_drawable_and_what_is_left_out_is_counted(distances):
 def test_values_that_a_log_axis_cannot_show_do_not_break_it(tmp_path, distances):
     write_report(tmp_path, result("odd", distances), "odd")
     write_figures(tmp_path, result("odd", distances))
+    assert draw(tmp_path)
 
 
 @given(st.integers(1, 5000), st.integers(3, 1000), st.data())

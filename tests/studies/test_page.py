@@ -9,6 +9,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.studies import STUDY, tables
+from turnout.report.pictures import draw
 from turnout.studies.results import Study
 
 NAME = "Minibatch </script> & a name that is rather long for a narrow screen"
@@ -23,7 +24,7 @@ def played(tmp_path_factory) -> tuple[Study, Path]:
         )
     )
     study["methods"]["mbgd"]["title"] = NAME
-    return t.study(study, folder), folder
+    return t.study({**study, "pictures": True}, folder), folder
 
 
 class Page(HTMLParser):
@@ -114,6 +115,16 @@ def test_a_figure_is_written_as_svg_png_and_pdf(played):
     assert svg.startswith("<svg") and "FedAvg" in svg
     assert (folder / "figures" / "figure-value.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "figures" / "figure-value.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_pictures_a_study_leaves_the_charts_that_are_drawn_later(tmp_path):
+    """As they are drawn by the study itself."""
+    study = {**tables(STUDY), "seeds": 1, "claims": []}
+    t.study(study, tmp_path)
+    assert not (tmp_path / "figures").exists()
+    drawn = {path.name: path.read_bytes() for path in draw(tmp_path) if path.suffix == ".svg"}
+    t.study({**study, "pictures": True}, tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "figures").glob("*.svg")} == drawn
 
 
 def test_a_study_of_which_nothing_could_be_played_has_a_page(tmp_path):

@@ -193,7 +193,7 @@ def show(study):
 
 def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
     (tmp_path / "own.py").write_text(EXHIBITS)
-    study = {"exhibits": f"{tmp_path / 'own.py'}:show", "run": {"rounds": 2}, "problems": {"made": problem}}
+    study = {"exhibits": f"{tmp_path / 'own.py'}:show", "pictures": True, "run": {"rounds": 2}, "problems": {"made": problem}}
     t.study({**study, "methods": {"gd": t.Gd(t.Full(), lr=0.1)}}, tmp_path / "out")
     tables, figures = tmp_path / "out" / "tables", tmp_path / "out" / "figures"
     assert pl.read_csv(tables / "sizes.csv").row(0) == ("<all>", problem.clients, 3, 0.5)

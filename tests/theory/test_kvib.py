@@ -173,6 +173,7 @@ def test_the_command_shows_the_theorems(tmp_path):
     assert facts["static_regret"] == kvib.theorem_5_2(1.0, 60, facts["clients"], 2.0)
     for name in ("static_regret", "static_regret_capped", "hindsight", "gradient"):
         assert f"{facts[name]:,.4g}" in said
+    assert turnout("figures", tmp_path / "out")[0] == 0
     for name in ("regret", "gradient"):
         assert b"Theorem" in (tmp_path / "out" / "figures" / f"{name}.svg").read_bytes()
 

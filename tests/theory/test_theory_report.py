@@ -114,7 +114,8 @@ def test_the_command_shows_and_writes_what_theory_guarantees(tmp_path):
         facts["curves"]["gamma = 0.5"],
         bound["rate"] ** np.array(facts["curves"]["rounds"]) * facts["distance2"] + bound["neighbourhood"],
     )
-    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} == {"bound.svg", "bound.png"}
+    assert turnout("figures", tmp_path / "out")[0] == 0
+    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} == {"bound.svg", "bound.png", "bound.pdf"}
 
 
 def test_the_command_refuses_what_no_theory_is_about(tmp_path):

@@ -67,7 +67,7 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
 
 
 def report(result: Result, folder: Path, title: str) -> None:
-    """Write the report and the figures of `result` to `folder`.
+    """Write the report and the charts of `result` to `folder`.
 
     Args:
         result: A finished run.

@@ -14,10 +14,11 @@ from turnout.core.seeds import host_key
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import to_json
-from turnout.io.atomic import make_folder, write
+from turnout.io.atomic import write
 from turnout.problems import Chain
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Problem
+from turnout.report.pictures import write_charts
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, scope
 from turnout.samplers import Full, Nice, Sampler
@@ -203,7 +204,7 @@ def regrets_of(experiment: Experiment, problem: Problem) -> RegretBounds:
 def write_guarantees(
     guarantees: Guarantees | None, costs: Costs | None, regrets: RegretBounds | None, folder: Path, command: str
 ) -> None:
-    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the figures of bounds to `folder`.
+    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the charts of bounds to `folder`.
 
     Args:
         guarantees: Bounds; None where no theorem applies.
@@ -220,12 +221,7 @@ def write_guarantees(
     }
     write(folder / "theory.json", to_json(facts))
     charts = {**({} if guarantees is None else _bound(guarantees)), **({} if regrets is None else _regrets(regrets))}
-    for name, chart in charts.items():
-        # Drawing is slow to import.
-        from turnout.report.page import drawings
-
-        for kind, drawing in drawings(chart.to_dict()).items():
-            write(make_folder(folder / "figures") / f"{name}.{kind}", drawing)
+    write_charts(folder, charts)
 
 
 def _bound(guarantees: Guarantees) -> dict:

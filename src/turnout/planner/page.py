@@ -13,10 +13,10 @@ from turnout.planner.plan import BEST, Plan
 from turnout.report.format import amount, number
 from turnout.report.html import TEMPLATES, script_json
 from turnout.report.lines import SCHEMA
+from turnout.report.pictures import write_charts
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 from turnout.studies.exhibits import Exhibit, OwnChart, OwnTable
-from turnout.studies.pictures import write_pictures
 
 WIDTH, HEIGHT = 560, 300
 
@@ -36,7 +36,7 @@ def write_plan(plan: Plan, folder: Path, command: str) -> None:
             for ending, text in (("md", exhibit.markdown()), ("csv", exhibit.csv()), ("tex", exhibit.latex())):
                 write(tables / f"{exhibit.name}.{ending}", text.encode())
     charts = {exhibit.name: {**exhibit.chart, "config": config(LIGHT)} for exhibit in shown if isinstance(exhibit, OwnChart)}
-    write_pictures(folder / "figures", charts)
+    write_charts(folder, charts)
     write(folder / "report.html", page(plan, shown, command).encode())
 
 

@@ -1,27 +1,22 @@
-"""The report: a self-contained page, and figures as files."""
+"""The report: a self-contained page, and the charts of which pictures can be made."""
 
 import json
-import os
 import re
 from pathlib import Path
 
-import vl_convert
-
 from turnout.accounting.ledger import COUNTERS, EVENTS
 from turnout.accounting.prices import Price
-from turnout.core.errors import UserError
+from turnout.io.atomic import write
 from turnout.report.charts import curves, figure
 from turnout.report.costs import costs_of, main_metric, prices_of
 from turnout.report.format import formula, goal, human_bytes, number
 from turnout.report.headline import headline
 from turnout.report.html import TEMPLATES, script_json
 from turnout.report.loaded_run import Result
+from turnout.report.pictures import write_charts
 from turnout.report.plan import PLAN, Grid, NamedPlan, calls, message, side_by_side
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
-
-SCALE = 2
-"""Pixels of a PNG figure per point."""
 
 
 def write_report(folder: Path | str, result: Result, title: str) -> Path:
@@ -42,39 +37,24 @@ def write_report(folder: Path | str, result: Result, title: str) -> Path:
         result=_shown(result),
         expected=_expected(result),
         members=_members(result.summary),
-        chart=script_json(curves(result, metric, prices).to_dict()),
+        chart=script_json(curves(result, metric, prices)),
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
     )
     path = Path(folder) / "report.html"
-    _write(path, page.encode())
+    write(path, page)
     return path
 
 
-def write_figures(folder: Path | str, result: Result) -> list[Path]:
-    """Write one figure for each price to `folder`/figures, as SVG and PNG, and return the paths.
+def write_figures(folder: Path | str, result: Result) -> None:
+    """Write the chart of each price to `folder`, for `turnout figures`.
 
     Args:
         folder: Folder of the report.
         result: A finished run.
     """
-    figures = Path(folder) / "figures"
-    try:
-        figures.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{figures}: cannot be made ({error.strerror}): choose another folder") from None
-    metric, written = main_metric(result), []
-    for price in prices_of(result):
-        for kind, drawing in drawings(figure(result, metric, price).to_dict()).items():
-            path = figures / f"{metric}-{_slug(price)}.{kind}"
-            _write(path, drawing)
-            written.append(path)
-    return written
-
-
-def drawings(spec: dict) -> dict[str, bytes]:
-    """Draw a Vega-Lite specification as "svg" and as "png"."""
-    return {"svg": vl_convert.vegalite_to_svg(spec).encode(), "png": vl_convert.vegalite_to_png(spec, scale=SCALE)}
+    metric = main_metric(result)
+    write_charts(Path(folder), {f"{metric}-{_slug(price)}": figure(result, metric, price) for price in prices_of(result)})
 
 
 def _slug(price: Price) -> str:
@@ -141,14 +121,3 @@ def _counts(events: dict) -> str:
         f"{name.replace('_', ' ')} {human_bytes(count) if name.startswith('bytes') else number(count)}"
         for name, count in happened
     )
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written ({error.strerror}): free some space and try again") from None

@@ -141,10 +141,12 @@ class Trace:
             *prices: Prices of the events, one curve for each; default: one for each exchange.
             metric: Name of the metric; default: that of the target, or the first.
         """
+        import altair
+
         from turnout.report.charts import curves
 
         metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
-        return curves(self.result(), metric, list(prices) or [Exchanges()])
+        return altair.Chart.from_dict(curves(self.result(), metric, list(prices) or [Exchanges()]))
 
     def _metric_columns(self) -> dict[str, np.ndarray]:
         return _metrics(self.columns)

@@ -17,13 +17,15 @@ Seeds = Index | list[Index] | str
 
 @config
 class Reporting:
-    """The seeds of the runs that are reported.
+    """The seeds of the runs that are reported, and whether there are pictures.
 
     Args:
         seeds: A list, a range such as "1000-1100", or the number of seeds: the first ones on which no setting is chosen.
+        pictures: Whether the figures are drawn as SVG, PNG and PDF.
     """
 
     seeds: Seeds = 1
+    pictures: bool = False
 
 
 @config
@@ -93,6 +95,7 @@ class Declaration:
         findings: What says in sentences what was found, if the study has it.
         exhibits: What makes its own tables and charts, if the study has it.
         figures: The figures; none where they are the default ones.
+        pictures: Whether its figures are drawn as files, as `turnout figures` draws them.
     """
 
     source: Source
@@ -109,6 +112,7 @@ class Declaration:
     findings: Findings | None = None
     exhibits: Exhibits | None = None
     figures: tuple[Figure, ...] = ()
+    pictures: bool = False
 
     @property
     def pairs(self) -> list[tuple[str, str]]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from turnout.experiment.summary import versions
 from turnout.io.atomic import make_folder, write
 from turnout.report.lines import picture
+from turnout.report.pictures import draw, write_charts
 from turnout.studies.exhibits import OwnChart, OwnTable
 from turnout.studies.page import page
-from turnout.studies.pictures import figures_of, pictured, write_pictures
+from turnout.studies.pictures import figures_of, pictured
 from turnout.studies.results import Study, name_of, seed_words
 from turnout.studies.tables import Tables
 
@@ -31,9 +32,12 @@ def write_files(study: Study, folder: Path, command: str) -> None:
             write(make_folder(folder / "tables") / f"{stem}.{ending}", text)
     figures, facts = figures_of(study), summary(study, tables, command)
     specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
-    write_pictures(folder / "figures", specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)})
+    charts = specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)}
+    write_charts(folder, charts)
     write(folder / "report.html", page(study, tables, figures, exhibits, facts))
     write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    if study.declaration.pictures and charts:
+        draw(folder)
 
 
 def summary(study: Study, tables: Tables, command: str) -> dict:

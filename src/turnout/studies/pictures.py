@@ -1,20 +1,13 @@
-"""The figures of a study, and their pictures."""
+"""The figures of a study, and those of which pictures are made."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-
-import vl_convert
 
 from turnout.engines.metrics import NAMES
-from turnout.io.atomic import make_folder, write
 from turnout.report.lines import Drawing, Style, styles
 from turnout.studies.curves import drawings
 from turnout.studies.figures import Figure, default_figures
 from turnout.studies.results import Study
-
-SCALE = 2
-"""Pixels of a PNG picture per point."""
 
 LEVEL_WORDS = " Level dashed lines are methods that do not sweep the key."
 
@@ -66,12 +59,3 @@ def figures_of(study: Study) -> list[Drawn]:
 def pictured(figures: list[Drawn]) -> list[Drawn]:
     """Return the figures of which pictures are written: those with charts, of the default ones those for the first price."""
     return [drawn for drawn in figures if drawn.drawings and drawn.price == figures[0].price]
-
-
-def write_pictures(folder: Path, charts: dict[str, dict]) -> None:
-    """Write each chart, a Vega-Lite specification by its name, as SVG, PNG and PDF."""
-    for name, chart in charts.items():
-        svg = vl_convert.vegalite_to_svg(chart)
-        pictures = {"svg": svg, "png": vl_convert.svg_to_png(svg, scale=SCALE), "pdf": vl_convert.svg_to_pdf(svg)}
-        for ending, content in pictures.items():
-            write(make_folder(folder) / f"{name}.{ending}", content)

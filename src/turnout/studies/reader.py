@@ -16,7 +16,7 @@ from turnout.studies.sources import Place, Source
 
 TABLES = (
     "title", "duration", "seeds", "tuning", "run", "problems", "methods", "grid",
-    "goals", "prices", "claims", "figures", "findings", "exhibits",
+    "goals", "prices", "claims", "figures", "pictures", "findings", "exhibits",
 )  # fmt: skip
 SHARED = ("problem", "split", "sampler", "run", "target", "exchange", "faults", "devices", "privacy", "grid", "scale")
 PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
@@ -49,7 +49,7 @@ class DeclarationReader(Reader):
         prices = {name: self.price(name) for name in self.table(("prices",))} or {"exchanges": Exchanges()}
         tuning = self.plain(Tuning, ("tuning",), self.tables["tuning"]) if "tuning" in self.tables else None
         tuned_on = () if tuning is None else self.seeds(tuning.seeds, ("tuning", "seeds"))
-        top = self.plain(Reporting, (), {key: self.tables[key] for key in ("seeds",) if key in self.tables})
+        top = self.plain(Reporting, (), {key: self.tables[key] for key in ("seeds", "pictures") if key in self.tables})
         declaration = Declaration(
             source=self.origin,
             title=str(self.tables.get("title", self.source)),
@@ -64,6 +64,7 @@ class DeclarationReader(Reader):
             tuning=() if tuning is None else self.asked(tuning, ("tuning",), goals, prices),
             findings=self.function("findings"),
             exhibits=self.function("exhibits"),
+            pictures=top.pictures,
         )
         return replace(declaration, figures=read_figures(self, declaration))
 
