@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import vl_convert
 
-from turnout.engines.compiled import QUICK_TO_COMPILE
+from turnout.core.compiling import QUICK_TO_COMPILE
 
 PROGRAM = """\
 import turnout as t

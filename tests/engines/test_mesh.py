@@ -180,7 +180,7 @@ def test_sums_alone_travel_where_an_algorithm_only_averages():
         engine = Session(ALGORITHMS[name].make(t.Nice(16)), problem, rounds=5, mesh=4).engine
         arguments = engine._inputs, engine.algorithm, engine.begin(), 5, 3, 1
         options = {"sites": engine.sites, "metrics": engine.metrics, "mesh": engine.mesh}
-        text = mesh._advance.lower(*arguments, **options).compile().as_text()
+        text = mesh._advance.compiled(True).lower(*arguments, **options).compile().as_text()
         sent = [line.split("all-reduce(")[0] for line in text.splitlines() if "all-reduce(" in line]
         assert sent and "all-gather(" not in text
         sizes[name] = {shape for line in sent for shape in re.findall(r"f64\[([\d,]*)\]", line)}

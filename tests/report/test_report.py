@@ -89,12 +89,12 @@ def test_a_page_is_the_same_whether_its_script_was_kept_or_could_not_be(tmp_path
     (tmp_path / "file").touch()
     pages = []
     for cache in ("cache", "cache", "file"):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+        monkeypatch.setenv("TURNOUT_CACHE", str(tmp_path / cache))
         pages.append(write_report(tmp_path, halving("one", 0.5), "one run").read_bytes())
-        kept = list((tmp_path / "cache").rglob("*"))
+        kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
         if broken:
             kept[-1].write_bytes(b"\xff")
-    assert len(kept) == 2 and kept[-1].suffix == ".js" and len(set(pages)) == 1 and len(pages[0]) > 500_000
+    assert len(kept) == 1 and len(set(pages)) == 1 and len(pages[0]) > 500_000
 
 
 def test_a_real_run_becomes_a_page_and_figures(tmp_path):

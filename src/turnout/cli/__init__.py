@@ -44,11 +44,11 @@ class Commands(TyperGroup):
         missing = [name for name in names if name not in self.commands]
         for name in missing:
             import_module(f"turnout.cli.{name.replace('-', '_')}")
-        found = typer.main.get_group(app).commands if missing else {}
+        if missing:
+            self.commands |= typer.main.get_group(app).commands
         for panel, members in COMMANDS.items():
-            for name in {*members} & {*missing}:
-                self.commands[name] = found[name]
-                vars(found[name])["rich_help_panel"] = panel
+            for name in {*members} & {*self.commands}:
+                vars(self.commands[name])["rich_help_panel"] = panel
 
 
 app = typer.Typer(

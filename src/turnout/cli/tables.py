@@ -20,10 +20,10 @@ from turnout.report.headline import stall
 from turnout.report.loaded_run import Result
 
 if TYPE_CHECKING:
-    from turnout.studies.results import Study
-    from turnout.studies.tables import Row
     from turnout.federation.status import Status
     from turnout.planner.plan import Plan
+    from turnout.studies.results import Study
+    from turnout.studies.tables import Row
 
 console = Console()
 
