@@ -39,7 +39,14 @@ def played(tmp_path_factory):
 def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(played):
     out, (code, said, wrong) = played
     assert (code, wrong) == (0, ""), wrong
-    assert {path.name for path in out.iterdir()} == {"runs", "runs.parquet", "tables", "figures.json", "report.html", "summary.json"}
+    assert {path.name for path in out.iterdir()} == {
+        "runs",
+        "runs.parquet",
+        "tables",
+        "figures.json",
+        "report.html",
+        "summary.json",
+    }
     tables = {path.name for path in (out / "tables").iterdir()}
     assert tables == {f"near-{price}.{ending}" for price in ("exchanges", "dear") for ending in ("md", "csv", "tex")}
     assert pl.read_csv(out / "tables" / "near-dear.csv")["method"].to_list() == ["fedavg", "mbgd", "fedavg"]
