@@ -45,7 +45,7 @@ class Commands(TyperGroup):
         for name in missing:
             import_module(f"turnout.cli.{name.replace('-', '_')}")
         if missing:
-            self.commands |= typer.main.get_group(app).commands
+            self.commands.update(typer.main.get_group(app).commands)
         for panel, members in COMMANDS.items():
             for name in {*members} & {*self.commands}:
                 vars(self.commands[name])["rich_help_panel"] = panel

@@ -120,7 +120,7 @@ def keep_programs() -> None:
     A program of another machine, version of JAX or set of options is another entry.
     """
     folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir is not None:
+    if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     folder = folder / f"programs-{machine()}"
     if not usable(folder):

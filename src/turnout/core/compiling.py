@@ -42,5 +42,5 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
     def call(*arguments, **keywords):
         return compiled(on_cpu())(*arguments, **keywords)
 
-    call.compiled = compiled
+    vars(call)["compiled"] = compiled
     return call

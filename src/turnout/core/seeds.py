@@ -76,6 +76,6 @@ def _key(seed, round, count):
 
 def host_key(seed: int):
     """Return `jax.random.key(seed)` for a number at hand, which takes no program."""
-    if jax.config.jax_default_prng_impl != "threefry2x32":
+    if jax.config.values["jax_default_prng_impl"] != "threefry2x32":
         return jax.random.key(seed)
     return jax.random.wrap_key_data(np.array([seed >> 32, seed & 0xFFFFFFFF], "uint32"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def _word_counts(texts: list[str]) -> list[np.ndarray]:
     # Slow to import.
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    counts = HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts)
+    counts: Any = HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts)
     return [counts.data, counts.indices, counts.indptr]
 
 

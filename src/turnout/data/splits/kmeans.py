@@ -1,6 +1,6 @@
 """K-means clusters of rows as strata of clients."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
@@ -54,7 +54,7 @@ class KMeansSplit:
 
 def _kmeans(dataset: Dataset, clusters: int, seed: int) -> np.ndarray:
     """Return the cluster of each row."""
-    features = dataset.flat().features
+    features: Any = dataset.flat().features
     arrays = [features.data, features.indices, features.indptr] if is_sparse_matrix(features) else [features]
     parts = (*arrays, features.shape, clusters, seed)
     (found,) = kept("kmeans", parts, ("scikit-learn",), lambda: [_fit(features, clusters, seed)])
