@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import zlib
+from io import BufferedIOBase
 from pathlib import Path
 
 from turnout.core.errors import UserError
@@ -15,7 +16,7 @@ UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """Errors of opening and decompressing a file."""
 
 
-def open_text(path: Path):
+def open_text(path: Path) -> BufferedIOBase:
     """Open a plain or compressed file to read its bytes."""
     return OPENERS.get(path.suffix, open)(path, "rb")
 

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
     return Dataset(data_name(path), matrix, labels)
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
+def _blocks(file: BufferedIOBase) -> Iterator[bytes]:
     """Yield the lines of a file, many at a time."""
     rest = b""
     while block := file.read(BLOCK):

@@ -82,7 +82,7 @@ def _lines(drawn: Points, metric: str, levels: list[float]) -> list[dict]:
     }
     order = {"order": quantity("round")}
 
-    def layer(mark: dict, *filters: str, **encoding: dict) -> dict:
+    def layer(mark: dict, *filters: str, **encoding: Any) -> dict:
         transform = [{"calculate": "datum['cost' + price]", "as": "cost"}, *({"filter": text} for text in filters)]
         return {"data": {"name": "points"}, "transform": transform, "mark": mark, "encoding": {**shared, **encoding}}
 
