@@ -1,8 +1,8 @@
 # Everything that sets up, shows, checks or measures turnout. The environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two more than there are processors, since tests of real federations wait for other processes.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 2)")
+# One more than there are processors, and one more again where tests of real federations wait for other processes.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .PHONY: demo docs docs-serve test test-all mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
@@ -29,14 +29,14 @@ docs-serve: $(BIN)/turnout
 	$(MKDOCS) serve
 
 # Whatever the caller set, modules are compiled once for all workers and for the commands that tests start.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
 
 test: $(BIN)/turnout
-	$(PYTEST) -m "not slow and not everything"
+	$(PYTEST) $(WORKERS) -m "not slow and not everything"
 
 # Types and shapes are checked at run time here.
 test-all: test
-	$(PYTEST) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
+	$(PYTEST) $$(($(WORKERS) + 1)) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

@@ -39,10 +39,11 @@ def by_client(images: torch.Tensor, labels: torch.Tensor, model: nn.Module, sett
         mean = {name: torch.zeros_like(leaf) for name, leaf in start.items()}
         for client in generator.choice(len(images), settings["cohort"], replace=False):
             model.load_state_dict(start)
-            for numbers in torch.randperm(images.shape[1], device=DEVICE).split(settings["batch"]):
-                optimizer.zero_grad()
-                loss(model(images[client, numbers]), labels[client, numbers]).backward()
-                optimizer.step()
+            for _ in range(settings["epochs"]):
+                for numbers in torch.randperm(images.shape[1], device=DEVICE).split(settings["batch"]):
+                    optimizer.zero_grad()
+                    loss(model(images[client, numbers]), labels[client, numbers]).backward()
+                    optimizer.step()
             for name, leaf in model.state_dict().items():
                 mean[name] += leaf / settings["cohort"]
         model.load_state_dict(mean)

@@ -22,7 +22,7 @@ def nodes(images: torch.Tensor, labels: torch.Tensor, network: nn.Module, settin
         return TorchOracle(network, DataLoader(TensorDataset(images[i], labels[i]), batch_size=len(labels[i])), loss)
 
     problem = t.Remote.of(parameters_of(network), client, sizes=[len(part) for part in labels])
-    algorithm = t.FedAvg(t.Nice(settings["cohort"]), lr=settings["lr"], batch=settings["batch"], epochs=1)
+    algorithm = t.FedAvg(t.Nice(settings["cohort"]), lr=settings["lr"], batch=settings["batch"], epochs=settings["epochs"])
     # Runs want a metric, and of those this one asks nothing of the clients.
     session = Session(
         algorithm, problem, seeds=Seeds.of(0), rounds=10**6, every=settings["rounds"], metrics=("distance",),

@@ -34,7 +34,7 @@ def picture() -> str:
         "x": {**place, "field": "to", "title": "from", "axis": {"orient": "top", "labelAngle": -60}},
         "color": {"field": "imports", "type": "quantitative", "scale": shade},
     }
-    schema = "https://vega.github.io/schema/vega-lite/v5.json"
+    schema = "https://vega.github.io/schema/vega-lite/v6.json"
     data = {"values": imports(order)}
     return vl_convert.vegalite_to_svg(
         {"$schema": schema, "background": "white", "data": data, "mark": "rect", "encoding": encoding}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tests.helpers.typecheck  # noqa: F401 (jaxtyping's hook looks it up as an attribute)
+from tests.helpers.tiers import sort_into_tiers, unknown_cases
 
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1"
 """Tests compile far more than they compute, so programs are compiled quickly rather than well."""
@@ -55,8 +56,12 @@ LONGEST = ("test_published.py", "test_new_project.py", "test_drill.py", "test_fl
 """Files that begin first, so that no worker is left alone with one at the end."""
 
 
-def pytest_collection_modifyitems(items):
-    """Put the longest files first."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark cases by their tiers before pytest selects by marks, and put the longest files first."""
+    sort_into_tiers(items)
+    if not any("::" in argument for argument in config.args) and (unknown := unknown_cases(items)):
+        raise pytest.UsageError(f"no test has these cases, which marks name: {', '.join(unknown)}")
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def test_a_floor_of_noise_is_a_stall_and_a_fall_is_none():
     assert stalled(fall, fall[-1] / 100) is None
 
 
+@pytest.mark.slow
 def test_a_run_that_stalls_ends_with_a_sentence(tmp_path):
     path = config(
         tmp_path, sampler={"kind": "nice", "size": 1}, run={"rounds": 100}, target={"metric": "distance", "below": 1e-6}

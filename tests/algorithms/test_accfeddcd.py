@@ -48,6 +48,7 @@ def algorithm_2(problem, shares, rounds, lr, alpha):
         yield mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shares", "lr"), [(EQUAL, 1.0), (SHARES, 0.9)], ids=["equal", "unequal"])
 def test_both_deliveries_are_algorithm_2(shares, lr):
     """With equal clients, and with lambda_i of their own."""
@@ -73,11 +74,13 @@ def virtual(session) -> np.ndarray:
     return np.array(powers) @ np.stack([y, z], axis=1)
 
 
+@pytest.mark.tiers(quick=["lazy-skip", "eager-skip"])
 @pytest.mark.parametrize(("delivery", "missing"), [("lazy", "skip"), ("eager", "skip"), ("lazy", "repeat")])
 def test_no_lost_reply_breaks_the_constraint(delivery, missing):
     check_constraint(acc(delivery=delivery), missing, virtual)
 
 
+@pytest.mark.slow
 def test_nodes_that_lose_replies_give_the_compiled_run():
     check_nodes(acc(delivery="lazy"), virtual)
 

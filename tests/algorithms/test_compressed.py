@@ -82,6 +82,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.tiers(quick=["diana-full"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run_is_its_numpy_program(name, sampler):
@@ -127,6 +128,7 @@ EF21_RATES = {
 """Sampler, codec, and alpha times the probability to take part."""
 
 
+@pytest.mark.tiers(quick=["participation"])
 @pytest.mark.parametrize("name", slow_but(["top-k", "participation"], EF21_RATES))
 def test_ef21_falls_at_the_theorems_rate(name):
     (sampler, codec, alpha), known = EF21_RATES[name], Known()
@@ -148,6 +150,7 @@ UNBIASED = {
 """Sampler, codec and omega; QSGD's scale is rounded up to bfloat16."""
 
 
+@pytest.mark.tiers(quick=["rand-k"])
 @pytest.mark.parametrize("name", slow_but(["rand-k", "participation"], UNBIASED))
 def test_diana_falls_at_the_theorems_rate(name):
     (sampler, codec, omega), known = UNBIASED[name], Known()
@@ -168,6 +171,7 @@ def test_marina_falls_at_the_theorems_rate(name):
     assert_below(known.errors(t.Marina(sampler, codec, p), "gap"), known.gap, 1 - lr * known.mu)
 
 
+@pytest.mark.tiers(quick=["diana", "marina"])
 @pytest.mark.parametrize("make", [t.Ef21, t.Diana, lambda s, c: t.Marina(s, c, 0.5)], ids=["ef21", "diana", "marina"])
 def test_without_compression_all_are_gradient_descent_with_step_1_over_l(make):
     known = Known()
@@ -178,6 +182,7 @@ def test_without_compression_all_are_gradient_descent_with_step_1_over_l(make):
     np.testing.assert_allclose(trace.x, t.run(t.Gd(t.Full(), lr=lr), known.problem, rounds=6).x, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_every_array_of_nested_parameters_is_compressed_by_itself():
     problem = network()
     leaves = jax.tree.leaves(problem.start(jax.random.key(0)))

@@ -40,6 +40,7 @@ def play(name, rounds, loss=0.0, **options) -> Session:
     return Session(EXACT[name].algorithm, Plain().problem, seeds=Seeds.of(SEED), rounds=rounds, faults=faults, **options)
 
 
+@pytest.mark.tiers(quick=["gd", "feddyn", "scaffnew"])
 @pytest.mark.parametrize("name", EXACT)
 def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     trace = play(name, ROUNDS).run().trace
@@ -51,6 +52,7 @@ def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     assert totals["bytes_down"] == (8 * DIMENSION + scalars[0]) * totals["vectors_down"]
 
 
+@pytest.mark.tiers(quick=["gd", "lazy-dane", "feddyn", "scaffnew"])
 @pytest.mark.parametrize("name", EXACT)
 def test_it_converges_to_the_optimum(name):
     np.testing.assert_allclose(play(name, 1500, every=1500).run().trace.x, Plain().optimum, rtol=0, atol=1e-10)
@@ -114,6 +116,7 @@ def test_scaffnews_lyapunov_function_falls_in_expectation():
     assert np.std(ratios) < 1 and 12 < steps.min() < steps.max()
 
 
+@pytest.mark.slow
 def test_nodes_that_are_asked_twice_give_the_compiled_run():
     one, other = (play("scaffold-sag", 3, loss=0.3, engine=engine).run().trace for engine in ("compiled", "nodes"))
     np.testing.assert_allclose(one.x, other.x, atol=1e-12)

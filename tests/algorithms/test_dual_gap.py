@@ -28,6 +28,7 @@ def gap(problem, shares, y):
     return shares @ conjugates - linear @ np.linalg.solve(hessian, linear) / 2
 
 
+@pytest.mark.tiers(quick=["accfeddcd-lazy"])
 @pytest.mark.parametrize("delivery", ["lazy", "eager"])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_dual_gap_is_that_of_the_dual_variables(name, delivery):
@@ -41,6 +42,7 @@ def test_the_dual_gap_is_that_of_the_dual_variables(name, delivery):
     assert 0 < found[-1] < found[0]
 
 
+@pytest.mark.tiers(quick=["feddcd"])
 @pytest.mark.parametrize("name", METHODS)
 def test_runs_stay_below_the_bounds_on_the_dual_gap(name):
     """The mean of 40 seeds, by equations (3) and (10)."""
@@ -65,6 +67,7 @@ def test_inexact_runs_stay_below_equation_8():
     assert np.all(0 < gaps) and np.all(gaps <= bound * (1 + 1e-9))
 
 
+@pytest.mark.slow
 def test_reports_draw_the_bound_beside_the_dual_gap(tmp_path):
     """Also of clients without a closed form, whose conjugates a solver finds."""
     tables = {

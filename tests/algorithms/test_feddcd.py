@@ -46,6 +46,7 @@ def algorithm_1(problem, shares, rounds, lr, alpha):
         yield mean
 
 
+@pytest.mark.tiers(quick=["unequal"])
 @pytest.mark.parametrize(
     ("shares", "lr", "alpha"),
     [(EQUAL, 1.0, np.full(CLIENTS, ALPHA)), (SHARES, 0.8, np.linspace(0.5, 2.0, CLIENTS))],
@@ -57,6 +58,7 @@ def test_both_deliveries_are_algorithm_1(shares, lr, alpha):
     check_deliveries(lambda delivery: feddcd(delivery=delivery, lr=lr, convexity=list(alpha)), means, shares)
 
 
+@pytest.mark.tiers(quick=["FedDcd-lazy"])
 @pytest.mark.parametrize(("method", "delivery"), slow_but_pairs(["FedDcd", "AccFedDcd"], ["lazy", "eager"]))
 def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, delivery):
     """Only crude ones do; to start from the server's parameters costs one more vector down in each exchange for solutions."""
@@ -84,6 +86,7 @@ def virtual(session) -> np.ndarray:
     return (clients.y - step)[:, None]
 
 
+@pytest.mark.tiers(quick=["lazy-skip", "eager-skip"])
 @pytest.mark.parametrize(("delivery", "missing"), [("lazy", "skip"), ("eager", "skip"), ("eager", "repeat")])
 def test_no_lost_reply_breaks_the_constraint(delivery, missing):
     check_constraint(feddcd(delivery=delivery), missing, virtual)
@@ -94,6 +97,7 @@ LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
 """Probabilities of the clients, of sum 3."""
 
 
+@pytest.mark.tiers(quick=["Pivotal"])
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -109,6 +113,7 @@ def test_any_sampler_goes_that_connects_the_clients(sampler):
     check_constraint(t.FedDcd(sampler, Exact()), "skip", virtual)
 
 
+@pytest.mark.tiers(quick=["lazy"])
 @pytest.mark.parametrize("delivery", ["lazy", "eager"])
 def test_a_sampler_learns_how_long_the_steps_are(delivery):
     """lambda_i alpha_i |w_i - mean| of those drawn in round 1, where y = 0, and nothing of the others."""
@@ -123,6 +128,7 @@ def test_a_sampler_learns_how_long_the_steps_are(delivery):
     np.testing.assert_allclose(last[drawn], (SHARES * np.linalg.norm(steps, axis=1))[drawn], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_nodes_that_lose_replies_give_the_compiled_run():
     check_nodes(feddcd(delivery="eager"), virtual)
 

@@ -50,6 +50,7 @@ def make(problem, rule, sampler, alpha=None) -> t.Algorithm:
     return t.FedExProx(sampler, Exact(), GAMMA, alpha=alpha, rule=rule, minimum=least(problem))
 
 
+@pytest.mark.tiers(quick=["stops-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize("rule", ["grads", "stops"])
 def test_a_run_is_its_numpy_program(rule, sampler, equal):
@@ -70,6 +71,7 @@ def test_the_factor_one_is_the_mean_of_proximal_points():
     np.testing.assert_allclose(one.x, other.x, atol=1e-12)
 
 
+@pytest.mark.tiers(quick=["constant-True", "constant-False", "grads-True", "grads-False", "stops-False"])
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("rule", ["constant", "grads", "stops"])
 def test_every_round_falls_by_what_theory_promises(rule, equal):

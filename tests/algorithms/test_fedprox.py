@@ -8,6 +8,7 @@ from tests.helpers.examples import logistic, quadratic
 from turnout import client_solvers
 
 
+@pytest.mark.tiers(quick=["steps"])
 @pytest.mark.parametrize(
     "work", [{"steps": 3}, {"batch": 4, "epochs": 2, "schedule": t.schedules.Inverse(5.0)}], ids=["steps", "epochs"]
 )

@@ -71,6 +71,7 @@ def test_the_flattest_of_a_fixed_number_of_steps_of_any_delegate():
     assert totals["queries_slowest"] == 5 + 4 * 6
 
 
+@pytest.mark.slow
 def test_minibatches():
     """One batch for both points of a difference, and a new one for each step of the delegate."""
     problem = with_rows()
@@ -102,6 +103,7 @@ def test_minibatches():
     np.testing.assert_allclose(session.progress.server.estimate.gradient, g, atol=1e-12)
 
 
+@pytest.mark.tiers(quick=["rg-svrg"])
 @pytest.mark.parametrize("estimator", [t.RgSaga(), t.RgSvrg()], ids=["rg-saga", "rg-svrg"])
 def test_the_papers_parameters_find_the_optimum_in_a_hundred_rounds(estimator):
     """lam = sqrt(n) / m delta + Delta_1 and p = delta / L, with delta and Delta_1 of the quadratics, their clients much alike."""

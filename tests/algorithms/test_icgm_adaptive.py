@@ -42,6 +42,7 @@ def signs(number) -> np.ndarray:
     return np.asarray(jax.random.rademacher(jax.random.key(seed), (SKETCH_SIZE, 3), float))
 
 
+@pytest.mark.slow
 def test_a_run_is_its_textbook():
     """lam^2 is a discounted mean of squares, begun with the largest L_i, and p = lam / (lam + L_1)."""
     problem = alike()
@@ -98,6 +99,7 @@ def test_a_sweeps_cell_is_the_single_run():
     assert np.abs(swept.traces[0].x - swept.traces[1].x).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_of_a_random_delegate_a_step_renews_lambda_and_a_lost_reply_does_not():
     algorithm = t.Icgm(t.Nice(SIZE), t.Sarah(), delegate=t.Nice(1))
     session = Session(algorithm, alike(), seeds=Seeds.of(SEED), rounds=8, faults=t.Faults(0.5, "skip"), engine="nodes")

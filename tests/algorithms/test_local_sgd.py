@@ -47,6 +47,7 @@ def test_a_shuffle_is_a_permutation(n, seed):
     np.testing.assert_array_equal(np.sort(order_of(jax.random.key(seed), n)), np.arange(n))
 
 
+@pytest.mark.tiers(quick=["3", "4"])
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_every_order_is_equally_likely(n):
     draws = 60_000
@@ -67,6 +68,7 @@ def test_neighbours_of_a_long_shuffle_are_independent():
     assert stats.chisquare(pairs).pvalue > 1e-3
 
 
+@pytest.mark.tiers(quick=["tiles"])
 @pytest.mark.parametrize("sizes", [EVEN, UNEVEN], ids=["blocks", "tiles"])
 def test_every_pass_takes_every_row_once(sizes):
     """A batch's gradient is the mean over its rows: summed with their numbers over a pass it is n_i grad f_i in any order."""
@@ -111,6 +113,7 @@ def reference(problem, lr, batch, epochs, rounds, seeds) -> np.ndarray:
     return x
 
 
+@pytest.mark.tiers(quick=["sizes3-MbLocalGd-compiled"])
 @pytest.mark.parametrize(
     ("sizes", "make", "engine"),
     [

@@ -149,6 +149,7 @@ def drawn(sampler):
         yield np.asarray(cohort.ids)[here].tolist(), np.asarray(cohort.share)[here], np.asarray(cohort.weight)[here]
 
 
+@pytest.mark.tiers(quick=["FedSpeed-steady"])
 @pytest.mark.parametrize(("kind", "way"), slow_but_pairs(KINDS, ["steady", "scheduled", "scheduled on nodes"]))
 def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, way, monkeypatch):
     """With a schedule too, which changes the clients' steps alone."""
@@ -167,6 +168,7 @@ def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, way, mon
     assert totals["queries_total"] == ROUNDS * SIZE * queries
 
 
+@pytest.mark.tiers(quick=["Mime"])
 @every_kind
 def test_a_cohort_solver_is_its_numpy_program(kind):
     """With weights lambda_i / p_i that do not sum to one, and everything begun anew with each cohort."""
@@ -182,6 +184,7 @@ def test_a_cohort_solver_is_its_numpy_program(kind):
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
+@pytest.mark.tiers(quick=["FedLamb"])
 @pytest.mark.parametrize("kind", ["FedSpeed", "FedLamb"])
 def test_a_client_first_heard_late_begins_anew_with_its_cohort_too(kind):
     """Replies are lost, so that a client may have last been heard about an earlier cohort."""
@@ -291,6 +294,7 @@ def test_steps_on_random_batches_are_a_numpy_program():
     np.testing.assert_allclose(t.run(t.FedAvg(t.Full(), lr=LR, batch=4, steps=2), p, rounds=3, seeds=seeds).x, x, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_local_solver_takes_steps_of_any_optimiser_on_batches():
     """x <- mean of w_i, each after two passes of FedYogi on f_i + |. - x|^2 / (2 gamma), in NumPy."""
     p, seeds, gamma, x = logistic(), Seeds.of(SEED), 0.5, np.zeros(5)
@@ -316,6 +320,7 @@ def test_the_local_solver_takes_steps_of_any_optimiser_on_batches():
     assert twice.ledger.totals()["queries_total"] == 2 * trace.ledger.totals()["queries_total"]
 
 
+@pytest.mark.slow
 def test_networks_learn_from_random_batches_and_products_with_their_hessians():
     optimiser = o.Oasis(0.02, alpha=0.1, adaptive=False)
     fedopt = solver("FedOpt", optimiser=optimiser, server_optimiser=o.Sgd(1.0), batch=8, steps=3)

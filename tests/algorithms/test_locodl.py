@@ -45,6 +45,7 @@ def test_lost_replies_leave_the_fixed_point_where_it_is():
     assert trace.columns["distance"][-1] < 1e-12 * trace.columns["distance"][0]
 
 
+@pytest.mark.tiers(quick=["Identity"])
 @pytest.mark.parametrize(
     "codec", [t.codecs.RandK(count=2), t.codecs.Qsgd(bits=3), t.codecs.Identity()], ids=lambda c: type(c).__name__
 )

@@ -40,6 +40,7 @@ def point_saga(sampler, problem, shares, seed) -> np.ndarray:
     return x
 
 
+@pytest.mark.tiers(quick=["sampler0-True"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(1), True), (t.Nice(SIZE), False), (t.Independent(size=3.0), False)])
 def test_a_run_is_its_numpy_program(sampler, equal):
     trace = t.run(t.PointSaga(sampler, EXACT, GAMMA), quadratic(equal), rounds=5, seed=1)
@@ -49,6 +50,7 @@ def test_a_run_is_its_numpy_program(sampler, equal):
     assert totals["bytes_down"] == totals["bytes_up"] == 24 * totals["contacts"]
 
 
+@pytest.mark.tiers(quick=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_the_server_knows_the_dual_variables_of_clients_whose_replies_are_lost(missing):
     """sum_i lambda_i y_i to rounding, though one gradient step solves each problem but roughly; y_i = grad f_i(x*) at last."""
@@ -68,6 +70,7 @@ def test_the_server_knows_the_dual_variables_of_clients_whose_replies_are_lost(m
 COARSE = t.codecs.TopK(count=2, bits=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [COARSE, t.codecs.Qsgd(bits=2), t.codecs.RandK(count=2)])
 def test_the_server_knows_the_dual_variables_of_clients_that_compress_their_replies(codec):
     """sum_i lambda_i y_i to rounding, and y_i = grad f_i(x*) at last, where a codec of the exchange stops short of it."""
@@ -85,6 +88,7 @@ def test_the_server_knows_the_dual_variables_of_clients_that_compress_their_repl
     assert np.linalg.norm(trace.x - x) > 1e-6
 
 
+@pytest.mark.slow
 def test_compressed_replies_are_the_same_on_separate_nodes_and_take_their_bits():
     algorithm = t.PointSaga(t.Nice(SIZE), EXACT, GAMMA, COARSE)
     compiled, nodes = (t.run(algorithm, quadratic(False), rounds=4, engine=engine) for engine in ("compiled", "nodes"))
@@ -94,6 +98,7 @@ def test_compressed_replies_are_the_same_on_separate_nodes_and_take_their_bits()
     assert compiled.ledger.totals()["bytes_up"] == 4 * SIZE * (1 + 2 + 1)
 
 
+@pytest.mark.slow
 def test_its_bound_holds_and_feddcd_is_far_behind_for_the_same_bytes():
     """The mean over 40 seeds, gamma^2 = tau / (n mu L)."""
     problem, rounds, seeds = quadratic(True), 60, range(40)

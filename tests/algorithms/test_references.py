@@ -72,6 +72,7 @@ ALGORITHMS = {
 RUNS = {f"{name}-{sampler}": (name, sampler) for sampler in SAMPLERS for name in ALGORITHMS}
 
 
+@pytest.mark.tiers(quick=["fedavg-nice-quadratic", "mblocalgd-stratified-logistic", "mbgd-full-logistic"])
 @pytest.mark.parametrize(("run", "problem"), slow_but_pairs(RUNS, ["quadratic", "logistic"]))
 def test_a_run_is_its_numpy_program(run, problem):
     name, sampler = RUNS[run]
@@ -82,6 +83,7 @@ def test_a_run_is_its_numpy_program(run, problem):
         np.testing.assert_allclose(trace.x, reference(problem(), SAMPLERS[sampler](), seed), atol=1e-12)
 
 
+@pytest.mark.tiers(quick=["full"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_sppm_takes_exact_proximal_steps_given_enough_exchanges(sampler):
     """x <- (sum_S w_i A_i + I / gamma)^-1 (sum_S w_i b_i + x / gamma) on quadratics."""

@@ -46,6 +46,7 @@ def scaffold_round(x, c, variates, cohort, gradients, gradient, option, lr, serv
 RUNS = [("I", t.Nice(3), None, t.Faults(0.0, "repeat")), ("II", t.Independent(size=3.0), 3.0, None)]
 
 
+@pytest.mark.tiers(quick=["I"])
 @pytest.mark.parametrize(("option", "sampler", "decay", "faults"), RUNS, ids=["I", "II"])
 def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     """Local steps on all rows, their number differing from client to client, and for option II a rate that falls."""

@@ -74,6 +74,7 @@ MADE = {
 }
 
 
+@pytest.mark.tiers(quick=["catalyzed-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(2), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize("name", MADE)
 def test_a_run_is_its_numpy_program(name, sampler, equal):
@@ -85,6 +86,7 @@ def test_a_run_is_its_numpy_program(name, sampler, equal):
     assert totals["vectors_up"] == totals["contacts"] < totals["vectors_down"]
 
 
+@pytest.mark.tiers(quick=["3"])
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_bound_of_svrp_holds(size):
     """The mean over 100 seeds of |x - x*|^2 with gamma = mu / (2 delta^2) and p = 1 / n."""
@@ -108,6 +110,7 @@ def test_the_optimum_is_fixed_for_any_sampler_and_any_weights():
     np.testing.assert_allclose(last.x, x, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_sweep_over_the_probability_is_its_runs():
     problem, probabilities = similar(), [0.1, 0.5, 1.0]
     algorithm = t.Svrp(t.Nice(2), Exact(), GAMMA)
@@ -131,6 +134,7 @@ def test_accelerated_proximal_points_keep_catalysts_bound():
     assert np.linalg.norm(full_slope(problem, states[1].x) + kappa * states[1].x) < 1e-10
 
 
+@pytest.mark.slow
 def test_catalyst_pays_where_the_curvature_is_far_below_the_dissimilarity():
     """delta / mu is more than 100: after as many exchanges with single clients as SVRP makes, a gap 100 times as small."""
     problem, rounds = flat(0.05), 90

@@ -2,13 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.helpers.commands import turnout
 from turnout.report.bounds import bound_chart
 from turnout.report.pictures import CHARTS, write_charts
 
-CHART = bound_chart([0, 1, 2], {"Theorem 1": [1.0, 0.5, 0.25]}, "mean")
+CHART = bound_chart(np.arange(3), {"Theorem 1": np.array([1.0, 0.5, 0.25])}, "mean")
 MAGIC = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 

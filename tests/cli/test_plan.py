@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from tests.helpers.commands import turnout
 from tests.planner.test_planner import TASK
 from turnout.experiment.config import read
 
 
+@pytest.mark.slow
 def test_a_plan_writes_a_configuration_that_runs(tmp_path):
     file, out = tmp_path / "task.toml", tmp_path / "out"
     file.write_text(TASK.replace('["fedavg", "lbfgs"]', '["lbfgs"]'))

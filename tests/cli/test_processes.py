@@ -45,6 +45,7 @@ def test_processes_play_the_run_of_one(tmp_path, count):
             np.testing.assert_array_equal(other[name], first[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_command_line_plays_a_run_in_two_processes(tmp_path):
     path = config(tmp_path, algorithm={"kind": "scaffold", "lr": 0.3, "steps": 2})
     assert turnout("run", path, "--out", tmp_path / "one")[0] == 0

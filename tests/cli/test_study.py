@@ -36,6 +36,7 @@ def played(tmp_path_factory):
         return folder / "out", turnout("study", written(folder), "--out", folder / "out")
 
 
+@pytest.mark.slow
 def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(played):
     out, (code, said, wrong) = played
     assert (code, wrong) == (0, ""), wrong
@@ -67,6 +68,7 @@ def test_a_table_in_latex_has_as_many_cells_in_each_row(played):
     assert text.isascii() or "≤" in text.split(r"\begin")[0] and text[text.index(r"\begin") :].isascii()
 
 
+@pytest.mark.slow
 def test_a_broken_run_is_reported_and_the_exit_code_is_one(tmp_path, study):
     study.write_text(study.read_text().replace("lr = 1.0 }", "lr = 1.0 }\nfaults = { loss = 0.5 }"))
     code, said, wrong = turnout("study", study, "--out", tmp_path / "out")

@@ -19,6 +19,7 @@ SOLVERS = [local.NewtonCg(), local.Sgd(lr=0.1, batch=2, epochs=2), local.Gradien
 CLASSES = [0, 1, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [pytest.param(None, marks=pytest.mark.slow), 0.1])
 def test_each_client_finds_what_its_own_solver_finds(delta):
     """Points, queries and misses, though not every solver knows a gradient to certify by; the clients' rows are in tiles."""
@@ -39,6 +40,7 @@ METHODS = {
 SHARPLY = local.NewtonCg(tolerance=1e-11, relative=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", slow_but(["feddcd"], METHODS))
 def test_exact_solvers_mixed_give_the_run_of_one(method):
     """In both engines."""
@@ -51,6 +53,7 @@ def test_exact_solvers_mixed_give_the_run_of_one(method):
         assert trace.ledger.totals()["queries_total"] > one.ledger.totals()["queries_total"]
 
 
+@pytest.mark.slow
 def test_both_engines_play_the_same_inexact_run():
     """Clients with rows of their own, every second one with stochastic gradients."""
     problem = with_rows()
@@ -74,6 +77,7 @@ class Still(LocalSolver):
         return Solution(start, 1, 0)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_only_the_chosen_solver_runs(engine):
     """Where rows are held in one piece."""

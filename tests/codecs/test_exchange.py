@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import turnout as t
 from tests.helpers.examples import ALGORITHMS, CODECS, PROBLEMS, small
-from tests.helpers.tiers import slow_but, slow_but_pairs
 from turnout.codecs.parts import Direction, Shape
 from turnout.experiment.describe import plan_of
 from turnout.runs.session import Session
@@ -45,6 +44,7 @@ class Sender:
         return self.memory
 
 
+@pytest.mark.tiers(quick=["none"])
 @pytest.mark.parametrize("feedback", FEEDBACK)
 def test_gradient_descent_with_top_k_both_ways_is_the_program_of_the_papers(feedback):
     problem, lr, rounds = t.Quadratic.random(6, 5, seed=3), 0.05, 25
@@ -105,23 +105,28 @@ SLOW = ("feddcd", "fedred", "icgm", "mime", "point-saga", "scaffnew")
 """Solvers of clients, two kinds of messages, estimators, exchanges with everyone, loops of a random length."""
 
 
-@pytest.mark.parametrize(("name", "how"), slow_but_pairs(ALGORITHMS, COMPRESSED, FAST, SLOW))
+@pytest.mark.tiers(quick=["scaffold-seeds"], slow=["feddcd-random", "icgm-both", "point-saga-both", "sppm-seeds"])
+@pytest.mark.parametrize("how", COMPRESSED)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_algorithm_runs_compressed_in_both_engines(name, how):
     plays_alike(ALGORITHMS[name].on(3.0), small(), COMPRESSED[how])
 
 
-@pytest.mark.parametrize("name", slow_but({"qsgd", "top-k"}, CODECS, ["low-rank", "sign"]))
+@pytest.mark.tiers(quick=[], slow=["low-rank", "qsgd", "top-k"])
+@pytest.mark.parametrize("name", CODECS)
 def test_every_codec_runs_on_nested_parameters(name):
     exchange = t.Exchange(up=CODECS[name], down=CODECS[name], feedback="ef21")
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
+@pytest.mark.slow
 def test_factors_in_few_bits_run_in_both_engines():
     codec = C.LowRank(rank=1, bits=4)
     exchange = t.Exchange(up=codec, down=codec, feedback="ef21")
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
     """Server and clients agree after every round, though half of the replies are lost."""
@@ -138,6 +143,7 @@ def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
     plays_alike(t.Scaffold(t.Nice(3), lr=0.02), small(), exchange, faults=t.Faults(0.5, "skip"))
 
 
+@pytest.mark.slow
 def test_an_unused_codec_changes_nothing():
     plain = t.run(t.Scaffold(t.Nice(3), lr=0.02), small(), rounds=5)
     for feedback in FEEDBACK:
@@ -147,6 +153,7 @@ def test_an_unused_codec_changes_nothing():
         assert plain.ledger.totals()["bytes_up"] == coded.ledger.totals()["bytes_up"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregation", ["sum", pytest.param("encrypted", marks=pytest.mark.slow)])
 def test_sums_of_linear_payloads_are_decoded(aggregation):
     algorithm, options = t.MbGd(t.Nice(4), lr=0.05), {"rounds": 4, "exchange": t.Exchange(up=C.RandK(count=2, common=True))}
@@ -155,6 +162,7 @@ def test_sums_of_linear_payloads_are_decoded(aggregation):
     np.testing.assert_allclose(plain.x, summed.x, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_central_noise_is_added_to_what_travels():
     """The noise is on the numbers that were sent, with the deviation z S w of the mechanism: clipping bounds payloads."""
     size, count, trials, clip = 40, 10, 60, 1e-9
@@ -189,6 +197,7 @@ def test_robust_means_are_taken_of_what_payloads_stand_for():
     np.testing.assert_allclose(coded.x, t.run(t.MbGd(t.Full(), lr=0.05), small(), **options).x, atol=1e-13)
 
 
+@pytest.mark.tiers(quick=["seeds"])
 @pytest.mark.parametrize("how", COMPRESSED)
 def test_describe_foretells_the_bytes(how):
     session = Session(t.Scaffold(t.Nice(3), lr=0.02), small(), rounds=4, exchange=COMPRESSED[how])
@@ -198,6 +207,7 @@ def test_describe_foretells_the_bytes(how):
         assert foretold[way].least == foretold[way].most == totals[way]
 
 
+@pytest.mark.slow
 def test_a_sweep_and_a_resumed_run_are_the_run(tmp_path):
     exchange, problem = COMPRESSED["both"], small()
     swept = t.sweep(t.MbGd(t.Nice(3), lr=0.1), problem, {"lr": [0.02, 0.05]}, rounds=6, exchange=exchange)
@@ -237,6 +247,7 @@ def test_any_tree_comes_back(tree, whole, feedback):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_diana_reads_without_bias_and_its_noise_vanishes():
     """With random signs every reply is unbiased, and at a fixed m its variance falls by omega / (1 + omega) a step or faster."""
     m, draws, codec = np.random.default_rng(0).normal(size=6), 3000, C.Qsgd(bits=2)

@@ -37,6 +37,7 @@ REPRESENTATIVE = ("feddcd", "icgm", "mifa", "scaffold", "sppm")
 """
 
 
+@pytest.mark.tiers(quick=["scaffold-*", "sppm-*"])
 @pytest.mark.parametrize(
     ("name", "check"),
     [
@@ -57,7 +58,8 @@ ASKING_EVERYONE = {"catalyzed-svrp", "fedred", "gd", "icgm", "locodl", "marina",
 ANY_SIZE = [name for name, example in ALGORITHMS.items() if example.any_size]
 
 
-@pytest.mark.parametrize("name", slow_but({*ASKING_EVERYONE, "fedavg", "sppm"}, ANY_SIZE))
+@pytest.mark.tiers(quick=["fedavg", "fedred", "gd", "icgm", "scaffnew", "sppm"], slow=ASKING_EVERYONE)
+@pytest.mark.parametrize("name", ANY_SIZE)
 def test_who_is_asked_when_nobody_is_drawn(name):
     """`empty_cohort_changes_nothing` is about all other algorithms."""
     trace = t.run(nobody(ALGORITHMS[name].make(t.Nice(3))), small(), rounds=2, engine="nodes")
@@ -65,11 +67,13 @@ def test_who_is_asked_when_nobody_is_drawn(name):
     assert (contacts[0] < contacts[-1]) == (name in ASKING_EVERYONE)
 
 
+@pytest.mark.tiers(quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"])
 @pytest.mark.parametrize("name", slow_but({"accfeddcd", "feddyn", "fedvarp", "icgm", "mime", "scaffold", "sppm"}, ALGORITHMS))
 def test_states_keep_their_types_on_nested_parameters(name):
     states_keep_their_types(case(ALGORITHMS[name].make(t.Nice(3)), PROBLEMS["network"]()))
 
 
+@pytest.mark.tiers(quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"])
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):
     example = ALGORITHMS[name]
@@ -87,11 +91,14 @@ ROWS = {
 """Algorithms for problems with many rows: passes over batches, states of clients, messages for each, flat parameters."""
 
 
-@pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ROWS, ["logistic", "network"], fast=("fedavg-epochs", "scaffold")))
+@pytest.mark.tiers(quick=[], slow=["fedavg-epochs-logistic", "scaffold-network", "feddcd-logistic"])
+@pytest.mark.parametrize("problem", ["logistic", "network"])
+@pytest.mark.parametrize("name", ROWS)
 def test_nodes_give_the_compiled_run_on_tiles_and_nested_parameters(name, problem):
     CHECKS["engines_agree"](case(ROWS[name](t.Independent(size=3.0)), PROBLEMS[problem]()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["feddcd"], ROWS))
 def test_a_cohort_computed_two_clients_at_a_time_changes_nothing(name):
     session = Session(ROWS[name](t.Nice(5)), logistic(), seeds=Seeds.of(0), rounds=3)
@@ -112,6 +119,7 @@ FAULTY = {
 """Under faults it is the handling of replies and states that differs, those of servers, clients and samplers."""
 
 
+@pytest.mark.tiers(quick=["fedavg-available-skip"])
 @pytest.mark.parametrize(("name", "missing"), slow_but_pairs(FAULTY, ["skip", "repeat"], fast=FAULTY.keys() - {"fedavg"}))
 def test_nodes_give_the_compiled_run_under_faults(name, missing):
     algorithm = FAULTY[name](t.Independent(size=3.0))
@@ -123,6 +131,7 @@ def test_nodes_give_the_compiled_run_under_faults(name, missing):
     assert totals["arrivals"] < totals["contacts"]
 
 
+@pytest.mark.tiers(quick=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_lost_reply_is_never_passed_over_in_silence(engine):
     with pytest.raises(t.UserError, match="replies were lost by round"):
@@ -140,6 +149,7 @@ ONE_STEP = {
 }
 
 
+@pytest.mark.tiers(quick=["fedavg-quadratic", "fedvarp-quadratic", "sppm-quadratic"])
 @pytest.mark.parametrize(("name", "problem"), slow_but_pairs(ONE_STEP, ["quadratic", "logistic"]))
 def test_everyone_taking_one_step_is_gradient_descent(name, problem):
     (make, step), problem = ONE_STEP[name], {"quadratic": small, "logistic": logistic}[problem]()
@@ -158,6 +168,7 @@ CONTRACTIONS = {
 }
 
 
+@pytest.mark.tiers(quick=["fedavg", "mblocalgd", "scaffold"])
 @pytest.mark.parametrize("name", CONTRACTIONS)
 def test_the_error_falls_at_the_theorems_rate(name):
     """With all clients alike f_i = f, mu = 1 and L = 10 there is neither drift nor noise: local descent contracts |x - x*|^2

@@ -28,6 +28,7 @@ def case_of(name):
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
+@pytest.mark.tiers(quick=["storm-states_keep_their_types", "storm-ledger_counts_what_nodes_send"])
 @pytest.mark.parametrize(
     ("name", "check"),
     [pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier_of(check)) for name in NAMES for check in SHARED],

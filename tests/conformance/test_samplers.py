@@ -32,6 +32,7 @@ REPEATED |= {"afl", "block", "pivotal", "des-raj", "independent-uniform", "indep
 checks, and of which "cube", "stratified" and "systematic" are played here."""
 
 
+@pytest.mark.tiers(quick=["cube-*", "independent-k-vib-*"])
 @pytest.mark.parametrize(
     ("name", "check"),
     [
@@ -85,6 +86,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.tiers(quick=["fixed", "negative", "state"])
 @pytest.mark.parametrize("way", SENTENCES)
 def test_a_wrong_sampler_is_refused(way):
     with pytest.raises(t.UserError, match=SENTENCES[way]):
@@ -104,6 +106,7 @@ class Impure(t.Sampler):
 COUNTER: list[int] = []
 
 
+@pytest.mark.slow
 def test_draws_that_depend_on_more_than_the_key_are_refused():
     with pytest.raises(t.UserError, match="Impure gives another run on separate nodes than compiled"):
         check_all(Impure(), small())

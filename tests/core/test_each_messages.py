@@ -50,6 +50,7 @@ def reference(problem, sampler, rounds):
     return kept
 
 
+@pytest.mark.slow
 def test_each_client_gets_its_own_part_and_is_charged_for_one():
     """In both engines, and computed one client at a time."""
     problem, sampler, runs = logistic(), t.Independent(probability=0.4, capacity=8), []

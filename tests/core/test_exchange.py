@@ -42,6 +42,7 @@ class Talker(t.Algorithm):
         return t.Done(message, queries=client.id % 2)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_loops_and_branches_are_counted_as_they_happen(engine):
     """Round 1 (x = 0) takes the first branch, rounds 2 and 4 the other one, round 3 the first again."""
@@ -103,6 +104,7 @@ class Starter(t.Algorithm):
         return t.Done(client.state, queries=0)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_exchanges_before_the_first_round_are_counted_and_kept(engine):
     session = Session(
@@ -306,6 +308,7 @@ class Sgd(t.Algorithm):
         return t.Done(jax.tree.map(jnp.subtract, y, x), queries=3)
 
 
+@pytest.mark.tiers(quick=["quadratic"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_batches_are_the_same_in_every_engine(name):
     runs = [t.run(Sgd(t.Nice(3)), PROBLEMS[name](), rounds=3, engine=engine) for engine in ENGINES]

@@ -118,6 +118,7 @@ def test_the_geometric_median_follows_weiszfelds_steps(cohort):
     np.testing.assert_allclose(centre(t.GeometricMedian(iterations=4), replies, weights), v, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 @given(cohorts(), st.sampled_from([0.1, 1.0, 10.0]), st.integers(1, 4))
 def test_clipping_and_krum_are_those_of_the_papers(cohort, radius, iterations):
     replies, weights = cohort
@@ -127,6 +128,7 @@ def test_clipping_and_krum_are_those_of_the_papers(cohort, radius, iterations):
         np.testing.assert_array_equal(centre(t.Krum(byzantine), replies, weights), krum(replies, byzantine))
 
 
+@pytest.mark.tiers(quick=["median", "trimmed", "clipping", "krum"])
 @every_mean
 @given(cohort=cohorts(), seed=st.integers(0, 99))
 def test_the_order_of_clients_and_of_coordinates_does_not_matter(mean, cohort, seed):
@@ -145,6 +147,7 @@ def test_a_shift_and_a_reflection_of_the_replies_are_those_of_the_mean(mean, coh
     np.testing.assert_allclose(moved, factor * centre(mean, replies, weights) + shift, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.tiers(quick=["median", "trimmed"])
 @every_mean
 @given(cohort=cohorts(), others=st.integers(1, 4))
 def test_a_client_without_weight_does_not_count(mean, cohort, others):
@@ -185,6 +188,7 @@ def test_two_clients_of_ten_do_not_move_any_robust_mean_far(mean, value):
     assert np.abs(weights @ replies - honest).max() > 1e29
 
 
+@pytest.mark.tiers(quick=["krum"])
 @every_mean
 def test_replies_of_several_arrays_count_as_one_vector(mean):
     replies, weights = made(9, dimension=6)

@@ -12,6 +12,7 @@ from turnout.core.rows import SPLIT, rows_at
 GENERATOR = np.random.default_rng(5)
 
 
+@pytest.mark.slow
 @given(
     count=st.integers(1, 40),
     shape=st.lists(st.integers(1, 3), max_size=2).map(tuple),

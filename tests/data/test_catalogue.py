@@ -31,6 +31,7 @@ def test_bundled_sets_need_no_file(name):
     assert entry.origin == "scikit-learn"
 
 
+@pytest.mark.tiers(quick=["a6a", "ag_news", "duke"])
 @pytest.mark.parametrize("name", slow_but({"a6a", "duke", "news20", "ag_news"}, FILES))
 def test_real_sets_are_what_the_catalogue_says(real_data, name):
     if present(name, real_data) is None:

@@ -20,6 +20,7 @@ def clients_of(data):
     return [(features[a:b], labels[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_what_is_written_is_what_is_read(tmp_path_factory, data):
@@ -98,6 +99,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.tiers(quick=["ridge"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_problem_on_disk_is_the_problem_in_memory(tmp_path, name):
     source, make = PROBLEMS[name]

@@ -64,6 +64,7 @@ def test_beta_spreads_the_clients_centres():
         assert abs(means.var(ddof=1) / expected - 1) < 4 * np.sqrt(2 / 99)
 
 
+@pytest.mark.slow
 def test_it_is_a_known_data_set_with_natural_clients(parts):
     for name, part in zip(("synthetic", "synthetic.t"), parts, strict=True):
         data = load(name)

@@ -80,6 +80,7 @@ def test_weights_are_those_that_were_saved(bert, distil):
     assert torch.equal(one.head.weight, two.head.weight) and not torch.equal(one.head.weight, other.head.weight)
 
 
+@pytest.mark.slow
 def test_a_sentence_is_the_mean_over_its_tokens_however_it_is_padded(bert):
     encoder, tokens = minilm(2, bert).encoder, tokenized(tokenizer_of(bert), TEXTS[:4], 8)
     together = sentence(encoder, **padded([(part, None) for part in tokens]))
@@ -88,6 +89,7 @@ def test_a_sentence_is_the_mean_over_its_tokens_however_it_is_padded(bert):
         torch.testing.assert_close(embedding, mean / mean.norm(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_frozen_encoder_is_multinomial_regression_on_embeddings(bert):
     module = minilm(2, bert)
     algorithm, options = t.FedAvg(t.Full(), lr=0.5, batch=2, epochs=1), {"rounds": 3, "precision": "single"}
@@ -114,6 +116,7 @@ class Headed(t.Multinomial):
         return {"weight": jax.numpy.asarray(self.head[0]), "bias": jax.numpy.asarray(self.head[1])}
 
 
+@pytest.mark.slow
 def test_what_is_trained_is_sent(bert, distil):
     names = {name for name, _ in minilm(2, bert).named_parameters()}
     assert set(parameters_of(minilm(2, bert, train="all"))) == names

@@ -36,12 +36,14 @@ def seconds_of(queries: int) -> np.ndarray:
     return speeds["latency"] + down + queries * speeds["seconds_per_query"] + up
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_an_exchange_takes_as_long_as_its_slowest_client(engine):
     session = play(t.FedAvg(t.Full(), lr=0.01, steps=4), three(), 5, engine=engine, devices=t.Devices(**SPEEDS))
     np.testing.assert_allclose(session.trace.frame["seconds"], np.arange(6) * seconds_of(4).max(), rtol=1e-12)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_the_clock_depends_on_who_is_drawn(engine):
     """Cohorts of one client: the seconds of a round tell who was drawn, which the states of the clients confirm."""
@@ -54,6 +56,7 @@ def test_the_clock_depends_on_who_is_drawn(engine):
     assert {*np.flatnonzero(np.any(states != 0, axis=1))} == {*drawn.tolist()}
 
 
+@pytest.mark.tiers(quick=["deadline-single"], slow=["all-double", "first-double"])
 @pytest.mark.parametrize("precision", ["double", "single"])
 @pytest.mark.parametrize("options", [{}, {"first": 2}, {"deadline": 4.0}], ids=["all", "first", "deadline"])
 def test_nodes_and_sweeps_have_the_clock_of_the_compiled_run(options, precision):
@@ -113,6 +116,7 @@ def test_every_try_takes_its_time():
     np.testing.assert_allclose(np.diff(frame["seconds"]), 0.1 * most, rtol=1e-9)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_a_reply_that_is_late_changes_no_state_and_no_average(engine):
     """Client 2 is always late, so FedVarp keeps no state of it, and a round of MbGd is a step of the two others."""

@@ -4,6 +4,7 @@ import tomllib
 
 import numpy as np
 import polars as pl
+import pytest
 
 import turnout as t
 from turnout.studies.curves import drawings
@@ -33,6 +34,7 @@ settings = "all"
 """
 
 
+@pytest.mark.slow
 def test_devices_are_swept_and_seconds_are_an_axis_and_a_price():
     study = t.study(tomllib.loads(STUDY))
     ends = study.runs.filter(pl.col("round") == 4)

@@ -63,7 +63,7 @@ def prepare(folder: Path, command: str) -> None:
     if "FILE-or-DIR" in command:
         (folder / "FILE-or-DIR").mkdir(exist_ok=True)
         study_of(folder / "FILE-or-DIR", tuning=True)
-    if command == "turnout resume DIR":
+    if command.startswith(("turnout resume DIR", "turnout figures DIR")):
         assert turnout("run", folder / "FILE.toml", "--out", folder / "DIR")[0] == 0
     for name in NEED_DATA:
         if name in command:

@@ -22,7 +22,7 @@ MADE = {
 }
 """Files that there are in the end, of every page that is followed."""
 
-DATA = {"own-parts": ("a6a", "w8a")}
+DATA = {"own-parts": ("a6a", "mushrooms")}
 """Data sets that a page needs beside those that are bundled."""
 
 pytestmark = pytest.mark.slow

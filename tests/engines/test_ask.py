@@ -13,6 +13,7 @@ from tests.helpers.gradients import client_gradient
 from turnout.runs.session import Session
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_optimal_probabilities_are_those_of_the_updates_that_follow(engine):
     """Minibatches are drawn by the clients' own keys, so that no regret means the very same keys."""
@@ -29,6 +30,7 @@ def test_the_part_of_a_reply_that_is_like_the_parameters_is_what_counts():
     assert np.all(np.abs(trace.columns["regret"]) < 1e-10)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engines", [("nodes", "compiled"), ("compiled", "nodes")], ids=lambda engines: engines[0])
 def test_a_preview_is_charged_a_scalar_from_everyone_unless_it_is_free(engines):
     paid, free = (
@@ -44,6 +46,7 @@ def test_a_preview_is_charged_a_scalar_from_everyone_unless_it_is_free(engines):
     assert rows == counted(free)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_a_preview_leaves_the_clients_states_alone(engine):
     """The control variates of those drawn are g_i, and those of the others zero still."""
@@ -56,6 +59,7 @@ def test_a_preview_leaves_the_clients_states_alone(engine):
     np.testing.assert_allclose(states, np.where(kept[:, None], expected, 0), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_who_did_not_answer_a_preview_can_still_be_drawn():
     population, rule = t.Population(count=4, weights=SHARES), t.Optimal()
     norms, told = jnp.array([1.0, jnp.nan, 0.5, 7.0]), jnp.array([True, True, True, False])
@@ -86,6 +90,7 @@ class Teller(t.Algorithm):
         return t.Done(0 * x)
 
 
+@pytest.mark.tiers(quick=["compiled--1.0", "compiled-nan", "compiled-inf"])
 @pytest.mark.parametrize(("engine", "lie"), [("compiled", -1.0), ("compiled", np.nan), ("compiled", np.inf), ("nodes", -1.0)])
 def test_feedback_that_is_no_norm_teaches_nothing_and_is_an_error(engine, lie):
     options = {"seeds": t.Seeds.of(3), "rounds": 4, "engine": engine, "metrics": ("value",)}

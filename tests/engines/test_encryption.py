@@ -12,7 +12,7 @@ import turnout as t
 from tests.helpers.commands import config, turnout
 from tests.helpers.examples import logistic
 from tests.helpers.federations import four, play
-from tests.helpers.tiers import slow_but, slow_but_pairs
+from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 from turnout.core.messages import payload
 from turnout.engines.encryption import (
@@ -182,12 +182,15 @@ def same_run(summed, encrypted) -> None:
     assert counts[0] == {path: row for path, row in counts[1].items() if row["method"] != "decrypt"}
 
 
-@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(ALGORITHMS, ["none", "skip", "repeat"]))
+@pytest.mark.tiers(quick=["fedavg-none"], slow=["scaffold-skip", "sppm-repeat"])
+@pytest.mark.parametrize("missing", ["none", "skip", "repeat"])
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_run_is_that_of_sums(name, missing):
     faults = None if missing == "none" else t.Faults(0.3, missing)
     same_run(*both(ALGORITHMS[name], logistic(), rounds=4, seed=2, faults=faults))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", slow_but(["central"], ["central", "local"]))
 def test_noise_is_added_before_encryption_or_to_the_sum(model):
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")

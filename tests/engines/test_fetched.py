@@ -37,7 +37,8 @@ def agree(algorithm, problem, **options):
     return other
 
 
-@pytest.mark.parametrize("name", slow_but({"fedavg", "scaffold", "fedbuff"}, EXAMPLES))
+@pytest.mark.tiers(quick=["scaffold"], slow=["accfeddcd", "fedavg", "fedbuff", "icgm", "mifa"])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_every_algorithm(name):
     agree(EXAMPLES[name], small())
 
@@ -54,7 +55,8 @@ def test_samplers_that_learn_while_replies_are_lost(name):
     assert totals["arrivals"] < totals["contacts"]
 
 
-@pytest.mark.parametrize("name", slow_but({"logistic"}, PROBLEMS))
+@pytest.mark.tiers(quick=[], slow=["logistic"])
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_passes_over_batches_on_every_problem(name):
     agree(t.Scaffold(t.Nice(4), lr=0.05, steps=2), PROBLEMS[name]())
     agree(t.FedAvg(t.Nice(4), lr=0.05, batch=3, epochs=2), PROBLEMS[name]())
@@ -71,7 +73,8 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but({"metrics", "few clients at a time"}, OPTIONS))
+@pytest.mark.tiers(quick=["few clients at a time"], slow=["judged draws", "metrics", "top-k with memory"])
+@pytest.mark.parametrize("name", OPTIONS)
 def test_every_option(name):
     agree(t.MbGd(t.Independent(size=4.0), lr=0.05), logistic(), **OPTIONS[name])
 
@@ -116,6 +119,7 @@ def sessions(tmp_path, algorithm, problem, **options):
         yield Session(algorithm, problem, rounds=12, every=1, folder=tmp_path / name, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [None, t.Faults(0.3, "skip")])
 def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path, monkeypatch, missing):
     monkeypatch.setattr(disk, "FROM", 2)
@@ -135,6 +139,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path, monkeypatch, missi
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.slow
 def test_an_index_and_arrays_draw_by_the_same_probabilities(monkeypatch):
     problem = t.Quadratic.random(clients=30, dimension=3, seed=0)
     algorithm = t.MbGd(t.Independent(t.KVib(rounds=40), size=6.0), lr=0.01)
@@ -215,6 +220,7 @@ def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeyp
     assert one.columns["value"][-1] < one.columns["value"][0]
 
 
+@pytest.mark.slow
 def test_a_problem_and_its_runs_leave_nothing():
     """Programs know objects by number, which does not keep them; a thread that reads ahead does until it has read."""
     before, problem = {*threading.enumerate()}, as_fetched(small())

@@ -15,7 +15,6 @@ import turnout as t
 from tests.algorithms.test_compressed import top_two
 from tests.codecs.test_exchange import COMPRESSED
 from tests.helpers.examples import ASYNCHRONOUS, quadratic, small
-from tests.helpers.tiers import slow_but_pairs
 from turnout.runs.session import Session
 from turnout.samplers import Available
 
@@ -146,6 +145,7 @@ REFERENCES = {
 """Each algorithm with all clients at work, and an event loop with the paper's steps."""
 
 
+@pytest.mark.tiers(quick=["fedasync"])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_event_loop_of_the_paper(name):
     algorithm, reference = REFERENCES[name]
@@ -165,7 +165,9 @@ def test_the_event_loop_of_the_paper(name):
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
 
 
-@pytest.mark.parametrize(("name", "faults"), slow_but_pairs(ASYNCHRONOUS, FAULTS))
+@pytest.mark.tiers(quick=["ringmaster-skip"], slow=["fedbuff-repeat", "mifa-repeat", "ringleader-none"])
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_engines_agree(name, faults):
     runs = [
         t.run(ASYNCHRONOUS[name], small(), rounds=8, seed=3, devices=devices(), faults=FAULTS[faults], engine=engine)
@@ -179,7 +181,9 @@ REPLY_BYTES = {"both": 2 * 8 + 1, "random": 2 + 2, "seeds": 3 * 8}
 """Of three numbers: two and their places of two bits; four bits each and a scale; all of them."""
 
 
-@pytest.mark.parametrize(("name", "how"), slow_but_pairs(ASYNCHRONOUS, COMPRESSED, slow=ASYNCHRONOUS))
+@pytest.mark.tiers(quick=[], slow=["fedbuff-random", "mifa-seeds", "ringleader-both"])
+@pytest.mark.parametrize("how", COMPRESSED)
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_engines_agree_on_compressed_requests(name, how):
     options = {"rounds": 8, "seed": 3, "devices": devices(), "faults": t.Faults(0.3, "skip"), "exchange": COMPRESSED[how]}
     runs = [t.run(ASYNCHRONOUS[name], small(), engine=engine, **options) for engine in ("compiled", "nodes")]
@@ -202,6 +206,7 @@ class Compressed(Workers):
         return i, version, before, before + self.memory[i]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fedbuff", "ringmaster"])
 def test_the_event_loop_with_error_feedback(name):
     algorithm, reference = REFERENCES[name]
@@ -211,6 +216,7 @@ def test_the_event_loop_with_error_feedback(name):
     np.testing.assert_allclose(trace.x, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_the_memories_of_both_ends_as_they_were(feedback):
     codec = t.codecs.RandK(count=2) if feedback == "diana" else t.codecs.TopK(count=2)
@@ -227,6 +233,7 @@ def test_what_is_lost_leaves_the_memories_of_both_ends_as_they_were(feedback):
 RESUMED = {"mifa": None, "fedbuff": t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=6), feedback="ef21")}
 
 
+@pytest.mark.tiers(quick=["mifa-compiled"], slow=["fedbuff-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_run_resumes_with_requests_in_flight(name, engine):
@@ -245,6 +252,7 @@ def test_a_run_resumes_with_requests_in_flight(name, engine):
     np.testing.assert_array_equal(whole.columns["counts"], again.columns["counts"])
 
 
+@pytest.mark.slow
 def test_one_cohort_in_flight_is_fedavg():
     shared = {"rounds": 6, "seed": 2, "devices": devices()}
     one = t.run(t.FedBuff(t.Nice(3), lr=LR, steps=2, in_flight=3, power=0.7), small(), **shared)
@@ -301,6 +309,7 @@ def sent_rounds(sampler, in_flight: int, rounds: int) -> list[int]:
     return seen[-rounds:]
 
 
+@pytest.mark.slow
 def test_nobody_has_two_requests():
     trace = t.run(Watching(t.Nice(1), 4), quadratic(), rounds=200, devices=t.Devices(seconds_per_query=0.1))
     assert trace.ledger.totals()["contacts"] == 203
@@ -310,6 +319,7 @@ BUSY = jnp.array([1, 4, 7, 7], "int32")
 """Clients 1 and 4 of seven, and two empty places."""
 
 
+@pytest.mark.slow
 def test_a_draw_is_uniform_among_the_clients_without_a_request():
     population = t.Population(7, in_flight=BUSY)
     keys = jax.random.split(jax.random.key(0), 20_000)
@@ -323,6 +333,7 @@ def test_a_draw_is_uniform_among_the_clients_without_a_request():
     assert np.sum((counts - expected) ** 2 / expected) < 33.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_draw_is_uniform_where_few_of_many_clients_have_a_request(size):
     """Twice K clients are looked at first; in 1 % of the draws of one client, both of them have a request."""
@@ -344,6 +355,7 @@ def test_fewer_free_clients_than_places():
     np.testing.assert_allclose(np.asarray(cohort.probability)[np.asarray(cohort.active)], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [t.Independent(size=1.0, capacity=6), Available(t.Nice(1), probability=0.5)])
 def test_other_samplers_leave_out_who_is_at_work(sampler):
     """A client with two requests would end the run with an error."""
@@ -353,6 +365,7 @@ def test_other_samplers_leave_out_who_is_at_work(sampler):
     assert one.ledger.totals() == other.ledger.totals()
 
 
+@pytest.mark.slow
 def test_a_reply_after_the_deadline_is_not_used():
     limit = 1.0
     trace = t.run(t.Mifa(t.Nice(1), **ONE), small(), rounds=40, devices=devices(deadline=limit), faults=t.Faults(missing="skip"))
@@ -373,6 +386,7 @@ def test_a_reply_after_the_deadline_is_not_used():
     assert trace.frame["seconds"][-1] == pytest.approx(now, abs=1e-4) and workers.steps == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     speeds=st.lists(st.floats(0, 1e3), min_size=6, max_size=6),

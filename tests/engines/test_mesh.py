@@ -43,12 +43,14 @@ def agree(algorithm, problem, count, **options):
     return other
 
 
-@pytest.mark.parametrize("count", [*(pytest.param(count, marks=pytest.mark.everything) for count in (1, 2, 8)), 4])
-@pytest.mark.parametrize("name", slow_but({"fedavg", "mifa"}, EXAMPLES))
+@pytest.mark.tiers(quick=["fedavg-4"], slow=["feddcd-4", "icgm-4", "mifa-4", "saber-partial-4", "tamuna-4"])
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_every_algorithm(name, count):
     agree(EXAMPLES[name], small(), count)
 
 
+@pytest.mark.tiers(quick=["power-of-choice"])
 @pytest.mark.parametrize(
     "name",
     slow_but({"adaptive-size", "power-of-choice"}, SAMPLERS, slow={"available", "delegate", "shuffled-nice", "stratified"}),
@@ -57,6 +59,7 @@ def test_every_sampler(name):
     agree(t.FedAvg(SAMPLERS[name], lr=0.05, steps=2), small(), 4)
 
 
+@pytest.mark.tiers(quick=["k-vib"])
 @pytest.mark.parametrize("name", slow_but({"k-vib", "optimal"}, PROBABILITIES, slow={"last-norm", "vrb"}))
 def test_samplers_that_learn_while_replies_are_lost(name):
     algorithm = t.FedAvg(t.Independent(size=3.0, probability=PROBABILITIES[name]), lr=0.05, steps=2)
@@ -71,7 +74,8 @@ def test_every_cohort_solver(name):
     agree(t.Sppm(t.Nice(3), SOLVERS[name], gamma=0.5, inner=3), problem, 4)
 
 
-@pytest.mark.parametrize("name", slow_but({"logistic"}, PROBLEMS))
+@pytest.mark.tiers(quick=[], slow=["logistic"])
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_passes_over_batches_on_every_problem(name):
     agree(t.Scaffold(t.Nice(4), lr=0.05, steps=2), PROBLEMS[name](), 5)
     agree(t.FedAvg(t.Nice(4), lr=0.05, batch=3, epochs=2), PROBLEMS[name](), 5)
@@ -89,6 +93,7 @@ def rows_of(kind):
     return t.Logistic.of(Dataset("made", features, labels), split, mu=0.1)
 
 
+@pytest.mark.tiers(quick=["padded-8"], slow=["equal-3", "tiles-3", "sparse-8"])
 @pytest.mark.parametrize("count", [3, 8])
 @pytest.mark.parametrize("kind", ["equal", "padded", "tiles", "sparse"])
 def test_every_layout_of_rows(kind, count):
@@ -111,15 +116,18 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but({"judged draws", "top-k with memory"}, OPTIONS))
+@pytest.mark.tiers(quick=[], slow=["judged draws", "top-k with memory", "central privacy", "robust"])
+@pytest.mark.parametrize("name", OPTIONS)
 def test_every_option(name):
     agree(t.MbGd(t.Independent(size=4.0), lr=0.05), logistic(), 4, **OPTIONS[name])
 
 
+@pytest.mark.slow
 def test_the_dual_gap():
     agree(ALGORITHMS["feddcd"].make(t.Nice(3)), small(), 4, metrics=("dual_gap",))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_with_another_number_of_devices():
     algorithm, options = ALGORITHMS["scaffold"].make(t.Nice(3)), {"rounds": 6, "every": 2}
     whole = t.run(algorithm, small(), **options)
@@ -135,6 +143,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_devices():
 SWEPT = {"fedavg": {"lr": [0.02, 0.05]}, "scaffold": {"lr": [0.02, 0.05]}, "sppm": {"gamma": [0.5, 1.0]}}
 
 
+@pytest.mark.tiers(quick=["scaffold-4"])
 @pytest.mark.parametrize("count", [3, 4])
 @pytest.mark.parametrize("name", slow_but({"scaffold"}, SWEPT))
 def test_cells_of_a_sweep_over_devices(name, count):
@@ -148,6 +157,7 @@ def test_cells_of_a_sweep_over_devices(name, count):
         np.testing.assert_allclose(left.columns["value"], right.columns["value"], rtol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_a_sweep_over_devices_goes_on_with_another_number_of_them():
     algorithm = ALGORITHMS["scaffold"].make(t.Nice(3))
     cells, options = cells_of({"lr": [0.02, 0.03, 0.05]}, [0]), {"rounds": 6, "every": 2}
@@ -173,6 +183,7 @@ def test_what_a_mesh_does_not_go_with():
         t.run(algorithm, small(), rounds=1, mesh=2, engine="nodes")
 
 
+@pytest.mark.slow
 def test_sums_alone_travel_where_an_algorithm_only_averages():
     """Of 16 replies of 37 numbers, devices send one sum; an algorithm that looks at each sends all."""
     problem, sizes = t.Quadratic.random(64, 37, seed=1), {}

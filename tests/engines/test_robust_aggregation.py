@@ -33,6 +33,7 @@ def gradients(problem) -> np.ndarray:
     return np.stack([jax.grad(lambda x, own=own: own.losses(x, own.rows).mean())(np.zeros(3)) for own in clients])
 
 
+@pytest.mark.tiers(quick=["mean6-sppm"], slow=["mean0-scaffold", "mean3-scaffold", "mean5-mbgd"])
 @pytest.mark.parametrize(
     ("mean", "name"),
     [
@@ -48,6 +49,7 @@ def test_the_engines_agree(mean, name):
     assert nodes.ledger.totals() == compiled.ledger.totals()
 
 
+@pytest.mark.tiers(quick=["sppm"])
 @pytest.mark.parametrize("name", slow_but(("mbgd", "sppm"), ALGORITHMS))
 def test_a_trimmed_mean_that_cuts_nothing_is_the_mean(name):
     plain, cut = (play(ALGORITHMS[name], four(), 4, aggregation=how).trace for how in ("plain", t.TrimmedMean(0.0)))
@@ -63,6 +65,7 @@ def replies_of(sampler, seed=0):
     return Replies(jax.numpy.asarray(values), cohort, cohort.active & (cohort.ids != 2))
 
 
+@pytest.mark.tiers(quick=["sampler1"])
 @pytest.mark.parametrize("sampler", [t.Full(), t.Nice(3), t.Independent(probability=[0.9, 0.5, 0.25, 1.0], capacity=4)])
 def test_sums_are_their_weight_times_the_robust_mean_with_these_weights(sampler):
     """lambda_i for `total` and `mean`, lambda_i / p_i for `average`; clients that did not answer have none."""
@@ -78,6 +81,7 @@ def test_sums_are_their_weight_times_the_robust_mean_with_these_weights(sampler)
         np.testing.assert_allclose(found.average(), weight.sum() * centre(values, weight / weight.sum()), atol=1e-4)
 
 
+@pytest.mark.tiers(quick=["CoordinateMedian", "TrimmedMean", "GeometricMedian", "CentredClipping"])
 @every_mean
 def test_no_replies_are_no_step(mean):
     replies = replies_of(t.Nice(3))
@@ -142,6 +146,7 @@ def test_the_command_runs_it_and_the_summary_says_so(tmp_path):
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["aggregation"] == run["aggregation"]
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_replies_above_the_norm_are_refused(engine):
     """Gradient descent from zero with the gradients of the clients whose norm is accepted."""
@@ -157,6 +162,7 @@ def test_replies_above_the_norm_are_refused(engine):
         t.run(algorithm, problem, rounds=1, engine=engine, faults=t.Faults(norm=bound), start=start)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_replies_above_the_norm_are_clipped(engine):
     found, bound = gradients(four()), 0.7

@@ -227,6 +227,7 @@ def play(estimator, rounds=ROUNDS, loss=0.0, **options) -> Session:
     return Session(icgm(estimator), problem(), seeds=Seeds.of(0), rounds=rounds, **options).run()
 
 
+@pytest.mark.tiers(quick=["rg-svrg"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_its_textbook_and_converges_for_the_messages_it_counts(name):
     case, asked = CASES[name], Asked()
@@ -289,6 +290,7 @@ def test_what_a_run_was_found_to_be_is_unbiased(textbook):
     np.testing.assert_allclose(np.mean(found, axis=0), SHARES @ gradients(x), atol=1e-13)
 
 
+@pytest.mark.tiers(quick=["zerosarah"])
 @pytest.mark.parametrize("name", ["rg-saga", "zerosarah"])
 def test_the_server_knows_the_mean_of_what_clients_keep_though_replies_are_lost(name):
     """b = sum_i lambda_i b_i, and the delegate has the server's x."""

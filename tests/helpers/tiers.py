@@ -1,8 +1,40 @@
 """Which cases of a test run in `make test`, which in `make test-all` alone, and which only with `pytest -m everything`."""
 
 from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
 
 import pytest
+
+
+def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
+    """Mark the cases of tests with `@pytest.mark.tiers(quick=[...], slow=[...])` by their ids, which "*" may stand for parts of.
+
+    Cases in `quick` run in `make test`; those in `slow`, or all others where it is not given, in `make test-all`; what is left is
+    marked "everything". Cases with one of these marks keep it.
+    """
+    for item in items:
+        tiers = item.get_closest_marker("tiers")
+        if tiers is None or item.get_closest_marker("slow") or item.get_closest_marker("everything"):
+            continue
+        slow = tiers.kwargs.get("slow", ["*"])
+        if not _is_among(item, tiers.kwargs["quick"]):
+            item.add_marker("slow" if _is_among(item, slow) else "everything")
+
+
+def _is_among(item: pytest.Item, cases: Iterable[str]) -> bool:
+    """Return whether `cases` name the item's."""
+    return any(fnmatchcase(item.callspec.id, case) for case in cases)
+
+
+def unknown_cases(items: Iterable[pytest.Item]) -> list[str]:
+    """Return what marks of tiers name and no test has; `items` are all cases of their tests."""
+    missing = {}
+    for item in items:
+        if tiers := item.get_closest_marker("tiers"):
+            test = item.nodeid.partition("[")[0]
+            named = missing.setdefault(test, {case for cases in tiers.kwargs.values() for case in cases})
+            missing[test] = {case for case in named if not _is_among(item, [case])}
+    return sorted(f"{test}[{case}]" for test, cases in missing.items() for case in cases)
 
 
 def slow_but(fast: Collection[str], names: Iterable[str], slow: Collection[str] | None = None) -> list:

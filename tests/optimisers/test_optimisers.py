@@ -150,6 +150,7 @@ TORCH = {
 }
 
 
+@pytest.mark.tiers(quick=["nesterov", "adamw", "adam"])
 @pytest.mark.parametrize("name", TORCH)
 def test_steps_are_those_of_pytorch(name):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")

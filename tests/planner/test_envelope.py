@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def middle(one: Made, price: WithEvent) -> float:
     return float(np.mean(sorted(exchanges + price.rate * contacts for exchanges, contacts in one.needs)[1:4]))
 
 
+@pytest.mark.slow
 @given(candidates)
 def test_what_is_kept_is_near_the_cheapest_at_some_price(made):
     kept = near(made, PRICES)
@@ -56,6 +58,7 @@ def test_what_is_kept_is_near_the_cheapest_at_some_price(made):
         assert any(middle(one, price) <= NEAR * cost * (1 + 1e-9) for price, cost in zip(PRICES, least, strict=True))
 
 
+@pytest.mark.slow
 @given(candidates)
 def test_the_least_cost_rises_with_the_price_of_the_event(made):
     costs = [ranked(made, price, RACE)[0][0] for price in PRICES]

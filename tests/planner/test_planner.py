@@ -97,7 +97,7 @@ def small(**limits) -> Planner:
     return Planner(task_of(tables, (t.Exchanges(),), Limits(**given), "made"), None, Cases(), lambda *_: None)
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_the_winner_is_that_of_the_whole_grid_by_a_study():
     planner = small()
     made = planner.plan()
@@ -176,6 +176,15 @@ def test_limits_leave_out_families_and_say_why():
     assert (budget.ranking["cost"] <= 4.0).all()
 
 
+@pytest.mark.tiers(
+    quick=[
+        "limits0-unknown family or kind 'fedavgg'",
+        "limits2-nothing is left to play: drop .*allow .* or forbid .1 of",
+        "limits4-unknown event 'contact'",
+        "limits5-seeds",
+        "limits6-budget",
+    ]
+)
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
@@ -239,6 +248,7 @@ def test_a_target_that_nobody_reaches_is_told_with_the_nearest_value():
     assert found is not None and float(found[1]) >= 0.5
 
 
+@pytest.mark.slow
 def test_a_target_that_holds_at_the_start_is_told():
     planner = small()
     planner.task = replace(planner.task, prices=(t.LinearPrice(reasks=1.0),))

@@ -56,6 +56,7 @@ def test_nothing_spends_nothing():
     assert epsilon_of({}, DELTA) == local_epsilon({}, DELTA) == 0
 
 
+@pytest.mark.tiers(quick=["0.3333333333333333-2.0-5", "0.02-0.9-20"])
 @pytest.mark.parametrize(("probability", "multiplier", "count"), [(0.1, 1.1, 30), (1 / 3, 2.0, 5), (0.02, 0.9, 20)])
 def test_poisson_sampling_is_that_of_the_convolved_losses(probability, multiplier, count):
     """And less than by Renyi divergences, by a tenth and more."""

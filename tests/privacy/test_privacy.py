@@ -63,6 +63,7 @@ class Silent(t.Algorithm):
         return t.Done(0 * x)
 
 
+@pytest.mark.tiers(quick=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_each_reply_is_clipped_to_the_norm(engine):
     """One round of gradient descent, where some gradients are longer than the bound and some are not."""
@@ -79,6 +80,7 @@ def test_each_reply_is_clipped_to_the_norm(engine):
 WEIGHTS = {"total": SHARES, "mean": SHARES, "average": SHARES}
 
 
+@pytest.mark.tiers(quick=["mean"])
 @pytest.mark.parametrize("sum", WEIGHTS)
 def test_the_noise_has_the_deviation_that_it_should_have(sum):
     """Centrally z clip max_i w_i, of all clients; locally z clip at each client, which adds up in squares."""
@@ -89,6 +91,7 @@ def test_the_noise_has_the_deviation_that_it_should_have(sum):
         assert abs(np.mean(noise)) < 5 * np.std(noise) / np.sqrt(MANY)
 
 
+@pytest.mark.slow
 def test_noise_of_a_drawn_cohort_is_scaled_to_the_largest_weight_of_all():
     """lambda_i / p_i with unequal p_i, whoever was drawn, and if nobody was."""
     p = np.array([0.9, 0.5, 0.01, 0.4])
@@ -106,6 +109,7 @@ def test_noise_is_new_in_each_exchange(model):
     assert abs(np.corrcoef(*sums)[0, 1]) < 5 / np.sqrt(MANY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", slow_but(["central"], ["central", "local"]))
 def test_engines_play_the_same_private_run(model):
     algorithm = t.Scaffold(t.Nice(3), lr=0.05, steps=2)
@@ -179,6 +183,7 @@ SPENT = {
 }
 
 
+@pytest.mark.tiers(quick=["everyone", "a fixed size"])
 @pytest.mark.parametrize("name", slow_but(SPENT.keys() - {"coins"}, SPENT))
 def test_what_is_spent_is_what_was_released(name):
     algorithm, options, faults, releases, neighbours = SPENT[name]
@@ -197,6 +202,7 @@ def test_a_refusal_for_its_norm_would_tell_of_the_data():
         play(t.FedAvg(t.Nice(3), lr=0.1), equal(), 1, privacy=privacy(), faults=t.Faults(missing="skip", norm=0.1))
 
 
+@pytest.mark.slow
 def test_cohorts_are_secret_where_the_noise_is():
     """Without a seed of the noise, the seeds of the run do not tell who is asked; a run that goes on has the same cohorts."""
 
@@ -217,6 +223,7 @@ def test_cohorts_are_secret_where_the_noise_is():
     assert known != asked(hidden) == asked(resumed)
 
 
+@pytest.mark.slow
 def test_metrics_that_clients_reply_with_are_protected_and_counted_too():
     """One evaluation before and after each of three rounds; the noise hides a value of a few units."""
     problem = logistic()

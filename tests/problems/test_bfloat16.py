@@ -37,6 +37,7 @@ def job_of(problem, mixed: bool):
     return prepare(problem, Seeds.of(0), None, None, mixed=mixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
@@ -62,6 +63,7 @@ def test_gradients_are_those_of_float32_up_to_rounding(make, kind):
             assert 0 < error <= 8 * EPS * size
 
 
+@pytest.mark.slow
 def test_sums_over_many_rows_are_not_kept_in_bfloat16():
     """In bfloat16 the 20,000 equal parts of the gradient of a bias would stall at a few hundred of them."""
     data = Dataset("alike", np.ones((20_000, 1)), np.arange(20_000) % 2 / 1.0)

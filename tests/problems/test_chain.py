@@ -179,6 +179,7 @@ def test_links_are_dealt_out_and_a_configuration_reads_back(tmp_path):
     assert again.split is None and again.to_toml() == (tmp_path / "out" / "config.toml").read_text()
 
 
+@pytest.mark.tiers(quick=["mbgd-"])
 @pytest.mark.parametrize(
     ("algorithm", "exchanges"),
     [

@@ -95,6 +95,7 @@ def bare_loop(made, rounds, lr, size):
     return x
 
 
+@pytest.mark.slow
 def test_federated_averaging_is_that_of_a_pytorch_loop():
     made, algorithm = problem(sizes=(5, 2, 4)), t.FedAvg(t.Full(), lr=0.3, batch=2, epochs=1)
     trace = t.run(algorithm, made, rounds=3, precision="double", metrics=("value",))
@@ -118,6 +119,7 @@ def oracles(storage, x, v):
     return everyone, total(storage, "value", x), total(storage, "value_and_grad", x), accuracy(storage, x)
 
 
+@pytest.mark.tiers(quick=["blocks"])
 @pytest.mark.parametrize("sizes", [(6, 4, 5), (12, 1, 1, 2)], ids=["blocks", "tiles"])
 def test_passing_over_rows_in_parts_changes_nothing(sizes, monkeypatch):
     made = problem("perceptron", sizes, hidden=4)
@@ -144,6 +146,7 @@ def mixing_module():
     ).double()  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [pytest.param((3, 4, 5), id="blocks", marks=pytest.mark.slow), pytest.param((10, 1, 2, 3), id="tiles")]
 )
@@ -180,6 +183,7 @@ def test_networks_that_mix_rows_are_the_same_in_separate_nodes(mixing):
         np.testing.assert_allclose(*(trace.columns[name] for trace in runs), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_places_at_once_make_the_same_run_as_one_after_another(monkeypatch):
     made = problem("perceptron", (9, 2, 5), hidden=4)
     runs = []

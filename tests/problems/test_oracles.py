@@ -65,6 +65,7 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
+@pytest.mark.tiers(quick=["sketch"])
 @pytest.mark.parametrize("name", slow_but(("newton", "sketch"), HESSIAN))
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
@@ -80,7 +81,8 @@ SLOW = ("feddcd", "icgm", "mime", "scaffnew", "sppm-localgd")
 """Solvers of clients, estimators, loops of a random length, states of clients."""
 
 
-@pytest.mark.parametrize("name", slow_but(FAST, CASES, SLOW))
+@pytest.mark.tiers(quick=[], slow=["fedavg-epochs", "icgm", "sppm-lbfgs"])
+@pytest.mark.parametrize("name", CASES)
 def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()
     algorithm = CASES[name]
@@ -104,7 +106,8 @@ TORCH = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(("scaffold", "sppm-newton"), TORCH))
+@pytest.mark.tiers(quick=["scaffold"], slow=["fedavg-epochs", "sppm-newton"])
+@pytest.mark.parametrize("name", TORCH)
 def test_pytorch_modules_give_the_compiled_run(name):
     problem = logistic()
     start = {"weight": np.zeros((1, 5))}

@@ -66,6 +66,7 @@ class Met:
         return loss(module, batch)
 
 
+@pytest.mark.tiers(quick=["single-5-1-own"])
 @pytest.mark.parametrize("modules", [shared, own])
 @pytest.mark.parametrize(("workers", "each"), [(2, 1), (5, 1), (6, 2)])
 @pytest.mark.parametrize("precision", ["single", pytest.param("double", marks=pytest.mark.slow)])
@@ -148,6 +149,7 @@ IN_THE_WAY = {
 ASKED = {"everyone": t.Full(), "candidates": t.PowerOfChoice(size=2, candidates=3)}
 
 
+@pytest.mark.tiers(quick=["dropout-everyone"])
 @pytest.mark.parametrize(("case", "asked"), slow_but_pairs(IN_THE_WAY, ASKED))
 def test_those_in_each_others_way_go_in_turn(threads, case, asked):
     traces = []
@@ -160,6 +162,7 @@ def test_those_in_each_others_way_go_in_turn(threads, case, asked):
     assert first == second
 
 
+@pytest.mark.slow
 def test_a_solver_that_calls_back_from_a_compiled_loop_goes_in_turn(threads):
     traces = []
     for workers in (1, 2):
@@ -181,6 +184,7 @@ def test_a_mistake_is_the_one_of_the_first_client_that_makes_it(threads):
     assert sentences[0] == sentences[1]
 
 
+@pytest.mark.tiers(quick=["1"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_autocast_around_a_run_is_autocast_in_the_loss(threads, workers):
     def within(module, batch):

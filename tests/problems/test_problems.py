@@ -50,6 +50,7 @@ def oracles(problem, x, ids):
     return jax.tree.map(np.asarray, answers(store(problem), np.asarray(ids, "int32"), x))
 
 
+@pytest.mark.tiers(quick=["tiles", "blocks"])
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic()), quadratic()], ids=["tiles", "sparse", "blocks"])
 def test_each_client_has_its_own_oracle(problem):
     ids = [3, 0, 7, 3, 11]
@@ -64,6 +65,7 @@ def test_each_client_has_its_own_oracle(problem):
         np.testing.assert_allclose(products[k], slope, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(0, 99), st.booleans())
 def test_storage_never_changes_a_value(sizes, seed, keep_sparse):
@@ -109,6 +111,7 @@ def test_a_networks_gradient_is_its_slope():
         assert slopes[k] == pytest.approx(float(up - down) / 2e-6, abs=1e-7)
 
 
+@pytest.mark.tiers(quick=["problem0", "problem3"])
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic()), ridge(), quadratic()])
 def test_the_optimum_has_no_gradient(problem):
     optimum = solve(problem)
@@ -120,6 +123,7 @@ def test_the_optimum_has_no_gradient(problem):
     np.testing.assert_allclose(float(value), optimum.value, rtol=1e-15)
 
 
+@pytest.mark.tiers(quick=["ridge", "quadratic"])
 @pytest.mark.parametrize("problem", [logistic(), ridge(), quadratic()], ids=["logistic", "ridge", "quadratic"])
 def test_constants_bound_every_clients_gradient(problem):
     constants, generator = problem.constants(), np.random.default_rng(3)

@@ -101,6 +101,7 @@ def same(one, two, **tolerance):
         np.testing.assert_allclose(one[name], two[name], err_msg=name, **(tolerance or {"rtol": 1e-5, "atol": 2e-6}))
 
 
+@pytest.mark.slow
 def test_a_network_is_trained_alike_by_nodes_by_hand_and_in_jax():
     parts = [images(i) for i in range(CLIENTS)]
     rows = tuple(np.concatenate([part[k].numpy() for part in parts]) for k in range(2))

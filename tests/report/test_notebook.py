@@ -32,6 +32,7 @@ def study(problem) -> t.Study:
     return t.study({"seeds": 2, "run": {"rounds": 150}, "problems": {"made": problem}, "methods": methods, "goals": goals})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trace", "sweep", "study"])
 def test_a_notebook_shows_a_small_table_and_a_chart(name, request):
     html = request.getfixturevalue(name)._repr_html_()

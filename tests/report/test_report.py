@@ -191,6 +191,7 @@ def test_points_are_drawable_and_what_is_left_out_is_counted(distances):
     assert [note.split()[2] for note in drawn.notes] == ([str(hidden)] if hidden else [])
 
 
+@pytest.mark.tiers(quick=["distances1"])
 @pytest.mark.parametrize("distances", [[1.0, 0.0, 0.0], [1.0, np.nan, np.inf], [0.0, 0.0], [5.0]])
 def test_values_that_a_log_axis_cannot_show_do_not_break_it(tmp_path, distances):
     write_report(tmp_path, result("odd", distances), "odd")

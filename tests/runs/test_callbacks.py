@@ -34,6 +34,7 @@ class Recorder(t.Callback):
         self.events.append("end")
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_all_rows_are_told_once_and_change_nothing(engine):
     recorder = Recorder()

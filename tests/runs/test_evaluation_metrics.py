@@ -18,6 +18,7 @@ SPEC = LogisticSpec(data="train", mu=0.1)
 SPLIT = Split.of(np.split(np.arange(24), 4), 24)
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_they_are_the_mean_loss_and_the_share_classified_rightly(engine):
     problem, held = SPEC.build(DATA, SPLIT), SPEC.to_test(HELD, DATA)

@@ -31,6 +31,7 @@ def split_of(sizes) -> Split:
     return Split.of(np.split(GENERATOR.permutation(60), np.cumsum(sizes)[:-1]), 60)
 
 
+@pytest.mark.tiers(quick=["sizes1-Padded-7-compiled"])
 @pytest.mark.parametrize(
     ("sizes", "kind", "rows", "engine"),
     [
@@ -69,6 +70,7 @@ def test_clients_of_their_own_tell_their_accuracy():
         np.testing.assert_allclose(found.columns[name], known.columns[name], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_target_may_be_on_a_quantile_and_cells_equal_runs():
     split = split_of(NEAR)
     problem, held = t.Logistic.of(DATA, only(split, np.arange(3)), 0.1), t.Logistic.of(DATA, only(split, np.array([3, 4])), 0.1)
@@ -106,6 +108,7 @@ def test_numbers_that_leave_nobody_are_refused(clients):
         hold_out(split_of(EQUAL), clients, 0)
 
 
+@pytest.mark.slow
 def test_a_configuration_holds_clients_out(tmp_path):
     problem = {"kind": "logistic", "data": "breast_cancer", "normalize": "rows", "mu": 0.1, "held_out": 0.25}
     path = config(

@@ -45,6 +45,7 @@ def test_clients_that_are_only_evaluated_tell_their_values_and_accuracies():
         x = x - 0.5 * (x - mean)
 
 
+@pytest.mark.slow
 def test_pytorch_clients_stop_early_by_their_test_data():
     generator = torch.Generator().manual_seed(0)
     rows = [torch.randn(16, 3, generator=generator) for _ in range(3)]

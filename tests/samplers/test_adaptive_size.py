@@ -65,6 +65,7 @@ def test_the_size_follows_the_formulas(cosine, rate):
     assert wanted.min() == 1.5 and wanted.max() > 2
 
 
+@pytest.mark.tiers(quick=["rule1"])
 @pytest.mark.parametrize("rule", [t.Uniform(), t.LastNorm()])
 def test_averages_are_unbiased_at_any_size(rule):
     """E[sum_{i in S} v_i / p_i | state] = sum_i v_i over all subsets S, K is within its bounds, and `variance` is exact."""
@@ -84,6 +85,7 @@ def test_averages_are_unbiased_at_any_size(rule):
         assert sampler.variance(known, FOUR, jnp.asarray(VECTORS)) == pytest.approx(spread, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_noise_makes_cohorts_large_and_a_common_direction_keeps_them_small():
     """At the minimiser only the clients' differences move x; clients with one minimiser agree far away from it."""
 

@@ -15,6 +15,7 @@ from turnout.runs.session import Session
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 
 
+@pytest.mark.tiers(quick=["coins", "nice", "full"])
 @pytest.mark.parametrize("design", ["k-vib", "size", "coins", "nice", "full"])
 def test_averages_are_unbiased_over_who_is_available_and_over_the_coins(design):
     """E[sum_{i in S} v_i / (q_i p_i)] = sum_i v_i, and `variance` is E|d - sum_{i available} v_i / q_i|^2 given who is."""
@@ -118,6 +119,7 @@ def test_availability_is_stationary_from_the_first_round():
     assert stats.chi2(12).sf(z @ z) > RARE
 
 
+@pytest.mark.slow
 def test_availability_is_the_same_in_every_engine_and_goes_on_where_it_was_left():
     compiled, nodes = (play(coming_and_going(0.6), twelve(), 6, engine=engine) for engine in ("compiled", "nodes"))
     later = Session(coming_and_going(0.6), twelve(), seeds=t.Seeds.of(3), rounds=6)
@@ -129,6 +131,7 @@ def test_availability_is_the_same_in_every_engine_and_goes_on_where_it_was_left(
         assert counted(other) == counted(compiled)
 
 
+@pytest.mark.tiers(quick=["compiled-repeat"])
 @pytest.mark.parametrize(("engine", "missing"), [("compiled", "repeat"), ("nodes", "skip")])
 def test_available_drawn_answered_and_aggregated_are_counted_apart(engine, missing):
     sampler = t.Available(t.Independent(size=3.0), probability=0.5, memory=0.5)
@@ -151,6 +154,7 @@ NOBODY = {
 }
 
 
+@pytest.mark.tiers(quick=["sppm"])
 @pytest.mark.parametrize("name", NOBODY)
 def test_a_round_with_nobody_available_is_a_draw_and_no_exchange(name):
     metrics = ("value", *SAMPLING) if name in ("k-vib", "replacement") else ("value",)
@@ -166,6 +170,7 @@ def test_a_round_with_nobody_available_is_a_draw_and_no_exchange(name):
     assert all(np.all(after.trace.columns[name] == 0) for name in metrics[1:])
 
 
+@pytest.mark.slow
 def test_the_chance_of_being_available_can_be_swept():
     algorithm = t.MbGd(t.Available(t.Independent(size=2.0), probability=0.5), lr=0.05)
     swept = t.sweep(algorithm, four(), {"sampler.probability": [0.3, 0.8]}, seeds=[3], rounds=4)

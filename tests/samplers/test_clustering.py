@@ -84,6 +84,7 @@ def test_no_swap_and_no_move_helps_the_descent():
 MAKERS = [kmeans_strata, balanced_strata, optimal_strata]
 
 
+@pytest.mark.tiers(quick=["balanced_strata", "optimal_strata"])
 @pytest.mark.parametrize("make", MAKERS)
 @settings(max_examples=30)
 @given(st.integers(1, 14).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))), st.integers(0, 99), st.booleans())

@@ -20,6 +20,7 @@ def counts_of_strata(sampler, population, count=200):
     return np.stack([np.bincount(row, minlength=population.strata.max() + 1) for row in population.strata[ids]])
 
 
+@pytest.mark.slow
 def test_the_cube_draws_from_each_stratum_its_mean_rounded():
     mean = np.bincount(STRATA, weights=UNEQUAL)
     counts = counts_of_strata(t.Cube(UNEQUAL, size=K), MANY)
@@ -29,6 +30,7 @@ def test_the_cube_draws_from_each_stratum_its_mean_rounded():
     assert np.all(whole == 2)
 
 
+@pytest.mark.tiers(quick=["4"])
 @pytest.mark.parametrize("r", [1, 4])
 def test_the_cube_is_balanced_up_to_its_landing(r):
     """At most r + 1 clients are undecided when columns are given up, and each changes sum x_i / p_i by at most |x_i| / p_i."""

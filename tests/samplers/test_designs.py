@@ -106,6 +106,7 @@ def fixed(name: str, size: int, p=None):
     return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](p, size=size)
 
 
+@pytest.mark.tiers(quick=["systematic-three", "pivotal-three"])
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("name", LAWS)
 def test_cohorts_of_fixed_size_follow_the_design(name, p):
@@ -174,6 +175,7 @@ def moments(law, vectors):
 Q = np.array([0.1, 0.3, 0.15, 0.25, 0.2])
 
 
+@pytest.mark.tiers(quick=["1", "2", "5"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_des_raj_follows_its_design_and_is_unbiased(size):
     law, sampler = list(ordered(Q, size)), t.DesRaj(Q, size=size).bind(FIVE)
@@ -199,6 +201,7 @@ def test_des_rajs_variance_estimate_is_unbiased(size):
     assert mean == pytest.approx(moments(law, VECTORS)[1], abs=1e-12)
 
 
+@pytest.mark.tiers(quick=["2", "5"])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 def test_des_rajs_approximations_are_near_enumeration(size):
     """Exact for one draw and for everyone; between them within a tenth, even for five clients."""
@@ -220,6 +223,7 @@ def with_replacement(q, size):
         yield np.prod(q[list(sequence)]), chosen, (times / (size * q))[list(chosen)]
 
 
+@pytest.mark.tiers(quick=["3"])
 @pytest.mark.parametrize("size", [1, 3])
 def test_draws_with_replacement_merge_into_places(size):
     law, sampler = list(with_replacement(Q, size)), t.WithReplacement(Q, size=size).bind(FIVE)
@@ -272,6 +276,7 @@ LARGE = {
 }
 
 
+@pytest.mark.tiers(quick=["pivotal"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large_draws_have_the_law_that_is_promised(name):
     """Of 200 clients: exact size, inclusion (chi-square), unbiased sums, and the variance, which may be approximate."""
@@ -302,6 +307,7 @@ def test_variance_is_exact_for_equal_probabilities(name):
     assert sampler.variance(sampler.start(FIVE), FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.tiers(quick=["three"])
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
 def test_the_variance_of_a_cube_is_that_of_its_enumerated_law(p):
     """Within 5 standard errors of an estimate from `TRIALS` draws."""
@@ -315,6 +321,7 @@ def test_the_variance_of_a_cube_is_that_of_its_enumerated_law(p):
     assert abs(sampler.variance(None, FIVE, jnp.asarray(VECTORS)) - exact) < 5 * error
 
 
+@pytest.mark.slow
 def test_the_variance_of_a_cube_with_few_clients_left_is_not_too_small():
     """Two columns and the size leave little freedom to 4 of 12: formulas for large cohorts give a quarter of what draws show."""
     balance, count = np.random.default_rng(0).normal(size=(12, 2)), 4000
@@ -344,6 +351,7 @@ TWELVE = {
 }
 
 
+@pytest.mark.tiers(quick=["replacement", "nice"])
 @pytest.mark.parametrize("name", TWELVE)
 @settings(max_examples=50)
 @given(
@@ -390,6 +398,7 @@ def test_given_probabilities_are_scaled_to_those_available():
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 
+@pytest.mark.tiers(quick=["DesRaj"])
 @pytest.mark.parametrize("design", [t.WithReplacement, t.DesRaj])
 def test_clients_that_are_away_add_nothing_to_the_variance(design):
     """It is that of a population of the others, whose probabilities are scaled."""
@@ -433,6 +442,7 @@ def test_engines_agree(rule):
     assert runs[0].ledger.rows() == runs[1].ledger.rows()
 
 
+@pytest.mark.slow
 def test_sampling_is_judged_in_a_run():
     sampler = t.Available(t.Cube(t.KVib(), size=4, balance="size"), 0.5)
     run = t.run(t.MbGd(sampler, lr=0.02), logistic(), rounds=3, metrics=("variance", "regret"))

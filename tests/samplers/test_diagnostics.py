@@ -42,6 +42,7 @@ JUDGED = {
 }
 
 
+@pytest.mark.tiers(quick=["replacement"])
 @pytest.mark.parametrize("name", JUDGED)
 def test_sampling_metrics_are_their_definitions(name):
     """The variance is that of all that can be drawn, written out; the regrets are against a general solver's optimum."""
@@ -73,6 +74,7 @@ def test_sampling_metrics_are_their_definitions(name):
         assert row["static_regret"] == pytest.approx(loss - least(total, 2.0, replacement), rel=1e-5, abs=1e-6 * loss)
 
 
+@pytest.mark.slow
 def test_judging_changes_neither_the_run_nor_the_ledger():
     algorithm = t.MbLocalGd(t.Available(adaptive(), probability=0.7), lr=0.05, steps=2)
     plain = play(algorithm, four(), 5, metrics=("value",))
@@ -90,6 +92,7 @@ def test_rows_report_the_mean_variance_since_the_row_before():
     np.testing.assert_allclose(pairs.columns["variance"][1:], means, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_sweeps_cell_is_judged_like_the_single_run():
     algorithm, metrics = JUDGED["independent"](), ("value", *SAMPLING)
     swept = t.sweep(algorithm, four(), {"sampler.size": [1.5, 2.0]}, seeds=[3], rounds=4, metrics=metrics)

@@ -63,6 +63,7 @@ def test_the_candidates_with_the_highest_losses_take_part():
     assert sorted(np.asarray(asked.ids)[np.asarray(asked.active)]) == [3, 4, 5]
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_greedy_choice_is_a_numpy_program(engine):
     """With everyone a candidate, federated averaging follows the two clients with the highest losses."""
@@ -79,6 +80,7 @@ def test_greedy_choice_is_a_numpy_program(engine):
     assert (asked["contacts"], asked["arrivals"], asked["bytes_up"], asked["vectors_down"]) == (16, 16, 8, 1)
 
 
+@pytest.mark.tiers(quick=["2-settings2-uniform"])
 @pytest.mark.parametrize(
     ("settings", "distribution"),
     [
@@ -102,6 +104,7 @@ def test_active_federated_learning_draws_by_a_softmax(settings, distribution, si
     assert agrees(drawn_by(sampler.draw, state, population, 20_000), q if size == 1 else successive(q))
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @ENGINES
 def test_valuations_are_losses_at_the_parameters_that_were_sent(engine):
     """Each reply carries one more scalar, and who was not drawn has no valuation."""
@@ -112,6 +115,7 @@ def test_valuations_are_losses_at_the_parameters_that_were_sent(engine):
     np.testing.assert_allclose(state.values, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_biased_samplers_run_alike_in_both_engines_and_under_availability():
     for sampler in (t.PowerOfChoice(2, 3), t.Available(t.Afl(3), probability=0.6)):
         sessions = [play(t.FedAvg(sampler, lr=0.05), four(), 5, engine=engine) for engine in ("compiled", "nodes")]

@@ -60,6 +60,7 @@ ROUND = st.tuples(
 )
 
 
+@pytest.mark.tiers(quick=["k-vib", "vrb"])
 @pytest.mark.parametrize("name", RULES)
 @settings(max_examples=60)
 @given(rounds=st.lists(ROUND, min_size=1, max_size=6))
@@ -73,6 +74,7 @@ def test_whatever_is_learnt_the_probabilities_are_some(name, rounds):
         assert np.all((everyone > 0) & (everyone <= 1)) and np.all(q[mask] > 0)
 
 
+@pytest.mark.tiers(quick=["k-vib", "vrb", "avare"])
 @pytest.mark.parametrize("name", RULES)
 def test_an_empty_cohort_teaches_nothing(name):
     population = t.Population(count=N)
@@ -251,6 +253,7 @@ def test_a_rule_follows_its_reference(name, seed):
     assert np.ptp(expected) > 0.005
 
 
+@pytest.mark.tiers(quick=["mabs", "last-norm"])
 @pytest.mark.parametrize("name", RULES)
 def test_the_estimator_is_unbiased_after_some_learning(name):
     """The weights of real draws, summed over all outcomes of the coins."""
@@ -331,6 +334,7 @@ def test_the_regret_of_kvib_is_within_theorem_52(rounds, n=40, size=5):
     assert np.all(regret <= first + second + 22 * g**2 * n**2 / (theta * size**2))
 
 
+@pytest.mark.slow
 def test_aosmd_picks_a_good_step(n=20, size=4, rounds=400):
     """Of Osmd's steps the largest suits norms that stay as they are; A-OSMD comes to do as well, and trusts large steps."""
     feedback = jnp.asarray(np.tile(np.where(np.arange(n) < 3, 10.0, 1.0), (rounds, 1)))

@@ -44,6 +44,7 @@ def chance(counts: Counter, expected: dict) -> float:
     return stats.chisquare([counts[key] for key in expected], [share * total for share in expected.values()]).pvalue
 
 
+@pytest.mark.tiers(quick=["4-2", "6-3", "9-8"])
 @pytest.mark.parametrize(("n", "m"), [(4, 2), (6, 3), (7, 1), (9, 8), (10, 2), (3, 3)])
 def test_nice_draws_every_subset_equally_often(n, m):
     counts = subsets(draws(t.Nice(m), t.Population(count=n)))
@@ -88,6 +89,7 @@ def test_positions_with_domains_of_their_own_are_permuted_apart():
         np.testing.assert_array_equal(image[own], permute(jax.random.key(n + 100), jnp.arange(n), n))
 
 
+@pytest.mark.tiers(quick=["1", "2", "3", "10", "1000"])
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 101, 1000])
 def test_the_whole_permutation_is_a_bijection(n):
     image = permute(jax.random.key(3), jnp.arange(n, dtype="int32"), n)
@@ -213,6 +215,7 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.tiers(quick=["nice-3", "independent", "block", "stratified"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_follow_the_design_with_its_weights(name):
     """The cohorts really drawn have the law of the enumeration, and `Replies.average` weighs each as the enumeration does."""
@@ -278,6 +281,7 @@ def many_sequences(sampler, population, count, seeds=4000):
     return np.asarray(jax.jit(jax.vmap(lambda seed: sequence(sampler, population, count, seed)))(jnp.arange(seeds)))
 
 
+@pytest.mark.tiers(quick=["12-3", "5-1", "11-4"])
 @pytest.mark.parametrize(("n", "m"), [(12, 3), (7, 7), (5, 1), (11, 4)])
 def test_shuffled_cohorts_are_disjoint_over_an_epoch(n, m):
     """An epoch of floor(n / m) cohorts holds nobody twice, so that it holds everybody once where m divides n."""

@@ -31,6 +31,7 @@ def ledger(session) -> list[dict]:
 IN_TURN = ["shuffled-nice", "nonuniform", "shuffled-stratified", "subsets"]
 
 
+@pytest.mark.tiers(quick=["subsets"])
 @pytest.mark.parametrize("name", slow_but(["shuffled-nice", "nonuniform", "subsets"], IN_TURN))
 def test_engines_agree(name):
     problem = t.Quadratic.random(6, 3, seed=2)
@@ -54,6 +55,7 @@ class Census(t.Algorithm):
         return t.Done((np.arange(x.size, dtype="int32") == client.id).astype(x.dtype))
 
 
+@pytest.mark.tiers(quick=["1-6-sampler0", "3-2-sampler0", "3-2-sampler1"])
 @pytest.mark.parametrize("sampler", [t.ShuffledNice(4), t.ShuffledStratified(strata=[0, 1, 2, 3] * 3)])
 @pytest.mark.parametrize(("draws", "rounds"), [(1, 6), (3, 2)])
 def test_two_epochs_in_a_run_visit_everyone_twice(sampler, draws, rounds):
@@ -65,6 +67,7 @@ def test_two_epochs_in_a_run_visit_everyone_twice(sampler, draws, rounds):
     assert session.trace.ledger.totals()["exchanges"] == 6
 
 
+@pytest.mark.tiers(quick=["sampler1"])
 @pytest.mark.parametrize("sampler", [t.ShuffledNice(5), t.Stratified(by="gradients", clusters=3, every=3)])
 def test_a_run_that_is_left_goes_on_with_the_samplers_state(sampler):
     whole = play(sampler, quadratic(), 5)
@@ -76,6 +79,7 @@ def test_a_run_that_is_left_goes_on_with_the_samplers_state(sampler):
     np.testing.assert_array_equal(later.trace.x, whole.trace.x)
 
 
+@pytest.mark.tiers(quick=["1-5", "2-3", "9-1"])
 @pytest.mark.parametrize(("every", "grades"), [(None, 1), (1, 5), (2, 3), (9, 1)])
 def test_strata_by_gradients_are_asked_for_and_charged(every, grades):
     """Five rounds, 12 clients, 4 strata: a pass over all is three selections, one exchange, and a vector down and up for each."""
@@ -123,6 +127,7 @@ def test_strata_made_again_keep_a_sweep_equal_to_its_runs():
         assert trace.ledger.totals() == single.ledger.totals()
 
 
+@pytest.mark.slow
 def test_lost_gradients_and_a_diverging_model_leave_valid_strata():
     sampler, faults = t.Stratified(by="gradients", clusters=3, every=1), t.Faults(loss=0.5, missing="skip")
     sessions = [play(sampler, quadratic(), 4, engine=engine, faults=faults) for engine in ENGINES]

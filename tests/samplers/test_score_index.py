@@ -45,6 +45,7 @@ def probabilities(scores, unit, size, theta, *, mixes_before_cap, replacement):
     return (1 - theta) * capped(a, size) + theta * size / a.size
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(data=st.data())
 def test_probabilities_are_those_of_the_formulas(data):
@@ -83,7 +84,8 @@ BY_RULE = {
 ROUNDS = 10_000
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if k < 2 else pytest.mark.slow) for k, name in enumerate(BY_RULE)])
+@pytest.mark.tiers(quick=[], slow=["k-vib", "k-vib, replacement", "size", "vrb"])
+@pytest.mark.parametrize("name", BY_RULE)
 def test_rules_are_the_same_over_arrays_and_over_an_index(name):
     weights, held = np.random.default_rng(1).lognormal(0, 1, 300), []
     with jax.enable_x64(True):
@@ -143,6 +145,7 @@ def settled(n, size, theta=0.05, rounds=60, spread=2.5, *, mixes_before_cap=Fals
     return index, rng
 
 
+@pytest.mark.tiers(quick=["True"])
 @pytest.mark.parametrize("mixes_before_cap", [False, True])
 def test_each_client_is_drawn_by_its_own_coin(mixes_before_cap):
     n, size, draws = 300, 20, 40_000
@@ -167,6 +170,7 @@ def test_each_client_is_drawn_by_its_own_coin(mixes_before_cap):
     np.testing.assert_allclose(sizes.var(), np.sum(p * (1 - p)), rtol=5 * np.sqrt(2 / draws))
 
 
+@pytest.mark.slow
 def test_draws_with_replacement_have_the_stated_frequencies():
     n, size, draws = 200, 10, 30_000
     index, rng = settled(n, size, spread=1.0, replacement=True)
@@ -279,6 +283,7 @@ except ValueError as error: print(error)"""
     assert done.stdout == "clients on disk, and draws among very many, need numba: pip install 'turnout[scale]'\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["last-norm", "vrb"])
 def test_an_index_learns_the_same_in_single_precision_and_outside_of_programs(name):
     population, held = t.Population(300), []

@@ -42,6 +42,7 @@ def instances(n: int, count: int, rng):
     return scores, sizes
 
 
+@pytest.mark.tiers(quick=["1", "2", "3", "4", "5", "7", "12", "30"])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 12, 30, 100, 300])
 def test_capped_probabilities_equal_bisection(n):
     scores, sizes = instances(n, 1000, np.random.default_rng(n))
@@ -62,6 +63,7 @@ def test_bounded_probabilities_equal_bisection(n):
     assert max(abs(math.fsum(row) - size) for row, size in zip(p, sizes, strict=True)) <= 4 * n * np.finfo(float).eps
 
 
+@pytest.mark.slow
 def test_capping_without_a_floor_is_the_same():
     scores, sizes = instances(20, 500, np.random.default_rng(3))
     low = jax.jit(jax.vmap(lambda a, k: bounded(a, k, jnp.zeros(()))))(scores, sizes)

@@ -52,6 +52,7 @@ def test_the_proximal_point_is_reached(name, condition, gamma):
     np.testing.assert_allclose(trace.x, proximal_point(problem, gamma), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(("agd", "newton"), SOLVERS, ["cg", "giant", "lbfgs"]))
 def test_the_proximal_point_of_a_logistic_loss_is_reached(name):
     """Clients of very different sizes and unequal weights lambda, and a cohort whose weights do not sum to one."""
@@ -84,6 +85,7 @@ def exchanges_of(solver, inner=5, **options):
     return trace.ledger.totals()
 
 
+@pytest.mark.tiers(quick=["GradientDescent-int", "Bfgs-int", "Newton-int", "LocalGd-int0"])
 @pytest.mark.parametrize(
     ("solver", "each"),
     [
@@ -161,6 +163,7 @@ def test_scaffnews_control_variates_sum_to_zero():
             np.testing.assert_allclose(np.asarray(h).sum(0), 0, atol=1e-10)
 
 
+@pytest.mark.tiers(quick=["Bfgs-1e-06"])
 @pytest.mark.parametrize("accuracy", [1e-2, 1e-6])
 @pytest.mark.parametrize(
     "solver", [t.solvers.GradientDescent(), t.solvers.Bfgs(), t.solvers.Newton()], ids=lambda s: type(s).__name__
@@ -214,6 +217,7 @@ def test_a_solver_without_what_it_needs_says_so():
             t.run(t.Sppm(t.Nice(2), solver, gamma=1.0), problem, rounds=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.5, pytest.param(1e6, marks=pytest.mark.slow)])
 def test_local_newton_takes_the_mean_of_what_clients_find(gamma):
     """Two Newton steps of each client on its own logistic loss, in NumPy; phi decreases enough for the whole mean."""
@@ -313,6 +317,7 @@ def test_averaged_proximal_points_are_their_numpy_programs(alpha):
     assert totals["queries_total"] > 24
 
 
+@pytest.mark.slow
 def test_the_local_prox_works_on_rows_in_tiles_and_on_networks():
     for problem in (logistic(), network()):
         trace = t.run(t.FedProxSppm(t.Nice(3), 0.5), problem, rounds=4)

@@ -143,6 +143,7 @@ def upper(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
+@pytest.mark.slow
 def test_a_curve_holds_the_quartiles_of_the_last_values_that_runs_had_seen(played):
     lines = drawn(played, 0)
     assert len(lines) == 5

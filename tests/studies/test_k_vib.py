@@ -37,6 +37,7 @@ def study():
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_table_has_the_costs_and_variances_of_the_runs(study):
     (table,) = part("exhibits").exhibits(study)
     assert table.frame.select("sampler", "K").rows() == [
@@ -55,6 +56,7 @@ def test_the_table_has_the_costs_and_variances_of_the_runs(study):
         assert error == pytest.approx(means.std(ddof=1) / np.sqrt(3), rel=0.1, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_full_participation_alone_has_no_findings_about_k(study):
     alone = t.Study(study.declaration, study.runs.filter(pl.col("method") == "full"), (), None)
     assert part("findings").Samplers(alone).sentences() == []

@@ -65,6 +65,7 @@ def test_every_table_of_a_goal_and_a_price_is_on_the_page(played):
             assert {row.method, row.cost, row.quartiles, row.reached} <= {*cells}
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_elsewhere(played):
     _, folder = played
     text = (folder / "report.html").read_text()
@@ -74,6 +75,7 @@ def test_the_page_needs_nothing_from_elsewhere(played):
     assert own.count("</script>") == 1 and "http" not in own
 
 
+@pytest.mark.slow
 def test_tables_to_save_are_those_of_the_folder(played):
     study, folder = played
     text = (folder / "report.html").read_text()
@@ -97,6 +99,7 @@ def test_charts_have_descriptions_and_few_points(played):
             assert all(float(f"{value:.5g}") == value for value in line["median"] if value is not None)
 
 
+@pytest.mark.slow
 def test_provenance_verdicts_and_what_broke_are_on_the_page(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("lr = 1.0 }", "lr = 1.0 }\nfaults = { loss = 0.5 }").replace("seeds = 3", "seeds = 1"))
@@ -127,6 +130,7 @@ def test_without_pictures_a_study_leaves_the_charts_that_are_drawn_later(tmp_pat
     assert {path.name: path.read_bytes() for path in (tmp_path / "figures").glob("*.svg")} == drawn
 
 
+@pytest.mark.slow
 def test_a_study_of_which_nothing_could_be_played_has_a_page(tmp_path):
     study = tables(STUDY)
     study["methods"] = {"fedavg": {**study["methods"]["fedavg"], "faults": {"loss": 0.999}}}

@@ -44,6 +44,7 @@ def played(problem, tmp_path_factory) -> tuple[Study, Path]:
     return t.study(both(problem), folder), folder
 
 
+@pytest.mark.slow
 def test_costs_are_those_of_a_sweep(problem, played):
     study, _ = played
     target = t.Target("gradient", below=1.0)
@@ -57,6 +58,7 @@ def test_costs_are_those_of_a_sweep(problem, played):
             assert mine.select("cost", "reached").rows() == swept.costs(price).select("cost", "reached").rows()
 
 
+@pytest.mark.slow
 def test_a_row_is_that_of_the_run_alone(problem, played):
     study, _ = played
     alone = t.run(t.MbGd(t.Nice(4), lr=0.05), problem, rounds=25, seed=3, metrics=("gradient",)).frame
@@ -75,6 +77,7 @@ def test_runs_are_one_table_in_the_order_of_the_study(played):
     assert pl.read_parquet(folder / "runs.parquet").equals(runs)
 
 
+@pytest.mark.slow
 def test_runs_that_are_there_are_not_played_again(problem, played, monkeypatch):
     study, folder = played
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
@@ -115,6 +118,7 @@ def test_workers_and_files_give_the_same_runs(tmp_path):
     assert (tmp_path / "one" / "runs.parquet").read_bytes() == (tmp_path / "two" / "runs.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_broken_run_stops_nothing_else(problem, tmp_path):
     lossy = {"algorithm": t.MbGd(t.Nice(4), lr=0.1), "faults": {"loss": 0.02}, "run": {"rounds": 10}}
     study = both(problem)
@@ -213,6 +217,7 @@ def test_a_run_ends_where_it_has_reached_the_goals_that_stop(problem, played):
     assert last.height < 26 and (last["gradient"] <= 0.2 * last["gradient"][0]).to_list() == [False] * (last.height - 1) + [True]
 
 
+@pytest.mark.slow
 def test_winners_are_named_beyond_doubt_only(problem, played):
     study, _ = played
     assert study.winner("made", "near") == "gd" and "gd is cheapest" in study.table().notes[0]
@@ -233,6 +238,7 @@ def test_a_level_that_nobody_reaches_is_told(problem):
     assert "never" in done.table().markdown()
 
 
+@pytest.mark.slow
 def test_engines_and_seeds_that_one_program_cannot_share_are_played_one_by_one(problem, played):
     study, _ = played
     for further in ({"engine": "nodes"}, {"model_seed": 0}):
@@ -242,6 +248,7 @@ def test_engines_and_seeds_that_one_program_cannot_share_are_played_one_by_one(p
         assert alone.runs["bytes_up"].to_list() == mine["bytes_up"].to_list()
 
 
+@pytest.mark.slow
 def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
     monkeypatch.setattr("turnout.studies.plan.TOGETHER", 3)
     sizes: list[int] = []
@@ -254,6 +261,7 @@ def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
     assert t.study(both(problem)).runs["seed"].n_unique() == 5 and sizes == [3, 3, 3, 1, 3, 2]
 
 
+@pytest.mark.tiers(quick=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, engine):
     monkeypatch.setattr("turnout.studies.play.SECONDS", 0.0)
@@ -369,6 +377,7 @@ def test_a_class_beside_the_file_is_played_like_ours(tmp_path):
     assert done.costs()["cost"].to_list() == (4 * done.costs(price=t.Exchanges())["cost"]).to_list()
 
 
+@pytest.mark.slow
 def test_other_code_of_a_class_is_played_anew(tmp_path):
     path = own_study(tmp_path)
     t.study(path, tmp_path / "out")

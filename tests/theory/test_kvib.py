@@ -80,6 +80,7 @@ def offsets(n: int):
     return t.Quadratic.of(np.broadcast_to(np.eye(3), (n, 3, 3)).copy(), b), b
 
 
+@pytest.mark.tiers(quick=["5"])
 @pytest.mark.parametrize("size", [2, 5])
 def test_runs_have_no_more_regret_than_theorems_5_1_and_5_2_allow(size):
     """Of minibatch gradient descent with short steps, so that feedback hardly depends on the draws."""
@@ -178,6 +179,7 @@ def test_the_command_shows_the_theorems(tmp_path):
         assert b"Theorem" in (tmp_path / "out" / "figures" / f"{name}.svg").read_bytes()
 
 
+@pytest.mark.tiers(quick=["start1"])
 @pytest.mark.parametrize("start", [None, kvib.AtStart(2.0, 3.0, 0.5, 1.0)])
 def test_curves_end_at_the_bounds_of_all_rounds(start):
     """The paper's theta is that of each number of rounds; from T = N / K on, where it is 1."""

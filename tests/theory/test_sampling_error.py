@@ -60,6 +60,7 @@ def sweep(name, rounds, **other) -> list[t.Trace]:
     return t.sweep(algorithm, Plain().problem, {}, seeds=range(300), rounds=rounds, every=rounds).traces
 
 
+@pytest.mark.tiers(quick=["mime"])
 @pytest.mark.parametrize("name", NOISY)
 def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     trace = sweep(name, ROUNDS)[SEED]
@@ -89,6 +90,7 @@ def floor(name, *settings) -> float:
     return np.sum((mean[:DIMENSION] - f.optimum) ** 2) + np.trace(covariance[:DIMENSION, :DIMENSION])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(("ce-lgd", "mime"), NOISY))
 def test_it_stops_at_the_floor_of_its_draws(name):
     """The mean over seeds is the stationary second moment, for which all draws are listed; of one cohort for SABER-partial."""
@@ -133,6 +135,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.tiers(quick=["feddyn", "scaffnew", "mime", "mimemvr", "ce-lgd", "saber-partial"])
 @pytest.mark.parametrize("name", EXACT | NOISY)
 def test_states_keep_their_shapes_and_types_in_single_precision(name):
     """On parameters that are a pytree, and without running anything."""

@@ -300,6 +300,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["svrg"], GUARANTEES))
 def test_after_the_promised_rounds_gradients_are_as_small_as_wished(name):
     """From where they are larger, with 3 of 12 clients, at no more than the promised price and queries, on average over seeds."""

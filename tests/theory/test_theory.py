@@ -155,6 +155,7 @@ def test_exact_proximal_steps_stay_below_theorem_1(name):
         assert np.all(confident(np.stack(errors, axis=1)) <= bound * (1 + 1e-9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "sampler"), [(quadratic, "nice"), pytest.param(logistic, "stratified", marks=pytest.mark.slow)]
 )

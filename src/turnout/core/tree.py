@@ -23,10 +23,12 @@ def add(x: PyTree, step: PyTree, factor=1.0) -> PyTree:
         factor: Factor of `step`.
     """
     # For losses outside JAX, NumPy reuses memory, where XLA would take new pages in each step.
-    if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(step)) and not isinstance(factor, Tracer):
-        factor = np.asarray(factor) if isinstance(factor, jax.Array) else factor
-        if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(x)):
-            return jax.tree.map(lambda x, step: _added(np.asarray(x), np.asarray(factor * step)), x, step)
+    steps, structure = jax.tree.flatten(step)
+    if all(isinstance(leaf, np.ndarray) for leaf in steps) and not isinstance(factor, Tracer):
+        starts = structure.flatten_up_to(x)
+        if not any(isinstance(leaf, Tracer) for leaf in starts):
+            factor = np.asarray(factor) if isinstance(factor, jax.Array) else factor
+            return structure.unflatten(_added(np.asarray(x), np.asarray(factor * step)) for x, step in zip(starts, steps, strict=True))
     return _add(x, step, factor)
 
 

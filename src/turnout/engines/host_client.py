@@ -127,10 +127,11 @@ def fitted(answer, wanted, client):
         wanted: Shapes and types.
         client: Id of the client.
     """
-    if jax.tree.structure(answer) != jax.tree.structure(wanted):
-        structures = f"{jax.tree.structure(answer)}, not {jax.tree.structure(wanted)}"
-        raise UserError(f"the oracle of client {client} answers with the structure {structures}")
-    for leaf, like in zip(jax.tree.leaves(answer), jax.tree.leaves(wanted), strict=True):
-        if np.shape(leaf) != like.shape:
-            raise UserError(f"the oracle of client {client} answers with shape {np.shape(leaf)} where {like.shape} was asked for")
-    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), answer, wanted)
+    leaves, structure = jax.tree.flatten(answer)
+    like, expected = jax.tree.flatten(wanted)
+    if structure != expected:
+        raise UserError(f"the oracle of client {client} answers with the structure {structure}, not {expected}")
+    for leaf, one in zip(leaves, like, strict=True):
+        if np.shape(leaf) != one.shape:
+            raise UserError(f"the oracle of client {client} answers with shape {np.shape(leaf)} where {one.shape} was asked for")
+    return structure.unflatten(np.asarray(leaf, one.dtype) for leaf, one in zip(leaves, like, strict=True))

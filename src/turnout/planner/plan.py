@@ -62,7 +62,7 @@ class Plan:
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
-        >>> plan = t.plan(problem, t.Target("gradient", 0.5), allow=["fedavg", "lbfgs"], seeds=5)
+        >>> plan = t.plan(problem, t.Target("gradient", 0.5), allow=["lbfgs"], seeds=5)
         >>> plan.target, plan.price.label
         ('gradient < 0.5', 'exchanges')
     """

@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 400, 260
 ROOM, LETTER = 50, 7
 """The width of a vertical axis or of the symbol of a legend, and about that of a letter, in pixels."""
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 LEVEL = [10, 4]
 """The dashes of a level line."""

@@ -10,6 +10,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.everything
 def test_kills_change_nothing_that_has_to_hold(tmp_path):
     """Two of them in each run."""
     # Flower is slow to import.

@@ -43,6 +43,7 @@ def decryptions(federation) -> list[int]:
     return [who for kind, asked in federation.asked if kind == "decrypt" for who in asked]
 
 
+@pytest.mark.tiers(quick=["repeat"])
 @pytest.mark.parametrize("experiment", [EXPERIMENT, SKIPPING, REPEATING], ids=["raise", "skip", "repeat"])
 def test_the_run_is_that_of_sums_and_members_take_turns(experiment):
     federation = InProcess(experiment)
@@ -65,6 +66,7 @@ def test_a_client_whose_reply_is_lost_is_not_in_the_sum():
     assert encrypted.ledger.totals()["aggregated"] == plain.ledger.totals()["aggregated"] < 4 * ROUNDS
 
 
+@pytest.mark.tiers(quick=["skip"])
 @pytest.mark.parametrize("experiment", [SKIPPING, REPEATING], ids=["skip", "repeat"])
 def test_another_member_decrypts_where_one_does_not_answer(experiment):
     federation = InProcess(experiment, {i: lost("decrypt") for i in range(CLIENTS - 2)})
@@ -136,6 +138,7 @@ class Overheard(InProcess):
         return [decode(reply, None)[0] for kind, reply in self.received if kind == "ask"]
 
 
+@pytest.mark.slow
 def test_single_replies_are_in_the_messages_of_sums_and_not_in_those_of_encrypted_sums():
     open_, secret = Overheard(summed(EXPERIMENT)), Overheard(EXPERIMENT)
     for federation in (open_, secret):

@@ -77,6 +77,7 @@ def lost(present: list[set[int]]) -> Session:
     return InProcess(SKIPPING, {i: misdeed(i) for i in range(CLIENTS)}).session().run()
 
 
+@pytest.mark.tiers(quick=["present1"])
 @pytest.mark.parametrize("present", [[{0, 1, 2}] * 3 + [{0, 1, 2, 3}], [{0, 1, 2, 3}] * 2 + [{0, 2}] * 3 + [{0, 1, 2}]])
 def test_who_is_away_counts_as_a_lost_reply(present, monkeypatch, told):
     """To the bit; who is away is not asked, and who comes is."""
@@ -90,6 +91,7 @@ def test_who_is_away_counts_as_a_lost_reply(present, monkeypatch, told):
     assert ("client 1: connected again" in told.text) == (3 in present[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.sets(st.integers(0, CLIENTS - 1), min_size=1), min_size=ROUNDS, max_size=ROUNDS))
 def test_any_coming_and_going_is_that_of_lost_replies(present):
@@ -99,6 +101,7 @@ def test_any_coming_and_going_is_that_of_lost_replies(present):
     np.testing.assert_array_equal(real.trace.x, lost(present).trace.x)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.sets(st.integers(0, CLIENTS - 1), min_size=1), min_size=ROUNDS, max_size=ROUNDS))
 def test_the_sampler_of_available_clients_draws_nobody_who_is_away(present):

@@ -80,9 +80,9 @@ class TorchOracle(Oracle):
         value = 0.0
         with self._at(x):
             for share, batch in self._batches(rows):
-                part = share * self._loss(batch)
+                part = self._loss(batch) if share == 1 else share * self._loss(batch)
                 part.backward()
-                value += float(part.detach())
+                value += part.item()
             return value, {name: _array(_or_zeros(p.grad, p)) for name, p in self.parameters.items()}
 
     def hvp(self, x, v, rows):
@@ -249,7 +249,8 @@ def _tensor(array: Any, like: torch.Tensor) -> torch.Tensor:
     array = np.asarray(array)
     # NumPy's own interchange has no bfloat16.
     bits = array.view(np.uint16) if array.dtype == BFLOAT16 else array
-    tensor = torch.from_dlpack(bits)
+    # PyTorch warns of arrays that cannot be written, unless they come by the other way, which takes longer.
+    tensor = torch.from_numpy(bits) if bits.flags.writeable else torch.from_dlpack(bits)
     return (tensor.view(torch.bfloat16) if bits is not array else tensor).to(like.device, like.dtype)
 
 
