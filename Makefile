@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One more than there are processors, and one more again where tests of real federations wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo docs docs-serve test test-all mutants lint bench bench-flower clean
+.PHONY: demo docs docs-serve test test-all everything mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -37,6 +37,10 @@ test: $(BIN)/turnout
 # Types and shapes are checked at run time here.
 test-all: test
 	$(PYTEST) $$(($(WORKERS) + 1)) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
+
+# All cases of what the tests above show on some: before a release. It is noted when they passed.
+everything: $(BIN)/turnout
+	$(BIN)/python -m tests.helpers.everything --run
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

@@ -1,6 +1,5 @@
 """Rounds of PyTorch clients in the engine `nodes`, beside the loop that one would write by hand."""
 
-
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -31,7 +30,13 @@ def line(what: str, bar: float, rows: tuple[torch.Tensor, torch.Tensor], module:
     taken = alternate({"turnout": played, "plain": plain})
     each = 1000 * np.median(taken["turnout"]) / settings["rounds"]
     return Line(
-        "torch-clients", what, ratio(taken, "turnout", "plain"), bar, note=f"{each:.3g} ms a round", settings=settings, timings=taken
+        "torch-clients",
+        what,
+        ratio(taken, "turnout", "plain"),
+        bar,
+        note=f"{each:.3g} ms a round",
+        settings=settings,
+        timings=taken,
     )
 
 
@@ -39,7 +44,9 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
     """Return ten clients' digits [10, 179, 1, 8, 8] and their labels [10, 179]."""
     images, labels = load_digits(return_X_y=True)
     images = torch.tensor(images[:1790] / 16, dtype=torch.float32)
-    return images.reshape(179, 10, 1, 8, 8).transpose(0, 1).contiguous(), torch.tensor(labels[:1790]).reshape(179, 10).T.contiguous()
+    return images.reshape(179, 10, 1, 8, 8).transpose(0, 1).contiguous(), torch.tensor(labels[:1790]).reshape(
+        179, 10
+    ).T.contiguous()
 
 
 def small() -> nn.Module:

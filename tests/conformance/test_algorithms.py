@@ -37,7 +37,16 @@ REPRESENTATIVE = ("feddcd", "icgm", "mifa", "scaffold", "sppm")
 """
 
 
-@pytest.mark.tiers(quick=["scaffold-*", "sppm-*"])
+@pytest.mark.tiers(
+    quick=["scaffold-*", "sppm-*"],
+    slow=[
+        "*-engines_agree",
+        "mifa-*",
+        "icgm-resumes_to_the_bit",
+        "icgm-sweeps_cell_is_the_single_run",
+        "feddcd-lost_replies_are_mended",
+    ],
+)
 @pytest.mark.parametrize(
     ("name", "check"),
     [

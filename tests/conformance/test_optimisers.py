@@ -18,7 +18,9 @@ def case_of(name):
     return case(OPTIMISERS[name], small())
 
 
-@pytest.mark.tiers(quick=["adam-*", "*-steps_keep_their_types", "*-quadratic_falls", "*-state_is_arrays"])
+@pytest.mark.tiers(
+    quick=["adam-*", "*-steps_keep_their_types", "*-quadratic_falls", "*-state_is_arrays"], slow=["*-engines_agree"]
+)
 @pytest.mark.parametrize("name_of_check", CHECKS)
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_conformance(name, name_of_check):

@@ -26,7 +26,10 @@ CASES = {name: lambda example=example: example.make(PAIR) for name, example in A
 FAST = ("accfeddcd", "fedavg", "icgm", "mbgd-available", "mblocalgd-k-vib")
 """Two exchanges a round, one, chance in whom to ask, in who is available, and a sampler that learns."""
 
+SLOW = ("diloco", "ef21", "feddcd", "locodl", "marina", "mime", "point-saga", "saber-partial", "scaffnew", "scaffold", "tamuna")
+"""Optimisers, codecs, client states, loops of random length, full passes, and what a server sends to each client."""
 
-@pytest.mark.parametrize("name", slow_but(FAST, CASES))
+
+@pytest.mark.parametrize("name", slow_but(FAST, CASES, SLOW))
 def test_the_ledger_of_every_algorithm_is_what_was_foretold(name):
     check(CASES[name]())

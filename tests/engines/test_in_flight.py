@@ -165,7 +165,7 @@ def test_the_event_loop_of_the_paper(name):
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
 
 
-@pytest.mark.tiers(quick=["ringmaster-skip"], slow=["fedbuff-repeat", "mifa-repeat", "ringleader-none"])
+@pytest.mark.tiers(quick=["ringmaster-skip"], slow=["fedbuff-repeat", "mifa-repeat"])
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_engines_agree(name, faults):
@@ -181,7 +181,7 @@ REPLY_BYTES = {"both": 2 * 8 + 1, "random": 2 + 2, "seeds": 3 * 8}
 """Of three numbers: two and their places of two bits; four bits each and a scale; all of them."""
 
 
-@pytest.mark.tiers(quick=[], slow=["fedbuff-random", "mifa-seeds", "ringleader-both"])
+@pytest.mark.tiers(quick=[], slow=["ringleader-both"])
 @pytest.mark.parametrize("how", COMPRESSED)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_engines_agree_on_compressed_requests(name, how):
@@ -355,7 +355,7 @@ def test_fewer_free_clients_than_places():
     np.testing.assert_allclose(np.asarray(cohort.probability)[np.asarray(cohort.active)], 1)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["sampler0"])
 @pytest.mark.parametrize("sampler", [t.Independent(size=1.0, capacity=6), Available(t.Nice(1), probability=0.5)])
 def test_other_samplers_leave_out_who_is_at_work(sampler):
     """A client with two requests would end the run with an error."""

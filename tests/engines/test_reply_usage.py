@@ -77,8 +77,23 @@ def test_a_sampler_that_is_told_of_each_reply_needs_more_than_sums():
 FAST = ("fedavg", "icgm", "mbgd-available", "mimelite", "scaffold", "sppm-newton")
 """Sums with lambda_i, replies one by one, sums with lambda_i / p_i, optimisers, client states, matrices."""
 
+SLOW = (
+    "accfeddcd",
+    "diloco",
+    "feddcd",
+    "fedred",
+    "locodl",
+    "mimemvr",
+    "point-saga",
+    "saber-partial",
+    "svrp",
+    "sppm-bfgs",
+    "tamuna",
+)
+"""Further ways to use replies, and algorithms that refuse."""
 
-@pytest.mark.parametrize("name", slow_but(FAST, [*CASES, *OTHERS]))
+
+@pytest.mark.parametrize("name", slow_but(FAST, [*CASES, *OTHERS], SLOW))
 def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
     algorithm, problem = {**CASES, **OTHERS}[name](), quadratic()
     if not suffices(algorithm):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid.http_grid import HttpGrid
 
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.encryption import SumKey, new_key
@@ -19,6 +20,22 @@ from turnout.experiment.build import build, session_of
 from turnout.federation.handshake import handshake_of
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, prepare, scope
+
+
+class Grid(HttpGrid):
+    """A grid without a SuperLink, which tells of the nodes in this process."""
+
+    def __init__(self, place: "InProcess"):
+        self.place = place
+
+    def get_nodes(self):
+        return self.place.connected()
+
+    def get_node_ids(self):
+        return [*self.place.apps]
+
+    def close(self):
+        """Nothing is connected."""
 
 
 class InProcess(Mailbox):
@@ -35,7 +52,7 @@ class InProcess(Mailbox):
     """
 
     def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None, quorum=None, keys=None):
-        super().__init__(SimpleNamespace(get_nodes=self.connected, get_node_ids=lambda: [*self.apps]), 60.0)
+        super().__init__(Grid(self), 60.0)
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.experiment, self.built, self.registry = experiment, build(experiment, None, sizes), registry
         self.quorum, self.keys = quorum, keys or {}

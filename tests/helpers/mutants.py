@@ -115,7 +115,7 @@ def tested(path: Path, code: str, tests: list[str], show: bool) -> None:
 
     SourceFileLoader.get_code = get_code
     alone = ["-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore:Module already imported", "--hypothesis-profile=mutants"]
-    options = ["-x", "-q", *alone, "-o", "addopts=", "-m", "not slow and not everything"]
+    options = ["-x", "-q", *alone, "-o", "addopts=", "-m", "not everything"]
     with redirect_stdout(sys.stdout if show else io.StringIO()), redirect_stderr(sys.stderr if show else io.StringIO()):
         status = pytest.main([*options, *tests])
     os._exit(status if used else UNUSED)

@@ -56,7 +56,10 @@ def counts(ids, active, expansion):
     return counted[:, :6]
 
 
-@pytest.mark.tiers(quick=["nice", "independent", "cube", "k-vib", "available"])
+@pytest.mark.tiers(
+    quick=["nice", "independent", "cube", "k-vib", "available"],
+    slow=["stratified", "pivotal", "replacement", "a-osmd", "vrb", "adaptive-size", "coins"],
+)
 @pytest.mark.parametrize("name", [*(name for name in SAMPLERS if name != "gradient-stratified"), *RULES])
 def test_cohorts_are_those_of_the_seed_in_both_precisions(name):
     problem = t.Quadratic.random(6, 3, seed=0)

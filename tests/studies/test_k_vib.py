@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import turnout as t
+from turnout.studies.cases import Cases
 from turnout.studies.papers import PAPERS
 
 
@@ -58,5 +59,5 @@ def test_the_table_has_the_costs_and_variances_of_the_runs(study):
 
 @pytest.mark.slow
 def test_full_participation_alone_has_no_findings_about_k(study):
-    alone = t.Study(study.declaration, study.runs.filter(pl.col("method") == "full"), (), None)
+    alone = t.Study(study.declaration, study.runs.filter(pl.col("method") == "full"), (), Cases(None))
     assert part("findings").Samplers(alone).sentences() == []

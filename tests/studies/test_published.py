@@ -16,7 +16,7 @@ NEED_DATA = ("cohort-squeeze", "compression", "feddcd-heterogeneity", "sketched-
 
 PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
-    pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.slow),
+    pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.everything),
     pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.everything),
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.everything),
     pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.everything),

@@ -1,5 +1,7 @@
 """Random keys: one seed for each purpose, one key for each round, exchange and client."""
 
+from functools import partial
+
 import jax
 import numpy as np
 
@@ -69,6 +71,8 @@ class Seeds:
         return _key(self.faults, round, count)
 
 
+# Outside of compiled programs this is one dispatch; inside, the function is inlined.
+@partial(jax.jit, inline=True)
 def _key(seed, round, count):
     # The count first: it is mostly a constant, so the compiler moves this step out of the loop over rounds.
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), count), round)

@@ -28,7 +28,9 @@ def add(x: PyTree, step: PyTree, factor=1.0) -> PyTree:
         starts = structure.flatten_up_to(x)
         if not any(isinstance(leaf, Tracer) for leaf in starts):
             factor = np.asarray(factor) if isinstance(factor, jax.Array) else factor
-            return structure.unflatten(_added(np.asarray(x), np.asarray(factor * step)) for x, step in zip(starts, steps, strict=True))
+            return structure.unflatten(
+                _added(np.asarray(x), np.asarray(factor * step)) for x, step in zip(starts, steps, strict=True)
+            )
     return _add(x, step, factor)
 
 

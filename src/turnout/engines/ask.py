@@ -235,7 +235,7 @@ class EngineAsk(Ask):
         duration = {} if measured is None else {"microseconds": in_limbs(measured[0])}
         if self.job.fleet is not None:
             answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, self._exchanged)
-        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done, repeats) | duration)
+        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done.queries, done.missed, repeats) | duration)
         if decryption is not None:
             if self.job.fleet is not None:
                 turn = self.round + self.state.exchanges

@@ -57,7 +57,7 @@ class AsyncAsk(EngineAsk):
             flight = empty(self.algorithm.addressed.places, new)
             slots, cohort = taken_off(flight, cohort)
         self._exchanged = replace(site, vectors_up=0, bytes_up=0)
-        events = exchange_events(cohort, self._fresh(cohort), answered, done, repeats)
+        events = exchange_events(cohort, self._fresh(cohort), answered, done.queries, done.missed, repeats)
         self._count(self._exchanged, {name: events[name] for name in SENT})
         self.state = self.state._replace(flight=put(flight, slots, new), exchanges=turn[1] + 1)
         return cohort
@@ -108,7 +108,7 @@ class AsyncAsk(EngineAsk):
         self._commit(cohort, answered, done.state, (landing.sent, landing.exchange))
         first = jax.tree.map(lambda stacked: stacked[0], done.reply)
         site = exchange_site(path, landing.method, cohort, (), first, self.job.start)
-        events = exchange_events(cohort, 0, answered, done, jnp.zeros_like(cohort.ids))
+        events = exchange_events(cohort, 0, answered, done.queries, done.missed, jnp.zeros_like(cohort.ids))
         events = {name: events[name] for name in events if name not in SENT} | {"aggregated": events["arrivals"]}
         if self.job.fleet is not None:
             events["microseconds"] = time_until(landing.ends, cohort.active, clock(self.state.counts))

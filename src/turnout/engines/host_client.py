@@ -66,7 +66,7 @@ class HostClient(Client):
             return number + 1, carry
 
         _, carry = self.loop(count, one_pass, (np.zeros((), "int32"), carry))
-        return carry, jnp.asarray(count, "int32") * batches
+        return carry, np.asarray(batches, "int32") * (count if isinstance(count, Tracer) else np.asarray(count, "int32"))
 
     def choose(self, number, branches):
         return super().choose(number, branches) if isinstance(number, Tracer) else branches[int(number)]()
@@ -89,7 +89,10 @@ class HostClient(Client):
 
     def _call(self, order: str, x, *v):
         arguments = (x, *v, () if self._rows is ALL else self._rows)
-        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
+        leaves = jax.tree.leaves(arguments)
+        if self._oracle.returns_new_arrays and all(type(leaf) is np.ndarray for leaf in leaves):
+            return self._answer(order, x, *v, self._rows)
+        if any(isinstance(leaf, Tracer) for leaf in leaves):
             if self._oracle.in_parallel:
                 raise NotParallel
             like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
@@ -100,8 +103,10 @@ class HostClient(Client):
     def _ask_oracle(self, order: str, *arguments):
         """Return what the oracle's method `order` answers at x, and v, about rows, as NumPy arrays."""
         x, *v, rows = jax.tree.map(np.asarray, arguments)
-        answer = getattr(self._oracle, order)(x, *v, ALL if isinstance(rows, tuple) else rows)
-        return fitted(answer, _result_shape(order, x), self.id)
+        return self._answer(order, x, *v, ALL if isinstance(rows, tuple) else rows)
+
+    def _answer(self, order: str, x, *rest):
+        return fitted(getattr(self._oracle, order)(x, *rest), _result_shape(order, x), self.id)
 
 
 def _result_shape(order: str, x):

@@ -2,12 +2,13 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.accounting.ledger import Site
-from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.messages import payload, vectors
 from turnout.engines.encryption import encrypted_shape, numbers_in
@@ -81,6 +82,8 @@ def encrypted_sites(site: Site, reply: PyTree) -> tuple[Site, Site]:
     return replace(site, bytes_up=sealed), decryption
 
 
+# Outside of compiled programs this is one dispatch, and so are the events of an exchange; inside, they are inlined.
+@partial(jax.jit, static_argnames="clients", inline=True)
 def draw_events(cohort: Cohort, clients: int) -> dict:
     """Return the events of drawing `cohort` from a number of `clients`.
 
@@ -108,25 +111,27 @@ def decryption_events(answered, undecrypted: int) -> dict:
     return {"contacts": once + undecrypted, "arrivals": once}
 
 
-def exchange_events(cohort: Cohort, fresh, answered, done: Done, repeats) -> dict:
+@partial(jax.jit, inline=True)
+def exchange_events(cohort: Cohort, fresh, answered, queries, missed, repeats) -> dict:
     """Return the events of one exchange.
 
     Args:
         cohort: Clients that were asked.
         fresh: 1 if the cohort was asked for the first time, else 0.
         answered: Places whose reply is used, [m].
-        done: What the local method returned at each place, [m, ...].
+        queries: Queries at each place, [m].
+        missed: Problems that were not solved at each place, [m].
         repeats: How often each place was asked again, [m].
     """
     nonempty = (cohort.size > 0).astype("int32")
-    queries = jnp.where(cohort.active, done.queries, 0)
+    queries = jnp.where(cohort.active, queries, 0)
     return {
         "exchanges": nonempty + jnp.max(repeats),
         "cohorts": nonempty * fresh,
         "reasks": nonempty * (1 - fresh) * cohort.selections + jnp.max(repeats),
         "contacts": cohort.size + jnp.sum(repeats, dtype="int32"),
         "arrivals": jnp.sum(answered, dtype="int32"),
-        "missed": jnp.sum(jnp.where(cohort.active, done.missed, 0), dtype="int32"),
+        "missed": jnp.sum(jnp.where(cohort.active, missed, 0), dtype="int32"),
         "queries_slowest": jnp.max(queries),
         "queries_total": jnp.sum(queries, dtype="int32"),
     }

@@ -1,7 +1,7 @@
 """`TorchOracle`: a loss as a PyTorch module with a DataLoader."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from typing import Any, ClassVar
 
@@ -47,6 +47,9 @@ class TorchOracle(Oracle):
     returns_new_arrays: ClassVar[bool] = True
 
     run_parallel = staticmethod(run_parallel)
+
+    borrowed: bool = False
+    """Whether the module's parameters are put back by the local method that uses it, rather than after each call."""
 
     originals: frozenset = frozenset()
     """Parameters of the module that this oracle's module is a copy of, until the loss is known not to use them."""
@@ -106,9 +109,12 @@ class TorchOracle(Oracle):
         with self._at(x), torch.no_grad():
             return sum(float(self.correct(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
 
+    @contextmanager
     def local_work(self, key):
         pool = current_pool()
-        return self._seeded(key) if pool is None else self._from_pool(pool)
+        with self._seeded(key) if pool is None else self._from_pool(pool) as oracle, _put_back(oracle.parameters.values()):
+            oracle.borrowed = True
+            yield oracle
 
     @contextmanager
     def _from_pool(self, pool: ModulePool) -> Iterator["TorchOracle"]:
@@ -125,11 +131,11 @@ class TorchOracle(Oracle):
         if self.device.type == "cpu":
             with torch.random.fork_rng([]):
                 torch.default_generator.manual_seed(seed)
-                yield self
+                yield copy(self)
         else:
             with torch.random.fork_rng([self.device], device_type=self.device.type):
                 torch.manual_seed(seed)
-                yield self
+                yield copy(self)
 
     @contextmanager
     def evaluating(self):
@@ -144,18 +150,17 @@ class TorchOracle(Oracle):
     @contextmanager
     def _at(self, x) -> Iterator[None]:
         """Set the module's parameters to x inside, without a copy where types and devices agree."""
-        before = [(p, p.data, p.grad) for p in self.parameters.values()]
-        try:
+        with nullcontext() if self.borrowed else _put_back(self.parameters.values()):
             for name, p in self.parameters.items():
                 p.data, p.grad = _fitting(x, name, p), None
             # Autocast around a whole run would keep casts of former parameters.
             torch.clear_autocast_cache()
-            yield
-        except torch.OutOfMemoryError as error:
-            raise UserError(f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones") from error
-        finally:
-            for p, data, gradient in before:
-                p.data, p.grad = data, gradient
+            try:
+                yield
+            except torch.OutOfMemoryError as error:
+                raise UserError(
+                    f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones"
+                ) from error
 
     def _loss(self, batch) -> torch.Tensor:
         try:
@@ -230,6 +235,17 @@ def moved(batch: Any, device: torch.device) -> Any:
         parts = [moved(part, device) for part in batch]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     return batch
+
+
+@contextmanager
+def _put_back(parameters: Iterable[torch.nn.Parameter]) -> Iterator[None]:
+    """Set parameters and their gradients to what they are now at the end."""
+    before = [(p, p.data, p.grad) for p in parameters]
+    try:
+        yield
+    finally:
+        for p, data, gradient in before:
+            p.data, p.grad = data, gradient
 
 
 def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
