@@ -58,7 +58,7 @@ def test_both_deliveries_are_algorithm_1(shares, lr, alpha):
     check_deliveries(lambda delivery: feddcd(delivery=delivery, lr=lr, convexity=list(alpha)), means, shares)
 
 
-@pytest.mark.tiers(quick=["FedDcd-lazy"])
+@pytest.mark.tiers(quick=[], slow=["AccFedDcd-eager"])
 @pytest.mark.parametrize(("method", "delivery"), slow_but_pairs(["FedDcd", "AccFedDcd"], ["lazy", "eager"]))
 def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, delivery):
     """Only crude ones do; to start from the server's parameters costs one more vector down in each exchange for solutions."""

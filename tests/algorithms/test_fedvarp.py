@@ -113,7 +113,7 @@ def test_the_servers_mean_is_that_of_what_is_remembered(memory, missing):
     assert np.any(variates)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["nodes-skip"])
 @pytest.mark.parametrize(
     ("engine", "missing"), [pytest.param("compiled", "skip", marks=pytest.mark.slow), ("nodes", "skip"), ("compiled", "repeat")]
 )

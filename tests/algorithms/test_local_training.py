@@ -149,7 +149,9 @@ def drawn(sampler):
         yield np.asarray(cohort.ids)[here].tolist(), np.asarray(cohort.share)[here], np.asarray(cohort.weight)[here]
 
 
-@pytest.mark.tiers(quick=["FedSpeed-steady"])
+@pytest.mark.tiers(
+    quick=["Mime-scheduled on nodes"], slow=["FedOpt-steady", "MimeLite-scheduled", "FedSpeed-steady", "FedLamb-scheduled"]
+)
 @pytest.mark.parametrize(("kind", "way"), slow_but_pairs(KINDS, ["steady", "scheduled", "scheduled on nodes"]))
 def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, way, monkeypatch):
     """With a schedule too, which changes the clients' steps alone."""

@@ -70,7 +70,7 @@ def test_the_server_knows_the_dual_variables_of_clients_whose_replies_are_lost(m
 COARSE = t.codecs.TopK(count=2, bits=3)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["codec2"])
 @pytest.mark.parametrize("codec", [COARSE, t.codecs.Qsgd(bits=2), t.codecs.RandK(count=2)])
 def test_the_server_knows_the_dual_variables_of_clients_that_compress_their_replies(codec):
     """sum_i lambda_i y_i to rounding, and y_i = grad f_i(x*) at last, where a codec of the exchange stops short of it."""

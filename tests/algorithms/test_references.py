@@ -72,7 +72,15 @@ ALGORITHMS = {
 RUNS = {f"{name}-{sampler}": (name, sampler) for sampler in SAMPLERS for name in ALGORITHMS}
 
 
-@pytest.mark.tiers(quick=["fedavg-nice-quadratic", "mblocalgd-stratified-logistic", "mbgd-full-logistic"])
+@pytest.mark.tiers(
+    quick=["fedavg-nice-quadratic", "mblocalgd-stratified-logistic", "mbgd-full-logistic"],
+    slow=[
+        "fedavg-independent-logistic",
+        "mblocalgd-independent-quadratic",
+        "mbgd-independent-logistic",
+        "fedavg-stratified-quadratic",
+    ],
+)
 @pytest.mark.parametrize(("run", "problem"), slow_but_pairs(RUNS, ["quadratic", "logistic"]))
 def test_a_run_is_its_numpy_program(run, problem):
     name, sampler = RUNS[run]

@@ -30,7 +30,7 @@ def close(folder: Path, other: Path) -> None:
     assert len(counts) > 10 and left.select(counts).equals(right.select(counts))
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.everything)])
 def test_processes_play_the_run_of_one(tmp_path, count):
     command = [sys.executable, "-m", "tests.helpers.peer", f"127.0.0.1:{free_port()}"]

@@ -105,28 +105,28 @@ SLOW = ("feddcd", "fedred", "icgm", "mime", "point-saga", "scaffnew")
 """Solvers of clients, two kinds of messages, estimators, exchanges with everyone, loops of a random length."""
 
 
-@pytest.mark.tiers(quick=["scaffold-seeds"], slow=["feddcd-random", "icgm-both", "point-saga-both", "sppm-seeds"])
+@pytest.mark.tiers(quick=["scaffold-seeds"], slow=["icgm-both", "point-saga-both"])
 @pytest.mark.parametrize("how", COMPRESSED)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_algorithm_runs_compressed_in_both_engines(name, how):
     plays_alike(ALGORITHMS[name].on(3.0), small(), COMPRESSED[how])
 
 
-@pytest.mark.tiers(quick=[], slow=["low-rank", "qsgd", "top-k"])
+@pytest.mark.tiers(quick=[], slow=["low-rank", "top-k"])
 @pytest.mark.parametrize("name", CODECS)
 def test_every_codec_runs_on_nested_parameters(name):
     exchange = t.Exchange(up=CODECS[name], down=CODECS[name], feedback="ef21")
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_factors_in_few_bits_run_in_both_engines():
     codec = C.LowRank(rank=1, bits=4)
     exchange = t.Exchange(up=codec, down=codec, feedback="ef21")
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["ef21", "diana"])
 @pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
     """Server and clients agree after every round, though half of the replies are lost."""

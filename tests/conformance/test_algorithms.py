@@ -11,7 +11,7 @@ import turnout as t
 from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
-from tests.helpers.tiers import slow_but, slow_but_pairs, tier_of
+from tests.helpers.tiers import slow_but_pairs
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.testing.algorithms import CHECKS, case, nobody, states_keep_their_types
@@ -30,31 +30,30 @@ def case_of(name):
     return case(ASYNCHRONOUS[name] if name in ASYNCHRONOUS else ALGORITHMS[name].on(3.0), small())
 
 
-REPRESENTATIVE = ("feddcd", "icgm", "mifa", "scaffold", "sppm")
-"""Client states that must add up, random branches, requests in flight, control variates, loops over one cohort.
-
-`test_the_ledger_is_a_hand_count` plays all others in both tiers, and tests/algorithms holds them against NumPy programs.
-"""
-
-
 @pytest.mark.tiers(
     quick=["scaffold-*", "sppm-*"],
     slow=[
-        "*-engines_agree",
+        "accfeddcd-engines_agree",
+        "diloco-engines_agree",
+        "ef21-engines_agree",
+        "fedavg-engines_agree",
+        "fedbuff-engines_agree",
+        "feddcd-engines_agree",
+        "fedred-engines_agree",
+        "icgm-engines_agree",
+        "locodl-engines_agree",
+        "mime-engines_agree",
+        "saber-partial-engines_agree",
+        "svrp-engines_agree",
+        "tamuna-engines_agree",
         "mifa-*",
         "icgm-resumes_to_the_bit",
-        "icgm-sweeps_cell_is_the_single_run",
         "feddcd-lost_replies_are_mended",
     ],
 )
 @pytest.mark.parametrize(
     ("name", "check"),
-    [
-        pytest.param(name, check, marks=() if name in REPRESENTATIVE else tier_of(check))
-        for name in (*ALGORITHMS, *ASYNCHRONOUS)
-        for check in CHECKS
-        if check != "states_keep_their_types"
-    ],
+    [(name, check) for name in (*ALGORITHMS, *ASYNCHRONOUS) for check in CHECKS if check != "states_keep_their_types"],
 )
 def test_conformance(name, check):
     CHECKS[check](case_of(name))
@@ -76,13 +75,34 @@ def test_who_is_asked_when_nobody_is_drawn(name):
     assert (contacts[0] < contacts[-1]) == (name in ASKING_EVERYONE)
 
 
-@pytest.mark.tiers(quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"])
-@pytest.mark.parametrize("name", slow_but({"accfeddcd", "feddyn", "fedvarp", "icgm", "mime", "scaffold", "sppm"}, ALGORITHMS))
+@pytest.mark.tiers(
+    quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"],
+    slow=["accfeddcd", "diloco", "ef21", "fedlamb", "icgm", "locodl", "svrp", "tamuna"],
+)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_states_keep_their_types_on_nested_parameters(name):
     states_keep_their_types(case(ALGORITHMS[name].make(t.Nice(3)), PROBLEMS["network"]()))
 
 
-@pytest.mark.tiers(quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"])
+@pytest.mark.tiers(
+    quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"],
+    slow=[
+        "accfeddcd",
+        "acc-s-dane",
+        "5gcs",
+        "ce-lgd",
+        "diloco",
+        "diana",
+        "ef21",
+        "fedred",
+        "lazy-dane",
+        "locodl",
+        "mime",
+        "saber-partial",
+        "scaffnew",
+        "scaffold",
+    ],
+)
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):
     example = ALGORITHMS[name]
@@ -107,8 +127,8 @@ def test_nodes_give_the_compiled_run_on_tiles_and_nested_parameters(name, proble
     CHECKS["engines_agree"](case(ROWS[name](t.Independent(size=3.0)), PROBLEMS[problem]()))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", slow_but(["feddcd"], ROWS))
+@pytest.mark.tiers(quick=[], slow=["feddcd", "sppm-bfgs"])
+@pytest.mark.parametrize("name", ROWS)
 def test_a_cohort_computed_two_clients_at_a_time_changes_nothing(name):
     session = Session(ROWS[name](t.Nice(5)), logistic(), seeds=Seeds.of(0), rounds=3)
     whole = t.run(ROWS[name](t.Nice(5)), logistic(), rounds=3)

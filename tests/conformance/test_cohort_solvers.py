@@ -24,14 +24,14 @@ REPRESENTATIVE = ("bfgs", "scaffnew", "sketch")
 """A line search, an algorithm with random branches, Hessians with a metric; below, the others are played by their ledgers."""
 
 
-@pytest.mark.tiers(quick=["bfgs-*"])
+@pytest.mark.tiers(quick=["bfgs-*"], slow=["scaffnew-*", "sketch-engines_agree"])
 @pytest.mark.parametrize("name_of_check", CHECKS)
 @pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, SOLVERS, ["giant", "lbfgs"]))
 def test_conformance(name, name_of_check):
     CHECKS[name_of_check](case_of(name))
 
 
-@pytest.mark.tiers(quick=["gd", "newton", "scaffnew", "mime"])
+@pytest.mark.tiers(quick=["gd", "newton", "scaffnew", "mime"], slow=["aicn", "lbfgs", "localgd", "fedspeed", "sketch"])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_the_ledger_is_a_hand_count(name):
     """Two steps a round, all with the same cohort, but for the first exchange. Line searches reject what they must."""

@@ -32,7 +32,22 @@ REPEATED |= {"afl", "block", "pivotal", "des-raj", "independent-uniform", "indep
 checks, and of which "cube", "stratified" and "systematic" are played here."""
 
 
-@pytest.mark.tiers(quick=["cube-*", "independent-k-vib-*"])
+@pytest.mark.tiers(
+    quick=["cube-*", "independent-k-vib-*"],
+    slow=[
+        "full-*",
+        "importance-*",
+        "independent-*",
+        "systematic-engines_agree",
+        "stratified-*",
+        "replacement-osmd-*",
+        "delegate-engines_agree",
+        "available-*",
+        "adaptive-size-*",
+        "nice-engines_agree",
+        "shuffled-stratified-engines_agree",
+    ],
+)
 @pytest.mark.parametrize(
     ("name", "check"),
     [

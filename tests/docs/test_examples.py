@@ -195,3 +195,14 @@ def test_only_the_command_line_prints():
         if path.relative_to(source).parts[0] != "cli":
             calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
             assert not any(getattr(call.func, "id", "") == "print" for call in calls), path
+
+
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+
+
+@pytest.mark.tiers(quick=[], slow=["own_method", "pytorch"])
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs(path, tmp_path):
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    done = subprocess.run([sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -28,12 +28,24 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site") / VERSION
+    build(folder, execute=False)
+    return folder
+
+
+def build(folder: Path, execute: bool) -> None:
+    """Build the site in a folder; tutorials show what they print where they are executed."""
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PATH": path}
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PATH": path, "TURNOUT_EXECUTE_TUTORIALS": str(execute).lower()}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    return folder
+
+
+@pytest.mark.everything
+def test_tutorials_show_what_they_print(tmp_path):
+    build(tmp_path / VERSION, execute=True)
+    for name in ("comparison", "federation", "own_method", "pytorch"):
+        assert "jp-OutputArea-output" in (tmp_path / VERSION / "tutorials" / f"{name}.html").read_text(), name
 
 
 def test_every_public_name_has_a_heading(site):

@@ -25,8 +25,6 @@ MADE = {
 DATA = {"own-parts": ("a6a", "mushrooms")}
 """Data sets that a page needs beside those that are bundled."""
 
-pytestmark = pytest.mark.slow
-
 
 def need(page: str) -> None:
     """Skip the test of a page whose data are not here."""
@@ -37,6 +35,7 @@ def need(page: str) -> None:
             pytest.skip(f"the data set {name} is not here: set TURNOUT_DATA to a folder that has it")
 
 
+@pytest.mark.tiers(quick=[], slow=["clusters", "faults", "own-parts", "prices", "torch-training", "trackers"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_can_be_followed(page, tmp_path):
     need(page.stem)
@@ -44,6 +43,7 @@ def test_a_page_can_be_followed(page, tmp_path):
     assert not [name for name in MADE[page.stem] if not (tmp_path / name).exists()]
 
 
+@pytest.mark.slow
 def test_a_page_of_cells_is_a_notebook_that_needs_no_network(tmp_path):
     """Every cell runs, and the charts of a run and of a chart carry their script."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")

@@ -216,7 +216,7 @@ def test_the_event_loop_with_error_feedback(name):
     np.testing.assert_allclose(trace.x, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["diana"])
 @pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_the_memories_of_both_ends_as_they_were(feedback):
     codec = t.codecs.RandK(count=2) if feedback == "diana" else t.codecs.TopK(count=2)

@@ -52,11 +52,6 @@ def slow_but(fast: Collection[str], names: Iterable[str], slow: Collection[str] 
     return [pytest.param(name, marks=marks.get(name, further)) for name in names]
 
 
-def tier_of(check: str) -> pytest.MarkDecorator:
-    """Return the mark of a check of algorithms where others show what it shows: one of them stays in `make test-all`."""
-    return pytest.mark.slow if check == "engines_agree" else pytest.mark.everything
-
-
 def slow_but_pairs(
     names: Iterable[str], others: Iterable[str], fast: Collection[str] | None = None, slow: Collection[str] | None = None
 ) -> list:

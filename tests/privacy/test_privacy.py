@@ -183,7 +183,10 @@ SPENT = {
 }
 
 
-@pytest.mark.tiers(quick=["everyone", "a fixed size"])
+@pytest.mark.tiers(
+    quick=["everyone", "a fixed size"],
+    slow=["coins and lost replies", "unequal coins", "a random denominator", "a fixed size, lost replies are zeros"],
+)
 @pytest.mark.parametrize("name", slow_but(SPENT.keys() - {"coins"}, SPENT))
 def test_what_is_spent_is_what_was_released(name):
     algorithm, options, faults, releases, neighbours = SPENT[name]

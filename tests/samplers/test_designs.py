@@ -276,7 +276,7 @@ LARGE = {
 }
 
 
-@pytest.mark.tiers(quick=["pivotal"])
+@pytest.mark.tiers(quick=["nice"], slow=["cube", "des-raj"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large_draws_have_the_law_that_is_promised(name):
     """Of 200 clients: exact size, inclusion (chi-square), unbiased sums, and the variance, which may be approximate."""
@@ -351,7 +351,7 @@ TWELVE = {
 }
 
 
-@pytest.mark.tiers(quick=["replacement", "nice"])
+@pytest.mark.tiers(quick=["replacement", "nice"], slow=["cube", "des-raj"])
 @pytest.mark.parametrize("name", TWELVE)
 @settings(max_examples=50)
 @given(

@@ -52,7 +52,7 @@ def test_the_proximal_point_is_reached(name, condition, gamma):
     np.testing.assert_allclose(trace.x, proximal_point(problem, gamma), atol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["newton", "lbfgs"])
 @pytest.mark.parametrize("name", slow_but(("agd", "newton"), SOLVERS, ["cg", "giant", "lbfgs"]))
 def test_the_proximal_point_of_a_logistic_loss_is_reached(name):
     """Clients of very different sizes and unequal weights lambda, and a cohort whose weights do not sum to one."""

@@ -21,9 +21,9 @@ PARTS = [
     pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.everything),
     pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.everything),
     pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.everything),
-    pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.slow),
+    pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.everything),
     pytest.param("compression", "ijcnn1", "compressed", id="compression", marks=pytest.mark.everything),
-    pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.slow),
+    pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.everything),
 ]
 
 

@@ -56,16 +56,26 @@ class HostClient(Client):
         rows = self._oracle.size
         batches = (rows + size - 1) // size
 
-        def one_pass(packed):
-            number, carry = packed
-            order = _order(key, number, rows)
-            if not isinstance(order, Tracer):
-                order = np.asarray(order)  # NumPy slices are views.
+        def one_pass(order, carry):
             for k in range(batches):
                 carry = body(self._on(order[k * size : (k + 1) * size]), carry)
-            return number + 1, carry
+            return carry
 
-        _, carry = self.loop(count, one_pass, (np.zeros((), "int32"), carry))
+        if any(isinstance(part, Tracer) for part in (key, count)):
+
+            def numbered(packed):
+                number, carry = packed
+                return number + 1, one_pass(_order(key, number, rows), carry)
+
+            _, carry = self.loop(count, numbered, (np.zeros((), "int32"), carry))
+        else:
+            # The order of a pass is worked out during the one before it; NumPy slices are views.
+            upcoming = _order(key, np.int32(0), rows)
+            for number in range(int(count)):
+                order = np.asarray(upcoming)
+                if number + 1 < count:
+                    upcoming = _order(key, np.int32(number + 1), rows)
+                carry = one_pass(order, carry)
         return carry, np.asarray(batches, "int32") * (count if isinstance(count, Tracer) else np.asarray(count, "int32"))
 
     def choose(self, number, branches):
@@ -109,10 +119,15 @@ class HostClient(Client):
         return fitted(getattr(self._oracle, order)(x, *rest), _result_shape(order, x), self.id)
 
 
+SINGLE, DOUBLE = (jax.ShapeDtypeStruct((), kind) for kind in ("float32", "float64"))
+
+
 def _result_shape(order: str, x):
     """Return the shapes of what an oracle's method `order` answers at x."""
-    value = jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(float))
-    return {"value": value, "value_and_grad": (value, x), "hvp": x}[order]
+    if order == "hvp":
+        return x
+    value = SINGLE if not jax.config.read("jax_enable_x64") else DOUBLE
+    return value if order == "value" else (value, x)
 
 
 @partial(jax.jit, static_argnums=2)
@@ -137,6 +152,6 @@ def fitted(answer, wanted, client):
     if structure != expected:
         raise UserError(f"the oracle of client {client} answers with the structure {structure}, not {expected}")
     for leaf, one in zip(leaves, like, strict=True):
-        if np.shape(leaf) != one.shape:
+        if getattr(leaf, "shape", ()) != one.shape and np.shape(leaf) != one.shape:
             raise UserError(f"the oracle of client {client} answers with shape {np.shape(leaf)} where {one.shape} was asked for")
     return structure.unflatten(np.asarray(leaf, one.dtype) for leaf, one in zip(leaves, like, strict=True))

@@ -127,7 +127,7 @@ def test_replies_after_the_deadline_are_not_used(place):
     np.testing.assert_array_equal(session.trace.x, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_a_client_that_is_late_again_and_again_ends_the_run_with_a_sentence(place, monkeypatch):
     monkeypatch.setattr(open_requests, "FIRST_PAUSE", 0.0)
     experiment = experiment_of("mifa-repeat-late", place.folder)

@@ -182,7 +182,7 @@ class TorchOracle(Oracle):
 
     def _batches(self, rows) -> Iterator[tuple[float, Any]]:
         """Yield batches of the loader's size, each with its share of the rows."""
-        numbers = np.arange(self.size)[rows]
+        numbers = np.arange(self.size)[rows] if isinstance(rows, slice) else np.asarray(rows)
         for start in range(0, numbers.size, self.rows_at_once):
             part = numbers[start : start + self.rows_at_once]
             with FETCH_LOCK:
@@ -192,7 +192,7 @@ class TorchOracle(Oracle):
     def _batch(self, numbers: np.ndarray) -> Any:
         """Return the rows `numbers` as the loader collates them."""
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
-            places = torch.from_numpy(numbers)
+            places = _shared(numbers)
             return [tensor[places] for tensor in self.dataset.tensors]
         get_items = getattr(self.dataset, "__getitems__", None)
         if get_items is not None:
@@ -265,9 +265,14 @@ def _tensor(array: Any, like: torch.Tensor) -> torch.Tensor:
     array = np.asarray(array)
     # NumPy's own interchange has no bfloat16.
     bits = array.view(np.uint16) if array.dtype == BFLOAT16 else array
-    # PyTorch warns of arrays that cannot be written, unless they come by the other way, which takes longer.
-    tensor = torch.from_numpy(bits) if bits.flags.writeable else torch.from_dlpack(bits)
+    tensor = _shared(bits)
     return (tensor.view(torch.bfloat16) if bits is not array else tensor).to(like.device, like.dtype)
+
+
+def _shared(array: np.ndarray) -> torch.Tensor:
+    """Return an array as a tensor in the same memory."""
+    # PyTorch warns of arrays that cannot be written, unless they come by the other way, which takes longer.
+    return torch.from_numpy(array) if array.flags.writeable else torch.from_dlpack(array)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
