@@ -128,6 +128,7 @@ def test_every_cost_of_the_ranking_is_that_of_its_runs():
 
 @pytest.mark.slow
 def test_a_plan_goes_on_where_it_was_interrupted(file, tmp_path):
+    file.write_text(TASK.replace('["fedavg", "lbfgs"]', '["cg", "lbfgs"]'))
     whole = plan(file, out=tmp_path / "whole")
 
     calls = itertools.count()

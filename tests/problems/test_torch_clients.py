@@ -277,3 +277,26 @@ def classes(count: int) -> nn.Module:
 def test_a_mistake_is_one_sentence(mistake, sentence):
     with pytest.raises(UserError, match=sentence):
         mistake()
+
+
+def test_a_step_is_that_of_numpy_to_the_bit_and_leaves_the_module_alone():
+    generator = torch.Generator().manual_seed(0)
+    rows = TensorDataset(torch.randn(12, 5, generator=generator), torch.randint(3, (12,), generator=generator))
+    module = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    oracle = TorchOracle(module, DataLoader(rows, batch_size=5), loss)
+    start, factor = parameters_of(module), np.float32(-0.3)
+    expected = x = start
+    with oracle.local_work(jax.random.key(0)) as own:
+        for numbers in (np.arange(7), slice(None), np.array([3, 3, 1])):
+            gradient = oracle.value_and_grad(expected, numbers)[1]
+            expected = {name: leaf + factor * gradient[name] for name, leaf in expected.items()}
+            x = own.step(x, numbers, float(factor))
+            for name, leaf in expected.items():
+                np.testing.assert_array_equal(x[name], leaf)
+        # From elsewhere than where the last step ended.
+        again = own.step(start, np.arange(7), float(factor))
+        own.step(again, np.arange(7), float(factor))
+    gradient = oracle.value_and_grad(start, np.arange(7))[1]
+    for name, leaf in start.items():
+        np.testing.assert_array_equal(again[name], leaf + factor * gradient[name])
+        np.testing.assert_array_equal(parameters_of(module)[name], leaf)

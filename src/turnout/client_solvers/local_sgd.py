@@ -96,7 +96,7 @@ def local_steps(
 
 def local_sgd(
     client: Client, x: PyTree, lr: Any, steps: Any, batch: int | None, epochs: Any,
-    direction: Callable[[Client, PyTree], PyTree] = lambda rows, y: rows.grad(y),
+    direction: Callable[[Client, PyTree], PyTree] | None = None,
 ) -> Done:  # fmt: skip
     """Reply with y - x, where y is x after local steps y <- y - lr d(y); each is one query.
 
@@ -107,8 +107,12 @@ def local_sgd(
         steps: As in `local_steps`.
         batch: As in `local_steps`.
         epochs: As in `local_steps`.
-        direction: d(y), a function of the client on the rows of a step and of y; grad f_i(y) by default.
+        direction: d(y), a function of the client on the rows of a step and of y; None for grad f_i(y).
     """
     factor = -lr
-    y, count = local_steps(client, lambda rows, y: add(y, direction(rows, y), factor), x, steps, batch, epochs)
+
+    def step(rows: Client, y: PyTree) -> PyTree:
+        return rows.step(y, factor) if direction is None else add(y, direction(rows, y), factor)
+
+    y, count = local_steps(client, step, x, steps, batch, epochs)
     return Done(add(y, x, -1.0), queries=count)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from turnout.core.tree import add
+
 
 class Done(NamedTuple):
     """The result of a local method.
@@ -115,6 +117,15 @@ class Client(ABC):
     def grad(self, x: PyTree) -> PyTree:
         """Return the gradient of f_i at x."""
         return self.value_and_grad(x)[1]
+
+    def step(self, x: PyTree, factor) -> PyTree:
+        """Return x + factor grad f_i(x).
+
+        Args:
+            x: Parameters.
+            factor: The negative step size.
+        """
+        return add(x, self.grad(x), factor)
 
     def alone(self, f: Callable[[], PyTree]) -> PyTree:
         """Return f(), a loop of unknown length; an engine that computes a cohort at once may run the clients one by one here."""

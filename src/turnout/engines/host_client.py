@@ -39,6 +39,16 @@ class HostClient(Client):
     def value_and_grad(self, x):
         return self._call("value_and_grad", x)
 
+    def step(self, x, factor):
+        # What NumPy would promote is left to it.
+        if isinstance(factor, np.ndarray | np.floating) and all(
+            type(leaf) is np.ndarray and leaf.dtype == factor.dtype for leaf in jax.tree.leaves(x)
+        ):
+            y = self._oracle.step(x, self._rows, float(factor))
+            if y is not None:
+                return y
+        return super().step(x, factor)
+
     def hvp(self, x, v):
         if type(self._oracle).hvp is Oracle.hvp:
             # Raises its UserError here; JAX wraps an error that is raised in a callback.

@@ -68,6 +68,16 @@ class Oracle(ABC):
             rows: Numbers of the rows [b], or `slice(None)` for all.
         """
 
+    def step(self, x: PyTree, rows: Any, factor: float) -> PyTree | None:
+        """Return x + factor grad f_i(x), rounded as NumPy rounds it; None leaves it to the caller.
+
+        Args:
+            x: Parameters.
+            rows: Numbers of the rows [b], or `slice(None)` for all.
+            factor: The negative step size.
+        """
+        return None
+
     def hvp(self, x: PyTree, v: PyTree, rows: Any) -> PyTree:
         """Return the product of v and the Hessian at x of the mean loss over `rows`.
 

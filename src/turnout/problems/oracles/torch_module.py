@@ -51,6 +51,9 @@ class TorchOracle(Oracle):
     borrowed: bool = False
     """Whether the module's parameters are put back by the local method that uses it, rather than after each call."""
 
+    placed: dict[str, np.ndarray] | None = None
+    """The parameters that the module has, where the last step left them there."""
+
     originals: frozenset = frozenset()
     """Parameters of the module that this oracle's module is a copy of, until the loss is known not to use them."""
 
@@ -80,13 +83,29 @@ class TorchOracle(Oracle):
             return sum(share * float(self._loss(batch)) for share, batch in self._batches(rows))
 
     def value_and_grad(self, x, rows):
-        value = 0.0
         with self._at(x):
-            for share, batch in self._batches(rows):
-                part = self._loss(batch) if share == 1 else share * self._loss(batch)
-                part.backward()
-                value += part.item()
+            value = self._backward(rows)
             return value, {name: _array(_or_zeros(p.grad, p)) for name, p in self.parameters.items()}
+
+    def step(self, x, rows, factor):
+        if not self.borrowed or self.device.type != "cpu":
+            return None
+        with self._at(x):
+            self._backward(rows)
+            for p in self.parameters.values():
+                # The gradient's memory becomes that of the parameter, with the roundings of NumPy: a product, then a sum.
+                p.data = p.data.clone() if p.grad is None else p.grad.mul_(factor).add_(p.data)
+            self.placed = {name: _array(p) for name, p in self.parameters.items()}
+            return self.placed
+
+    def _backward(self, rows) -> float:
+        """Add the gradient to those of the parameters, and return the value."""
+        value = 0.0
+        for share, batch in self._batches(rows):
+            part = self._loss(batch) if share == 1 else share * self._loss(batch)
+            part.backward()
+            value += part.item()
+        return value
 
     def hvp(self, x, v, rows):
         names, parameters = zip(*self.parameters.items(), strict=True)
@@ -152,7 +171,10 @@ class TorchOracle(Oracle):
         """Set the module's parameters to x inside, without a copy where types and devices agree."""
         with nullcontext() if self.borrowed else _put_back(self.parameters.values()):
             for name, p in self.parameters.items():
-                p.data, p.grad = _fitting(x, name, p), None
+                p.grad = None
+                if x is not self.placed:
+                    p.data = _fitting(x, name, p)
+            self.placed = None
             # Autocast around a whole run would keep casts of former parameters.
             torch.clear_autocast_cache()
             try:
