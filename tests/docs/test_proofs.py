@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROW = re.compile(r"^\| \[.+\]\((\S+)\) \| `(\S+)::(\S+)` \| `(.+)` \|$", flags=re.MULTILINE)
+ROW = re.compile(r"^\| \[.+\]\((\S+)\) \| `tests/(\S+)`, `(\S+)` \| `(.+)` \|$", flags=re.MULTILINE)
 ROWS = ROW.findall((ROOT / "docs" / "proofs.md").read_text())
 
 

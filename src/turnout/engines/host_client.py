@@ -79,10 +79,10 @@ class HostClient(Client):
 
             _, carry = self.loop(count, numbered, (np.zeros((), "int32"), carry))
         else:
-            # The order of a pass is worked out during the one before it; NumPy slices are views.
+            # The order of a pass is worked out during the one before it; slices are views, in the type that indexes fastest.
             upcoming = _order(key, np.int32(0), rows)
             for number in range(int(count)):
-                order = np.asarray(upcoming)
+                order = np.array(upcoming, "int64")
                 if number + 1 < count:
                     upcoming = _order(key, np.int32(number + 1), rows)
                 carry = one_pass(order, carry)

@@ -82,8 +82,6 @@ def encrypted_sites(site: Site, reply: PyTree) -> tuple[Site, Site]:
     return replace(site, bytes_up=sealed), decryption
 
 
-# Outside of compiled programs this is one dispatch, and so are the events of an exchange; inside, they are inlined.
-@partial(jax.jit, static_argnames="clients", inline=True)
 def draw_events(cohort: Cohort, clients: int) -> dict:
     """Return the events of drawing `cohort` from a number of `clients`.
 
@@ -111,6 +109,7 @@ def decryption_events(answered, undecrypted: int) -> dict:
     return {"contacts": once + undecrypted, "arrivals": once}
 
 
+# Outside of compiled programs this is one dispatch; inside, the function is inlined.
 @partial(jax.jit, inline=True)
 def exchange_events(cohort: Cohort, fresh, answered, queries, missed, repeats) -> dict:
     """Return the events of one exchange.
