@@ -1,7 +1,7 @@
 # Everything that sets up, shows, checks or measures turnout. The environment is made on first use.
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than there are processors, and one more again where tests of real federations wait for other processes.
+# One more than there are processors, since some tests wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .PHONY: demo docs docs-serve test test-all everything mutants lint bench bench-flower clean
@@ -36,7 +36,7 @@ test: $(BIN)/turnout
 
 # Types and shapes are checked at run time here.
 test-all: test
-	$(PYTEST) $$(($(WORKERS) + 1)) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
+	$(PYTEST) $(WORKERS) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
 
 # All cases of what the tests above show on some: before a release. It is noted when they passed.
 everything: $(BIN)/turnout

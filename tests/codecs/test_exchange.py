@@ -105,14 +105,14 @@ SLOW = ("feddcd", "fedred", "icgm", "mime", "point-saga", "scaffnew")
 """Solvers of clients, two kinds of messages, estimators, exchanges with everyone, loops of a random length."""
 
 
-@pytest.mark.tiers(quick=["scaffold-seeds"], slow=["icgm-both", "point-saga-both"])
+@pytest.mark.tiers(quick=["scaffold-seeds"], slow=["icgm-both"])
 @pytest.mark.parametrize("how", COMPRESSED)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_algorithm_runs_compressed_in_both_engines(name, how):
     plays_alike(ALGORITHMS[name].on(3.0), small(), COMPRESSED[how])
 
 
-@pytest.mark.tiers(quick=[], slow=["low-rank", "top-k"])
+@pytest.mark.tiers(quick=[], slow=["low-rank"])
 @pytest.mark.parametrize("name", CODECS)
 def test_every_codec_runs_on_nested_parameters(name):
     exchange = t.Exchange(up=CODECS[name], down=CODECS[name], feedback="ef21")
@@ -126,7 +126,7 @@ def test_factors_in_few_bits_run_in_both_engines():
     plays_alike(t.FedAvg(t.Nice(3), lr=0.05, steps=2), PROBLEMS["network"](), exchange)
 
 
-@pytest.mark.tiers(quick=[], slow=["ef21", "diana"])
+@pytest.mark.tiers(quick=[], slow=["diana"])
 @pytest.mark.parametrize("feedback", ["ef14", "ef21", "diana"])
 def test_what_is_lost_leaves_both_memories_as_they_were(feedback):
     """Server and clients agree after every round, though half of the replies are lost."""

@@ -42,11 +42,12 @@ def case_of(name):
         "fedred-engines_agree",
         "icgm-engines_agree",
         "locodl-engines_agree",
+        "mifa-engines_agree",
         "mime-engines_agree",
         "saber-partial-engines_agree",
         "svrp-engines_agree",
         "tamuna-engines_agree",
-        "mifa-*",
+        "mifa-lost_replies_are_mended",
         "icgm-resumes_to_the_bit",
         "feddcd-lost_replies_are_mended",
     ],
@@ -86,22 +87,7 @@ def test_states_keep_their_types_on_nested_parameters(name):
 
 @pytest.mark.tiers(
     quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"],
-    slow=[
-        "accfeddcd",
-        "acc-s-dane",
-        "5gcs",
-        "ce-lgd",
-        "diloco",
-        "diana",
-        "ef21",
-        "fedred",
-        "lazy-dane",
-        "locodl",
-        "mime",
-        "saber-partial",
-        "scaffnew",
-        "scaffold",
-    ],
+    slow=["accfeddcd", "diana", "ef21", "fedred", "locodl", "saber-partial", "scaffold"],
 )
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):
@@ -148,7 +134,7 @@ FAULTY = {
 """Under faults it is the handling of replies and states that differs, those of servers, clients and samplers."""
 
 
-@pytest.mark.tiers(quick=["fedavg-available-skip"])
+@pytest.mark.tiers(quick=["fedavg-available-skip"], slow=["scaffold-repeat", "mimelite-skip", "mbgd-k-vib-repeat"])
 @pytest.mark.parametrize(("name", "missing"), slow_but_pairs(FAULTY, ["skip", "repeat"], fast=FAULTY.keys() - {"fedavg"}))
 def test_nodes_give_the_compiled_run_under_faults(name, missing):
     algorithm = FAULTY[name](t.Independent(size=3.0))

@@ -59,7 +59,7 @@ def test_every_example_is_in_a_language_that_is_tested():
         assert {*re.findall(r"^```(\w*)\n(?=.)", page.read_text(), flags=re.MULTILINE)} <= {"", "python", "toml", "sh"}, page.name
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["[!nps]*", "s[!c]*", "prices.md", "results.md"])
 @with_blocks("python")
 def test_the_python_of_a_page_runs(page, tmp_path):
     """The examples of a page are one program."""
@@ -200,7 +200,7 @@ def test_only_the_command_line_prints():
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 
 
-@pytest.mark.tiers(quick=[], slow=["own_method", "pytorch"])
+@pytest.mark.tiers(quick=[], slow=["own_method"])
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(path, tmp_path):
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}

@@ -43,7 +43,7 @@ def agree(algorithm, problem, count, **options):
     return other
 
 
-@pytest.mark.tiers(quick=["fedavg-4"], slow=["feddcd-4", "icgm-4", "mifa-4", "saber-partial-4", "tamuna-4"])
+@pytest.mark.tiers(quick=["fedavg-4"], slow=["icgm-4", "mifa-4", "saber-partial-4"])
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_algorithm(name, count):
@@ -67,6 +67,7 @@ def test_samplers_that_learn_while_replies_are_lost(name):
     assert totals["arrivals"] < totals["contacts"]
 
 
+@pytest.mark.tiers(quick=["gd"], slow=["giant", "sketch"])
 @pytest.mark.parametrize("name", slow_but({"gd"}, SOLVERS, slow={"giant", "localnewton", "scaffnew", "sketch"}))
 def test_every_cohort_solver(name):
     # On quadratics the second step of local Newton is zero, and the sign of its rounding error decides what follows.

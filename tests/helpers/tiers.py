@@ -10,11 +10,11 @@ def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
     """Mark the cases of tests with `@pytest.mark.tiers(quick=[...], slow=[...])` by their ids, which "*" may stand for parts of.
 
     Cases in `quick` run in `make test`; those in `slow`, or all others where it is not given, in `make test-all`; what is left is
-    marked "everything". Cases with one of these marks keep it.
+    marked "everything".
     """
     for item in items:
         tiers = item.get_closest_marker("tiers")
-        if tiers is None or item.get_closest_marker("slow") or item.get_closest_marker("everything"):
+        if tiers is None or item.get_closest_marker("everything"):
             continue
         slow = tiers.kwargs.get("slow", ["*"])
         if not _is_among(item, tiers.kwargs["quick"]):

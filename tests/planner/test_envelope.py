@@ -58,7 +58,7 @@ def test_what_is_kept_is_near_the_cheapest_at_some_price(made):
         assert any(middle(one, price) <= NEAR * cost * (1 + 1e-9) for price, cost in zip(PRICES, least, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 @given(candidates)
 def test_the_least_cost_rises_with_the_price_of_the_event(made):
     costs = [ranked(made, price, RACE)[0][0] for price in PRICES]

@@ -113,7 +113,7 @@ def test_the_winner_is_that_of_the_whole_grid_by_a_study():
     assert again.is_empty() or again["cost"][0] == row["cost"]
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_every_cost_of_the_ranking_is_that_of_its_runs():
     made = small(allow=["fedavg"]).plan()
     seeds = range(1000, 1005)
@@ -177,7 +177,7 @@ def test_limits_leave_out_families_and_say_why():
     assert (budget.ranking["cost"] <= 4.0).all()
 
 
-@pytest.mark.tiers(quick=["limits0-*", "limits2-*", "limits4-*", "limits5-*", "limits6-*"], slow=["limits3-*"])
+@pytest.mark.tiers(quick=["limits0-*", "limits2-*", "limits4-*", "limits5-*", "limits6-*"], slow=["limits2-*"])
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [

@@ -431,7 +431,7 @@ class Turns(t.Algorithm):
         return t.Done(client.grad(x))
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["k-vib"])
 @pytest.mark.parametrize("rule", [t.KVib(), t.BySize()], ids=["k-vib", "size"])
 def test_engines_agree(rule):
     """Every design with the same rule."""

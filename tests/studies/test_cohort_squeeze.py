@@ -46,7 +46,7 @@ def exhibits(tmp_path_factory):
     return {shown.name: shown for shown in squeeze.exhibits(study)}
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_the_figure_shows_each_row_with_its_cluster(exhibits):
     values = exhibits["figure-5"].chart["data"]["values"]
     for name in FORMATS:

@@ -94,7 +94,7 @@ SMALL = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_the_sentences_say_what_the_costs_say():
     study = t.study(SMALL)
     sentences = regimes.findings(study)

@@ -120,7 +120,7 @@ def test_example_2_optimal_strata_of_two_are_no_worse_than_their_blocks(seed):
     assert strata <= blocks * (1 + 1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_the_papers_simulation_of_three_strata():
     """n = 9, b = 3, d = 10, normal gradients, 1,000 trials; their mean, 0 at a minimiser, would be in both sides."""
     generator = np.random.default_rng(9)

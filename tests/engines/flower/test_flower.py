@@ -118,6 +118,7 @@ feedback = "ef21"
 """
 
 
+@pytest.mark.tiers(quick=[], slow=["sppm-as"])
 @pytest.mark.parametrize(
     ("name", "more"),
     [
