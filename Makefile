@@ -34,13 +34,14 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-
 test: $(BIN)/turnout
 	$(PYTEST) $(WORKERS) -m "not slow and not everything"
 
-# Types and shapes are checked at run time here.
+# Types and shapes are checked at run time here, in the first calls of each function.
 test-all: test
 	$(PYTEST) $(WORKERS) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
 
-# All cases of what the tests above show on some: before a release. It is noted when they passed.
+# All cases of what the tests above show on some: before a release, for hours. It is noted when they passed.
 everything: $(BIN)/turnout
-	$(BIN)/python -m tests.helpers.everything --run
+	$(PYTEST) $(WORKERS) -m everything --junit-xml=.pytest_cache/everything.xml
+	$(BIN)/python -m tests.helpers.everything .pytest_cache/everything.xml
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

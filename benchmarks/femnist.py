@@ -118,7 +118,7 @@ def in_torch(clients: int, cohort: int) -> tuple:
     images, labels = data(clients)
     images = torch.tensor(images).reshape(clients, ROWS, 1, SIDE, SIDE).float() / 255
     labels = torch.tensor(labels).long().reshape(clients, ROWS)
-    return images, labels, network(SIDE, CLASSES), {"rounds": ROUNDS, "cohort": cohort, "lr": LR, "batch": BATCH}
+    return images, labels, network(SIDE, CLASSES), {"rounds": ROUNDS, "cohort": cohort, "lr": LR, "batch": BATCH, "epochs": 1}
 
 
 def nodes(clients: int, cohort: int) -> tuple[Callable, Callable]:

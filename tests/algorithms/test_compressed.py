@@ -8,7 +8,6 @@ import turnout as t
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import network, small
 from tests.helpers.gradients import client_gradient
-from tests.helpers.tiers import slow_but
 from turnout.theory.compression import cohort_variance, ef21_step
 from turnout.theory.designs import inclusion
 
@@ -129,7 +128,7 @@ EF21_RATES = {
 
 
 @pytest.mark.tiers(quick=["participation"])
-@pytest.mark.parametrize("name", slow_but(["top-k", "participation"], EF21_RATES))
+@pytest.mark.parametrize("name", EF21_RATES)
 def test_ef21_falls_at_the_theorems_rate(name):
     (sampler, codec, alpha), known = EF21_RATES[name], Known()
     lr, theta = ef21_step(known.problem, sampler, codec), 1 - np.sqrt(1 - alpha)
@@ -151,7 +150,7 @@ UNBIASED = {
 
 
 @pytest.mark.tiers(quick=["rand-k"])
-@pytest.mark.parametrize("name", slow_but(["rand-k", "participation"], UNBIASED))
+@pytest.mark.parametrize("name", UNBIASED)
 def test_diana_falls_at_the_theorems_rate(name):
     (sampler, codec, omega), known = UNBIASED[name], Known()
     p, v = np.min(inclusion(sampler, known.problem.population)), cohort_variance(known.problem, sampler, codec)
@@ -162,7 +161,8 @@ def test_diana_falls_at_the_theorems_rate(name):
     assert_below(known.errors(t.Diana(sampler, codec), "distance"), first, rate)
 
 
-@pytest.mark.parametrize("name", slow_but(["participation"], UNBIASED))
+@pytest.mark.tiers(quick=["participation"])
+@pytest.mark.parametrize("name", UNBIASED)
 def test_marina_falls_at_the_theorems_rate(name):
     (sampler, codec, _), known, p = UNBIASED[name], Known(), 0.3
     constants, v = np.asarray(known.problem.constants().smoothness), cohort_variance(known.problem, sampler, codec)

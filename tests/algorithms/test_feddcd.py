@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -28,7 +29,6 @@ from tests.helpers.duals import (
     solution,
 )
 from tests.helpers.federations import with_rows
-from tests.helpers.tiers import slow_but_pairs
 from turnout.runs.setup import bind
 
 
@@ -59,7 +59,7 @@ def test_both_deliveries_are_algorithm_1(shares, lr, alpha):
 
 
 @pytest.mark.tiers(quick=[], slow=["AccFedDcd-eager"])
-@pytest.mark.parametrize(("method", "delivery"), slow_but_pairs(["FedDcd", "AccFedDcd"], ["lazy", "eager"]))
+@pytest.mark.parametrize(("method", "delivery"), [*product(["FedDcd", "AccFedDcd"], ["lazy", "eager"])])
 def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, delivery):
     """Only crude ones do; to start from the server's parameters costs one more vector down in each exchange for solutions."""
 

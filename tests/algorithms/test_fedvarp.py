@@ -1,6 +1,7 @@
 """Control variates, and the probabilities made for them."""
 
 import itertools
+from itertools import product
 from types import SimpleNamespace
 
 import jax
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.helpers.examples import logistic
 from tests.helpers.gradients import client_gradient
-from tests.helpers.tiers import slow_but_pairs
 from turnout.algorithms.fedvarp import FedVarpState
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
@@ -98,7 +98,7 @@ def test_variance_vanishes_and_the_error_falls_linearly_where_local_descent_stal
 
 
 @pytest.mark.tiers(quick=["server-None"])
-@pytest.mark.parametrize(("memory", "missing"), slow_but_pairs(["server", "clients"], [None, "skip"]))
+@pytest.mark.parametrize(("memory", "missing"), [*product(["server", "clients"], [None, "skip"])])
 def test_the_servers_mean_is_that_of_what_is_remembered(memory, missing):
     """H = sum_i lambda_i h_i after every round, h_i being the last update of i that the server used."""
     problem, faults = logistic(), missing and t.Faults(0.4, missing)

@@ -1,12 +1,13 @@
 """Whole runs against plain NumPy programs that are run here, on the cohorts that the samplers really drew."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import turnout as t
 from tests.helpers.examples import PROBLEMS, quadratic
 from tests.helpers.gradients import client_gradient
-from tests.helpers.tiers import slow_but_pairs
 from turnout.core.seeds import Seeds
 from turnout.runs.setup import bind
 
@@ -73,15 +74,15 @@ RUNS = {f"{name}-{sampler}": (name, sampler) for sampler in SAMPLERS for name in
 
 
 @pytest.mark.tiers(
-    quick=["fedavg-nice-quadratic", "mblocalgd-stratified-logistic", "mbgd-full-logistic"],
+    quick=["fedavg-nice-quadratic", "mbgd-full-logistic", "mblocalgd-stratified-logistic"],
     slow=[
         "fedavg-independent-logistic",
-        "mblocalgd-independent-quadratic",
-        "mbgd-independent-logistic",
         "fedavg-stratified-quadratic",
+        "mbgd-independent-logistic",
+        "mblocalgd-independent-quadratic",
     ],
 )
-@pytest.mark.parametrize(("run", "problem"), slow_but_pairs(RUNS, ["quadratic", "logistic"]))
+@pytest.mark.parametrize(("run", "problem"), [*product(RUNS, ["quadratic", "logistic"])])
 def test_a_run_is_its_numpy_program(run, problem):
     name, sampler = RUNS[run]
     make, reference = ALGORITHMS[name]

@@ -9,7 +9,6 @@ import turnout as t
 from tests.client_solvers.test_client_solvers import configured, logistic, solved, tilted
 from tests.helpers.duals import CLIENTS, SIZE, quadratic
 from tests.helpers.federations import with_rows
-from tests.helpers.tiers import slow_but
 from turnout import client_solvers as local
 from turnout.client_solvers import LocalSolver, Solution
 from turnout.experiment.config import read
@@ -41,7 +40,7 @@ SHARPLY = local.NewtonCg(tolerance=1e-11, relative=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", slow_but(["feddcd"], METHODS))
+@pytest.mark.parametrize("method", METHODS)
 def test_exact_solvers_mixed_give_the_run_of_one(method):
     """In both engines."""
     problem = quadratic()

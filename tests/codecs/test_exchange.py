@@ -98,13 +98,6 @@ def plays_alike(algorithm, problem, exchange, **options):
     return case
 
 
-FAST = ("fedvarp", "scaffold", "sppm")
-"""Memories of the server and of clients, and loops over one cohort."""
-
-SLOW = ("feddcd", "fedred", "icgm", "mime", "point-saga", "scaffnew")
-"""Solvers of clients, two kinds of messages, estimators, exchanges with everyone, loops of a random length."""
-
-
 @pytest.mark.tiers(quick=["scaffold-seeds"], slow=["icgm-both"])
 @pytest.mark.parametrize("how", COMPRESSED)
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -154,7 +147,7 @@ def test_an_unused_codec_changes_nothing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("aggregation", ["sum", pytest.param("encrypted", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("aggregation", ["sum", "encrypted"])
 def test_sums_of_linear_payloads_are_decoded(aggregation):
     algorithm, options = t.MbGd(t.Nice(4), lr=0.05), {"rounds": 4, "exchange": t.Exchange(up=C.RandK(count=2, common=True))}
     plain = t.run(algorithm, small(), **options)

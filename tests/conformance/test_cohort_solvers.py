@@ -8,7 +8,6 @@ import pytest
 import turnout as t
 from tests.helpers.examples import SOLVER_EXCHANGES, SOLVERS, small, sppm
 from tests.helpers.hand_count import COHORT, expected_totals
-from tests.helpers.tiers import slow_but
 from turnout.solvers.base import StepResult
 from turnout.testing import check
 from turnout.testing.solvers import CHECKS, case
@@ -20,14 +19,11 @@ def case_of(name):
     return case(SOLVERS[name], small())
 
 
-REPRESENTATIVE = ("bfgs", "scaffnew", "sketch")
-"""A line search, an algorithm with random branches, Hessians with a metric; below, the others are played by their ledgers."""
-
-
 @pytest.mark.tiers(quick=["bfgs-*"], slow=["scaffnew-*", "sketch-engines_agree"])
 @pytest.mark.parametrize("name_of_check", CHECKS)
-@pytest.mark.parametrize("name", slow_but(REPRESENTATIVE, SOLVERS, ["giant", "lbfgs"]))
+@pytest.mark.parametrize("name", SOLVERS)
 def test_conformance(name, name_of_check):
+    """First a line search, then an algorithm with random branches, and Hessians with a metric."""
     CHECKS[name_of_check](case_of(name))
 
 
@@ -62,7 +58,7 @@ class Wrong(t.CohortSolver):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", slow_but(["total"], ["total", "mean"]))
+@pytest.mark.parametrize("wrong", ["total", "mean"])
 def test_a_sum_of_replies_that_is_not_the_average_is_refused(wrong):
     with pytest.raises(t.UserError, match="of the way from its cohort's proximal point .* average"):
         check(Wrong(sum=wrong), small())

@@ -17,8 +17,6 @@ SHARED = (
     "lost_replies_are_mended",
     "resumes_to_the_bit",
 )
-REPRESENTATIVE = ("storm",)
-"""What the server carries on, where "rg-saga" shows what clients keep; tests/estimators has the textbook of each."""
 
 
 @lru_cache(1)
@@ -27,14 +25,9 @@ def case_of(name):
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
-@pytest.mark.tiers(quick=["storm-states_keep_their_types", "storm-ledger_counts_what_nodes_send"])
-@pytest.mark.parametrize(
-    ("name", "check"),
-    [
-        pytest.param(name, check, marks=() if name in REPRESENTATIVE else pytest.mark.everything)
-        for name in NAMES
-        for check in SHARED
-    ],
-)
+@pytest.mark.tiers(quick=["storm-states_keep_their_types", "storm-ledger_counts_what_nodes_send"], slow=["storm-*"])
+@pytest.mark.parametrize("check", SHARED)
+@pytest.mark.parametrize("name", NAMES)
 def test_conformance(name, check):
+    """First what the server carries on, where "rg-saga" shows what clients keep; tests/estimators has the textbook of each."""
     CHECKS[check](case_of(name))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 from turnout.data import CATALOGUE, load, present
 from turnout.data.ag_news import AG_NEWS
@@ -32,7 +31,7 @@ def test_bundled_sets_need_no_file(name):
 
 
 @pytest.mark.tiers(quick=["a6a", "ag_news", "duke"])
-@pytest.mark.parametrize("name", slow_but({"a6a", "duke", "news20", "ag_news"}, FILES))
+@pytest.mark.parametrize("name", FILES)
 def test_real_sets_are_what_the_catalogue_says(real_data, name):
     if present(name, real_data) is None:
         pytest.skip(f"{name} is not in the folder of the real data sets")

@@ -5,7 +5,6 @@ import pytest
 import turnout as t
 from tests.helpers.cost_estimates import PAIR, check
 from tests.helpers.examples import ALGORITHMS, LOCAL, icgm, sppm
-from tests.helpers.tiers import slow_but
 
 VARIANTS = {
     "feddcd-eager": lambda: t.FedDcd(PAIR, LOCAL, convexity=0.1, delivery="eager"),
@@ -30,6 +29,7 @@ SLOW = ("diloco", "ef21", "feddcd", "locodl", "marina", "mime", "point-saga", "s
 """Optimisers, codecs, client states, loops of random length, full passes, and what a server sends to each client."""
 
 
-@pytest.mark.parametrize("name", slow_but(FAST, CASES, SLOW))
+@pytest.mark.tiers(quick=FAST, slow=SLOW)
+@pytest.mark.parametrize("name", CASES)
 def test_the_ledger_of_every_algorithm_is_what_was_foretold(name):
     check(CASES[name]())

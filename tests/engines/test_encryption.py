@@ -12,7 +12,6 @@ import turnout as t
 from tests.helpers.commands import config, turnout
 from tests.helpers.examples import logistic
 from tests.helpers.federations import four, play
-from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 from turnout.core.messages import payload
 from turnout.engines.encryption import (
@@ -191,7 +190,7 @@ def test_the_run_is_that_of_sums(name, missing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", slow_but(["central"], ["central", "local"]))
+@pytest.mark.parametrize("model", ["central", "local"])
 def test_noise_is_added_before_encryption_or_to_the_sum(model):
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
     privacy = t.Privacy(clip=0.1, noise_multiplier=1.0, delta=1e-5, model=model, seed=3)

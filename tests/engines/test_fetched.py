@@ -11,7 +11,6 @@ import pytest
 import turnout as t
 from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PROBABILITIES, PROBLEMS, SAMPLERS, logistic, small
 from tests.helpers.fetched import as_fetched
-from tests.helpers.tiers import slow_but
 from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.problems.storage.fetched import Fetched
@@ -43,12 +42,14 @@ def test_every_algorithm(name):
     agree(EXAMPLES[name], small())
 
 
-@pytest.mark.parametrize("name", slow_but({"adaptive-size"}, SAMPLERS, slow={"available", "stratified"}))
+@pytest.mark.tiers(quick=["adaptive-size"], slow=["available", "stratified"])
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampler(name):
     agree(t.FedAvg(SAMPLERS[name], lr=0.05, steps=2), small())
 
 
-@pytest.mark.parametrize("name", slow_but({"k-vib"}, PROBABILITIES, slow={"last-norm"}))
+@pytest.mark.tiers(quick=["k-vib"], slow=["last-norm"])
+@pytest.mark.parametrize("name", PROBABILITIES)
 def test_samplers_that_learn_while_replies_are_lost(name):
     algorithm = t.Scaffold(t.Independent(size=3.0, probability=PROBABILITIES[name]), lr=0.05, steps=2)
     totals = agree(algorithm, small(), rounds=12, faults=t.Faults(0.3, "skip")).ledger.totals()

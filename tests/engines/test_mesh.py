@@ -18,7 +18,6 @@ from tests.helpers.examples import (
     logistic,
     small,
 )
-from tests.helpers.tiers import slow_but
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.engines import mesh
@@ -50,17 +49,17 @@ def test_every_algorithm(name, count):
     agree(EXAMPLES[name], small(), count)
 
 
-@pytest.mark.tiers(quick=["power-of-choice"])
+@pytest.mark.tiers(quick=["power-of-choice"], slow=["adaptive-size", "available", "delegate", "shuffled-nice", "stratified"])
 @pytest.mark.parametrize(
     "name",
-    slow_but({"adaptive-size", "power-of-choice"}, SAMPLERS, slow={"available", "delegate", "shuffled-nice", "stratified"}),
+    SAMPLERS,
 )
 def test_every_sampler(name):
     agree(t.FedAvg(SAMPLERS[name], lr=0.05, steps=2), small(), 4)
 
 
-@pytest.mark.tiers(quick=["k-vib"])
-@pytest.mark.parametrize("name", slow_but({"k-vib", "optimal"}, PROBABILITIES, slow={"last-norm", "vrb"}))
+@pytest.mark.tiers(quick=["k-vib"], slow=["last-norm", "optimal", "vrb"])
+@pytest.mark.parametrize("name", PROBABILITIES)
 def test_samplers_that_learn_while_replies_are_lost(name):
     algorithm = t.FedAvg(t.Independent(size=3.0, probability=PROBABILITIES[name]), lr=0.05, steps=2)
     totals = agree(algorithm, small(), 4, rounds=12, faults=t.Faults(0.3, "skip")).ledger.totals()
@@ -68,7 +67,7 @@ def test_samplers_that_learn_while_replies_are_lost(name):
 
 
 @pytest.mark.tiers(quick=["gd"], slow=["giant", "sketch"])
-@pytest.mark.parametrize("name", slow_but({"gd"}, SOLVERS, slow={"giant", "localnewton", "scaffnew", "sketch"}))
+@pytest.mark.parametrize("name", SOLVERS)
 def test_every_cohort_solver(name):
     # On quadratics the second step of local Newton is zero, and the sign of its rounding error decides what follows.
     problem = logistic() if name == "localnewton" else small()
@@ -146,7 +145,7 @@ SWEPT = {"fedavg": {"lr": [0.02, 0.05]}, "scaffold": {"lr": [0.02, 0.05]}, "sppm
 
 @pytest.mark.tiers(quick=["scaffold-4"])
 @pytest.mark.parametrize("count", [3, 4])
-@pytest.mark.parametrize("name", slow_but({"scaffold"}, SWEPT))
+@pytest.mark.parametrize("name", SWEPT)
 def test_cells_of_a_sweep_over_devices(name, count):
     """Six cells, of which four devices have two each, the last one the same again."""
     algorithm = ALGORITHMS[name].make(t.Independent(size=3.0, probability=t.KVib()) if name == "fedavg" else t.Nice(3))

@@ -1,6 +1,7 @@
 """Which calls want only a sum of replies, and runs whose server gets nothing but sums."""
 
 import json
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,6 @@ from tests.helpers.commands import config, turnout
 from tests.helpers.cost_estimates import LOCAL, PAIR, foretell, icgm, quadratic
 from tests.helpers.examples import SOLVERS, logistic, sppm
 from tests.helpers.federations import four
-from tests.helpers.tiers import slow_but, slow_but_pairs
 from turnout.engines.messaging import SummedReplies
 from turnout.engines.node import Node
 from turnout.engines.reply_usage import survey, why_not_one_sum
@@ -93,7 +93,8 @@ SLOW = (
 """Further ways to use replies, and algorithms that refuse."""
 
 
-@pytest.mark.parametrize("name", slow_but(FAST, [*CASES, *OTHERS], SLOW))
+@pytest.mark.tiers(quick=FAST, slow=SLOW)
+@pytest.mark.parametrize("name", [*CASES, *OTHERS])
 def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
     algorithm, problem = {**CASES, **OTHERS}[name](), quadratic()
     if not suffices(algorithm):
@@ -112,7 +113,7 @@ UNEQUAL = {"scaffold": lambda s: t.Scaffold(s, lr=0.05, steps=2), "mblocalgd": l
 
 
 @pytest.mark.tiers(quick=["scaffold-skip"])
-@pytest.mark.parametrize(("name", "missing"), slow_but_pairs(UNEQUAL, ["skip", "repeat"]))
+@pytest.mark.parametrize(("name", "missing"), [*product(UNEQUAL, ["skip", "repeat"])])
 def test_lost_replies_and_clients_of_unequal_weight(name, missing):
     algorithm, faults = UNEQUAL[name](t.Independent(size=4.0, probability=t.BySize())), t.Faults(0.3, missing)
     options = {"rounds": 4, "seed": 2, "faults": faults, "engine": "nodes"}

@@ -12,7 +12,6 @@ from tests.core.test_robust_means import median, trimmed
 from tests.helpers.commands import config, turnout
 from tests.helpers.examples import SOLVERS, sppm
 from tests.helpers.federations import ENGINES, SHARES, four, play
-from tests.helpers.tiers import slow_but
 from turnout.core.replies import Replies
 from turnout.engines.exchange.robust import robust
 from turnout.experiment.config import Reader, read
@@ -50,7 +49,7 @@ def test_the_engines_agree(mean, name):
 
 
 @pytest.mark.tiers(quick=["sppm"])
-@pytest.mark.parametrize("name", slow_but(("mbgd", "sppm"), ALGORITHMS))
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_trimmed_mean_that_cuts_nothing_is_the_mean(name):
     plain, cut = (play(ALGORITHMS[name], four(), 4, aggregation=how).trace for how in ("plain", t.TrimmedMean(0.0)))
     np.testing.assert_allclose(cut.x, plain.x, rtol=1e-9, atol=1e-12)

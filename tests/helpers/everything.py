@@ -1,65 +1,46 @@
-"""When all cases were last played whole: `python -m tests.helpers.everything` tells, and with `--run` plays and notes them."""
+"""When `make everything` last passed, by `python -m tests.helpers.everything`; a report of pytest as its argument is noted."""
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "tests" / "everything.json"
 
 
-def main() -> int:
-    """Play all cases if asked to, and tell when they last passed; the exit code is that of the tests."""
-    parser = argparse.ArgumentParser(prog="python -m tests.helpers.everything", description=__doc__)
-    parser.add_argument("--run", action="store_true", help="play all cases, which takes hours, and note that they passed")
-    parser.add_argument("--workers", type=int, default=(os.cpu_count() or 1) + 1, help="processes")
-    options = parser.parse_args()
-    code = play(options.workers) if options.run else 0
-    print(told(json.loads(RECORD.read_text())) if RECORD.exists() else "all cases were never played whole")
-    return code
-
-
-def play(workers: int) -> int:
-    """Play all cases and note the commit, the time and their number if all pass; return pytest's exit code."""
-    with TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-m", "everything", "--numprocesses", str(workers), "--dist", "loadfile"]
-        code = subprocess.run([*command, f"--junit-xml={report}"], cwd=ROOT).returncode
-        if code == 0:
-            suite = next(xml.parse(report).iter("testsuite"))
-            RECORD.write_text(json.dumps(facts(suite), indent=1) + "\n")
-    return code
-
-
-def facts(suite: xml.Element) -> dict:
-    """Return what is noted of a run that passed."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    return {
+def note(report: Path) -> None:
+    """Note the time, the commit, the number of cases and the minutes of a run that passed, from its report (JUnit XML)."""
+    suite = next(xml.parse(report).iter("testsuite"))
+    record = {
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
-        "commit": commit,
-        "tests": int(suite.get("tests", 0)),
-        "skipped": int(suite.get("skipped", 0)),
-        "minutes": round(float(suite.get("time", 0)) / 60),
+        "commit": git("describe", "--always", "--dirty", "--abbrev=10"),
+        "cases": int(suite.attrib["tests"]),
+        "skipped": int(suite.attrib["skipped"]),
+        "minutes": round(float(suite.attrib["time"]) / 60),
     }
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def told(record: dict) -> str:
+def told() -> str:
     """Say when all cases last passed."""
-    since = subprocess.run(
-        ["git", "rev-list", "--count", f"{record['commit']}..HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
-    later = f", {since} commits ago" if since else ""
+    if not RECORD.exists():
+        return "make everything has never passed"
+    record = json.loads(RECORD.read_text())
     return (
-        f"all {record['tests']} cases, {record['skipped']} of them skipped, last passed on {record['date']} in "
-        f"{record['minutes']} minutes, at commit {record['commit'][:10]}{later}"
+        f"make everything last passed on {record['date']} at commit {record['commit']}: {record['cases']} cases, "
+        f"{record['skipped']} of them skipped, in {record['minutes']} minutes"
     )
 
 
+def git(*words: str) -> str:
+    """Return what git says."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    for path in sys.argv[1:]:
+        note(Path(path))
+    print(told())

@@ -13,7 +13,6 @@ from tests.helpers.cost_estimates import LOCAL
 from tests.helpers.examples import logistic
 from tests.helpers.federations import SHARES, four
 from tests.helpers.gradients import client_gradient
-from tests.helpers.tiers import slow_but
 from tests.problems.test_oracles import numpy_client, owned
 from turnout.core.seeds import Seeds
 from turnout.experiment.privacy_accounting import REPLACED, ZERO, privacy_spent
@@ -110,7 +109,7 @@ def test_noise_is_new_in_each_exchange(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", slow_but(["central"], ["central", "local"]))
+@pytest.mark.parametrize("model", ["central", "local"])
 def test_engines_play_the_same_private_run(model):
     algorithm = t.Scaffold(t.Nice(3), lr=0.05, steps=2)
     plain, nodes = (play(algorithm, equal(), 3, engine=engine, privacy=privacy(model=model)) for engine in ("compiled", "nodes"))
@@ -184,10 +183,10 @@ SPENT = {
 
 
 @pytest.mark.tiers(
-    quick=["everyone", "a fixed size"],
-    slow=["coins and lost replies", "unequal coins", "a random denominator", "a fixed size, lost replies are zeros"],
+    quick=["a fixed size", "everyone"],
+    slow=["a fixed size, lost replies are zeros", "a random denominator", "coins and lost replies", "unequal coins"],
 )
-@pytest.mark.parametrize("name", slow_but(SPENT.keys() - {"coins"}, SPENT))
+@pytest.mark.parametrize("name", SPENT)
 def test_what_is_spent_is_what_was_released(name):
     algorithm, options, faults, releases, neighbours = SPENT[name]
     session = play(algorithm, equal(), 5, privacy=privacy(**options), **faults)

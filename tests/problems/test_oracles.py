@@ -8,7 +8,6 @@ import pytest
 
 import turnout as t
 from tests.helpers.examples import ALGORITHMS, SOLVERS, logistic, sppm
-from tests.helpers.tiers import slow_but
 from turnout.core.errors import UserError
 from turnout.engines import host_client
 from turnout.testing.algorithms import compilations
@@ -66,19 +65,12 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
 
 
 @pytest.mark.tiers(quick=["sketch"])
-@pytest.mark.parametrize("name", slow_but(("newton", "sketch"), HESSIAN))
+@pytest.mark.parametrize("name", HESSIAN)
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
     with pytest.raises(UserError, match="NumpyOracle has no Hessian|needs second derivatives"):
         solver = replace(SOLVERS[name], smoothness=20.0, convexity=0.5)
         t.run(sppm(solver, t.Nice(3)), other, rounds=2, engine="nodes")
-
-
-FAST = ("fedavg-epochs", "sppm-lbfgs")
-"""Batches and line searches; PyTorch's modules show states of clients and products with their Hessians."""
-
-SLOW = ("feddcd", "icgm", "mime", "scaffnew", "sppm-localgd")
-"""Solvers of clients, estimators, loops of a random length, states of clients."""
 
 
 @pytest.mark.tiers(quick=[], slow=["fedavg-epochs", "icgm", "sppm-lbfgs"])

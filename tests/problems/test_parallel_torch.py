@@ -1,6 +1,7 @@
 """PyTorch clients side by side: the same run as one after another, and one after another where they would be in the way."""
 
 import threading
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
-from tests.helpers.tiers import slow_but_pairs  # noqa: E402
 from tests.problems.test_torch_clients import CLIENTS, ROWS, images, loss, network, same  # noqa: E402
 from turnout.client_solvers import Gradient  # noqa: E402
 from turnout.problems.oracles.torch_module import TorchOracle, parameters_of  # noqa: E402
@@ -149,8 +149,8 @@ IN_THE_WAY = {
 ASKED = {"everyone": t.Full(), "candidates": t.PowerOfChoice(size=2, candidates=3)}
 
 
-@pytest.mark.tiers(quick=["dropout-everyone"], slow=["buffers-*", "noise-everyone"])
-@pytest.mark.parametrize(("case", "asked"), slow_but_pairs(IN_THE_WAY, ASKED))
+@pytest.mark.tiers(quick=["dropout-everyone"], slow=["buffers-candidates", "buffers-everyone", "noise-everyone"])
+@pytest.mark.parametrize(("case", "asked"), [*product(IN_THE_WAY, ASKED)])
 def test_those_in_each_others_way_go_in_turn(threads, case, asked):
     traces = []
     for workers in (1, 2):

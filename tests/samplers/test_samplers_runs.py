@@ -7,7 +7,6 @@ import turnout as t
 from tests.experiment.test_config import GOOD
 from tests.helpers.enumeration import DESIGNS
 from tests.helpers.examples import logistic, quadratic
-from tests.helpers.tiers import slow_but
 from turnout.experiment.config import Reader
 from turnout.runs.session import Session
 from turnout.runs.setup import bind
@@ -32,7 +31,7 @@ IN_TURN = ["shuffled-nice", "nonuniform", "shuffled-stratified", "subsets"]
 
 
 @pytest.mark.tiers(quick=["subsets"])
-@pytest.mark.parametrize("name", slow_but(["shuffled-nice", "nonuniform", "subsets"], IN_TURN))
+@pytest.mark.parametrize("name", IN_TURN)
 def test_engines_agree(name):
     problem = t.Quadratic.random(6, 3, seed=2)
     sessions = [play(DESIGNS[name], problem, 7, engine=engine) for engine in ENGINES]

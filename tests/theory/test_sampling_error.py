@@ -34,7 +34,6 @@ from tests.helpers.baselines import (
     saber_partial,
 )  # fmt: skip
 from tests.helpers.examples import LOCAL, network
-from tests.helpers.tiers import slow_but
 from turnout.algorithms import Scaffnew
 from turnout.core.seeds import Seeds
 from turnout.engines.compiled_ask import CompiledAsk
@@ -91,7 +90,7 @@ def floor(name, *settings) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", slow_but(("ce-lgd", "mime"), NOISY))
+@pytest.mark.parametrize("name", NOISY)
 def test_it_stops_at_the_floor_of_its_draws(name):
     """The mean over seeds is the stationary second moment, for which all draws are listed; of one cohort for SABER-partial."""
     traces = sweep(name, 150, **({"cohorts": 1} if name == "saber-partial" else {}))

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnout as t
-from tests.helpers.tiers import slow_but
 from turnout.accounting.prices import Selection
 from turnout.problems import optimum
 from turnout.theory import selection
@@ -301,7 +300,7 @@ ESTIMATORS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", slow_but(["svrg"], GUARANTEES))
+@pytest.mark.parametrize("name", GUARANTEES)
 def test_after_the_promised_rounds_gradients_are_as_small_as_wished(name):
     """From where they are larger, with 3 of 12 clients, at no more than the promised price and queries, on average over seeds."""
     generator, price = np.random.default_rng(5), Selection(3.0, 2.0)

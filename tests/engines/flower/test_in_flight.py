@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 import turnout as t
-from tests.helpers.tiers import slow_but
 from tests.helpers.turncoats import turncoats
 from turnout.engines.flower import open_requests
 from turnout.engines.flower.engine import Flower
@@ -85,7 +84,8 @@ def replayed(experiment, session, folder):
     return t.run(experiment.algorithm, build(experiment, None).problem, devices=devices, exchange=experiment.exchange, **options)
 
 
-@pytest.mark.parametrize("name", slow_but((), CASES, ["fedbuff"]))
+@pytest.mark.tiers(quick=[], slow=["fedbuff"])
+@pytest.mark.parametrize("name", CASES)
 def test_the_compiled_engine_replays_the_order_of_arrivals(place, name, tmp_path):
     experiment = experiment_of(name, place.folder)
     write(place.folder / "current", name)

@@ -52,7 +52,7 @@ class TorchOracle(Oracle):
     """Whether the module's parameters are put back by the local method that uses it, rather than after each call."""
 
     placed: dict[str, np.ndarray] | None = None
-    """The parameters that the module has, where the last step left them there."""
+    """The parameters that the last step left in the module."""
 
     originals: frozenset = frozenset()
     """Parameters of the module that this oracle's module is a copy of, until the loss is known not to use them."""
