@@ -1,7 +1,9 @@
 """How programs are compiled: well, but without what takes long and gains nothing."""
 
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from typing import Any
 
@@ -40,7 +42,21 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
 
     @wraps(function)
     def call(*arguments, **keywords):
-        return compiled(on_cpu())(*arguments, **keywords)
+        with without_collector():
+            return compiled(on_cpu())(*arguments, **keywords)
 
     vars(call)["compiled"] = compiled
     return call
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Look for no cycles of garbage inside: a trace makes many objects, and one look through them all takes 0.1 s."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from turnout.accounting.ledger import Site
+from turnout.core.compiling import without_collector
 from turnout.core.errors import UserError
 from turnout.core.replies import Replies, Weight
 from turnout.engines.compiled_ask import CompiledAsk
@@ -175,7 +176,8 @@ def _survey(job: Job, algorithm) -> Survey:
 
 def survey(job: Job, algorithm) -> Survey:
     """Trace the start and one round without running them; runs of the same shapes share one trace."""
-    return _survey.eval_shape(job, algorithm)
+    with without_collector():
+        return _survey.eval_shape(job, algorithm)
 
 
 def why_not_one_sum(uses: Set[str]) -> str | None:

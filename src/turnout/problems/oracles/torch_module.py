@@ -90,13 +90,13 @@ class TorchOracle(Oracle):
     def step(self, x, rows, factor):
         if not self.borrowed or self.device.type != "cpu":
             return None
-        with self._at(x):
-            self._backward(rows)
-            for p in self.parameters.values():
-                # The gradient's memory becomes that of the parameter, with the roundings of NumPy: a product, then a sum.
-                p.data = p.data.clone() if p.grad is None else p.grad.mul_(factor).add_(p.data)
-            self.placed = {name: _array(p) for name, p in self.parameters.items()}
-            return self.placed
+        self._place(x)
+        self._backward(rows)
+        for p in self.parameters.values():
+            # The gradient's memory becomes that of the parameter, with the roundings of NumPy: a product, then a sum.
+            p.data = p.data.clone() if p.grad is None else p.grad.mul_(factor).add_(p.data)
+        self.placed = {name: _array(p) for name, p in self.parameters.items()}
+        return self.placed
 
     def _backward(self, rows) -> float:
         """Add the gradient to those of the parameters, and return the value."""
@@ -170,19 +170,23 @@ class TorchOracle(Oracle):
     def _at(self, x) -> Iterator[None]:
         """Set the module's parameters to x inside, without a copy where types and devices agree."""
         with nullcontext() if self.borrowed else _put_back(self.parameters.values()):
-            for name, p in self.parameters.items():
-                p.grad = None
-                if x is not self.placed:
-                    p.data = _fitting(x, name, p)
-            self.placed = None
-            # Autocast around a whole run would keep casts of former parameters.
-            torch.clear_autocast_cache()
+            self._place(x)
             try:
                 yield
             except torch.OutOfMemoryError as error:
                 raise UserError(
                     f"a batch of a PyTorch client needs more memory than {self.device} has: take smaller ones"
                 ) from error
+
+    def _place(self, x) -> None:
+        """Set the module's parameters to x, and their gradients to none."""
+        for name, p in self.parameters.items():
+            p.grad = None
+            if x is not self.placed:
+                p.data = _fitting(x, name, p)
+        self.placed = None
+        # Autocast around a whole run would keep casts of former parameters.
+        torch.clear_autocast_cache()
 
     def _loss(self, batch) -> torch.Tensor:
         try:
@@ -207,15 +211,18 @@ class TorchOracle(Oracle):
         numbers = np.arange(self.size)[rows] if isinstance(rows, slice) else np.asarray(rows)
         for start in range(0, numbers.size, self.rows_at_once):
             part = numbers[start : start + self.rows_at_once]
-            with FETCH_LOCK:
-                batch = self._batch(part)
-            yield part.size / numbers.size, moved(batch, self.device)
+            yield part.size / numbers.size, self._batch(part)
 
     def _batch(self, numbers: np.ndarray) -> Any:
-        """Return the rows `numbers` as the loader collates them."""
+        """Return the rows `numbers` as the loader collates them, on the module's device."""
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
             places = _shared(numbers)
-            return [tensor[places] for tensor in self.dataset.tensors]
+            return [tensor.index_select(0, places).to(self.device) for tensor in self.dataset.tensors]
+        with FETCH_LOCK:
+            return moved(self._fetched(numbers), self.device)
+
+    def _fetched(self, numbers: np.ndarray) -> Any:
+        """Return the rows `numbers` as the loader collates them."""
         get_items = getattr(self.dataset, "__getitems__", None)
         if get_items is not None:
             return self.collate(get_items(numbers.tolist()))
