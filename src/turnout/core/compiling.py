@@ -11,6 +11,7 @@ import jax
 
 from turnout.core.backend import on_cpu
 from turnout.core.cache import keep_programs
+from turnout.core.errors import UserError
 
 QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options for a program that takes longer to compile than to run."""
@@ -29,6 +30,8 @@ USUAL = {name: value for name, value in USUAL.items() if name not in os.environ.
 def program(function: Callable, *, quick: bool = False, **options) -> Callable:
     """Return `function` compiled by `jax.jit`, with compiler options for the device on which it is first called.
 
+    A call raises `UserError` in a process that was forked from one in which programs ran.
+
     Args:
         function: The function.
         quick: Whether it is compiled quickly rather than well.
@@ -38,10 +41,16 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
     @cache
     def compiled(cpu: bool) -> Callable:
         keep_programs()
+        _watch_forks()
         return jax.jit(function, compiler_options=QUICK_TO_COMPILE if quick else USUAL if cpu else None, **options)
 
     @wraps(function)
     def call(*arguments, **keywords):
+        if _forked:
+            raise UserError(
+                "this process was forked after turnout had run, and JAX's threads are not in it: start workers by "
+                'multiprocessing.get_context("spawn")'
+            )
         with without_collector():
             return compiled(on_cpu())(*arguments, **keywords)
 
@@ -60,3 +69,14 @@ def without_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+_forked: list[bool] = []
+"""Not empty in a process that was forked from one in which programs ran: they would wait for threads that it lacks."""
+
+
+@cache
+def _watch_forks() -> None:
+    # Windows has no forks.
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _forked.append(True))
