@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.narrowing import narrowed
 from turnout.data.dataset import Dataset
 from turnout.data.files import data_name
 
@@ -97,7 +98,7 @@ def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
     fractional = ~((array == np.rint(array)) & (np.abs(array) < LARGEST))
     if whole and fractional.any():
         raise UserError(f"{path}: {what} holds {array[fractional][0]}, but a label is a whole number: number the classes from 0")
-    return array.astype(np.int64) if whole or array.dtype.kind in "biu" else array
+    return narrowed(array, np.int64, f"{path}: {what}") if whole or array.dtype.kind in "biu" else array
 
 
 def ids_of(values, path: Path, what: str) -> np.ndarray:

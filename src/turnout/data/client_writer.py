@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.narrowing import narrowed
 from turnout.data.catalogue import load
 from turnout.data.client_file import COLUMNS, FORMAT, KEY, arrow
 from turnout.data.columns import Columns
@@ -215,10 +216,10 @@ def _stored(part: np.ndarray, real: np.dtype) -> np.ndarray:
     if part.dtype == np.uint8:
         return part
     if part.dtype.kind in "bi" and part.ndim == 1:
-        return part.astype(np.int32)
+        return narrowed(part, np.int32, "a column of labels")
     if part.dtype.kind not in "biuf":
         raise UserError(f"labels of a client file are numbers, but these are {part.dtype}: number them")
-    return part.astype(real, copy=False)
+    return narrowed(part, real, "a client file")
 
 
 @contextmanager
