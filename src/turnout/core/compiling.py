@@ -11,7 +11,7 @@ import jax
 
 from turnout.core.backend import on_cpu
 from turnout.core.cache import keep_programs
-from turnout.core.errors import UserError
+from turnout.core.forks import refuse_forked, watch_forks
 
 QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options for a program that takes longer to compile than to run."""
@@ -41,16 +41,13 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
     @cache
     def compiled(cpu: bool) -> Callable:
         keep_programs()
-        _watch_forks()
+        watch_forks()
         return jax.jit(function, compiler_options=QUICK_TO_COMPILE if quick else USUAL if cpu else None, **options)
 
     @wraps(function)
     def call(*arguments, **keywords):
-        if _forked:
-            raise UserError(
-                "this process was forked after turnout had run, and JAX's threads are not in it: start workers by "
-                'multiprocessing.get_context("spawn")'
-            )
+        refuse_forked()
+        # Around the whole call, since what is not collected during a trace would be while it is lowered.
         with without_collector():
             return compiled(on_cpu())(*arguments, **keywords)
 
@@ -69,14 +66,3 @@ def without_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-_forked: list[bool] = []
-"""Not empty in a process that was forked from one in which programs ran: they would wait for threads that it lacks."""
-
-
-@cache
-def _watch_forks() -> None:
-    # Windows has no forks.
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: _forked.append(True))

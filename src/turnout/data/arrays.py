@@ -81,7 +81,7 @@ def pixels_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
-    """Return labels [rows]; `UserError` if one is no number, or no whole number where `whole`.
+    """Return labels [rows]; `UserError` if one is no number, no whole number where `whole`, or beyond 64 bits.
 
     Args:
         values: The values.

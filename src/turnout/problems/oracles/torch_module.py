@@ -219,7 +219,8 @@ class TorchOracle(Oracle):
             places = _shared(numbers)
             return [tensor.index_select(0, places).to(self.device) for tensor in self.dataset.tensors]
         with FETCH_LOCK:
-            return moved(self._fetched(numbers), self.device)
+            batch = self._fetched(numbers)
+        return moved(batch, self.device)
 
     def _fetched(self, numbers: np.ndarray) -> Any:
         """Return the rows `numbers` as the loader collates them."""
