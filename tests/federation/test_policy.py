@@ -99,7 +99,7 @@ OUTSIDE = {
 def test_a_configuration_outside_is_refused_with_a_sentence(site, sentence):
     """At both ends: in the server's handshake, and in the node's log; and its requests are not answered."""
     site.configure(OUTSIDE[sentence])
-    client, _, reason, _ = parse_hello(json.dumps(site.hello()).encode(), site.handshake, 2)
+    client, _, reason, *_ = parse_hello(json.dumps(site.hello()).encode(), site.handshake, 2)
     with pytest.raises(AssertionError, match=sentence):
         raise AssertionError(reason)
     assert client == 0 and reason.startswith("client 0 refuses this run: ")

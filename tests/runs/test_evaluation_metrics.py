@@ -7,7 +7,7 @@ import turnout as t
 from turnout.core.errors import UserError
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
-from turnout.experiment.problem_specs import LogisticSpec, MultinomialSpec, resize_columns
+from turnout.experiment.problem_specs import LogisticSpec
 
 GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.normal(size=(40, 3))
@@ -37,18 +37,10 @@ def test_a_sweep_tests_too_and_a_target_may_be_on_it():
     assert target.first_hit(single.columns) == int(np.argmax(errors < 0.3))
 
 
-def test_features_are_cut_or_filled_to_those_trained_with():
-    for features in (HELD.features, Dataset("sparse", HELD.features, HELD.labels).features):
-        np.testing.assert_array_equal(resize_columns(features, 2), HELD.features[:, :2])
-        np.testing.assert_array_equal(resize_columns(features, 5), np.pad(HELD.features, ((0, 0), (0, 2))))
-
-
 def test_what_cannot_be_tested_is_said():
     with pytest.raises(UserError, match="needs rows to test with"):
         t.run(t.MbGd(t.Nice(2), lr=0.5), SPEC.build(DATA, SPLIT), rounds=1, metrics=("test_value",))
     with pytest.raises(UserError, match="held has the label .*, which .* lacks"):
         SPEC.to_test(Dataset("held", HELD.features, HELD.labels + 1), DATA)
-    with pytest.raises(UserError, match=f"{DATA.name} has the label .*, which held lacks"):
-        MultinomialSpec(data="train").to_test(Dataset("held", HELD.features, np.full(HELD.rows, DATA.labels[0])), DATA)
     with pytest.raises(UserError, match="scales by the training rows"):
         LogisticSpec(data="train", normalize="columns").to_test(HELD, DATA)

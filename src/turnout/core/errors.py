@@ -1,6 +1,11 @@
 """The exception for mistakes that a user can correct."""
 
+import sys
+import warnings
 from difflib import get_close_matches
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parents[1])
 
 
 class UserError(ValueError):
@@ -13,6 +18,18 @@ class UserError(ValueError):
         ...
         turnout.core.errors.UserError: ...
     """
+
+
+class Caution(UserWarning):
+    """A warning about a result that may not be what it seems; the message is one sentence."""
+
+
+def caution(sentence: str) -> None:
+    """Give a `Caution`, at the place in the user's program that called turnout."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, Caution, stacklevel=level - 1)
 
 
 def unknown(what: str, name: str, choices) -> UserError:

@@ -119,6 +119,17 @@ def ids_of(values, path: Path, what: str) -> np.ndarray:
     return array
 
 
+def whole_ids(ids: np.ndarray) -> np.ndarray:
+    """Return clients in text as numbers where each is written as Python writes a whole number of 64 bits, else as they are."""
+    if ids.dtype.kind != "U":
+        return ids
+    try:
+        numbers = ids.astype(np.int64)
+    except (ValueError, OverflowError):
+        return ids
+    return numbers if np.array_equal(numbers.astype(str), ids) else ids
+
+
 def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Dataset:
     """Return one data set of clients' (features, labels, name).
 

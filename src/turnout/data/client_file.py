@@ -129,7 +129,8 @@ def read_clients(path: Path) -> StoredDataset:
     told = json.loads(batches[-1][1][KEY])
     classes = None if told["classes"] is None else np.asarray(told["classes"], shapes[1].dtype)
     whole = _refuse_empty(np.concatenate(sizes), path)
-    return StoredDataset.of(facts["name"], FileRows(path, whole, shapes, first, begins), classes, told["digest"])
+    columns = tuple(facts["columns"]) if facts.get("columns") else None
+    return StoredDataset.of(facts["name"], FileRows(path, whole, shapes, first, begins), classes, told["digest"], columns)
 
 
 def _sizes(batch: Any) -> np.ndarray:

@@ -20,7 +20,7 @@ from turnout.data.columns import Columns
 from turnout.data.dataset import Dataset
 from turnout.data.made import Rows
 from turnout.data.splits import NaturalSplit, Split
-from turnout.data.tables import batches_of, client_counts, frame_dataset
+from turnout.data.tables import LargeTable, frame_dataset
 
 CLASSES = 10_000
 """Distinct labels from which on a file does not list them."""
@@ -75,13 +75,13 @@ def write_clients(
         if callable(source):
             if clients is None:
                 raise UserError("a function that makes the rows of clients needs their number: give clients")
-            rows = (_made(source, i) for i in range(clients))
+            rows, names = (_made(source, i) for i in range(clients)), None
         elif split is None and client is not None and isinstance(source, (str, Path)):
-            rows = _sorted(folder, Path(source), Columns(features, label, client), real)
+            rows, names = _sorted(folder, LargeTable(Path(source), Columns(features, label, client)), real)
         else:
             data = load(source, label=label, client=client, features=features)
-            rows = _clients_of(data, NaturalSplit().split(data) if split is None else split)
-        with ClientWriter(folder / "whole", path.name, real) as writer:
+            rows, names = _clients_of(data, NaturalSplit().split(data) if split is None else split), data.columns
+        with ClientWriter(folder / "whole", path.name, real, names) as writer:
             for one in rows:
                 writer.add(*one)
         os.replace(folder / "whole", path)
@@ -104,29 +104,28 @@ def _clients_of(data: Dataset, split: Split) -> Iterator[Rows]:
         yield features if isinstance(features, np.ndarray) else features.toarray(), data.labels[rows]
 
 
-def _sorted(folder: Path, table: Path, columns: Columns, real: np.dtype) -> Iterator[Rows]:
-    """Return the rows of each client of a table: the first pass counts them, the second puts each in its place in a file."""
-    names, sizes = client_counts(table, columns.client or "")
-    bounds, arrays = np.concatenate([[0], np.cumsum(sizes)]), []
-    free = bounds[:-1].copy()
-    for frame in batches_of(table, ROWS):
-        data = frame_dataset(table, frame, columns)
+def _sorted(folder: Path, table: LargeTable, real: np.dtype) -> tuple[Iterator[Rows], tuple | None]:
+    """Return the rows of each client of a table, put in their places in a file, and the names of its features."""
+    bounds, arrays = np.concatenate([[0], np.cumsum(table.sizes)]), []
+    free, names = bounds[:-1].copy(), None
+    for frame in table.frames(ROWS):
+        data = frame_dataset(table.path, frame, table.columns)
+        names = data.columns
         if not isinstance(data.features, np.ndarray):
-            raise UserError(f"{table}: texts are counted in sparse rows, which client files do not hold: give numbers")
+            raise UserError(f"{table.path}: texts are counted in sparse rows, which client files do not hold: give numbers")
         parts = [_stored(part, real) for part in (data.features, data.labels)]
         arrays = arrays or [
             np.memmap(folder / name, part.dtype, "w+", shape=(int(bounds[-1]), *part.shape[1:]))
             for name, part in zip(COLUMNS, parts, strict=True)
         ]
-        owner = np.searchsorted(names, np.asarray(data.ids))
+        owner = table.owners(frame)
         order = np.argsort(owner, kind="stable")
         present, first, counts = np.unique(owner[order], return_index=True, return_counts=True)
         place = free[owner[order]] + np.arange(order.size) - np.repeat(first, counts)
         free[present] += counts
         for array, part in zip(arrays, parts, strict=True):
             array[place] = part[order]
-    for begin, end in pairwise(bounds):
-        yield np.array(arrays[0][begin:end]), np.array(arrays[1][begin:end])
+    return ((np.array(arrays[0][begin:end]), np.array(arrays[1][begin:end])) for begin, end in pairwise(bounds)), names
 
 
 class ClientWriter:
@@ -138,10 +137,11 @@ class ClientWriter:
         path: The file.
         name: The name of the data.
         real: Type of numbers that are not whole.
+        columns: The name of each feature; None where features go by their numbers.
     """
 
-    def __init__(self, path: Path, name: str, real: np.dtype):
-        self.path, self.name, self.real = path, name, real
+    def __init__(self, path: Path, name: str, real: np.dtype, columns: tuple | None = None):
+        self.path, self.name, self.real, self.columns = path, name, real, columns
         self._waiting: list[Rows] = []
         self._bytes, self._clients, self._digest, self._classes = 0, 0, sha256(), np.zeros(0)
         self._file: Any = None
@@ -200,7 +200,7 @@ class ClientWriter:
                 self._classes = np.union1d(self._classes, whole)
         if self._file is None:
             fields = [pyarrow.field(name, part.type) for name, part in zip(COLUMNS, lists, strict=True)]
-            facts = {"format": FORMAT, "name": self.name, "shape": self._kinds[0][0]}
+            facts = {"format": FORMAT, "name": self.name, "shape": self._kinds[0][0], "columns": self.columns}
             self._file = pyarrow.ipc.new_file(str(self.path), pyarrow.schema(fields, metadata={KEY: json.dumps(facts)}))
         so_far = {
             "digest": self._digest.hexdigest(),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WORDS = 4096
 """The number of features that words are hashed to."""
 
-Read = Callable[[str], np.ndarray]
+Read = Callable[[Any], np.ndarray]
 
 
 class Columns(NamedTuple):
@@ -30,12 +30,12 @@ class Columns(NamedTuple):
         client: The column of clients, or None.
     """
 
-    features: list[str] | None = None
-    label: str = "label"
-    client: str | None = None
+    features: list | None = None
+    label: Any = "label"
+    client: Any = None
 
 
-def dataset_of(path: Path, names: list[str], read: Read, columns: Columns) -> Dataset:
+def dataset_of(path: Path, names: list, read: Read, columns: Columns) -> Dataset:
     """Return the data set of a table.
 
     Args:
@@ -53,14 +53,22 @@ def dataset_of(path: Path, names: list[str], read: Read, columns: Columns) -> Da
         features = [name for name in names if name not in named]
     for name in (*features, *named):
         if name not in names:
-            raise UserError(f"{path}: there is no column {name!r}, only {', '.join(sorted(names)) or 'none'}: name one of these")
+            there = ", ".join(sorted(map(str, names))) or "none"
+            raise UserError(f"{path}: there is no column {name!r}, only {there}: name one of these")
+    if len({*features}) < len(features):
+        twice = next(name for name in features if features.count(name) > 1)
+        raise UserError(f"{path}: the feature {twice!r} is named twice: name each once")
     if not features:
-        raise UserError(f"{path}: there is no column beside {' and '.join(named)}: give the features columns of their own")
+        raise UserError(
+            f"{path}: there is no column beside {' and '.join(map(str, named))}: give the features columns of their own"
+        )
+    values, columns_of_values = _features(path, features, read)
     return Dataset(
         data_name(path),
-        _features(path, features, read),
+        values,
         labels_of(read(label), path, f"column {label!r}"),
         None if client is None else ids_of(read(client), path, f"column {client!r}"),
+        columns_of_values,
     )
 
 
@@ -82,10 +90,21 @@ def _word_counts(texts: list[str]) -> list[np.ndarray]:
     return [counts.data, counts.indices, counts.indptr]
 
 
-def _features(path: Path, names: list[str], read: Read):
+def _features(path: Path, names: list, read: Read):
+    """Return the features, and the name of each; None for those of texts and images, which have none."""
     if len(names) == 1:
         values = read(names[0])
         texts = values.dtype.kind == "U" or (values.dtype == object and all(isinstance(value, str) for value in values))
-        return hashed(values) if texts else features_of(values, path, f"column {names[0]!r}")
+        if texts:
+            return hashed(values), None
+        features = features_of(values, path, f"column {names[0]!r}")
+        return features, None if features.ndim > 2 else _named(names[0], features)
     parts = [numbers_of(read(name), path, f"column {name!r}") for name in names]
-    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=np.float64)
+    parts = [part.reshape(len(part), -1) for part in parts]
+    named = [each for name, part in zip(names, parts, strict=True) for each in _named(name, part)]
+    return np.concatenate(parts, axis=1, dtype=np.float64), tuple(named)
+
+
+def _named(name, part: np.ndarray) -> tuple:
+    """Return the name of each number of a column: that of the column, with a place where each row has several numbers."""
+    return (name,) if part.shape[1] == 1 else tuple(f"{name}[{k}]" for k in range(part.shape[1]))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from turnout.core.errors import UserError, unknown
+from turnout.core.errors import UserError, caution, unknown
+from turnout.core.schema import order_of, refuse_further_labels
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -25,9 +26,11 @@ class Dataset:
             zeros; or images as bytes [rows, height, width] or [rows, height, width, channels], which stay bytes.
         labels: The label of each row [rows].
         ids: The natural client of each row [rows], numbers or names; None if there are none.
+        columns: The name of each feature [d]; None where features go by their numbers.
+        known_classes: The labels that rows can have, in increasing order; None: those that they have.
 
     Raises:
-        UserError: Lengths differ, or a feature or label is NaN or infinite.
+        UserError: Lengths differ, a feature or label is NaN or infinite, or a label is none of `known_classes`.
 
     Examples:
         >>> import numpy as np
@@ -41,6 +44,8 @@ class Dataset:
     features: "np.ndarray | csr_array"
     labels: np.ndarray
     ids: np.ndarray | None = None
+    columns: tuple | None = None
+    known_classes: np.ndarray | None = None
 
     content: ClassVar[str] = ""
     """A digest of the content, if it is known without reading it."""
@@ -61,6 +66,11 @@ class Dataset:
         if self.ids is not None:
             self._set_column("ids", self.ids)
         self._check_finite()
+        if self.columns is not None and len(self.columns) != self.width:
+            raise UserError(f"data set {self.name}: {len(self.columns)} names for {self.width} features: give one for each")
+        if self.known_classes is not None:
+            object.__setattr__(self, "known_classes", np.unique(self.known_classes))
+            refuse_further_labels(self.name, np.unique(self.labels).tolist(), self.classes.tolist(), "known_classes")
 
     def _set_column(self, field: str, values) -> None:
         values = np.asarray(values)
@@ -100,8 +110,8 @@ class Dataset:
 
     @property
     def classes(self) -> np.ndarray:
-        """The distinct labels in increasing order."""
-        return np.unique(self.labels)
+        """The labels that rows can have, in increasing order."""
+        return np.unique(self.labels) if self.known_classes is None else self.known_classes
 
     def recoded(self, recode: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return the labels, changed by a function of arrays of labels.
@@ -110,6 +120,31 @@ class Dataset:
             recode: The function.
         """
         return recode(self.labels)
+
+    def like(self, train: "Dataset", numbered: bool = True) -> "Dataset":
+        """Return this data set as one to test what is trained on `train`: with its columns, in their order, and its classes.
+
+        Columns go by their names where both data sets have names; else by their numbers, with a warning where the widths differ.
+
+        Args:
+            train: The training set.
+            numbered: Whether its labels are classes, which a model numbers.
+
+        Raises:
+            UserError: A column is missing or one too many, images have another shape, or a label is not in `train`.
+
+        Examples:
+            >>> from turnout.data import load
+            >>> train = load({"age": [30.0, 40.0], "visits": [1, 5], "label": [0, 1]})
+            >>> test = load({"visits": [2], "age": [50.0], "label": [1]}).like(train)
+            >>> test.features.tolist(), test.classes.tolist()
+            ([[50.0, 2.0]], [0, 1])
+        """
+        data = matched(self, train)
+        if not numbered:
+            return data
+        refuse_further_labels(self.name, self.classes.tolist(), train.classes.tolist(), train.name)
+        return replace(data, known_classes=train.classes)
 
     def flat(self) -> "Dataset":
         """Return the data set with each image as a row of numbers bytes / 255; without images, the data set itself."""
@@ -142,6 +177,48 @@ class Dataset:
         deviation = centred.std(axis=0)
         varies = (features != features[:1]).any(axis=0) & (deviation > 0)
         return np.where(varies, centred / np.where(varies, deviation, 1), 0)
+
+
+def matched(test: Dataset, train: Dataset) -> Dataset:
+    """Return `test` with the columns of `train`; see `Dataset.like`.
+
+    Args:
+        test: The test set.
+        train: The training set.
+    """
+    if test.images and train.images:
+        shapes = [" x ".join(map(str, data.features.shape[1:])) for data in (test, train)]
+        if shapes[0] != shapes[1]:
+            raise UserError(
+                f"{test.name} has images of {shapes[0]} and {train.name} of {shapes[1]}: test with images of that shape"
+            )
+        return test
+    test = test.flat()
+    if test.columns is not None and train.columns is not None:
+        order = order_of(test.columns, train.columns, test.name, train.name)
+        if order is None:
+            return test
+        return replace(test, features=_changed(test.features, lambda rows: rows[:, order]), columns=train.columns)
+    return replace(test, features=_resized(test, train), columns=train.columns)
+
+
+def _resized(test: Dataset, train: Dataset):
+    """Return the features of `test` [rows, d], cut or filled with zeros to the width of `train`, with a warning."""
+    features, width = test.features, train.width
+    if test.width == width:
+        return features
+    what = f"features {width + 1} to {test.width} are left out" if test.width > width else "the others are taken to be 0"
+    caution(f"{test.name} has {test.width} features and {train.name} has {width}, which go by their numbers: {what}")
+    if not is_sparse_matrix(features):
+        return _changed(features, lambda rows: np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1])))))
+    resized = features.copy()
+    resized.resize((test.rows, width))
+    return resized
+
+
+def _changed(features, change: Callable[[np.ndarray], np.ndarray]):
+    """Return features, changed by a function of arrays of rows; those that are not in memory are changed when they are read."""
+    return features.recoded(change) if hasattr(features, "recoded") else change(features)
 
 
 def digest(dataset: Dataset) -> str:

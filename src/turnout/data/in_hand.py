@@ -38,8 +38,7 @@ def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
     if isinstance(source, dict):
         return dataset_of(NAME, [*source], lambda name: np.asarray(source[name]), columns)
     if _is_a(source, *PANDAS):
-        named = {str(column): column for column in source.columns}
-        return dataset_of(NAME, [*named], lambda name: source[named[name]].to_numpy(), columns)
+        return _of_pandas(source, columns)
     if _is_a(source, *HUGGING_FACE):
         return dataset_of(NAME, source.column_names, lambda name: source.with_format("numpy")[name][:], columns)
     return _of_items(source)
@@ -62,6 +61,22 @@ def _of_arrays(arrays: tuple) -> Dataset:
         features = features_of(features, NAME, "the first array, of features,")
     ids = [ids_of(each, NAME, "the third array, of clients,") for each in clients]
     return Dataset(str(NAME), features, labels_of(labels, NAME, "the second array, of labels,"), *ids)
+
+
+def _of_pandas(frame: Any, columns: Columns) -> Dataset:
+    """Return the data set of a frame of pandas, whose columns may be called by numbers: 1 and "1" are two columns."""
+    names = [*frame.columns]
+    if not frame.columns.is_unique:
+        twice = names[frame.columns.duplicated().argmax()]
+        raise UserError(f"{NAME}: two columns are called {twice!r}: rename one")
+
+    def found(name):
+        return name if name in names else next((each for each in names if str(each) == name), name)
+
+    features, label, client = columns
+    features = None if features is None else [found(name) for name in features]
+    wanted = Columns(features, found(label), None if client is None else found(client))
+    return dataset_of(NAME, names, lambda name: frame[name].to_numpy(), wanted)
 
 
 def _of_items(source: Any) -> Dataset:

@@ -18,20 +18,22 @@ class StoredDataset(Dataset):
         name: The name in messages.
         features: Features or images, a column.
         labels: Labels, a column.
+        columns: The name of each feature [d]; None where features go by their numbers.
         known_classes: The distinct labels in increasing order; None if they are too many, or not known.
-        digest: A digest of the content.
+        content: A digest of the content.
     """
 
     features: Column  # pyright: ignore[reportIncompatibleVariableOverride]
     labels: Column  # pyright: ignore[reportIncompatibleVariableOverride]
-    known_classes: np.ndarray | None = None
     content: str = ""
 
     def __post_init__(self):
         pass
 
     @classmethod
-    def of(cls, name: str, rows: ClientRows, classes: np.ndarray | None, content: str) -> "StoredDataset":
+    def of(
+        cls, name: str, rows: ClientRows, classes: np.ndarray | None, content: str, columns: tuple | None = None
+    ) -> "StoredDataset":
         """Return the data set of the rows of clients, whose columns are features and labels.
 
         Args:
@@ -39,8 +41,10 @@ class StoredDataset(Dataset):
             rows: The rows.
             classes: The distinct labels in increasing order; None if they are too many, or not known.
             content: A digest of the content.
+            columns: The name of each feature [d].
         """
-        return cls(name, Column.of(rows, 0), Column.of(rows, 1), known_classes=classes, content=content)
+        features, labels = Column.of(rows, 0), Column.of(rows, 1)
+        return cls(name, features, labels, columns=columns, known_classes=classes, content=content)
 
     @property
     def own_offsets(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]

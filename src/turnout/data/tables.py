@@ -1,6 +1,8 @@
 """Tables in files, parquet or CSV, with columns of features, labels and clients."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,8 +10,9 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.core.records import config
-from turnout.data.arrays import ids_of
+from turnout.data.arrays import ids_of, whole_ids
 from turnout.data.columns import Columns, dataset_of
+from turnout.data.csv_text import scan_text, typed
 from turnout.data.dataset import Dataset
 from turnout.data.source import Source, located
 
@@ -48,12 +51,15 @@ class Parquet(Source):
         """Return the data; `UserError` if the file or a column is missing or unusable."""
         import polars as pl
 
-        return _read(self, folder, "parquet", lambda path: pl.read_parquet(path, glob=False))
+        return _read(self, folder, "parquet", lambda path, columns: pl.read_parquet(path, glob=False))
 
 
 @config
 class Csv(Source):
     r"""Columns of a CSV file with a header. A single column of text is hashed to word counts (`columns.hashed`).
+
+    What a column holds follows from all of its rows. Clients are text, so that 007 and 7 are two; they are numbers only where
+    each is written as Python writes a whole number.
 
     Args:
         path: The file.
@@ -81,22 +87,39 @@ class Csv(Source):
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
-        import polars as pl
-
         if len(self.separator.encode()) != 1:
             raise UserError(f"separator {self.separator!r} is not one ASCII character: give one, such as ';'")
-        return _read(self, folder, "CSV", lambda path: pl.read_csv(path, separator=self.separator, glob=False))
+        return _read(self, folder, "CSV", lambda path, columns: read_csv(path, columns, self.separator))
 
 
-def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path], "pl.DataFrame"]) -> Dataset:
+def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path, Columns], "pl.DataFrame"]) -> Dataset:
+    path, columns = located(source.path, folder), Columns(source.features, source.label, source.client)
+    with unreadable_told(path, kind):
+        table = read(path, columns)
+    data = frame_dataset(path, table, columns)
+    return data if data.ids is None or kind != "CSV" else replace(data, ids=whole_ids(data.ids))
+
+
+def read_csv(path: Path, columns: Columns, separator: str = ",") -> "pl.DataFrame":
+    """Return the table of a CSV file, with numbers in the columns of features and labels, and clients as text.
+
+    Args:
+        path: The file.
+        columns: The columns of features, labels and clients.
+        separator: What stands between two columns.
+    """
+    return typed(path, scan_text(path, separator).collect(), columns, separator)
+
+
+@contextmanager
+def unreadable_told(path: Path, kind: str) -> Iterator[None]:
+    """Raise `UserError` for what goes wrong where a file of a `kind` is read inside."""
     import polars as pl
 
-    path = located(source.path, folder)
     try:
-        table = read(path)
+        yield
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UserError(f"{path}: not a {kind} file ({str(error).splitlines()[0]}): give one") from None
-    return frame_dataset(path, table, Columns(source.features, source.label, source.client))
 
 
 def frame_dataset(path: Path, table: "pl.DataFrame", columns: Columns) -> Dataset:
@@ -117,43 +140,55 @@ def _values(path: Path, column: "pl.Series") -> np.ndarray:
     return column.to_numpy()
 
 
-def batches_of(path: Path, rows: int) -> "Iterator[pl.DataFrame]":
-    """Return the frames of a parquet or CSV file of any size, one after another.
+class LargeTable:
+    """A parquet or CSV file of any size, read in frames.
 
     Args:
         path: The file.
-        rows: The most rows of a frame.
+        columns: The columns of features, labels and clients.
+
+    Attributes:
+        clients: The clients [n], in increasing order, as numbers where all are.
+        sizes: The number of rows of each [n].
+
+    Raises:
+        UserError: The file is not such a file, or lacks the column of clients.
     """
-    import polars as pl
 
-    from turnout.data.client_file import arrow
+    def __init__(self, path: Path, columns: Columns):
+        import polars as pl
 
-    arrow()
-    import pyarrow.dataset
+        self.path, self.columns, self._csv = path, columns, path.suffix == ".csv"
+        with unreadable_told(path, "parquet or CSV"):
+            table = self._scan()
+            names, client, label = table.collect_schema().names(), columns.client, columns.label
+            if client not in names:
+                raise UserError(f"{path}: there is no column {client!r}: name the column of the clients")
+            counts = table.group_by(client).len().sort(client).collect(engine="streaming")
+            self._whole = None
+            if self._csv and label in names:
+                integers = pl.col(label).str.strip_chars().cast(pl.Int64, strict=False)
+                self._whole = not table.select(integers.is_null().any()).collect(engine="streaming").item()
+        counts = counts.filter(pl.col(client).is_not_null()) if self._csv else counts
+        self._names, sizes = ids_of(counts[client].to_numpy(), path, f"column {client!r}"), counts["len"].to_numpy()
+        numbers = whole_ids(self._names)
+        self._order = np.argsort(numbers, kind="stable")
+        self.clients, self.sizes = numbers[self._order], sizes[self._order].astype(np.int64)
 
-    try:
-        for batch in pyarrow.dataset.dataset(path, format=path.suffix.removeprefix(".")).to_batches(batch_size=rows):
-            frame = pl.from_arrow(batch)
-            if isinstance(frame, pl.DataFrame) and len(frame):
-                yield frame
-    except (OSError, ValueError, pyarrow.ArrowInvalid) as error:
-        raise UserError(f"{path}: not a parquet or CSV file ({str(error).splitlines()[0]}): give one") from None
+    def _scan(self) -> "pl.LazyFrame":
+        import polars as pl
 
+        return scan_text(self.path) if self._csv else pl.scan_parquet(self.path, glob=False)
 
-def client_counts(path: Path, client: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the clients of a parquet or CSV file of any size in increasing order, and the number of rows of each [n].
+    def frames(self, rows: int) -> "Iterator[pl.DataFrame]":
+        """Return the frames one after another, each with at most so many `rows`."""
+        first = 0
+        with unreadable_told(self.path, "parquet or CSV"):
+            for frame in self._scan().collect_batches(chunk_size=rows, maintain_order=True):
+                yield typed(self.path, frame, self.columns, first=first, whole=self._whole) if self._csv else frame
+                first += len(frame)
 
-    Args:
-        path: The file.
-        client: The column of clients.
-    """
-    import polars as pl
-
-    try:
-        table = (pl.scan_csv if path.suffix == ".csv" else pl.scan_parquet)(path)
-        if client not in table.collect_schema().names():
-            raise UserError(f"{path}: there is no column {client!r}: name the column of the clients")
-        counts = table.group_by(client).len().sort(client).collect(engine="streaming")
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UserError(f"{path}: not a parquet or CSV file ({str(error).splitlines()[0]}): give one") from None
-    return ids_of(counts[client].to_numpy(), path, f"column {client!r}"), counts["len"].to_numpy().astype(np.int64)
+    def owners(self, frame: "pl.DataFrame") -> np.ndarray:
+        """Return the place of each row's client in `clients` [rows]."""
+        ids = ids_of(frame[self.columns.client].to_numpy(), self.path, f"column {self.columns.client!r}")
+        return np.argsort(self._order)[np.searchsorted(self._names, ids)]

@@ -44,7 +44,7 @@ class JaxClientRunner:
         self.size, self.mixed = row_count(problem.rows), mixed
         # Sizes are rounded up to powers of two, so that clients share compiled programs.
         places = np.arange(1 << (self.size - 1).bit_length())
-        self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, self.size - 1))))
+        self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, self.size - 1)), schema=None))
         self.weights = np.where(places < self.size, 1 / self.size, 0)
 
     def run(

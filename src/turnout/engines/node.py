@@ -74,6 +74,7 @@ class Node:
         sum_key: The members' key: replies are encrypted by it, and sums decrypted. None: replies are sent as they are.
 
     Attributes:
+        schema: A digest of the classes and the names of the features; empty where these are not known.
         states: The private states by version; at first in memory.
         last: The last reply.
         local: Whether each client adds its own noise.
@@ -94,6 +95,7 @@ class Node:
         sum_key: SumKey | None = None,
     ):
         self.sum_key = sum_key
+        self.schema = client.schema.digest if isinstance(client, Problem) and client.schema is not None else ""
         self.number, self.start, self.runner = number, copy_leaves(start), client_runner(client, mixed)
         self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
         protection = copy_leaves(protection)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.core.errors import UserError
+from turnout.core.schema import OTHER_SCHEMA
 from turnout.engines.client_runner import HostClientRunner
 from turnout.engines.encryption import SumKey, new_key
 from turnout.engines.inputs import Job
@@ -84,6 +86,10 @@ class Nodes(MessageEngine):
         sum_key = SumKey(new_key(), problem.clients) if job.aggregation == "encrypted" else None
         options = {"protection": job.protection, "mixed": job.storage.mixed, "sum_key": sum_key}
         self.nodes = [Node(i, problem.client(i), *shared, **options) for i in range(problem.clients)]
+        first = next((node for node in self.nodes if node.schema), None)
+        for node in self.nodes:
+            if first is not None and node.schema not in ("", first.schema):
+                raise UserError(f"client {node.number} has other classes or features than client {first.number}: {OTHER_SCHEMA}")
         runner, arrival = ParallelRunner(self.nodes), np.random.default_rng(0)
         # Only the states in use have to stay available.
         self._asks = partial(NodesAsk, self.nodes, runner, arrival, self.versions, self.versions, self.outliers, self.sums)

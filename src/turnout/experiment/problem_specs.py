@@ -1,6 +1,6 @@
 """The `[problem]` table of a configuration: one class for each kind."""
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -43,7 +43,7 @@ class DataSpec:
         raise UserError(f"{type(self).__name__} has no build(self, dataset, split): write one")
 
     def to_test(self, test: Dataset, train: Dataset) -> Problem:
-        """Return the problem of one client with the rows of `test`; features that `train` lacks are left out.
+        """Return the problem of one client with the rows of `test`, with the columns and the classes of `train`.
 
         Args:
             test: The test set.
@@ -51,15 +51,12 @@ class DataSpec:
         """
         if self.normalize == "columns":
             raise UserError("normalize = 'columns' scales by the training rows, which a test set is not: take 'rows' or 'none'")
-        test = match_features(test, train).normalized(self.normalize)
-        problem = self.build(test, Split.of([np.arange(test.rows)], test.rows))
-        if problem.classifies and self.numbers_labels:
-            require_same_labels(test, train)
-        return problem
+        test = test.like(train, self.numbers_labels).normalized(self.normalize)
+        return self.build(test, Split.of([np.arange(test.rows)], test.rows))
 
     @property
     def numbers_labels(self) -> bool:
-        """Whether classes are numbered by the labels in the data, so that a test set must have the same labels."""
+        """Whether classes are numbered by the labels in the data, so that a test set has no further ones."""
         return True
 
     def client_weights(self, split: Split) -> np.ndarray | None:
@@ -98,6 +95,10 @@ class RidgeSpec(DataSpec):
     """Ridge regression: see `problems.Ridge`."""
 
     mu: NonNegative = 0.1
+
+    @property
+    def numbers_labels(self) -> bool:
+        return False
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         return problems.Ridge.of(dataset, split, self.mu, self.client_weights(split))
@@ -182,51 +183,3 @@ class ChainSpec:
         """Return which client has which of the links 0, ..., length, which are the rows."""
         links = np.arange(self.length + 1)
         return Split.of([links[i :: self.clients] for i in range(self.clients)], links.size)
-
-
-def require_same_labels(test: Dataset, train: Dataset) -> None:
-    """Raise `UserError` if one of the two data sets has a label that the other lacks.
-
-    Args:
-        test: The test set.
-        train: The training set.
-    """
-    for one, other in ((test, train), (train, test)):
-        extra = np.setdiff1d(one.labels, other.labels)
-        if extra.size:
-            raise UserError(
-                f"{test.name} cannot test what {train.name} trains, since {one.name} has the label {extra[0]}, which "
-                f"{other.name} lacks: give a test set with the same labels"
-            )
-
-
-def match_features(test: Dataset, train: Dataset) -> Dataset:
-    """Return `test` with the features of `train`: images of the same shape, or rows cut or filled to the same width.
-
-    Args:
-        test: The test set.
-        train: The training set.
-    """
-    if test.images and train.images:
-        shapes = [" x ".join(map(str, dataset.features.shape[1:])) for dataset in (test, train)]
-        if shapes[0] != shapes[1]:
-            raise UserError(
-                f"{test.name} has images of {shapes[0]} and {train.name} of {shapes[1]}: test with images of that shape"
-            )
-        return test
-    test = test.flat()
-    return replace(test, features=resize_columns(test.features, train.width))
-
-
-def resize_columns(features, width: int):
-    """Return `features` [rows, d], dense or sparse, cut or filled with zeros to [rows, width].
-
-    Args:
-        features: Features [rows, d].
-        width: Number of columns.
-    """
-    if not isinstance(features, np.ndarray):
-        resized = features.copy()
-        resized.resize((features.shape[0], width))
-        return resized
-    return np.pad(features[:, :width], ((0, 0), (0, max(0, width - features.shape[1]))))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from turnout.core.errors import UserError
+from turnout.core.robust_means import RobustMean
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.inputs import SUMS
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
@@ -25,7 +26,11 @@ def handshake_of(experiment: Experiment, built: Built) -> Handshake:
         start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file).start
     exact = built.problem.remote or file is not None
     encrypted = experiment.run.aggregation == "encrypted"
-    return Handshake.of(replace(experiment, federation=None).to_toml(), experiment.run.precision, start, exact, encrypted)
+    schema = "" if built.problem.schema is None else built.problem.schema.digest
+    # Where members may lie, the first of them shall not decide who else is admitted.
+    schema = None if isinstance(experiment.run.aggregation, RobustMean) else schema
+    text = replace(experiment, federation=None).to_toml()
+    return Handshake.of(text, experiment.run.precision, start, exact, encrypted, schema)
 
 
 def build_for_federation(experiment: Experiment, data: Path | None) -> Built:

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
+from turnout.core.schema import Schema
 from turnout.problems.storage.row_formats import take
 
 Precision = Literal["double", "single", "mixed"]
@@ -86,6 +87,7 @@ class Problem:
         rows: The data of all clients: a pytree of arrays [rows, ...], client by client.
         offsets: Where each client's rows begin [n + 1]: client i has the rows `offsets[i]` to `offsets[i + 1]` - 1.
         population: The clients, with their weights lambda and strata.
+        schema: The labels of the classes and the names of the features, by which rows to test with are matched.
 
     Examples:
         Regression with the Huber loss, three clients with 5, 10 and 15 rows of two features:
@@ -119,6 +121,7 @@ class Problem:
     rows: PyTree
     offsets: Int[np.ndarray, " bounds"]
     population: Population
+    schema: Schema | None = static(default=None, kw_only=True, repr=False)
 
     strongly_convex: ClassVar[bool] = False
     classifies: ClassVar[bool] = False
@@ -159,6 +162,11 @@ class Problem:
         return self.population.count
 
     @property
+    def codes(self) -> Float[np.ndarray, " c"] | Int[np.ndarray, " c"]:
+        """The number in `rows` of each class of `schema.labels` [c]."""
+        return np.zeros(0)
+
+    @property
     def activation_bytes(self) -> int:
         """Bytes of activations between one row and its loss; 0 if they are negligible."""
         return 0
@@ -190,7 +198,7 @@ class Problem:
 
     def without_clients(self) -> "Problem":
         """Return what the server computes with: the same problem, without what only its clients need."""
-        return self
+        return replace(self, schema=None)
 
     def client(self, i: int) -> "Problem":
         """Return the problem of client i alone, with its own rows only."""

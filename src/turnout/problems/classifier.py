@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.records import Count, NonNegative, record, static
@@ -29,6 +30,11 @@ class Classifier(Problem):
     classes: Count = static()
 
     classifies: ClassVar[bool] = True
+
+    @property
+    def codes(self) -> Int[np.ndarray, " classes"]:
+        """0, ..., classes - 1."""
+        return np.arange(self.classes, dtype=np.int32)
 
     def logits(self, x: PyTree, features) -> Float[Array, "b classes"]:
         """Return the logits of b feature rows.

@@ -3,12 +3,13 @@
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.schema import Schema
 from turnout.problems.base import Population
 from turnout.problems.storage.client_rows import Column
 from turnout.problems.storage.row_formats import compact
 
 
-def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray | None) -> dict:
+def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray | None, labels: tuple | None = None) -> dict:
     """Return the fields of a `Problem` for a data set and its split.
 
     Args:
@@ -16,9 +17,10 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
         split: Which rows each client has.
         targets: The target of each row of the data set [rows].
         weights: Client weights lambda [n] up to their sum; None means uniform.
+        labels: The label of each class; None where targets are no classes.
 
     Returns:
-        `rows` = (features, targets) in the order of the clients, `offsets` and `population`.
+        `rows` = (features, targets) in the order of the clients, `offsets`, `population` and `schema`.
 
     Raises:
         UserError: The weights are not n finite numbers >= 0.
@@ -35,6 +37,7 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
         "rows": (features, targets[split.indices]),
         "offsets": split.offsets,
         "population": Population(count=split.clients, weights=weights, strata=split.strata),
+        "schema": Schema(labels, dataset.columns),
     }
 
 
@@ -57,6 +60,7 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
         raise UserError(
             f"{dataset.name} has the label {bad!r}, but classes are whole numbers: number them, or take ridge regression"
         )
+    names = tuple(distinct.tolist()) if classes is None else tuple(range(classes))
     if classes is None:
         classes = distinct.size
         labels = dataset.recoded(lambda labels: np.searchsorted(distinct, labels).astype(np.int32))
@@ -68,4 +72,4 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
         )
     else:
         labels = dataset.recoded(lambda labels: labels.astype(np.int32))
-    return {**federate(dataset, split, labels, weights), "classes": classes}
+    return {**federate(dataset, split, labels, weights, names), "classes": classes}

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from turnout.core.errors import UserError
 from turnout.core.records import NonNegative, record
@@ -53,9 +54,17 @@ class Logistic(Problem):
         """
         classes = dataset.classes
         if classes.size != 2:
-            raise UserError(f"logistic regression needs two classes, but {dataset.name} has {classes.size}")
-        signs = dataset.recoded(lambda labels: np.where(labels == classes[1], 1.0, -1.0))
-        return cls(**federate(dataset.flat(), split, signs, weights), mu=mu)
+            raise UserError(
+                f"logistic regression needs two classes, but {dataset.name} has {classes.size}: give data with two, or "
+                "data.like(train) where these are to test what is trained on others"
+            )
+        signs, labels = dataset.recoded(lambda labels: np.where(labels == classes[1], 1.0, -1.0)), tuple(classes.tolist())
+        return cls(**federate(dataset.flat(), split, signs, weights, labels), mu=mu)
+
+    @property
+    def codes(self) -> Float[np.ndarray, "2"]:
+        """-1 and +1."""
+        return np.array([-1.0, 1.0])
 
     def losses(self, x, rows):
         features, labels = rows

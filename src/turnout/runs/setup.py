@@ -31,6 +31,7 @@ from turnout.engines.sweep import BATCH
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
+from turnout.problems.aligned import aligned
 from turnout.problems.base import Precision, Problem
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.store import store
@@ -144,8 +145,8 @@ def prepare(
         seeds=seeds,
         faults=faults,
         optimum=optimum,
-        test=None if test is None else store(test),
-        held_out=None if held_out is None else store(pooled(held_out)),
+        test=None if test is None else store(evaluated(test, problem, "test")),
+        held_out=None if held_out is None else store(pooled(evaluated(held_out, problem, "held_out"))),
         chunk=max(1, (memory or exchange_bytes()) // per_client) if per_client else problem.clients,
         judged=judged,
     )
@@ -260,6 +261,17 @@ def finite(start: PyTree) -> PyTree:
         if not np.all(np.isfinite(leaf)):
             raise UserError(f"the first parameters{jax.tree_util.keystr(path)} hold NaN or infinity: start from finite numbers")
     return start
+
+
+def evaluated(part: Problem, problem: Problem, what: str) -> Problem:
+    """Return a problem that evaluates a model as `problem` numbers classes and orders features, without its labels and names.
+
+    Args:
+        part: The problem.
+        problem: The problem that trains the model.
+        what: The name of the argument `part`.
+    """
+    return replace(aligned(part, problem, what), schema=None)
 
 
 def pooled(problem: Problem) -> Problem:

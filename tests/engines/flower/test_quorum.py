@@ -237,3 +237,16 @@ def test_the_node_of_a_revoked_client_is_none(told):
     federation = InProcess(SKIPPING, registry=Registry(members))
     assert [federation.greeted()[i].node for i in range(CLIENTS)] == [10, 11, None, 13]
     assert "refused: the key of this node was revoked" in federation.counts
+
+
+@pytest.mark.parametrize(("known", "compared"), [("", True), ("theirs", True), (None, False)])
+def test_a_node_with_other_classes_or_features_is_refused(known, compared):
+    """It is compared with the server, or the first node; not where members may lie, so that no first one keeps others out."""
+    federation = InProcess(SKIPPING)
+    federation.expected = replace(federation.expected, schema=known)
+    for number, node in enumerate(federation.members):
+        node.schema = "another" if number == 3 else "theirs"
+    nodes = federation.greeted()
+    assert [nodes[i].node is None for i in range(CLIENTS)] == [compared and i == 3 for i in range(CLIENTS)]
+    reasons = {reason for reason in +federation.counts if "has other classes or features than" in reason}
+    assert len(reasons) == compared

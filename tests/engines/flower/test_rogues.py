@@ -225,5 +225,5 @@ def test_a_valid_hello_is_accepted():
 
 def test_a_nodes_configuration_has_to_be_the_servers():
     fields = {"client": 1, "rows": 7, **vars(replace(EXPECTED, configuration="another"))}
-    client, _, reason, _ = parse_hello(json.dumps(fields).encode(), EXPECTED, CLIENTS)
+    client, _, reason, *_ = parse_hello(json.dumps(fields).encode(), EXPECTED, CLIENTS)
     assert client == 1 and "does not agree on configuration" in reason

@@ -38,6 +38,8 @@ class Handshake:
         parameters: Shapes and types of the initial parameters, and a digest of their values if these must agree.
         text: The configuration, which the server sends with its greeting.
         encrypted: Whether replies are encrypted, so that the nodes must have one key for sums.
+        schema: A digest of the classes and the names of the features; empty where only the nodes know them, None where those
+            of the nodes are not compared.
     """
 
     version: str
@@ -46,9 +48,12 @@ class Handshake:
     parameters: str
     text: str = ""
     encrypted: bool = False
+    schema: str | None = ""
 
     @classmethod
-    def of(cls, configuration: str, precision: str, start: PyTree, exact: bool, encrypted: bool = False) -> "Handshake":
+    def of(
+        cls, configuration: str, precision: str, start: PyTree, exact: bool, encrypted: bool = False, schema: str | None = ""
+    ) -> "Handshake":
         """Return the fields of a run of `configuration`, a text, from the parameters `start`; their values count if `exact`.
 
         Args:
@@ -57,16 +62,17 @@ class Handshake:
             start: Initial parameters.
             exact: Whether the values of the parameters must agree too.
             encrypted: Whether replies are encrypted.
+            schema: A digest of the classes and the names of the features; None where those of the nodes are not compared.
         """
         shapes = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), start)
         values = sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(start))).hexdigest() if exact else ""
         digest = sha256(configuration.encode()).hexdigest()
-        return cls(version("turnout"), precision, digest, f"{shapes} {values}", configuration, encrypted)
+        return cls(version("turnout"), precision, digest, f"{shapes} {values}", configuration, encrypted, schema)
 
     @property
     def fields(self) -> dict[str, str]:
         """The fields to agree on."""
-        return {name: value for name, value in vars(self).items() if name not in ("text", "encrypted")}
+        return {name: value for name, value in vars(self).items() if name not in ("text", "encrypted", "schema")}
 
     @property
     def digest(self) -> str:
@@ -115,6 +121,9 @@ class Service:
         fields = {"client": self.node.number, "rows": self.rows, **self.handshake.fields}
         if self.node.sum_key is not None:
             fields["sum_key"] = self.node.sum_key.id
+        # The classes that a client has would tell of its rows what its noise hides.
+        if self.node.schema and not self.node.local:
+            fields["schema"] = self.node.schema
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
     @property

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from flwr.common.logger import log
 
 from turnout.core.errors import UserError
+from turnout.core.schema import OTHER_SCHEMA
 from turnout.engines.flower.client_app import Handshake, refusal_of
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import REVOKED, Registry, RegistryFile
@@ -49,6 +50,7 @@ class NodeInfo(NamedTuple):
         name: Name of the client, for messages.
         claimed: Whether only the node says how many rows it has.
         sum_key: Digest of the key with which it encrypts replies; empty if it does not.
+        schema: Digest of its classes and the names of its features; empty where it does not tell them.
     """
 
     node: int | None
@@ -56,6 +58,7 @@ class NodeInfo(NamedTuple):
     name: str = ""
     claimed: bool = True
     sum_key: str = ""
+    schema: str = ""
 
 
 @dataclass
@@ -85,12 +88,14 @@ class Hello(NamedTuple):
         rows: The number of rows that it says it has.
         refusal: Why it is refused, or None.
         sum_key: Digest of the key with which it encrypts replies; empty if it does not.
+        schema: Digest of its classes and the names of its features; empty where it does not tell them.
     """
 
     client: int
     rows: int
     refusal: str | None
     sum_key: str = ""
+    schema: str = ""
 
 
 def handshake(
@@ -297,7 +302,9 @@ class Members(Mapping[int, NodeInfo]):
         for node, body in self._answers(new, pause).items():
             hello = parse_hello(body[:], self.expected, len(self))
             client, owner = hello.client, self.registry.owner(keys[node])
-            reason = hello.refusal or self._why_not(client, hello.rows, owner) or self._other_key(hello)
+            reason = (
+                hello.refusal or self._why_not(client, hello.rows, owner) or self._other_key(hello) or self._other_schema(hello)
+            )
             if reason is None:
                 self.nodes[client], self._keys[client] = self._info(node, hello), self.registry.members[client].key
                 if pause:
@@ -339,6 +346,14 @@ class Members(Mapping[int, NodeInfo]):
             return None
         return f"client {hello.client} has another key for sums than {other.name}: give all members the same file for --sum-key"
 
+    def _other_schema(self, hello: Hello) -> str | None:
+        """Return why a node's numbers do not stand for what those of the others do; None if they do."""
+        known = {info.name: info.schema for info in self.nodes.values() if info.schema}
+        name, schema = next(iter(known.items()), ("the server", self.expected.schema))
+        if self.expected.schema is None or not (hello.schema and schema) or hello.schema == schema:
+            return None
+        return f"client {hello.client} has other classes or features than {name}: {OTHER_SCHEMA}"
+
     def _info(self, node: int, hello: Hello) -> NodeInfo:
         """Return what is known of an admitted node."""
         member, rows = self.registry.members[hello.client], hello.rows
@@ -350,7 +365,7 @@ class Members(Mapping[int, NodeInfo]):
                 rows,
                 member.rows,
             )
-        return NodeInfo(node, member.rows or rows, member.name, member.rows is None, hello.sum_key)
+        return NodeInfo(node, member.rows or rows, member.name, member.rows is None, hello.sum_key, hello.schema)
 
 
 Watch = Callable[[Members, str], None]
@@ -378,4 +393,5 @@ def parse_hello(body: bytes, expected: Handshake, clients: int) -> Hello:
     if differences:
         remedy = "give the server and all nodes the same version of turnout and the same configuration"
         return Hello(client, rows, f"client {client} does not agree on {', '.join(differences)}: {remedy}")
-    return Hello(client, rows, None, str(fields.get("sum_key", "")) if expected.encrypted else "")
+    sum_key, schema = (str(fields.get(name, "")) for name in ("sum_key", "schema"))
+    return Hello(client, rows, None, sum_key if expected.encrypted else "", schema)
