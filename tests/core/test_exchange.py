@@ -326,8 +326,9 @@ def test_a_batchs_gradient_is_unbiased_for_the_clients_own():
 
 
 def test_a_run_that_diverges_keeps_its_last_good_model():
-    trace = t.run(t.MbGd(t.Full(), lr=5.0), quadratic(), rounds=500, every=3)
-    assert trace.diverged is not None and trace.diverged % 3 == 0
+    with pytest.warns(Caution, match=r"run diverged at round \d+: x has the parameters of round \d+; lower the step size"):
+        trace = t.run(t.MbGd(t.Full(), lr=5.0), quadratic(), rounds=500, every=3)
+    assert trace.diverged is not None and trace.diverged % 3 == 0 and f"diverged at round {trace.diverged}" in repr(trace)
     assert trace.columns["round"][-1] == trace.diverged - 3
     assert np.isfinite(trace.x).all() and np.isfinite(trace.frame["value"].to_numpy()).all()
     session = t.run(t.MbGd(t.Full(), lr=5.0), quadratic(), rounds=int(trace.columns["round"][-1]))

@@ -5,12 +5,15 @@ import pytest
 
 import turnout as t
 from tests.helpers.examples import quadratic
+from turnout.core.errors import Caution
+
+DIVERGING = t.FedAvg(t.Full(), lr=10.0, steps=40)
 
 RUN = {"rounds": 12, "seed": 2, "metrics": ("value", "gradient")}
 
 
-def play(tracker):
-    return t.run(t.FedAvg(t.Nice(3), lr=0.05, steps=2), quadratic(), callbacks=[tracker], **RUN).frame
+def play(tracker, algorithm=None):
+    return t.run(algorithm or t.FedAvg(t.Nice(3), lr=0.05, steps=2), quadratic(), callbacks=[tracker], **RUN).frame
 
 
 # SQLAlchemy deprecates what MLflow asks of it.
@@ -28,6 +31,10 @@ def test_mlflow(tmp_path):
         history = sorted(client.get_metric_history(run.info.run_id, name), key=lambda metric: metric.step)
         assert [metric.step for metric in history] == frame["round"].to_list()
         np.testing.assert_array_equal([metric.value for metric in history], frame[name])
+    with pytest.warns(Caution, match="diverged at round 1"):
+        play(t.trackers.MlFlow("diverging", uri), DIVERGING)
+    (run,) = client.search_runs([client.get_experiment_by_name("diverging").experiment_id])
+    assert run.info.status == "FAILED" and run.data.tags["diverged"] == "1"
 
 
 def test_tensorboard(tmp_path):
@@ -41,6 +48,16 @@ def test_tensorboard(tmp_path):
         assert [scalar.step for scalar in scalars] == frame["round"].to_list()
         np.testing.assert_allclose([scalar.value for scalar in scalars], frame[name], rtol=1e-6)
     assert "sampler.size | 3" in str(events.Tensors("parameters/text_summary"))
+    assert "finished" in str(events.Tensors("end/text_summary"))
+    with pytest.warns(Caution, match="diverged at round 1"):
+        play(t.trackers.TensorBoard(tmp_path), DIVERGING)
+    play(t.trackers.TensorBoard(tmp_path))
+    # Each run has a folder of its own, also within a second.
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2", "run-3"]
+    assert [len([*folder.iterdir()]) for folder in tmp_path.iterdir()] == [1, 1, 1]
+    events = accumulator.EventAccumulator(str(tmp_path / "run-2"))
+    events.Reload()
+    assert "diverged" in str(events.Tensors("end/text_summary"))
 
 
 HEADER, BLOCK = 7, 32768
@@ -79,6 +96,8 @@ def test_weights_and_biases_offline(tmp_path, monkeypatch):
     ]
     np.testing.assert_allclose([row["value"] for row in rows], frame["value"], rtol=1e-12)
     np.testing.assert_array_equal([row["round"] for row in rows], frame["round"])
+    summaries = [item for record in records if record.WhichOneof("record_type") == "summary" for item in record.summary.update]
+    assert [item.value_json for item in summaries if item.key == "end"] == ['"finished"']
 
 
 @pytest.mark.parametrize("tracker", [t.trackers.MlFlow, t.trackers.TensorBoard, t.trackers.WeightsAndBiases])

@@ -7,6 +7,7 @@ import turnout as t
 from tests.experiment.test_config import GOOD
 from tests.helpers.enumeration import DESIGNS
 from tests.helpers.examples import logistic, quadratic
+from turnout.core.errors import Caution
 from turnout.experiment.config import Reader
 from turnout.runs.session import Session
 from turnout.runs.setup import bind
@@ -133,7 +134,8 @@ def test_lost_gradients_and_a_diverging_model_leave_valid_strata():
     orders = [np.asarray(session.progress.samplers[0][0]) for session in sessions]
     np.testing.assert_array_equal(*orders)
     np.testing.assert_array_equal(np.sort(orders[0]), np.arange(12))
-    assert t.run(t.MbGd(sampler, lr=1e200), quadratic(), rounds=6, every=3).diverged == 3
+    with pytest.warns(Caution, match="diverged at round 3"):
+        assert t.run(t.MbGd(sampler, lr=1e200), quadratic(), rounds=6, every=3).diverged == 3
 
 
 def test_a_samplers_own_sampler_is_found_after_it():

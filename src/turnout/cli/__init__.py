@@ -4,13 +4,14 @@ import atexit
 import gc
 import sys
 import time
+import warnings
 from importlib import import_module
 from typing import Annotated, cast
 
 import typer
 from typer.core import TyperGroup
 
-from turnout.core.errors import UserError
+from turnout.core.errors import Caution, UserError
 
 BEGAN = time.perf_counter()
 """When the command began."""
@@ -91,10 +92,21 @@ def main() -> None:
     gc.set_threshold(100_000, 20, 20)
     # At the end of the process Python would look through them once more.
     atexit.register(gc.freeze)
+    warnings.showwarning = shown
     try:
         typer.main.get_command(app)(prog_name="turnout")
     except (UserError, KeyboardInterrupt) as error:
         sys.exit(tell(error))
+
+
+def shown(message, category, filename, lineno, file=None, line=None) -> None:
+    """Print a warning as Python does, and a `Caution` as one sentence."""
+    text = (
+        f"turnout: warning: {message}\n"
+        if issubclass(category, Caution)
+        else warnings.formatwarning(message, category, filename, lineno)
+    )
+    print(text, end="", file=file or sys.stderr)
 
 
 def tell(error: UserError | KeyboardInterrupt) -> int:

@@ -24,7 +24,7 @@ def certify(
 ) -> None:
     """Write the certificates, the node keys and the secret of a federation on several machines."""
     from turnout.core.errors import UserError
-    from turnout.io.atomic import make_folder
+    from turnout.io.claims import claimed, holds_files
 
     with needing_flower():
         from turnout.engines.flower import keys
@@ -38,9 +38,12 @@ def certify(
         return
     if not host or clients is None:
         raise UserError(f"a new folder needs machine and number: turnout certify {folder} --host NAME --clients N")
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty, and keys are not overwritten: choose another folder, or renew it with --renew")
-    keys.write_all(make_folder(folder), host, clients)
+    with claimed(folder):
+        if holds_files(folder):
+            raise UserError(
+                f"{folder} is not empty, and keys are not overwritten: choose another folder, or renew it with --renew"
+            )
+        keys.write_all(folder, host, clients)
     typer.echo(f"for the SuperLink's machine: {folder}; the server needs it too, with the file secret")
     if clients:
         typer.echo(f"for the machine of client 0: {folder / 'ca.crt'} and {folder / 'node-0'}, and so on")

@@ -24,6 +24,7 @@ def deploy(
     from turnout.cli.progress import watching
     from turnout.experiment import config
     from turnout.experiment.results import SUMMARY
+    from turnout.io.claims import claimed
 
     with needing_flower():
         from turnout.engines.flower.server_connection import flower_run
@@ -33,6 +34,7 @@ def deploy(
 
     experiment, keys = config.read(file), out / "federation"
     with (
+        claimed(out),
         timed(timing or experiment.run.timing, out / SUMMARY),
         StatusFile(out, experiment) as status,
         local_federation(keys, file, data) as server,

@@ -26,6 +26,7 @@ def plan(
     from turnout.cli.progress import planning
     from turnout.cli.tables import show_plan
     from turnout.core.timing import part
+    from turnout.io.claims import claimed
     from turnout.planner.api import plan as make
     from turnout.planner.page import write_plan
 
@@ -34,7 +35,7 @@ def plan(
         return
     if out is None:
         raise UserError("there is no folder for the plan: give --out DIR")
-    with timed(timing or asked_for(file), out / "plan.json"):
+    with claimed(out), timed(timing or asked_for(file), out / "plan.json"):
         with planning() as watch:
             made = make(file, out=out, like=like, data=data, watch=watch)
         with part("report"):

@@ -28,8 +28,9 @@ def theory(
     """
     from turnout.experiment import config
     from turnout.experiment.build import build
-    from turnout.experiment.run import new_folder
+    from turnout.experiment.run import refuse_results
     from turnout.experiment.theory import advice_for, costs_of, guarantees, regrets_of, write_guarantees
+    from turnout.io.claims import claimed
 
     experiment = config.read(file)
     problem = build(experiment, data).problem
@@ -41,7 +42,9 @@ def theory(
     if no_bounds is not None and no_costs is not None and no_regrets is not None:
         raise no_bounds
     if out is not None:
-        write_guarantees(bounds, costs, regrets, new_folder(out), command())
+        with claimed(out):
+            refuse_results(out)
+            write_guarantees(bounds, costs, regrets, out, command())
     typer.echo(f"No bound: {no_bounds}.") if bounds is None else show(bounds)
     typer.echo(f"No costs of client selection: {no_costs}.") if costs is None else show_costs(costs)
     typer.echo(f"No bounds of K-Vib: {no_regrets}.") if regrets is None else show_regrets(regrets)

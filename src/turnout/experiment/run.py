@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from turnout.core.errors import UserError
@@ -11,7 +12,8 @@ from turnout.engines.state_file import PATTERN as STATES
 from turnout.experiment.build import Built, build, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
-from turnout.io.atomic import make_folder, write
+from turnout.io.atomic import write
+from turnout.io.claims import claimed
 from turnout.io.serialization import decode, encode
 from turnout.runs.session import Session
 
@@ -20,12 +22,6 @@ OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs")
 
 Watch = Callable[[Session], None]
 """Called before a run and after each of its chunks."""
-
-
-def new_folder(folder: Path) -> Path:
-    """Return `folder`, which is created; `UserError` if it holds results."""
-    refuse_results(folder)
-    return make_folder(folder)
 
 
 def refuse_results(folder: Path) -> None:
@@ -50,14 +46,20 @@ def start(
         engine: Makes the engine; None for the configured one.
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
-    with part("data"):
-        built = build(experiment, data, sizes)
-    if is_first():
-        new_folder(folder)
-    session = session_of(experiment, built, engine=engine, folder=folder)
-    if is_first():
-        write(folder / CONFIG, experiment.to_toml())
-    return _run(experiment, built, session, folder, watch, command)
+    with _claimed(folder):
+        with part("data"):
+            built = build(experiment, data, sizes)
+        if is_first():
+            refuse_results(folder)
+        session = session_of(experiment, built, engine=engine, folder=folder)
+        if is_first():
+            write(folder / CONFIG, experiment.to_toml())
+        return _run(experiment, built, session, folder, watch, command)
+
+
+def _claimed(folder: Path) -> AbstractContextManager:
+    """Claim the folder; of several processes the first one does."""
+    return claimed(folder) if is_first() else nullcontext()
 
 
 def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=None, sizes=None) -> Session | None:
@@ -72,18 +74,19 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
     experiment = configuration(folder)
-    if (folder / SUMMARY).exists():
-        return None
-    with part("data"):
-        built = build(experiment, data, sizes)
-    session = session_of(experiment, built, engine=engine, folder=folder)
-    checkpoint = folder / CHECKPOINT
-    if checkpoint.exists():
-        snapshot, header = decode(checkpoint.read_bytes(), None)
-        if header.get("digest") != built.digest:
-            raise UserError(f"{checkpoint} was made with other data or another configuration than {CONFIG}: restore those")
-        session.restore(snapshot)
-    return _run(experiment, built, session, folder, watch, command)
+    with _claimed(folder):
+        if (folder / SUMMARY).exists():
+            return None
+        with part("data"):
+            built = build(experiment, data, sizes)
+        session = session_of(experiment, built, engine=engine, folder=folder)
+        checkpoint = folder / CHECKPOINT
+        if checkpoint.exists():
+            snapshot, header = decode(checkpoint.read_bytes(), None)
+            if header.get("digest") != built.digest:
+                raise UserError(f"{checkpoint} was made with other data or another configuration than {CONFIG}: restore those")
+            session.restore(snapshot)
+        return _run(experiment, built, session, folder, watch, command)
 
 
 def configuration(folder: Path) -> Experiment:
@@ -112,7 +115,7 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
     trace = session.trace
     if trace.diverged is not None:
         raise UserError(
-            f"{experiment.name} diverged at round {trace.diverged}: the last good model, of round "
-            f"{trace.columns['round'][-1]}, is in {folder / MODEL}; {session.engine.suspect() or 'lower the step size'}"
+            f"{session.divergence()}: the last good model, of round {trace.columns['round'][-1]}, is in {folder / MODEL}; "
+            f"{session.advice()}"
         )
     return session

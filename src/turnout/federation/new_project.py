@@ -7,7 +7,8 @@ from typing import Literal
 from jinja2 import Template
 
 from turnout.core.errors import UserError
-from turnout.io.atomic import make_folder, write
+from turnout.io.atomic import write
+from turnout.io.claims import claimed, holds_files
 
 Form = Literal["torch", "numpy", "jax"]
 
@@ -27,13 +28,12 @@ def new_project(folder: Path, form: Form) -> list[Path]:
         folder: A new or empty folder.
         form: "torch", "numpy" or "jax".
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty: choose another folder")
-    make_folder(folder)
-    written = []
-    for name, source in {**{name: name for name in SHARED_FILES}, "clients.py": f"{form}_clients.py"}.items():
-        template = Template((files("turnout.federation.template") / source).read_text(), keep_trailing_newline=True)
-        words = {"classifies": str(form != "numpy").lower(), "local": LOCAL[form], "needs": NEEDS[form]}
-        write(folder / name, template.render(words))
-        written.append(folder / name)
-    return written
+    sources = {**{name: name for name in SHARED_FILES}, "clients.py": f"{form}_clients.py"}
+    words = {"classifies": str(form != "numpy").lower(), "local": LOCAL[form], "needs": NEEDS[form]}
+    with claimed(folder):
+        if holds_files(folder):
+            raise UserError(f"{folder} is not empty: choose another folder")
+        for name, source in sources.items():
+            template = Template((files("turnout.federation.template") / source).read_text(), keep_trailing_newline=True)
+            write(folder / name, template.render(words))
+    return [folder / name for name in sources]

@@ -1,5 +1,6 @@
 """Atomic writes: to a temporary file first, which is then renamed."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -26,7 +27,11 @@ def write(path: Path, content: bytes | str, private: bool = False) -> None:
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written ({error.strerror}): free some space, then run turnout resume") from None
+        raise UserError(f"{path}: cannot be written ({error.strerror}): {_remedy(error)}, then run turnout resume") from None
+
+
+def _remedy(error: OSError) -> str:
+    return "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make its folder writable"
 
 
 def private_opener(name: str, flags: int) -> int:

@@ -1,12 +1,14 @@
 """Plans from Python."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from turnout.accounting.prices import Exchanges, Price
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
+from turnout.io.claims import claimed
 from turnout.planner.plan import Plan
 from turnout.planner.planner import Planner, Watch
 from turnout.planner.task import Limits, Task, read_task, task_of
@@ -58,7 +60,8 @@ def plan(
     given = {"budget": budget, "allow": allow, "forbid": forbid, **limits}
     task = _task(problem, target, price, like, {key: value for key, value in given.items() if value is not None})
     note = "" if like is None else f"Planned on a stand-in, the problem of {like}: costs on the real problem differ."
-    return Planner(task, None if out is None else Path(out), Cases(None if data is None else Path(data)), watch).plan(note)
+    with nullcontext() if out is None else claimed(Path(out)) as folder:
+        return Planner(task, folder, Cases(None if data is None else Path(data)), watch).plan(note)
 
 
 def _task(problem, target, price, like, given: dict) -> Task:

@@ -13,7 +13,7 @@ import numpy as np
 from turnout.accounting.ledger import Ledger
 from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
-from turnout.core.errors import UserError
+from turnout.core.errors import UserError, caution
 from turnout.core.host_calls import mistakes_told
 from turnout.core.timing import part, timing
 from turnout.engines.compiled import PLACES, Compiled
@@ -212,10 +212,20 @@ class Session:
                 self.trace.stopped = int(rows["round"][-1])
 
     def run(self) -> "Session":
-        """Run to the end."""
+        """Run to the end; a single run that diverged gives a `Caution`."""
         for _ in self.play():
             pass
+        if self.cells is None and self.trace.diverged is not None:
+            caution(f"{self.divergence()}: x has the parameters of round {self.trace.columns['round'][-1]}; {self.advice()}")
         return self
+
+    def divergence(self) -> str:
+        """Say that the run diverged, and when."""
+        return f"{self.label} diverged at round {self.trace.diverged}"
+
+    def advice(self) -> str:
+        """Say what to do about a run that diverged."""
+        return self.engine.suspect() or "lower the step size"
 
     def snapshot(self) -> dict:
         """Return all that `restore` needs to continue from here, as lists and dicts of arrays."""

@@ -30,7 +30,7 @@ class Trace:
         sites: Call sites of the algorithm.
         label: Name of the run.
         target: Metric to reach.
-        x: Parameters after the last row.
+        x: Parameters after the last row; of a run that diverged the last good ones, which are those of its last row.
         diverged: Round of divergence, which ended the run; None: it did not diverge.
         met: Round in which the target was met and ended the run; None: it did not.
         stopped: Round in which a callback ended the run; None: none did.
@@ -74,7 +74,8 @@ class Trace:
 
     def __repr__(self) -> str:
         ends = {"round": int(self.columns["round"][-1]), **self.metrics} if len(self) else {}
-        return f"Trace({', '.join([repr(self.label), *(f'{name}={value:.4g}' for name, value in ends.items())])})"
+        diverged = [] if self.diverged is None else [f"diverged at round {self.diverged}"]
+        return f"Trace({', '.join([repr(self.label), *(f'{name}={value:.4g}' for name, value in ends.items()), *diverged])})"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the last row, and a chart."""

@@ -9,6 +9,7 @@ from typing import Any
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.core.timing import part
+from turnout.io.claims import claimed
 from turnout.problems.base import Problem
 from turnout.studies.cases import Cases
 from turnout.studies.conduct import Watch, conduct
@@ -75,12 +76,13 @@ def study(
     cases = Cases(None if data is None else Path(data))
     declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
     temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
-    with temporary as folder, nullcontext(watch) if watch else shown() as watching:
-        rows, broken = conduct(declaration, Path(folder), cases, workers, watching, jobs)
-    played = Study(declaration, rows, tuple(broken.values()), cases)
-    if out is not None:
-        with part("report"):
-            played.write(Path(out), command)
+    with temporary as folder, claimed(Path(folder)) as folder:
+        with nullcontext(watch) if watch else shown() as watching:
+            rows, broken = conduct(declaration, folder, cases, workers, watching, jobs)
+        played = Study(declaration, rows, tuple(broken.values()), cases)
+        if out is not None:
+            with part("report"):
+                played.write(folder, command)
     return played
 
 

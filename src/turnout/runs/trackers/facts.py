@@ -16,6 +16,13 @@ def parameters(session: Session) -> dict[str, Any]:
     return {**_flat("algorithm", session.algorithm), "clients": session.problem.clients, **plain}
 
 
+def end_of(session: Session) -> str:
+    """Return "finished", "interrupted", or "diverged"."""
+    if session.trace.diverged is not None:
+        return "diverged"
+    return "finished" if session.over else "interrupted"
+
+
 def _flat(name: str, value: Any) -> dict[str, Any]:
     if not is_dataclass(value):
         return {name: value if isinstance(value, (int, float, str)) else str(value)}

@@ -3,7 +3,10 @@
 import time
 
 from turnout.runs.callbacks import Callback
-from turnout.runs.trackers.facts import parameters, tracker
+from turnout.runs.trackers.facts import end_of, parameters, tracker
+
+ENDS = {"finished": "FINISHED", "interrupted": "KILLED", "diverged": "FAILED"}
+"""What MLflow calls the ends of runs."""
 
 BATCH = 1000
 """The most metrics that MLflow takes in one request."""
@@ -47,4 +50,6 @@ class MlFlow(Callback):
             self._client.log_batch(self._run, metrics=values[k : k + BATCH])
 
     def on_end(self, session):
-        self._client.set_terminated(self._run, "FINISHED" if session.over else "KILLED")
+        if session.trace.diverged is not None:
+            self._client.set_tag(self._run, "diverged", str(session.trace.diverged))
+        self._client.set_terminated(self._run, ENDS[end_of(session)])

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from turnout.runs.callbacks import Callback
-from turnout.runs.trackers.facts import parameters, tracker
+from turnout.runs.trackers.facts import end_of, parameters, tracker
 
 
 class WeightsAndBiases(Callback):
@@ -42,4 +42,6 @@ class WeightsAndBiases(Callback):
             self._run.log(row)
 
     def on_end(self, session):
-        self._run.finish(exit_code=0 if session.over else 1)
+        end = end_of(session)
+        self._run.summary["end"] = end
+        self._run.finish(exit_code=0 if end == "finished" else 1)
