@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import turnout as t
+from tests.helpers.borders import border
 from tests.helpers.examples import CODECS
 from turnout.codecs.base import round_trip
 from turnout.codecs.bits import pack, packed_size, rounded, uniform, unpack
@@ -238,3 +239,42 @@ def test_bad_codecs_are_refused_in_one_sentence():
     for make, words in bad:
         with pytest.raises(t.UserError, match=words):
             make()
+
+
+CASTS = {dtype: t.codecs.Cast(dtype) for dtype in ("bfloat16", "float16", "float32")}
+NUMBERS = arrays(
+    np.float64, 9, elements=st.floats(-1, 1, allow_subnormal=False).filter(lambda value: value == 0 or abs(value) > 1e-12)
+)
+
+
+@border(
+    dtype=st.sampled_from([*CASTS]), values=NUMBERS, power=st.integers(-80, 80), precision=st.sampled_from(["single", "double"])
+)
+def test_casts_keep_their_bound_at_every_scale(dtype, values, power, precision):
+    """|C(x)_k - x_k| <= 2^-p |x_k|, or 2^-39 of the largest of float16; so |C(x) - x|^2 <= (1 - alpha) |x|^2."""
+    bits = {"bfloat16": 8, "float16": 11, "float32": 24}[dtype]
+    with jax.enable_x64(precision == "double"):
+        x = jnp.asarray(values * 2.0**power)
+        coded = np.asarray(compiled_round_trip(CASTS[dtype])(x, jax.random.key(0)), float)
+    x, rest = np.asarray(x, float), 2.0**-39 if dtype == "float16" else 0.0
+    error = np.abs(coded - x)
+    assert np.all(error <= np.maximum(2.0**-bits * np.abs(x), rest * np.abs(x).max()))
+    assert np.sum(error**2) <= (1 - CASTS[dtype].contraction(9)) * np.sum(x**2) * (1 + 1e-12)
+
+
+@border(
+    name=st.sampled_from(sorted({*CODECS} - {"low-rank"})), values=NUMBERS, power=st.integers(-60, 80), seed=st.integers(0, 99)
+)
+def test_codecs_know_no_scale(name, values, power, seed):
+    """C(2^k x) = 2^k C(x) with the same key: no number vanishes or saturates."""
+    key = jax.random.key(seed)
+    with jax.enable_x64(True):
+        coded, scaled = (compiled_round_trip(CODECS[name])(jnp.asarray(values * 2.0**k), key) for k in (0, power))
+    np.testing.assert_array_equal(np.asarray(scaled), np.asarray(coded) * 2.0**power)
+
+
+def test_float16_stays_infinite_and_takes_two_bytes_more():
+    """A run that diverges is not made finite, and the hand count has the shift."""
+    x = jnp.array([1.0, jnp.inf, jnp.nan])
+    assert not np.isfinite(round_trip(CASTS["float16"])(x, None))[1:].any()
+    assert payload(CASTS["float16"].encode(x, None)) == 2 * 3 + 2

@@ -8,6 +8,7 @@ from jax import lax
 
 import turnout as t
 from tests.helpers.examples import PROBLEMS, logistic, quadratic
+from turnout.core.errors import Caution
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.store import store
 from turnout.runs.session import Session

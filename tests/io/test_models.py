@@ -8,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tomli_w
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import turnout as t
+from tests.helpers.borders import border
 from tests.helpers.commands import config
+from turnout.core.errors import UserError
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.experiment.run import start
@@ -27,21 +28,36 @@ LEAVES = DTYPES.flatmap(
         lambda array: array.astype(dtype)
     )
 )
-NAMES = st.text("abc_1", min_size=1, max_size=4)
+NAMES = st.text("abc_1.", min_size=1, max_size=4)
 TREES = st.recursive(LEAVES, lambda tree: st.dictionaries(NAMES, tree, min_size=1, max_size=3), max_leaves=5)
 
 
-@given(TREES)
-def test_what_is_written_is_read_back_to_the_bit(tmp_path_factory, tree):
-    path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    path.write_bytes(encode_model(tree, {"seed": 3}))
+@border(tree=TREES, further=st.dictionaries(NAMES, LEAVES, max_size=2))
+def test_what_is_written_is_read_back_to_the_bit(folder, tree, further):
+    """Also beside what the model needs further; names that would be one are refused."""
+    path, paths = folder / "model.safetensors", [".".join(names) or "x" for names in paths_of(tree)]
+    if len({*paths}) < len(paths):
+        with pytest.raises(UserError, match="two parameters would be called"):
+            encode_model(tree, {})
+        return
+    further = {name: leaf for name, leaf in further.items() if name not in paths}
+    whole = {**named_leaves(tree), **further}
+    path.write_bytes(encode_model(tree, {"seed": 3}, whole if further else None))
     back = load_model(path, tree)
     assert jax.tree.structure(back) == jax.tree.structure(tree)
     for old, new in zip(jax.tree.leaves(tree), jax.tree.leaves(back), strict=True):
         assert old.dtype == new.dtype
         np.testing.assert_array_equal(old, new)
     with safe_open(path, "flax") as file:
-        assert {*file.keys()} == {*named_leaves(tree)} and json.loads(file.metadata()["turnout"]) == {"seed": 3}
+        facts = {"seed": 3} | ({"further": sorted(further)} if further else {})
+        assert {*file.keys()} == {*whole} and json.loads(file.metadata()["turnout"]) == facts
+
+
+def paths_of(tree, path=()) -> list[tuple]:
+    """Return the names on the way to each leaf."""
+    if not isinstance(tree, dict):
+        return [path]
+    return [found for name, part in tree.items() for found in paths_of(part, (*path, name))]
 
 
 def quadratic():

@@ -1,5 +1,6 @@
 """PyTorch clients: the same run as a loop by hand in PyTorch and as a program in JAX, and a module that is left as it was."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import jax
@@ -9,13 +10,14 @@ import pytest
 from jax import lax
 
 import turnout as t
-from turnout.core.errors import UserError
+from turnout.core.errors import Caution, UserError
 from turnout.core.permutation import shuffled
 from turnout.core.records import record
 from turnout.core.seeds import Seeds
 from turnout.problems.base import Population, Problem
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")
+from safetensors.torch import load_file  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
@@ -196,6 +198,41 @@ def test_statistics_of_batches_stay_with_the_client_and_no_metric_changes_them()
     assert all(module[4].num_batches_tracked == 2 * -(-ROWS // BATCH) and module[4].training for module in modules)
     assert not torch.equal(modules[0][4].running_mean, modules[1][4].running_mean)
     assert not any("running" in name for name in trace.x)
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, statistics of batches, and a frozen layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.first, self.second, self.norm = nn.Linear(36, 36), nn.Linear(36, 36), nn.BatchNorm1d(36)
+        self.second.weight = self.first.weight
+        self.last = nn.Linear(36, 4).requires_grad_(False)
+
+    def forward(self, images):
+        return self.last(self.second(torch.tanh(self.norm(self.first(images.flatten(1))))))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_file_of_a_model_is_its_whole_state_and_gives_what_the_run_reports(shared, tmp_path):
+    """Where clients share a module; else they have statistics of their own, and a warning says so."""
+    modules = [Tied()] * CLIENTS if shared else [Tied() for _ in range(CLIENTS)]
+    problem = t.Remote.of(parameters_of(modules[0]), [client(i, module) for i, module in enumerate(modules)], classifies=True)
+    trace, path = played(problem, ("value", "accuracy"), engine="nodes"), tmp_path / "model.safetensors"
+    told = nullcontext() if shared else pytest.warns(Caution, match="statistics of their own, such as norm.running_mean")
+    with told:
+        trace.save_model(path)
+    fresh = Tied()
+    fresh.load_state_dict(load_file(path))
+    fresh.eval()
+    with torch.no_grad():
+        value = np.mean([float(loss(fresh, images(i))) for i in range(CLIENTS)])
+    assert (abs(value - trace.metrics["value"]) < 1e-5) == shared
+    same(t.load_model(path, trace.x), trace.x, rtol=0)
+    assert "norm.running_mean" not in trace.x and torch.equal(fresh.second.weight, fresh.first.weight)
+    again = t.Remote.of(parameters_of(Tied()), [client(i, Tied()) for i in range(CLIENTS)])
+    same(played(again, rounds=0, engine="nodes", start=path).x, trace.x, rtol=0)
 
 
 def test_a_module_in_bfloat16_and_one_that_is_partly_in_evaluation_mode():

@@ -5,10 +5,12 @@ from abc import ABC, abstractmethod
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
+from turnout.problems.base import Problem
 from turnout.samplers.base import samplers_in
 
 
@@ -38,6 +40,10 @@ class Engine(ABC):
         """Return the states of the samplers as their `saved` or `restored` changes them."""
         samplers = samplers_in(self.algorithm)
         return [getattr(one, change)(state) for one, state in zip(samplers, progress.samplers, strict=True)]
+
+    def saved_model(self, problem: Problem, x: PyTree) -> PyTree:
+        """Return what the file of a model with the parameters x of `problem` holds."""
+        return problem.saved(x)
 
     def facts(self) -> dict:
         """Return what a summary tells of the clients' processes; nothing where there are none."""

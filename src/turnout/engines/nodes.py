@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.core.errors import UserError
+from turnout.core.errors import UserError, caution
 from turnout.core.schema import OTHER_SCHEMA
 from turnout.engines.client_runner import HostClientRunner
 from turnout.engines.encryption import SumKey, new_key
@@ -97,6 +97,21 @@ class Nodes(MessageEngine):
     def begin(self) -> Progress:
         """Return the state before the first round."""
         return self._with_states(begin(self._asks, self.job, self.algorithm, self.sites))
+
+    def saved_model(self, problem: Problem, x: PyTree) -> PyTree:
+        """Return what the file holds; a `Caution` where clients have statistics of their own, which no single file can hold."""
+        oracles = [node.runner.oracle for node in self.nodes if isinstance(node.runner, HostClientRunner)]
+        if not oracles:
+            return problem.saved(x)
+        whole = oracles[0].saved(x)
+        told = (name for one in oracles for name, own in one.statistics().items() if not np.array_equal(own, whole.get(name)))
+        name = next(told, None)
+        if name is not None:
+            caution(
+                f"clients have statistics of their own, such as {name}: the file has those of one, so that its accuracy is not "
+                "that of the trace; let clients share a module, or normalise without statistics"
+            )
+        return whole
 
     def advance(self, progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows are written or the round `limit` is reached.

@@ -1,5 +1,6 @@
 """The `[problem]` table of clients that a Python module of the user makes."""
 
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
-from turnout.core.errors import UserError
+from turnout.core.errors import UserError, caution
 from turnout.core.named_class import import_from_here
 from turnout.core.records import Count, config
 from turnout.data.splits import Split
@@ -21,7 +23,8 @@ class RemoteSpec:
     """Clients made by a Python module of the user: see `problems.Remote`.
 
     The module has `start()`, which returns the initial parameters, the same everywhere, and `client(number)`, which returns the
-    `NumpyOracle`, the `TorchOracle` or the `Problem` of one client. A node calls `client` for its own number only.
+    `NumpyOracle`, the `TorchOracle` or the `Problem` of one client. A node calls `client` for its own number only. Where it has
+    `module()`, which returns a PyTorch module, the files of models hold that module's whole state_dict.
 
     Args:
         module: The name of the module.
@@ -39,7 +42,7 @@ class RemoteSpec:
         """Return the problem; `sizes` are the numbers of rows of clients that run elsewhere."""
         sizes = self.sizes(sizes)
         weights = sizes if self.weights == "size" else None
-        return Remote.of(self.start(), self.client, sizes, weights, self.classifies)
+        return Remote.of(self.start(), self.client, sizes, weights, self.classifies, self.whole)
 
     def split(self, sizes: list[int] | None = None) -> Split:
         """Return the split, with rows numbered client by client."""
@@ -59,6 +62,27 @@ class RemoteSpec:
     def start(self) -> Any:
         """Return the initial parameters."""
         return jax.tree.map(np.asarray, _function(self.module, "start")())
+
+    @property
+    def whole(self) -> Callable[[PyTree], PyTree] | None:
+        """Returns what the file of a model holds; None where the module of the clients has no `module()`."""
+        make = getattr(_module(self.module), "module", None)
+        if not callable(make):
+            return None
+
+        def whole(x: PyTree) -> PyTree:
+            from turnout.problems.oracles.torch_module import running_statistics, state_of
+
+            module = make()
+            name = next(running_statistics(module), None)
+            if name is not None:
+                caution(
+                    f"the statistics of the clients, such as {name}, stay with them: the file has those of a new module, so that "
+                    "its accuracy is not that of the trace; normalise without statistics"
+                )
+            return state_of(module, x)
+
+        return whole
 
     def client(self, number: int) -> Any:
         """Return the oracle or the problem of client `number`."""

@@ -16,20 +16,30 @@ from turnout.io.serialization import DTYPES
 def named_leaves(x: PyTree) -> dict[str, np.ndarray]:
     """Return the arrays of the parameters x by their paths, such as "hidden.weight"; a single array is called "x"."""
     leaves = jax.tree_util.tree_leaves_with_path(x)
-    return {".".join(jax.tree_util.keystr((key,), simple=True) for key in path) or "x": np.asarray(leaf) for path, leaf in leaves}
+    named = {}
+    for path, leaf in leaves:
+        name = ".".join(jax.tree_util.keystr((key,), simple=True) for key in path) or "x"
+        if name in named:
+            raise UserError(f"two parameters would be called {name!r} in a file: rename one")
+        named[name] = np.asarray(leaf)
+    return named
 
 
-def encode_model(x: PyTree, facts: dict[str, Any]) -> bytes:
+def encode_model(x: PyTree, facts: dict[str, Any], whole: PyTree = None) -> bytes:
     """Return the safetensors file of the parameters x in their own types, with `facts` as JSON in its metadata "turnout".
 
     Args:
         x: Parameters.
         facts: Entries of the metadata.
+        whole: x with all else that the model needs; None: x alone. The metadata name what is not in x as "further".
     """
     # Slow to import.
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(leaf).reshape(leaf.shape) for name, leaf in named_leaves(x).items()}
+    leaves = named_leaves(x if whole is None else whole)
+    further = sorted({*leaves} - {*named_leaves(x)})
+    facts = {**facts, **({"further": further} if further else {})}
+    arrays = {name: np.ascontiguousarray(leaf).reshape(leaf.shape) for name, leaf in leaves.items()}
     # One entry only: the library writes several in an order that differs from process to process.
     return save(arrays, {"turnout": json.dumps(facts)})
 
@@ -105,12 +115,25 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError, deserialize
 
     try:
-        entries = deserialize(path.read_bytes())
+        content = path.read_bytes()
+        entries = deserialize(content)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): give the model of a run, or none") from None
     except SafetensorError as error:
         raise UserError(f"{path} is not a safetensors file ({error}): give the model.safetensors of a run") from None
+    further = {*_facts(content).get("further", ())}
+    entries = [(name, entry) for name, entry in entries if name not in further]
     for name, entry in entries:
         if entry["dtype"] not in DTYPES:
             raise UserError(f"{path}: {name!r} has the type {entry['dtype']}, which is not read here: convert it to F32")
     return {name: np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"]) for name, entry in entries}
+
+
+def _facts(content: bytes) -> dict[str, Any]:
+    """Return what turnout has stored in the metadata of a safetensors file, whose JSON follows its length in 8 bytes."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    try:
+        facts = json.loads(header.get("__metadata__", {}).get("turnout", "{}"))
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}

@@ -200,6 +200,10 @@ class Problem:
         """Return what the server computes with: the same problem, without what only its clients need."""
         return replace(self, schema=None)
 
+    def saved(self, x: PyTree) -> PyTree:
+        """Return what the file of a model with the parameters x holds: x, and all else that the model needs, by name."""
+        return x
+
     def client(self, i: int) -> "Problem":
         """Return the problem of client i alone, with its own rows only."""
         own = np.arange(self.offsets[i], self.offsets[i + 1])

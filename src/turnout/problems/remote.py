@@ -29,6 +29,7 @@ class Remote(Problem):
         initial: The initial parameters.
         owned: Returns client i, an `Oracle` or a `Problem` of one client.
         labelled: Whether clients can tell their accuracy.
+        whole: Returns what the file of a model with the parameters x holds; None: x.
 
     Examples:
         >>> import numpy as np
@@ -43,6 +44,7 @@ class Remote(Problem):
     initial: PyTree
     owned: Callable[[int], Any] = static()
     labelled: bool = static(default=False)
+    whole: Callable[[PyTree], PyTree] | None = static(default=None)
 
     remote = True
 
@@ -58,6 +60,7 @@ class Remote(Problem):
         sizes: Any = None,
         weights: Any | None = None,
         classifies: bool = False,
+        whole: Callable[[PyTree], PyTree] | None = None,
     ) -> "Remote":
         """Build the problem of clients with losses of their own.
 
@@ -68,6 +71,7 @@ class Remote(Problem):
             sizes: The number of rows of each client [n]; needed if `clients` is a function.
             weights: Client weights lambda [n] up to their sum, uniform if None.
             classifies: Whether clients can tell their accuracy.
+            whole: Returns what the file of a model with the parameters x holds; None: what a client in this process says, or x.
 
         Raises:
             UserError: Sizes are missing or below 1, or the weights do not fit.
@@ -84,7 +88,7 @@ class Remote(Problem):
         owned = cache(clients if callable(clients) else partial(_one_of, list(clients)))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         start = jax.tree.map(np.asarray, start)
-        return cls(np.zeros((offsets[-1], 0)), offsets, Population(len(sizes), share), start, owned, classifies)
+        return cls(np.zeros((offsets[-1], 0)), offsets, Population(len(sizes), share), start, owned, classifies, whole)
 
     def losses(self, x, rows):
         # Never computed; it only shows cost estimates that losses depend on rows and parameters.
@@ -95,7 +99,11 @@ class Remote(Problem):
 
     def without_clients(self) -> "Remote":
         """Return the problem without its clients, so that problems of other clients of the same sizes share compiled programs."""
-        return replace(self, owned=_elsewhere)
+        return replace(self, owned=_elsewhere, whole=None)
+
+    def saved(self, x: PyTree) -> PyTree:
+        """Return what the file of a model with the parameters x holds."""
+        return x if self.whole is None else self.whole(x)
 
     def client(self, i: int):
         """Return client i as given: an `Oracle`, or a `Problem` of one client."""

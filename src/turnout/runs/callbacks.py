@@ -1,5 +1,6 @@
 """Callbacks of a run: what is done with its rows as they come, early stopping, and the best parameters."""
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -8,6 +9,8 @@ from jaxtyping import PyTree
 
 from turnout.accounting.target import smaller_better
 from turnout.core.errors import UserError, unknown
+from turnout.io.atomic import write
+from turnout.io.models import encode_model
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,6 +70,7 @@ class BestParameters(Callback):
         self.metric, self.path = metric, None if path is None else Path(path)
         self.x: PyTree = None
         self.value, self.round = np.nan, -1
+        self._state: PyTree = None
 
     def on_start(self, session):
         check_metric(self.metric, session)
@@ -75,10 +79,13 @@ class BestParameters(Callback):
         for value, round in rows.select(self.metric, "round").iter_rows():
             if self.x is None or smaller_better(self.metric, value) < smaller_better(self.metric, self.value):
                 self.x, self.value, self.round = session.trace.x, value, round
+                # Statistics of PyTorch modules are those of now.
+                self._state = None if self.path is None else session.trace.state(self.x)
 
     def on_end(self, session):
         if self.path is not None and self.x is not None:
-            session.trace.save_model(self.path, self.x, round=self.round, **{self.metric: self.value})
+            facts = {"version": version("turnout"), "round": self.round, self.metric: self.value}
+            write(self.path, encode_model(self.x, facts, self._state))
 
 
 class EarlyStopping(Callback):

@@ -103,6 +103,9 @@ class Session:
                 self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell.name for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=options.target) for name in names]
+        if problem.remote:
+            for trace in self.traces:
+                trace.whole = partial(self.engine.saved_model, problem)
         self._written, self._seconds_of_metrics = 0, 0.0
         self._row_by_row = any(callback.each_row for callback in options.callbacks)
 

@@ -1,5 +1,6 @@
 """The trace of a run: one row for each evaluated round."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,7 @@ class Trace:
         met: Round in which the target was met and ended the run; None: it did not.
         stopped: Round in which a callback ended the run; None: none did.
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
+        whole: Returns what the file of a model holds beside the parameters; None: nothing.
 
     Examples:
         >>> import turnout as t
@@ -53,6 +55,7 @@ class Trace:
     met: int | None = None
     stopped: int | None = None
     columns: dict[str, np.ndarray] = field(default_factory=dict)
+    whole: Callable[[PyTree], PyTree] | None = field(default=None, repr=False, compare=False)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def extend(self, table: dict[str, np.ndarray]) -> None:
@@ -125,7 +128,9 @@ class Trace:
         return Result(self.label, {"name": self.label, "target": target, "ledger": ledger}, self.frame)
 
     def save_model(self, path: Path | str, x: PyTree = None, **facts) -> None:
-        """Write parameters to a safetensors file.
+        """Write parameters to a safetensors file: of PyTorch clients the whole state_dict, with buffers and tied names.
+
+        A `Caution` is given where clients have statistics of their own, which the file cannot hold.
 
         Args:
             path: The file.
@@ -133,7 +138,12 @@ class Trace:
             **facts: Metadata to store beside the round and the version.
         """
         facts = {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}
-        write(Path(path), encode_model(self.x if x is None else x, facts))
+        x = self.x if x is None else x
+        write(Path(path), encode_model(x, facts, self.state(x)))
+
+    def state(self, x: PyTree) -> PyTree:
+        """Return what the file of a model with the parameters x holds at this point of the run."""
+        return x if self.whole is None else self.whole(x)
 
     def chart(self, *prices: Price, metric: str | None = None):
         """Return an Altair chart of a metric against cost.

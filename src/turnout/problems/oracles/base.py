@@ -92,6 +92,14 @@ class Oracle(ABC):
         """Return the share of the rows that x classifies correctly."""
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
 
+    def saved(self, x: PyTree) -> PyTree:
+        """Return what the file of a model with the parameters x holds: x, and all else that the model needs, by name."""
+        return x
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what the model has beside x that computing may change, by name."""
+        return {}
+
     @staticmethod
     def run_parallel(tasks: list[Callable]) -> list | None:
         """Run `tasks`, local methods of clients with oracles of this type, in parallel and return their results.

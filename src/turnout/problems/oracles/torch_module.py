@@ -128,6 +128,12 @@ class TorchOracle(Oracle):
         with self._at(x), torch.no_grad():
             return sum(float(self.correct(self.module, batch)) for _, batch in self._batches(slice(None))) / self.size
 
+    def saved(self, x):
+        return state_of(self.module, x)
+
+    def statistics(self):
+        return {name: _array(buffer) for name, buffer in self.module.named_buffers()}
+
     @contextmanager
     def local_work(self, key):
         pool = current_pool()
@@ -195,7 +201,11 @@ class TorchOracle(Oracle):
             raise
         except (IndexError, ValueError, RuntimeError) as error:
             why = str(error).partition("\n")[0]
-            raise UserError(f"a PyTorch client's loss fails ({why}): let what the module puts out fit the labels") from error
+            remedy = "let what the module puts out fit the labels"
+            if "more than 1 value per channel" in why:
+                # turnout chooses the rows of batches, so that the loader's drop_last has no say.
+                remedy = "take batches of which the last of a pass has several rows, or another normalisation"
+            raise UserError(f"a PyTorch client's loss fails ({why}): {remedy}") from error
 
     def _checked_loss(self, batch) -> torch.Tensor:
         """Return the loss; `NotParallel` if it uses the parameters of the original module."""
@@ -248,6 +258,31 @@ def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
     with torch.no_grad():
         for name, parameter in _trained(module):
             parameter.copy_(_fitting(x, name, parameter))
+
+
+def state_of(module: torch.nn.Module, x: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays of `module.state_dict()` with x in the place of the trained parameters, whichever names these have.
+
+    Args:
+        module: The module.
+        x: Parameters by name, such as `trace.x`.
+    """
+    names = {id(parameter): name for name, parameter in _trained(module)}
+    buffers = {id(buffer) for buffer in module.buffers()}
+    state = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if id(tensor) in names:
+            state[name] = x[names[id(tensor)]]
+        elif isinstance(tensor, torch.Tensor):
+            state[name] = _array(tensor).copy() if id(tensor) in buffers else _array(tensor)
+    return state
+
+
+def running_statistics(module: torch.nn.Module) -> Iterator[str]:
+    """Return the names of buffers that training changes: those of normalisation by batches."""
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.track_running_stats:
+            yield from (f"{name}.{buffer}" if name else buffer for buffer, _ in part.named_buffers())
 
 
 def moved(batch: Any, device: torch.device) -> Any:
