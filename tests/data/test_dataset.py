@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import coo_array, csr_array, issparse
 
+from tests.helpers.borders import border
 from turnout.core.errors import UserError
-from turnout.data import Dataset
+from turnout.data import Dataset, load
 from turnout.data.dataset import checksum, digest
 
 MATRICES = arrays(
@@ -51,6 +52,66 @@ def test_columns_get_mean_zero_and_deviation_one_and_constant_ones_zero(matrix):
     assert np.allclose(scaled.mean(axis=0), 0, atol=1e-9)
     assert np.allclose(scaled[:, varies].std(axis=0), 1)
     assert not scaled[:, ~varies].any()
+
+
+@border(
+    matrix=arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 3)), elements=st.integers(-9, 9)),
+    powers=st.lists(st.integers(-900, 900), min_size=3, max_size=3),
+)
+def test_the_scale_of_a_column_changes_no_digit(matrix, powers):
+    """Neither squares nor sums overflow or vanish."""
+    scale = 2.0 ** np.array(powers[: matrix.shape[1]])
+    np.testing.assert_array_equal(
+        made(matrix * scale).normalized("columns").features, made(matrix).normalized("columns").features
+    )
+
+
+@border(
+    entries=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(-128, 127)), max_size=9),
+    dtype=st.sampled_from([np.int8, np.uint8, np.int16, np.float32, np.float64]),
+    form=st.sampled_from([coo_array, csr_array]),
+)
+def test_entries_of_one_place_are_added_up_in_double(entries, dtype, form):
+    """Also where their own type does not hold the sum."""
+    rows, columns, values = np.array(entries or np.zeros((0, 3)), int).T
+    values, wanted = values.astype(dtype), np.zeros((3, 3))
+    np.add.at(wanted, (rows, columns), values.astype(float))
+    order = np.argsort(rows, kind="stable")
+    starts = np.searchsorted(rows[order], np.arange(4))
+    parts = (values, (rows, columns)) if form is coo_array else (values[order], columns[order], starts)
+    np.testing.assert_array_equal(made(form(parts, shape=(3, 3))).features.toarray(), wanted)
+
+
+@border(values=arrays(np.float64, (3, 2), elements=st.floats(-9, 9)), mask=arrays(bool, (3, 2)))
+def test_masks_are_refused_where_they_hide_something(values, mask):
+    array = np.ma.masked_array(values, mask=mask)
+    if mask.any():
+        with pytest.raises(UserError, match="features are masked in places"):
+            made(array)
+        with pytest.raises(UserError, match="of features, are masked in places"):
+            load((array, [0, 1, 2]))
+    else:
+        np.testing.assert_array_equal(made(array).features, values)
+    if mask[:, 0].any():
+        for arrays_ in ((values, array[:, 0]), (values, [0, 1, 2], array[:, 0])):
+            with pytest.raises(UserError, match="masked in places"):
+                load(arrays_)
+
+
+@pytest.mark.parametrize(
+    ("features", "sentence"),
+    [
+        (np.array([[1 + 1j]]), "features are complex numbers"),
+        (csr_array(np.array([[1 + 1j]])), "features are complex128, which no model takes"),
+        (
+            csr_array(([1.0], ([0], [2**31 - 2])), shape=(1, 2**31 - 1)),
+            "go up to number 2,147,483,647, so that a model takes 16 GiB",
+        ),
+    ],
+)
+def test_features_that_no_model_takes_are_refused(features, sentence):
+    with pytest.raises(UserError, match=sentence):
+        made(features)
 
 
 def test_a_constant_column_becomes_zero_where_its_mean_is_rounded():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import turnout as t
+from tests.helpers.borders import border
 from turnout.core.errors import UserError
 from turnout.data import Csv, Dataset, NaturalSplit, load
 
@@ -102,3 +103,37 @@ def test_what_is_no_data_is_one_sentence(source, options, words):
     with pytest.raises(UserError, match=words) as error:
         load(source, **options)
     assert "\n" not in str(error.value)
+
+
+TEXTS, BYTES = st.sampled_from(["1", "a", "é", "01", "a\0"]), st.sampled_from([b"1", b"a", b"\xff", b"a\0"])
+NUMBERS = st.one_of(st.integers(0, 3), st.integers(-(2**63), 2**64 - 1))
+
+
+@border(clients=st.one_of(*(st.lists(one, min_size=1, max_size=5) for one in (TEXTS, BYTES, NUMBERS, TEXTS | BYTES | NUMBERS))))
+def test_clients_that_differ_stay_different(clients):
+    """Names are compared as what they are: 1 and "1" are not made one, nor are bytes that are no text."""
+    kinds = {type(client) for client in clients}
+    try:
+        data = load((np.zeros((len(clients), 1)), np.zeros(len(clients)), clients))
+    except UserError:
+        beyond = kinds == {int} and max(clients) >= 2**63
+        assert len(kinds) > 1 or {b"\xff", b"a\0", "a\0"} & {*clients} or beyond
+        return
+    assert len(kinds) == 1
+    assert data.ids.tolist() == [client.decode() if isinstance(client, bytes) else client for client in clients]
+
+
+@border(names=st.lists(st.one_of(st.integers(0, 3), st.sampled_from(["0", "1", "a"])), min_size=1, max_size=4))
+def test_columns_of_pandas_that_differ_stay_different(names):
+    """1 and "1" are two columns; the same name twice is refused."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame([[*map(float, range(len(names))), 1.0]], columns=[*names, "label"])
+    if len({*names}) < len(names):
+        with pytest.raises(UserError, match="two columns are called"):
+            load(frame)
+        return
+    data = load(frame)
+    assert data.columns == tuple(names) and data.features.tolist() == [[*map(float, range(len(names)))]]
+    # A column that is called by a number is found by its text too, where no other has that name.
+    (value,) = load(frame, features=[str(names[0])]).features[0]
+    assert value == (names.index(str(names[0])) if str(names[0]) in names else 0)

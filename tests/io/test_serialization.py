@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load
 
 import turnout as t
+from tests.helpers.borders import border
 from turnout.io.serialization import copy_leaves, decode, encode
 
 ARRAYS = hnp.arrays(
@@ -34,7 +35,7 @@ def same(a, b) -> bool:
     )
 
 
-@given(TREES, st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3))
+@border(tree=TREES, header=st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3))
 def test_what_is_sent_is_received(tree, header):
     received, said = decode(encode(tree, None, header), None)
     assert same(tree, received)

@@ -17,7 +17,14 @@ def narrowed(array: np.ndarray, dtype: np.dtype | type, what: str) -> np.ndarray
     if np.can_cast(array.dtype, dtype):
         return array.astype(dtype, copy=False)
     if dtype.kind == "f":
-        fits = ~np.isfinite(array) | (np.abs(array) <= np.finfo(dtype).max)
+        with np.errstate(over="ignore"):
+            rounded = array.astype(dtype)
+        # NaN is the largest and the smallest of numbers with NaN.
+        if array.dtype.kind != "f" or np.isfinite([rounded.max(initial=0), rounded.min(initial=0)]).all():
+            return rounded
+        fits = np.isfinite(rounded) | ~np.isfinite(array)
+        if fits.all():
+            return rounded
     else:
         # The largest whole number itself may be none of the array's floating-point numbers.
         fits = (array >= np.iinfo(dtype).min) & (array < np.iinfo(dtype).max + 1)

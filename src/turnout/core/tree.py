@@ -8,6 +8,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
+from turnout.core.narrowing import narrowed
+
 
 def positive(a: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return a where it is positive, else 1: a divisor that is never zero."""
@@ -55,10 +57,16 @@ def on_device(leaf, kind=None):
 
     Args:
         leaf: An array or a number.
-        kind: Type of the result; None keeps that of the leaf.
+        kind: Type of the result; None keeps that of the leaf, or the one of 32 bits where JAX computes in these.
+
+    Raises:
+        UserError: A number is beyond the range of the type.
     """
     if isinstance(leaf, jax.Array):
         return jnp.asarray(leaf, kind)
+    if isinstance(leaf, np.ndarray):
+        kind = jax.dtypes.canonicalize_dtype(leaf.dtype) if kind is None else kind
+        return jax.device_put(leaf if leaf.dtype == kind else narrowed(leaf, kind, "what the run is given"))
     return jax.device_put(leaf if kind is None else np.asarray(leaf, kind))
 
 

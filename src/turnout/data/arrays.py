@@ -6,7 +6,7 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.core.narrowing import narrowed
-from turnout.data.dataset import Dataset
+from turnout.data.dataset import Dataset, unmasked
 from turnout.data.files import data_name
 
 SIDE = 28
@@ -56,6 +56,8 @@ def features_of(values, path: Path, what: str) -> np.ndarray:
         what: What the values are, for error messages.
     """
     array = numbers_of(values, path, what)
+    if not len(array):
+        raise UserError(f"{path}: {what} has no rows: give some")
     whole = array.dtype.kind in "iu"
     if array.ndim in (3, 4) and array.size and array.min() >= 0 and array.max() <= (255 if whole else 1):
         pixels = array if whole else np.rint(array * 255)
@@ -109,9 +111,10 @@ def ids_of(values, path: Path, what: str) -> np.ndarray:
         path: Path of the file.
         what: What the values are, for error messages.
     """
-    array = np.asarray(values)
-    if array.dtype.kind in "OS" and all(isinstance(each, (str, bytes)) for each in array.flat):
-        array = np.array([each.decode(errors="replace") if isinstance(each, bytes) else each for each in array.tolist()], str)
+    given = values if isinstance(values, (list, tuple)) else unmasked(values, f"{path}: {what}")
+    if isinstance(given, (list, tuple)) or given.dtype.kind in "OSU":
+        given = _names(list(given), path, what)
+    array = _array(given, path, what)
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise UserError(
             f"{path}: {what} holds {_named(array)}, but a client is a whole number or a name: fill in what is missing"
@@ -147,9 +150,35 @@ def joined(path: Path, parts: list[tuple[np.ndarray, np.ndarray, str]]) -> Datas
 def _array(values, path: Path, what: str) -> np.ndarray:
     """Return `values` as one array, with nested lists and arrays as further axes."""
     try:
-        return _stacked(np.asarray(values))
+        array = _stacked(unmasked(values, f"{path}: {what}"))
+    except UserError:
+        raise
     except ValueError:
         raise UserError(f"{path}: {what} has rows of different lengths: make them equal") from None
+    if array.dtype.kind == "f" and isinstance(values, (list, tuple)) and values and all(type(value) is int for value in values):
+        raise UserError(f"{path}: {what} holds whole numbers that no type of 64 bits has together: number them anew")
+    return array
+
+
+def _names(clients: list, path: Path, what: str) -> list:
+    """Return clients with bytes as text; NumPy would make text of numbers beside text, and cut what ends with the code 0."""
+    kinds = {next((kind for kind in (str, bytes, int, np.integer) if isinstance(each, kind)), object) for each in clients}
+    if object in kinds or not kinds & {str, bytes}:
+        return clients
+    if len(kinds) > 1:
+        raise UserError(f"{path}: {what} holds text beside numbers or bytes, such as '1' beside 1: write all in one way")
+    return [_text(each, path, what) for each in clients]
+
+
+def _text(name: str | bytes, path: Path, what: str) -> str:
+    """Return a client's name as text."""
+    try:
+        text = name.decode() if isinstance(name, bytes) else name
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: {what} holds {name!r}, which is no text in UTF-8: decode the names first") from None
+    if text.endswith("\0"):
+        raise UserError(f"{path}: {what} holds {name!r}, whose last letter has the code 0, which is lost in arrays: leave it out")
+    return text
 
 
 def _stacked(array: np.ndarray) -> np.ndarray:

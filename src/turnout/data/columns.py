@@ -94,8 +94,7 @@ def _features(path: Path, names: list, read: Read):
     """Return the features, and the name of each; None for those of texts and images, which have none."""
     if len(names) == 1:
         values = read(names[0])
-        texts = values.dtype.kind == "U" or (values.dtype == object and all(isinstance(value, str) for value in values))
-        if texts:
+        if len(values) and all(isinstance(value, str) for value in values):
             return hashed(values), None
         features = features_of(values, path, f"column {names[0]!r}")
         return features, None if features.ndim > 2 else _named(names[0], features)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+WIDEST = 2**28
+"""The most features: a model of more than 2 GiB, of which a run holds several."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Features or images, labels and natural clients of rows.
@@ -54,7 +58,10 @@ class Dataset:
     """Where the rows of each client begin, if rows lie client by client."""
 
     def __post_init__(self):
-        features = _canonical(self.features) if is_sparse_matrix(self.features) else np.asarray(self.features)
+        sparse, what = is_sparse_matrix(self.features), f"data set {self.name}: features"
+        features = _canonical(self.features, what) if sparse else unmasked(self.features, what)
+        if features.dtype.kind == "c":
+            raise UserError(f"{what} are complex numbers, which no model takes: give their parts as columns")
         if isinstance(features, np.ndarray) and not (features.dtype == np.uint8 and features.ndim in (3, 4)):
             features = features.astype(np.float64, copy=False)
             if features.ndim != 2:
@@ -73,7 +80,7 @@ class Dataset:
             refuse_further_labels(self.name, np.unique(self.labels).tolist(), self.classes.tolist(), "known_classes")
 
     def _set_column(self, field: str, values) -> None:
-        values = np.asarray(values)
+        values = unmasked(values, f"data set {self.name}: {field}")
         if values.shape != (self.rows,):
             raise UserError(f"data set {self.name}: {field} have shape {values.shape}: give {self.rows}, one a row")
         object.__setattr__(self, field, values)
@@ -173,6 +180,9 @@ class Dataset:
             )
         if not self.rows:
             return features
+        # Powers of two change no digit, and keep sums and squares from overflowing and vanishing.
+        exponents = np.frexp(np.abs(features).max(axis=0))[1]
+        features = features * np.ldexp(1.0, -exponents.clip(-1000, 1000))
         centred = features - features.mean(axis=0)
         deviation = centred.std(axis=0)
         varies = (features != features[:1]).any(axis=0) & (deviation > 0)
@@ -266,10 +276,25 @@ def is_sparse_matrix(value) -> bool:
     return "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(value)
 
 
-def _canonical(matrix) -> "csr_array":
+def unmasked(values, what: str) -> np.ndarray:
+    """Return values as an array; `UserError` where some are masked, since an array would show what lies below the mask."""
+    if np.ma.is_masked(values):
+        raise UserError(f"{what} are masked in places: fill these in, or leave their rows out")
+    return np.asarray(values)
+
+
+def _canonical(matrix, what: str) -> "csr_array":
     from scipy.sparse import csr_array
 
-    matrix = csr_array(matrix, dtype=np.float64, copy=True)
+    if matrix.dtype.kind not in "biuf":
+        raise UserError(f"{what} are {matrix.dtype}, which no model takes: give numbers")
+    if matrix.shape[1] > WIDEST:
+        raise UserError(
+            f"{what} go up to number {matrix.shape[1]:,}, so that a model takes {8 * matrix.shape[1] / 2**30:.0f} GiB: correct "
+            "the index, or number the features that occur anew"
+        )
+    # Entries of the same place are added up, which a narrow type may not hold.
+    matrix = csr_array(matrix.astype(np.float64), copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     # scikit-learn's k-means refuses 64-bit indices.

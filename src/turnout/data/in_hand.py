@@ -36,7 +36,7 @@ def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
     if any(_is_a(source, *kind) for kind in POLARS):
         return frame_dataset(NAME, source.lazy().collect(), columns)
     if isinstance(source, dict):
-        return dataset_of(NAME, [*source], lambda name: np.asarray(source[name]), columns)
+        return dataset_of(NAME, [*source], lambda name: source[name], columns)
     if _is_a(source, *PANDAS):
         return _of_pandas(source, columns)
     if _is_a(source, *HUGGING_FACE):

@@ -10,10 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from turnout.core.errors import UserError
-from turnout.data.dataset import Dataset
+from turnout.data.dataset import WIDEST, Dataset
 from turnout.data.files import UNREADABLE, data_name, open_text, unreadable
-
-LARGEST_INDEX = 2**31 - 1
 
 BLOCK = 2**27
 """Bytes of a file that are parsed at a time: they take several times their size meanwhile."""
@@ -64,7 +62,7 @@ def read_libsvm(path: str | Path, features: int | None = None) -> Dataset:
     if not parts:
         raise UserError(f"{path}: the file holds no rows: give one with lines such as '+1 3:0.5 7:1'")
     labels, lengths, columns, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-    if columns.max(initial=1) > (features or LARGEST_INDEX):
+    if columns.max(initial=1) > (features or WIDEST):
         raise _mistake(path, features, "an index is too large")
     from scipy.sparse import csr_array
 
@@ -159,8 +157,8 @@ def _wrong(words: list[bytes], features: int | None) -> str | None:
             return f"the index in {_shown(entry)} is not a whole number"
         if position < 1:
             return f"the index in {_shown(entry)} is less than 1"
-        if position > (features or LARGEST_INDEX):
-            return f"the index in {_shown(entry)} is more than {features or LARGEST_INDEX}"
+        if position > (features or WIDEST):
+            return f"the index in {_shown(entry)} is more than {features or WIDEST}"
         if position <= previous:
             return f"the index in {_shown(entry)} does not increase (the one before is {previous})"
         if _number(value) is None:

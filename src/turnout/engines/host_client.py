@@ -155,4 +155,8 @@ def fitted(answer, wanted, client):
     for leaf, one in zip(leaves, like, strict=True):
         if np.shape(leaf) != one.shape:
             raise UserError(f"the oracle of client {client} answers with shape {np.shape(leaf)} where {one.shape} was asked for")
+        if np.asarray(leaf).dtype.kind in "cOSU":
+            raise UserError(
+                f"the oracle of client {client} answers with {np.asarray(leaf).dtype}, not with real numbers: return these"
+            )
     return structure.unflatten(np.asarray(leaf, one.dtype) for leaf, one in zip(leaves, like, strict=True))

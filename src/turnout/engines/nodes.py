@@ -104,8 +104,8 @@ class Nodes(MessageEngine):
         if not oracles:
             return problem.saved(x)
         whole = oracles[0].saved(x)
-        told = (name for one in oracles for name, own in one.statistics().items() if not np.array_equal(own, whole.get(name)))
-        name = next(told, None)
+        told = ((name, own) for one in oracles for name, own in one.statistics().items() if name in whole)
+        name = next((name for name, own in told if not np.array_equal(own, whole[name])), None)
         if name is not None:
             caution(
                 f"clients have statistics of their own, such as {name}: the file has those of one, so that its accuracy is not "

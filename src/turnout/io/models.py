@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.narrowing import narrowed
 from turnout.io.serialization import DTYPES
 
 
@@ -107,7 +108,16 @@ def match_structure(arrays: dict[str, np.ndarray], like: PyTree, source: str) ->
             raise UserError(f"{source} holds another architecture: {name!r} is {given.dtype} there, {leaf.dtype} here; {advice}")
         if not np.isfinite(given.astype(float)).all():
             raise UserError(f"{name!r} in {source} holds NaN or infinite numbers: start from a model that did not diverge")
-    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name].astype(leaf.dtype) for name, leaf in expected.items()])
+    return jax.tree.unflatten(
+        jax.tree.structure(like), [_typed(arrays[name], leaf.dtype, f"{name!r} in {source}") for name, leaf in expected.items()]
+    )
+
+
+def _typed(array: np.ndarray, dtype, what: str) -> np.ndarray:
+    # NumPy does not know bfloat16 as a floating-point type, and its range is that of single precision.
+    known = dtype if np.issubdtype(dtype, np.floating) or not jnp.issubdtype(dtype, jnp.floating) else np.float32
+    array = array if np.issubdtype(array.dtype, np.number) else array.astype(np.float32)
+    return narrowed(array, known, what).astype(dtype)
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

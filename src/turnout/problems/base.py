@@ -235,7 +235,13 @@ def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> F
         rows: A batch of b rows: arrays with the first axis b.
         weights: Weight of each row [b].
     """
-    return weights @ per_row(problem, problem.losses, x, rows, weights)
+    losses = per_row(problem, problem.losses, x, rows, weights)
+    if jnp.shape(losses) != weights.shape or not jnp.issubdtype(jnp.result_type(losses), jnp.floating):
+        raise UserError(
+            f"{type(problem).__name__}.losses returns {_named(losses)} for {weights.size} rows, but a loss is a floating-point "
+            f"number for each row: return an array of shape ({weights.size},)"
+        )
+    return weights @ losses
 
 
 def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
@@ -260,7 +266,17 @@ def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Fl
         rows: A batch of b rows: arrays with the first axis b.
         weights: Weight of each row [b], 0 for padding.
     """
-    return function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
+    values = function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
+    if not isinstance(values, (jax.Array, np.ndarray)):
+        raise UserError(f"{type(problem).__name__}.{function.__name__} returns {_named(values)}, but needs an array: return one")
+    return jnp.asarray(values)
+
+
+def _named(value) -> str:
+    """Return what a value is, in words."""
+    if isinstance(value, (jax.Array, np.ndarray)):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"a {type(value).__name__}"
 
 
 def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:

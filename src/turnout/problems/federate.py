@@ -25,10 +25,19 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
     Raises:
         UserError: The weights are not n finite numbers >= 0.
     """
+    if not dataset.width:
+        raise UserError(f"{dataset.name} has no features: give some")
     if weights is not None:
-        weights = np.asarray(weights, float)
+        try:
+            weights = np.asarray(weights, float)
+        except (TypeError, ValueError):
+            raise UserError(
+                f"weights of clients are numbers, but they are {weights!r}: give {split.clients} numbers, such as split.sizes"
+            ) from None
         if weights.shape != (split.clients,) or not np.all(np.isfinite(weights)) or not np.all(weights >= 0):
             raise UserError(f"client weights must be {split.clients} finite numbers, none negative")
+        if not weights.any():
+            raise UserError("client weights are all zero: give at least one client a weight")
         weights = weights / weights.sum()
     features = dataset.features[split.indices]
     if not isinstance(features, np.ndarray | Column):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+import numpy as np
 from jax.tree_util import all_leaves
 
 from turnout.core.algorithm import Algorithm
@@ -10,6 +12,8 @@ from turnout.core.errors import UserError
 from turnout.core.field_checks import checked
 from turnout.core.seeds import Seeds
 from turnout.problems.base import Precision, Problem
+from turnout.problems.storage.client_rows import Column
+from turnout.problems.storage.row_formats import NarrowRows, SparseRows
 
 
 def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
@@ -26,6 +30,27 @@ def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
     checked("problem", problem, Problem)
     for name, part in evaluated.items():
         checked(name, part, Problem | None)
+    for part in (problem, *evaluated.values()):
+        if part is not None and not part.remote:
+            check_rows(part)
+
+
+def check_rows(problem: Problem) -> None:
+    """Raise `UserError` unless the clients of `problem` have all of its rows, and each has some.
+
+    Args:
+        problem: The problem.
+    """
+    offsets, name = np.asarray(problem.offsets), type(problem).__name__
+    if offsets.shape != (problem.clients + 1,) or offsets[0] != 0:
+        raise UserError(f"{name}.offsets are where the rows of {problem.clients} clients begin, and end: give that many from 0")
+    if (np.diff(offsets) < 1).any():
+        raise UserError(f"client {int(np.argmax(np.diff(offsets) < 1))} of {name} has no rows: leave it out, or correct offsets")
+    for leaf in jax.tree.leaves(problem.rows, is_leaf=lambda leaf: isinstance(leaf, (Column, SparseRows, NarrowRows))):
+        if np.shape(leaf)[:1] != (offsets[-1],):
+            raise UserError(
+                f"{name}.rows has an array of shape {np.shape(leaf)}, but offsets end at {offsets[-1]}: make them equal"
+            )
 
 
 def check_seeds(seeds: Seeds, precision: Precision) -> None:

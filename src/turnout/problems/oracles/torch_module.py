@@ -196,7 +196,7 @@ class TorchOracle(Oracle):
 
     def _loss(self, batch) -> torch.Tensor:
         try:
-            return self._checked_loss(batch) if self.originals else self.loss(self.module, batch)
+            loss = self._checked_loss(batch) if self.originals else self.loss(self.module, batch)
         except torch.OutOfMemoryError:
             raise
         except (IndexError, ValueError, RuntimeError) as error:
@@ -206,6 +206,10 @@ class TorchOracle(Oracle):
                 # turnout chooses the rows of batches, so that the loader's drop_last has no say.
                 remedy = "take batches of which the last of a pass has several rows, or another normalisation"
             raise UserError(f"a PyTorch client's loss fails ({why}): {remedy}") from error
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.is_floating_point():
+            what = f"{loss.dtype} of shape {(*loss.shape,)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+            raise UserError(f"a PyTorch client's loss is {what}: return the mean loss of the batch, a scalar tensor")
+        return loss
 
     def _checked_loss(self, batch) -> torch.Tensor:
         """Return the loss; `NotParallel` if it uses the parameters of the original module."""
@@ -229,7 +233,11 @@ class TorchOracle(Oracle):
             places = _shared(numbers)
             return [tensor.index_select(0, places).to(self.device) for tensor in self.dataset.tensors]
         with FETCH_LOCK:
-            batch = self._fetched(numbers)
+            try:
+                batch = self._fetched(numbers)
+            except RuntimeError as error:
+                why = str(error).partition("\n")[0]
+                raise UserError(f"rows of a PyTorch client make no batch ({why}): give the DataLoader a collate_fn") from error
         return moved(batch, self.device)
 
     def _fetched(self, numbers: np.ndarray) -> Any:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8, PyTree
 
+from turnout.core.narrowing import narrowed
 from turnout.core.records import record, static
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class SparseRows:
         lengths = np.diff(matrix.indptr)
         return cls(
             values=matrix.data,
-            columns=matrix.indices.astype(np.int32),
+            columns=narrowed(matrix.indices, np.int32, "a sparse matrix"),
             starts=matrix.indptr.astype(np.int64 if matrix.nnz > 2**31 - 1 else np.int32),
             width=matrix.shape[1],
             longest=max(1, int(lengths.max(initial=0))),
