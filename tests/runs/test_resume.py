@@ -23,7 +23,7 @@ def interrupt(process, folder, with_signal, wanted="checkpoint*") -> int:
         except Exception:  # noqa: BLE001 - it has not ended yet, which is what is hoped for
             continue
     process.send_signal(with_signal)
-    process.communicate(timeout=60)
+    process.said = process.communicate(timeout=60)
     return process.returncode
 
 
@@ -39,7 +39,10 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(("kill", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 def test_a_stopped_run_ends_as_an_uninterrupted_one(tmp_path, whole, kill, code):
     out = tmp_path / "out"
-    assert interrupt(start("run", config(tmp_path, **LONG), "--out", out), out, kill) == code
+    process = start("run", config(tmp_path, **LONG), "--out", out)
+    assert interrupt(process, out, kill) == code
+    if kill == signal.SIGINT:
+        assert process.said[1] == f"turnout: stopped; turnout resume {out} continues from the last checkpoint\n"
     assert (out / "checkpoint.safetensors").exists() and not (out / "summary.json").exists()
     assert turnout("resume", out)[0] == 0
     assert {name: (out / name).read_bytes() for name in RESULTS} == whole

@@ -28,12 +28,23 @@ COMMANDS = {
 ORDER = [name for names in COMMANDS.values() for name in names]
 
 
+class Stopped(Exception):
+    """Ctrl-C has ended a command; the message says how to go on, if there is a way."""
+
+
 class Commands(TyperGroup):
     """The group of all commands in the order of `COMMANDS`, whose modules are imported when they are called, or listed."""
 
     def list_commands(self, ctx) -> list[str]:
         self.load(ORDER)
         return ORDER
+
+    def invoke(self, ctx):
+        # Typer would end without a word.
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Stopped(str(error)) from None
 
     def get_command(self, ctx, cmd_name: str):
         # A name that is none is compared with all that are.
@@ -95,7 +106,7 @@ def main() -> None:
     warnings.showwarning = shown
     try:
         typer.main.get_command(app)(prog_name="turnout")
-    except (UserError, KeyboardInterrupt) as error:
+    except (UserError, Stopped) as error:
         sys.exit(tell(error))
 
 
@@ -109,10 +120,10 @@ def shown(message, category, filename, lineno, file=None, line=None) -> None:
     print(text, end="", file=file or sys.stderr)
 
 
-def tell(error: UserError | KeyboardInterrupt) -> int:
+def tell(error: UserError | Stopped | KeyboardInterrupt) -> int:
     """Say why a command ends, and return its exit code."""
     if isinstance(error, UserError):
         print(f"turnout: {error}", file=sys.stderr)
         return 2
-    print(f"turnout: stopped; {str(error) or '`turnout resume DIR` continues from the last checkpoint'}", file=sys.stderr)
+    print(f"turnout: stopped; {str(error)}" if str(error) else "turnout: stopped", file=sys.stderr)
     return 130

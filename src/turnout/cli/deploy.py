@@ -21,7 +21,7 @@ def deploy(
     timing: Timing = False,
 ) -> None:
     """Run a configuration with a SuperLink and a node for each client on this machine, with TLS and node keys."""
-    from turnout.cli.progress import watching
+    from turnout.cli.progress import SAME, watching
     from turnout.experiment import config
     from turnout.experiment.results import SUMMARY
     from turnout.io.claims import claimed
@@ -39,7 +39,7 @@ def deploy(
         StatusFile(out, experiment) as status,
         local_federation(keys, file, data) as server,
     ):
-        with flower_run(server) as grid, watching() as watch:
+        with flower_run(server) as grid, watching(SAME) as watch:
             mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, watch=status.waits)
             start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
     show_result(mailbox.counts, out)

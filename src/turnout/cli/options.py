@@ -41,9 +41,12 @@ Patience = Annotated[float, typer.Option(help="Seconds to wait for a further cli
 
 @contextmanager
 def needing_flower() -> Iterator[None]:
-    """Turn a failing import of Flower into a sentence on how to install it."""
+    """Turn a failing import of Flower into a sentence on how to install it, and let its log have times."""
     try:
         yield
+        from turnout.engines.flower.console import dated_lines
+
+        dated_lines()
     except ModuleNotFoundError as error:
         raise UserError(f"turnout {sys.argv[1]} needs Flower ({error}): pip install 'turnout[flower]'") from None
 
@@ -63,6 +66,12 @@ def value_of(word: str) -> Any:
         return tomllib.loads(f"value = {word}")["value"]
     except tomllib.TOMLDecodeError:
         return word
+
+
+def resuming(out: Path, processes: int) -> str:
+    """Return how to go on with a run in the folder `out` of so many processes."""
+    words = ["turnout", "resume", str(out), *(["--processes", str(processes)] if processes > 1 else [])]
+    return f"{shlex.join(words)} continues from the last checkpoint"
 
 
 def command() -> str:

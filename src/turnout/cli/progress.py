@@ -19,6 +19,9 @@ from turnout.runs.session import Session
 
 console = Console(stderr=True)
 
+SAME = "the same command goes on with it"
+"""How to go on with what keeps its own state."""
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C was pressed; raised between two chunks."""
@@ -43,13 +46,15 @@ def deferred_interrupt(hint: str = "") -> Iterator:
     previous = signal.signal(signal.SIGINT, record)
     try:
         yield check
+    except KeyboardInterrupt as error:
+        raise error if isinstance(error, Interrupted) else Interrupted(hint) from None
     finally:
         signal.signal(signal.SIGINT, previous)
 
 
 @contextmanager
-def watching() -> Iterator:
-    """Yield a function that shows the progress of a session, and raises `Interrupted` after Ctrl-C."""
+def watching(hint: str) -> Iterator:
+    """Yield a function that shows the progress of a session, and raises `Interrupted` with the `hint` after Ctrl-C."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -59,7 +64,7 @@ def watching() -> Iterator:
         TimeRemainingColumn(),
     )
     shown = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-    with deferred_interrupt() as check, shown as progress:
+    with deferred_interrupt(hint) as check, shown as progress:
         tasks = {}
 
         def watch(session: Session) -> None:
@@ -79,7 +84,7 @@ def studying() -> Iterator:
     """Yield a function that shows the progress of a study, and raises `Interrupted` after Ctrl-C."""
     from turnout.studies.progress import shown
 
-    with deferred_interrupt("the same command goes on with it") as check, shown(check) as watch:
+    with deferred_interrupt(SAME) as check, shown(check) as watch:
         yield watch
 
 
@@ -88,7 +93,7 @@ def planning() -> Iterator:
     """Yield a function that shows what a planner is doing, and raises `Interrupted` after Ctrl-C."""
     shown = Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True)
     shown.disable = not console.is_terminal
-    with deferred_interrupt("the same command goes on with it") as check, shown as progress:
+    with deferred_interrupt(SAME) as check, shown as progress:
         task = progress.add_task("building the problem", total=None)
 
         def watch(doing: str, runs: int) -> None:

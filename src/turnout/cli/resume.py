@@ -19,7 +19,7 @@ def resume(
 ) -> None:
     """Continue an interrupted run from its last checkpoint; the results are those of an uninterrupted run."""
     from turnout.cli.processes import ending_together, join
-    from turnout.cli.progress import watching
+    from turnout.cli.progress import SAME, watching
     from turnout.cli.tables import show
     from turnout.engines.processes import is_first
     from turnout.experiment.results import SUMMARY
@@ -29,7 +29,7 @@ def resume(
 
     options = configuration(folder).run
     join(processes, options.mesh)
-    with timed(timing or options.timing, folder / SUMMARY), ending_together(), watching() as watch:
+    with timed(timing or options.timing, folder / SUMMARY), ending_together(), watching(SAME) as watch:
         if resume_run(folder, data, watch, command()) is None:
             typer.echo(f"{folder} is complete: there is nothing to resume")
             return

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, Out, Processes, command
+from turnout.cli.options import Data, Out, Processes, command, resuming
 from turnout.cli.timing import Timing, timed
 from turnout.core.errors import UserError
 
@@ -36,7 +36,7 @@ def run(
     refuse_results(out)
     join(processes, experiment.run.mesh)
     warned = []
-    with timed(timing or experiment.run.timing, out / SUMMARY), ending_together(), watching() as watch:
+    with timed(timing or experiment.run.timing, out / SUMMARY), ending_together(), watching(resuming(out, processes)) as watch:
 
         def warn_first(session):
             if not warned:

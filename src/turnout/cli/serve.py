@@ -21,7 +21,7 @@ def serve(
 ) -> None:
     """Run a configuration with nodes on other machines."""
     from turnout.cli.deploy import show_result
-    from turnout.cli.progress import watching
+    from turnout.cli.progress import SAME, watching
     from turnout.experiment import config
     from turnout.io.claims import claimed
 
@@ -32,7 +32,7 @@ def serve(
         from turnout.federation.status import StatusFile
 
     experiment, server = config.read(file), superlink_at(superlink, keys)
-    with claimed(out), StatusFile(out, experiment) as status, flower_run(server) as grid, watching() as watch:
+    with claimed(out), StatusFile(out, experiment) as status, flower_run(server) as grid, watching(SAME) as watch:
         mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, status.waits)
         start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
     show_result(mailbox.counts, out)

@@ -24,6 +24,7 @@ from flwr.superlink.main import create_app
 from turnout.engines.flower.asgi import call_middleware_directly
 from turnout.engines.flower.batches import batched
 from turnout.engines.flower.connections import Connection
+from turnout.engines.flower.console import dated_config, dated_lines
 from turnout.engines.flower.guard import Keys, guarded
 from turnout.engines.flower.link_state import keep_messages_in_memory
 from turnout.engines.flower.long_poll import long_polling
@@ -69,6 +70,7 @@ def main() -> None:
     state = superlink.state.linkstate_factory.state()
     keys = Keys(lambda: admit(registry.read(), state), lambda: registry.changed)
     raise_open_files()
+    dated_lines()
     uvicorn.run(
         guarded(long_polling(batched(superlink)), secret, keys),
         http=Connection,
@@ -77,6 +79,7 @@ def main() -> None:
         port=config.port,
         ssl_keyfile=config.ssl_keyfile,
         ssl_certfile=config.ssl_certfile,
+        log_config=dated_config(),
         log_level="info",
         # A line for each request would be most of the log, and part of the time of an exchange.
         access_log=False,
