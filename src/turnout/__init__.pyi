@@ -65,6 +65,7 @@ from .core.cache import set_cache as set_cache
 from .core.client import Client as Client
 from .core.client import Done as Done
 from .core.cohort import Cohort as Cohort
+from .core.errors import Caution as Caution
 from .core.errors import UserError as UserError
 from .core.messages import Each as Each
 from .core.records import record as record

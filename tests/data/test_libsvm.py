@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import re
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from turnout.core.errors import UserError
-from turnout.data import read_libsvm
+import turnout as t
+from turnout.core.errors import Caution, UserError
+from turnout.data import IidSplit, load, read_libsvm
 
 COMPRESS = {"": bytes, ".xz": lzma.compress, ".bz2": bz2.compress, ".gz": gzip.compress}
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -63,8 +65,7 @@ CORRUPTIONS = [
     ("1 1:2:3", "value in '1:2:3'"),
     ("1 one:2", "index in 'one:2' is not a whole number"),
     ("1 1.0:2", "index in '1.0:2' is not a whole number"),
-    ("1 0:1", "less than 1"),
-    ("1 -3:1", "less than 1"),
+    ("1 -3:1", "less than 0"),
     ("1 2:1 1:1", "does not increase"),
     ("1 2:1 2:1", "does not increase"),
     ("1 99999999999999999999:1", "more than"),
@@ -158,3 +159,67 @@ def test_the_number_of_features_may_be_larger_but_not_smaller(tmp_path):
     assert read_libsvm(path, 9).features.shape == (2, 9)
     with pytest.raises(UserError, match="line 2: the index in '3:1' is more than 2"):
         read_libsvm(path, 2)
+
+
+def written(folder, name: str, text: str):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@given(tables(), st.sampled_from([True, "auto"]))
+@settings(max_examples=25, deadline=None)
+def test_indices_that_count_from_zero(folder, table, zero_based):
+    """Told, or shown by an index of 0, they give the same rows as indices one higher."""
+    features, labels = table
+    features[0, 0] = 1.0
+    rows = [re.sub(r"(\d+):", lambda index: f"{int(index[1]) - 1}:", line(*pair)) for pair in zip(labels, features, strict=True)]
+    data = read_libsvm(written(folder, "zero.txt", "\n".join(rows)), zero_based=zero_based)
+    assert (
+        data.zero_based
+        and np.array_equal(data.features.toarray(), features[:, : data.width])
+        and not features[:, data.width :].any()
+    )
+
+
+def test_rows_without_index_0_may_count_from_zero_if_told(folder):
+    path = written(folder, "told.txt", "+1 1:5\n-1 2:7\n")
+    assert read_libsvm(path, zero_based=True).features.toarray().tolist() == [[0, 5, 0], [0, 0, 7]]
+    assert read_libsvm(path).features.toarray().tolist() == [[5, 0], [0, 7]]
+    with pytest.raises(UserError, match="line 2: the index in '2:7' is more than 1"):
+        read_libsvm(path, 2, zero_based=True)
+    with pytest.raises(UserError, match="line 1: the index in '0:5' is less than 1"):
+        read_libsvm(written(folder, "zeros.txt", "+1 0:5\n"), zero_based=False)
+
+
+def test_a_test_set_counts_from_zero_where_the_training_set_does(folder):
+    train = read_libsvm(written(folder, "train.txt", "+1 0:1 2:1\n-1 1:1\n"))
+    test = written(folder, "test.txt", "+1 1:5 2:7\n")
+    assert read_libsvm(test).like(train).features.toarray().tolist() == [[0, 5, 7]]
+    with pytest.warns(Caution, match="test.txt has 2 features and train.txt has 3"):
+        assert read_libsvm(test, zero_based=False).like(train).features.toarray().tolist() == [[5, 7, 0]]
+    with pytest.raises(UserError, match="say zero_based = true for both"):
+        train.like(read_libsvm(test))
+    one, other = (t.Ridge.of(data, IidSplit(1).split(data), 0.1) for data in (train, read_libsvm(test, 3)))
+    with pytest.raises(UserError, match=r"from 0 and from 1: load its data with data.like\(train\)"):
+        t.run(t.FedAvg(t.Full(), lr=0.1), one, rounds=1, test=other, metrics=("test_value",))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_label(folder):
+    assert read_libsvm(written(folder, "mark.txt", "\ufeff+1 1:2\n-1 2:3\n")).labels.tolist() == [1, -1]
+    with pytest.raises(UserError, match="line 1: the value in '1:x'"):
+        read_libsvm(written(folder, "mark.txt", "\ufeff+1 1:x\n"))
+
+
+def test_queries_are_clients_or_are_told(folder):
+    path = written(folder, "ranks.txt", "2 qid:7 1:1\n1 qid:7 2:1\n3 qid:10 1:1\n")
+    assert load(str(path), client="qid").ids.tolist() == [7, 7, 10]
+    with pytest.warns(Caution, match="queries of its rows"):
+        assert read_libsvm(path).ids is None
+    with pytest.raises(UserError, match="2 of 3 rows have a query"):
+        read_libsvm(written(folder, "some.txt", "2 qid:7 1:1\n1 qid:8 2:1\n3 1:1\n"), client="qid")
+
+
+def test_a_row_of_gigabytes_is_refused_with_its_memory(folder):
+    with pytest.raises(UserError, match=r"line 2: the index in '2000000000:1' is more than 268435456, and a model takes 15 GiB"):
+        read_libsvm(written(folder, "wide.txt", "+1 1:1\n-1 2000000000:1\n"))

@@ -1,13 +1,15 @@
 """Splits: which rows become which client."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from scipy.stats import norm
+from scipy.stats import chisquare, norm
 
-from turnout.core.errors import UserError
+from turnout.core.errors import Caution, UserError
 from turnout.data import Dataset, splits
 from turnout.data.splits import Split, by_label
 
@@ -51,16 +53,13 @@ KINDS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::turnout.core.errors.Caution")
 @pytest.mark.parametrize("kind", KINDS, ids=["sorted", "half-sorted", "contiguous", "iid", "power", "log-normal", "dirichlet"])
 @given(rows_and_clients())
 @settings(max_examples=30, deadline=None)
 def test_every_row_goes_to_exactly_one_client(kind, sizes):
     rows, clients = sizes
-    try:
-        split = kind(clients).split(dataset(rows))
-    except UserError as error:
-        assume("draws all left" not in str(error))
-        raise
+    split = kind(clients).split(dataset(rows))
     assert split.clients == clients
     assert np.array_equal(np.sort(split.indices), np.arange(rows))
     assert split.sizes.min() >= 1 and split.sizes.sum() == rows
@@ -192,21 +191,100 @@ def test_dirichlet_deals_the_rows_of_a_label_in_random_order():
     assert not np.array_equal(np.sort(first), np.arange(first.size))
 
 
-def test_dirichlet_that_leaves_a_client_empty_is_redrawn_and_in_the_end_reported():
-    data = Dataset("made", np.zeros((12, 1)), np.zeros(12))
-    for seed in range(20):
-        assert splits.DirichletSplit(4, 0.5, seed=seed).split(data).sizes.min() >= 1
-    with pytest.raises(UserError, match="larger concentration or fewer clients"):
-        splits.DirichletSplit(12, 0.01).split(data)
+def test_dirichlet_with_a_large_concentration_is_uniform_and_labels_are_rounded_apart():
+    """Two rows of two labels lie at each pair of clients equally often, and a client has its share of a label to rounding."""
+    data, pairs = Dataset("made", np.zeros((14, 1)), np.repeat([0, 1], 7)), np.zeros((4, 4))
+    for seed in range(1600):
+        split = splits.DirichletSplit(4, 1e9, seed=seed, min_rows=1).split(data)
+        owner = np.repeat(np.arange(4), split.sizes)[np.argsort(split.indices)]
+        pairs[owner[0], owner[7]] += 1
+        assert all(set(np.bincount(owner[rows], minlength=4)) == {1, 2} for rows in (slice(0, 7), slice(7, 14)))
+    assert chisquare(pairs.ravel()).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("concentration", [1e-6, 1e-3, 1e9])
-def test_extreme_concentrations_give_a_split_or_a_user_error(concentration):
-    try:
-        split = splits.DirichletSplit(3, concentration).split(dataset())
-    except UserError:
-        return
-    assert np.array_equal(np.sort(split.indices), np.arange(60))
+@given(st.integers(1, 9), st.integers(0, 50), st.floats(0.01, 100), st.integers(0, 2**32))
+def test_dirichlet_rounds_the_shares_of_a_label_up_or_down(clients, total, concentration, seed):
+    generator = np.random.default_rng(seed)
+    shares = generator.dirichlet(np.full(clients, concentration))
+    order, counts = by_label._rounded(generator, shares, total)
+    assert counts.sum() == total and np.all(np.abs(counts - shares[order] * total) < 1 + 1e-9)
+
+
+def test_dirichlet_rounds_shares_right_on_average():
+    generator, shares, total = np.random.default_rng(0), np.array([0.05, 0.3, 0.65]), 3
+    mean = np.zeros(3)
+    for _ in range(4000):
+        order, counts = by_label._rounded(generator, shares, total)
+        mean[order] += counts / 4000
+    assert np.allclose(mean, shares * total, atol=4 * 0.5 / np.sqrt(4000))
+
+
+@pytest.mark.filterwarnings("ignore::turnout.core.errors.Caution")
+@given(st.integers(1, 25), st.sampled_from([1e-6, 0.01, 1.0, 1e9]), st.integers(1, 4), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_dirichlet_gives_every_client_its_least_rows_whatever_the_concentration(clients, concentration, least, seed):
+    made = dataset(100, 5)
+    split = splits.DirichletSplit(clients, concentration, seed, least).split(made)
+    assert np.array_equal(np.sort(split.indices), np.arange(100)) and split.sizes.min() >= least
+
+
+def test_dirichlet_tops_clients_up_from_the_largest_and_says_so():
+    owner = np.repeat([0, 1, 2], [10, 7, 3])
+    with pytest.warns(Caution, match="1 of 4 clients drew fewer than 3 rows and got the rest from the largest"):
+        by_label._top_up(np.random.default_rng(0), owner, 4, 3)
+    assert np.bincount(owner).tolist() == [7, 7, 3, 3]
+
+
+def test_dirichlet_takes_alpha_for_the_concentration():
+    assert splits.DirichletSplit(3, alpha=0.5) == splits.DirichletSplit(3, 0.5)
+    for both in ({}, {"alpha": 0.5, "concentration": 0.5}):
+        with pytest.raises(UserError, match="two names of one number"):
+            splits.DirichletSplit(3, **both)
+
+
+def test_dirichlet_without_the_least_rows_of_each_client_is_refused():
+    with pytest.raises(UserError, match="11 clients cannot share the 20 rows of made at 2 each"):
+        splits.DirichletSplit(11, 1.0, min_rows=2).split(dataset(20))
+
+
+EVERY = {
+    "sorted": splits.SortedSplit,
+    "half-sorted": half_sorted,
+    "contiguous": splits.ContiguousSplit,
+    "iid": splits.IidSplit,
+    "power": power,
+    "log-normal": log_normal,
+    "dirichlet": lambda clients: splits.DirichletSplit(clients, 0.3),
+    "two-classes": splits.TwoClassSplit,
+    "kmeans": lambda clients: splits.KMeansSplit(1, clients),
+    "natural": splits.NaturalSplit,
+    "thinned": lambda clients: splits.ThinnedSplit(0.0, 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore::turnout.core.errors.Caution")
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_split_takes_classes_without_rows(kind):
+    """Classes that are known and missing have no rows, and change nothing."""
+    seen = Dataset("made", np.zeros((12, 1)), np.repeat([1.0, 3.0], 6), np.arange(12) % 4)
+    known = replace(seen, known_classes=np.array([0.0, 1.0, 2.0, 3.0, 9.0]))
+    split, other = EVERY[kind](4).split(seen), EVERY[kind](4).split(known)
+    assert np.array_equal(split.indices, other.indices) and np.array_equal(split.offsets, other.offsets)
+
+
+@pytest.mark.filterwarnings("ignore::turnout.core.errors.Caution")
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind != "two-classes"])
+def test_every_split_gives_as_many_clients_as_rows_a_row_each(kind):
+    data = Dataset("made", np.zeros((6, 1)), np.array([0.0, 0, 0, 0, 0, 1]), np.arange(6))
+    split = EVERY[kind](6).split(data)
+    assert split.sizes.tolist() == [1] * 6 and np.sort(split.indices).tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind != "thinned"])
+def test_every_split_refuses_more_clients_than_there_can_be(kind):
+    data = Dataset("made", np.zeros((6, 1)), np.arange(6.0) % 2, np.arange(6))
+    with pytest.raises(UserError, match=r"clients.*: take (fewer|other)"):
+        EVERY[kind](7).split(data)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

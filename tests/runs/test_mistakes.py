@@ -124,3 +124,11 @@ def test_losses_and_batches_of_pytorch(loss, ragged, sentence):
     client = t.TorchOracle(module, torch.utils.data.DataLoader(rows, batch_size=2), loss)
     with pytest.raises(UserError, match=sentence):
         played(t.Remote.of(t.parameters_of(module), [client]), engine="nodes", precision="single")
+
+
+def test_a_loader_that_drops_rows_has_no_say():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")
+    loader = torch.utils.data.DataLoader([torch.ones(1)] * 3, batch_size=2, drop_last=True)
+    with pytest.warns(t.Caution, match="the DataLoader's drop_last has no effect") as told:
+        assert t.TorchOracle(torch.nn.Linear(1, 1), loader, lambda module, batch: module(batch).mean()).size == 3
+    assert told[0].filename == __file__

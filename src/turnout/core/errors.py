@@ -1,4 +1,4 @@
-"""The exception for mistakes that a user can correct."""
+"""The exception for mistakes that a user can correct, and the warning about results."""
 
 import sys
 import warnings
@@ -21,7 +21,14 @@ class UserError(ValueError):
 
 
 class Caution(UserWarning):
-    """A warning about a result that may not be what it seems; the message is one sentence."""
+    """A warning about a result that may not be what it seems; the message is one sentence.
+
+    Examples:
+        >>> import warnings
+        >>> import turnout as t
+        >>> with warnings.catch_warnings(action="error", category=t.Caution):
+        ...     trace = t.run(t.FedAvg(t.Full(), lr=0.1), t.Quadratic.random(2, 2), rounds=1)
+    """
 
 
 def caution(sentence: str) -> None:
@@ -29,7 +36,7 @@ def caution(sentence: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(sentence, Caution, stacklevel=level - 1)
+    warnings.warn(sentence, Caution, stacklevel=level)
 
 
 def unknown(what: str, name: str, choices) -> UserError:

@@ -16,20 +16,22 @@ class Schema:
     Args:
         labels: The label of each class, in increasing order; None where labels are no classes.
         columns: The name of each feature; None where features go by their numbers.
+        zero_based: Whether LIBSVM text numbers the features from 0.
     """
 
     labels: tuple | None = None
     columns: tuple | None = None
+    zero_based: bool = False
 
     @property
     def digest(self) -> str:
         """A digest of labels and names; empty where there are none."""
         if self == Schema():
             return ""
-        return sha256(repr((self.labels, self.columns)).encode()).hexdigest()
+        return sha256(repr((self.labels, self.columns, self.zero_based)).encode()).hexdigest()
 
 
-OTHER_SCHEMA = "give all clients the same features, and load their data with the same known_classes"
+OTHER_SCHEMA = "give all clients the same features, and load their data with the same known_classes and zero_based"
 """What to do where the schemas of two clients differ."""
 
 

@@ -8,6 +8,7 @@ from .dataset import Dataset as Dataset
 from .hdf5 import Hdf5 as Hdf5
 from .hugging_face import HuggingFace as HuggingFace
 from .leaf import Leaf as Leaf
+from .libsvm import Libsvm as Libsvm
 from .libsvm import read_libsvm as read_libsvm
 from .made import made_clients as made_clients
 from .quadratics import quadratics as quadratics

@@ -17,7 +17,7 @@ from turnout.data.entries import CATALOGUE as CATALOGUE
 from turnout.data.entries import Entry
 from turnout.data.files import OPENERS
 from turnout.data.in_hand import dataset_in_hand, is_in_hand
-from turnout.data.libsvm import read_libsvm
+from turnout.data.libsvm import Libsvm, read_libsvm
 from turnout.data.source import Source, places
 from turnout.data.synthetic import synthetic
 from turnout.data.tables import Csv, Parquet
@@ -43,7 +43,7 @@ def load(
             of Hugging Face, or a data set of PyTorch whose items are (features, label).
         folder: Where to look for files before $TURNOUT_DATA.
         label: The column of labels of a frame or table.
-        client: Its column of natural clients, or None.
+        client: Its column of natural clients, or None; "qid" for the queries of LIBSVM text.
         features: Its columns of features; None means all others.
 
     Returns:
@@ -72,6 +72,8 @@ def load(
         return TABLES[Path(name).suffix](str(name), features, label, client).load(folder)
     if isinstance(name, (str, Path)) and Path(name).suffix == ".arrow":
         return ClientFile(str(name)).load(folder)
+    if client == "qid" and isinstance(name, (str, Path)) and str(name) not in CATALOGUE:
+        return Libsvm(str(name), client="qid").load(folder)
     if (features, label, client) != (None, "label", None):
         raise UserError(f"data set {name} has no columns to choose: leave out features, label and client")
     if isinstance(name, Source):
@@ -210,7 +212,7 @@ def _download(name: str, url: str) -> bytes:
 
 def _verify(entry: Entry, path: Path, url: str) -> None:
     try:
-        wrong = _differs(entry, read_libsvm(path, entry.features))
+        wrong = _differs(entry, read_libsvm(path, entry.features, zero_based=False))
     except UserError as error:
         wrong = str(error).replace(f"{path}, ", "").replace(f"{path}: ", "")
     if wrong:
@@ -228,7 +230,7 @@ def _known(entry: Entry, path: Path) -> Dataset:
     if entry.read is not None:
         dataset = entry.read(entry.name, path)
     else:
-        dataset = replace(read_libsvm(path, entry.features), name=entry.name)
+        dataset = replace(read_libsvm(path, entry.features, zero_based=False), name=entry.name)
     if (dataset.rows, dataset.width) != (entry.rows, entry.features):
         shape = f"{dataset.rows} rows and {dataset.width} features"
         raise UserError(f"{path} has {shape}, but {entry.name} has {entry.rows} and {entry.features}: replace the file")

@@ -32,6 +32,7 @@ class Dataset:
         ids: The natural client of each row [rows], numbers or names; None if there are none.
         columns: The name of each feature [d]; None where features go by their numbers.
         known_classes: The labels that rows can have, in increasing order; None: those that they have.
+        zero_based: Whether the file numbers features from 0; None where that does not show.
 
     Raises:
         UserError: Lengths differ, a feature or label is NaN or infinite, or a label is none of `known_classes`.
@@ -50,6 +51,7 @@ class Dataset:
     ids: np.ndarray | None = None
     columns: tuple | None = None
     known_classes: np.ndarray | None = None
+    zero_based: bool | None = None
 
     content: ClassVar[str] = ""
     """A digest of the content, if it is known without reading it."""
@@ -209,7 +211,23 @@ def matched(test: Dataset, train: Dataset) -> Dataset:
         if order is None:
             return test
         return replace(test, features=_changed(test.features, lambda rows: rows[:, order]), columns=train.columns)
-    return replace(test, features=_resized(test, train), columns=train.columns)
+    return replace(test, features=_resized(_renumbered(test, train), train), columns=train.columns, zero_based=train.zero_based)
+
+
+def _renumbered(test: Dataset, train: Dataset) -> Dataset:
+    """Return `test` with its features numbered from 0 where only those of `train` show that they are."""
+    if test.zero_based and train.zero_based is None:
+        raise UserError(
+            f"{test.name} numbers features from 0, and {train.name} has no feature 0: say zero_based = true for both, if that "
+            "does so too"
+        )
+    if not (train.zero_based and test.zero_based is None and is_sparse_matrix(test.features)):
+        return test
+    from scipy.sparse import csr_array
+
+    features = test.features
+    shifted = csr_array((features.data, features.indices + 1, features.indptr), shape=(test.rows, test.width + 1))
+    return replace(test, features=shifted, zero_based=True)
 
 
 def _resized(test: Dataset, train: Dataset):

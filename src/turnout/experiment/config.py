@@ -141,7 +141,7 @@ def read(path: Path) -> Experiment:
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the text and the tables of a TOML file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}): give a TOML file") from None
     try:

@@ -42,6 +42,7 @@ SOURCES = {
     "tff": data.Tff,
     "hdf5": data.Hdf5,
     "csv": data.Csv,
+    "libsvm": data.Libsvm,
     "parquet": data.Parquet,
     "clients": data.ClientFile,
     "hugging-face": data.HuggingFace,

@@ -28,6 +28,8 @@ def aligned(part: Problem, problem: Problem, what: str) -> Problem:
     if own.columns is not None and wanted.columns is not None:
         order = order_of(own.columns, wanted.columns, name, "the problem")
         features = features if order is None else _ordered(features, order)
+    if own.zero_based != wanted.zero_based:
+        raise UserError(f"{name} and the problem number features from 0 and from 1: load its data with data.like(train)")
     width, trained = features.shape[1:], problem.rows[0].shape[1:]
     if width != trained:
         raise UserError(f"{name} has features of shape {width}, and the problem of {trained}: make them alike")

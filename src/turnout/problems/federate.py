@@ -46,7 +46,7 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
         "rows": (features, targets[split.indices]),
         "offsets": split.offsets,
         "population": Population(count=split.clients, weights=weights, strata=split.strata),
-        "schema": Schema(labels, dataset.columns),
+        "schema": Schema(labels, dataset.columns, bool(dataset.zero_based)),
     }
 
 

@@ -1,11 +1,12 @@
 """Splits by label: each client has more rows of some classes than of others."""
 
+import heapq
 from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
 
-from turnout.core.errors import UserError
+from turnout.core.errors import UserError, caution
 from turnout.core.records import Count, Index, config
 from turnout.data.dataset import Dataset
 from turnout.data.splits.split import Split, enough_rows, offsets_of
@@ -13,51 +14,85 @@ from turnout.data.splits.split import Split, enough_rows, offsets_of
 TRIES = 1000
 """Draws after which a split gives up."""
 
+Concentration = Annotated[float, Ge(1e-6), Le(1e9)]
+
 
 @config
 class DirichletSplit:
     """Each label's rows are divided among the clients in shares drawn from Dirichlet(concentration, ..., concentration).
 
-    A small concentration gives clients few labels and unequal sizes, a large one equal clients. Shares are drawn again, at most
-    `TRIES` times, until every client has a row.
+    Client i gets floor(p_li n_l) or ceil(p_li n_l) of the n_l rows of label l, on average p_li n_l; each label is rounded apart.
+    A small concentration gives clients few labels and unequal sizes; with a large one each row is as likely at each client.
+    Clients that draw fewer than `min_rows` get the rest from those that are largest at that moment, which a warning tells.
 
     Args:
         clients: Number of clients.
         concentration: Parameter of the Dirichlet distribution, from 1e-6 to 1e9.
         seed: Seed of the draw.
+        min_rows: The least number of rows of a client.
+        alpha: Another name of the concentration.
         kind: The name of the split in configurations.
 
     Examples:
         >>> from turnout.data import DirichletSplit, load
         >>> DirichletSplit(clients=4, concentration=0.5).split(load("iris")).sizes.tolist()
-        [51, 18, 47, 34]
+        [40, 30, 28, 52]
     """
 
     clients: Count
-    concentration: Annotated[float, Ge(1e-6), Le(1e9)]
+    concentration: Concentration | None = None
     seed: Index = 0
+    min_rows: Count = 1
+    alpha: Concentration | None = None
     kind: Literal["dirichlet"] = "dirichlet"
+
+    def __post_init__(self):
+        if (self.concentration is None) == (self.alpha is None):
+            raise UserError("split 'dirichlet': concentration and alpha are two names of one number: give one of them")
+        if self.alpha is not None:
+            object.__setattr__(self, "concentration", self.alpha)
+            object.__setattr__(self, "alpha", None)
 
     def split(self, dataset: Dataset) -> Split:
         """Return the split of `dataset`."""
-        enough_rows(self.kind, dataset, self.clients)
-        labels, totals = np.unique(dataset.labels, return_counts=True)
-        generator = np.random.default_rng(self.seed)
-        for _ in range(TRIES):
-            shares = generator.dirichlet(np.full(self.clients, self.concentration), size=labels.size)
-            cuts = np.rint(np.cumsum(shares, axis=1)[:, :-1] * totals[:, None]).astype(int)
-            if _counts(cuts, totals).sum(axis=0).all():
-                break
-        else:
-            raise UserError(
-                f"split 'dirichlet': {TRIES} draws all left one of the {self.clients} clients without a row: "
-                "take a larger concentration or fewer clients"
-            )
-        dealt = [
-            np.split(generator.permutation(np.flatnonzero(dataset.labels == label)), cut)
-            for label, cut in zip(labels, cuts, strict=True)
-        ]
-        return Split.of([np.concatenate(parts) for parts in zip(*dealt, strict=True)], dataset.rows)
+        enough_rows(self.kind, dataset, self.clients, self.min_rows)
+        generator, owner = np.random.default_rng(self.seed), np.empty(dataset.rows, np.int64)
+        for label in np.unique(dataset.labels):
+            rows = generator.permutation(np.flatnonzero(dataset.labels == label))
+            shares = generator.dirichlet(np.full(self.clients, self.concentration))
+            owner[rows] = np.repeat(*_rounded(generator, shares, rows.size))
+        _top_up(generator, owner, self.clients, self.min_rows)
+        return Split(np.argsort(owner, kind="stable"), offsets_of(np.bincount(owner, minlength=self.clients)))
+
+
+def _rounded(generator: np.random.Generator, shares: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the clients in a random order and the rows of each [clients]: shares * total, rounded up or down at random."""
+    order = generator.permutation(shares.size)
+    edges = np.floor(np.cumsum(shares[order]) * total + generator.random()).clip(max=total).astype(int)
+    edges[-1] = total
+    return order, np.diff(edges, prepend=0)
+
+
+def _top_up(generator: np.random.Generator, owner: np.ndarray, clients: int, least: int) -> None:
+    """Give random rows of the largest clients to those with fewer than the `least`, by changing the `owner` of rows [rows]."""
+    sizes = np.bincount(owner, minlength=clients)
+    lacking = np.maximum(least - sizes, 0)
+    if not lacking.any():
+        return
+    caution(
+        f"split 'dirichlet': {np.count_nonzero(lacking)} of {clients} clients drew fewer than {least} row{'s' * (least > 1)} and "
+        "got the rest from the largest: take a larger concentration, or fewer clients, where that matters"
+    )
+    largest, given = [(-size, client) for client, size in enumerate(sizes.tolist())], np.zeros(clients, np.int64)
+    heapq.heapify(largest)
+    for _ in range(lacking.sum()):
+        size, client = largest[0]
+        heapq.heapreplace(largest, (size + 1, client))
+        given[client] += 1
+    # The first rows of each client in an order that is random within clients.
+    order, begins = np.lexsort((generator.random(owner.size), owner)), np.cumsum(sizes) - sizes
+    moved = order[np.repeat(begins - np.cumsum(given) + given, given) + np.arange(given.sum())]
+    owner[generator.permutation(moved)] = np.repeat(np.arange(clients), lacking)
 
 
 @config
@@ -119,9 +154,3 @@ def _deal(generator: np.random.Generator, holds: np.ndarray, labels: np.ndarray)
         rows = labels == label
         owner[rows] = generator.choice(np.flatnonzero(holders), size=np.count_nonzero(rows))
     return owner
-
-
-def _counts(cuts: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Return how many rows of each label each client gets [labels, clients], given the cuts between clients."""
-    edges = np.concatenate([np.zeros((totals.size, 1), int), cuts, totals[:, None]], axis=1)
-    return np.diff(edges, axis=1)

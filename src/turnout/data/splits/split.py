@@ -102,13 +102,17 @@ def offsets_of(sizes) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def enough_rows(kind: str, dataset: Dataset, clients: int) -> None:
-    """Raise `UserError` if a data set has fewer rows than clients.
+def enough_rows(kind: str, dataset: Dataset, clients: int, least: int = 1) -> None:
+    """Raise `UserError` if a data set has too few rows for the clients.
 
     Args:
         kind: Kind of the split.
         dataset: The data set.
         clients: Number of clients.
+        least: The least number of rows of each.
     """
-    if clients > dataset.rows:
-        raise UserError(f"split {kind!r}: {clients} clients cannot share the {dataset.rows} rows of {dataset.name}: take fewer")
+    if clients * least > dataset.rows:
+        of_each = f" at {least} each" if least > 1 else ""
+        raise UserError(
+            f"split {kind!r}: {clients} clients cannot share the {dataset.rows} rows of {dataset.name}{of_each}: take fewer"
+        )

@@ -71,7 +71,7 @@ class Registry:
         """
         path = folder / FILE
         try:
-            content = tomllib.loads(path.read_text()) if path.exists() else {}
+            content = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.exists() else {}
             tables = content.get("client", [{"key": f"node-{i}.pub"} for i, _ in enumerate(folder.glob("node-*.pub"))])
             most, members = content.get("most_rows", MOST_ROWS), [_member(folder, i, table) for i, table in enumerate(tables)]
             if {*content} - {"most_rows", "client"} or not _counts(most):

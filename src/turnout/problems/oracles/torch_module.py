@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.core.errors import UserError
+from turnout.core.errors import UserError, caution
 from turnout.problems.oracles.base import NotParallel, Oracle
 
 try:
@@ -68,6 +68,8 @@ class TorchOracle(Oracle):
             raise UserError(
                 "a client's rows are taken by their numbers, but the DataLoader's dataset has none: give a map-style one"
             )
+        if loader.drop_last:
+            caution("the DataLoader's drop_last has no effect: turnout chooses the rows of each batch, and a pass has them all")
         self.module, self.loss, self.correct = module, loss, correct
         self.dataset, self.collate = loader.dataset, loader.collate_fn
         self.size, self.rows_at_once = len(loader.dataset), loader.batch_size or 1  # type: ignore
