@@ -116,11 +116,15 @@ def test_problems_with_flat_rows_take_images_as_their_pixels_from_0_to_1(build):
     assert np.array_equal(np.asarray(pictures.rows[0]), np.asarray(rows.rows[0])) and pictures.rows[0].shape == (12, 6)
 
 
-@pytest.mark.parametrize("labels", [np.array([0.5, 1, 2]), np.array(["a", "b", "a"])])
-def test_classes_are_whole_numbers(labels):
-    data = Dataset("odd", np.eye(3), labels)
-    with pytest.raises(t.UserError, match="odd has the label .*, but classes are whole numbers"):
+def test_classes_are_names_or_whole_numbers():
+    data = Dataset("odd", np.eye(3), np.array([0.5, 1, 2]))
+    with pytest.raises(t.UserError, match=r"odd has the label 0.5, but classes are names or whole numbers"):
         t.Multinomial.of(data, ContiguousSplit(3).split(data))
+    data = Dataset("named", np.eye(3), np.array(["b", "a", "b"]))
+    problem = t.Multinomial.of(data, ContiguousSplit(3).split(data))
+    assert problem.schema.labels == ("a", "b") and problem.rows[1].tolist() == [1, 0, 1]
+    with pytest.raises(t.UserError, match="a label is 'b': take a problem of classification"):
+        t.Ridge.of(data, ContiguousSplit(3).split(data), mu=0.1)
 
 
 def test_images_are_tested_with_images_of_their_shape_or_with_rows_of_their_width():

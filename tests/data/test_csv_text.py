@@ -64,10 +64,10 @@ def test_a_client_file_has_the_same_clients_and_rows(tmp_path, monkeypatch, rows
         ("1,0,a\n2,x,a\n", "line 3: column 'y' holds 'x', which is no finite number"),
         ('"1",0,"a\nb"\n2,,a\n', "line 4: column 'y' is empty"),
         ("1,0,a\n2,1,\n", "line 3: column 'site' is empty"),
-        ("1,0,a\n\n2,1,b\n", "line 3: column 'x' is empty"),
+        ("1,0,a\n\n2,1,b\n", "line 3: column 'site' is empty"),
         ("1,0,a\n2,inf,b\n", "line 3: column 'y' holds 'inf', which is no finite number"),
-        ("1,0,a\n2,nan,b\n", "line 3: column 'y' holds 'nan', which is no finite number"),
-        ("1,0,a\n2\n", "line 3: column 'y' is empty"),
+        ("1,0,a\n2,nan,b\n", "line 3: column 'y' holds 'nan', which stands for a missing value"),
+        ("1,0,a\n2\n", "line 3: column 'site' is empty"),
         ("1,0,a\n2,1,b,7\n", "not a .*CSV file"),
     ],
 )

@@ -42,5 +42,9 @@ def test_what_cannot_be_tested_is_said():
         t.run(t.MbGd(t.Nice(2), lr=0.5), SPEC.build(DATA, SPLIT), rounds=1, metrics=("test_value",))
     with pytest.raises(UserError, match="held has the label .*, which .* lacks"):
         SPEC.to_test(Dataset("held", HELD.features, HELD.labels + 1), DATA)
-    with pytest.raises(UserError, match="scales by the training rows"):
-        LogisticSpec(data="train", normalize="columns").to_test(HELD, DATA)
+
+
+def test_columns_are_scaled_by_the_mean_and_deviation_of_the_training_rows():
+    test = LogisticSpec(data="train", normalize="columns").to_test(HELD, DATA.normalized("columns"))
+    expected = (HELD.features - DATA.features.mean(axis=0)) / DATA.features.std(axis=0)
+    np.testing.assert_allclose(np.asarray(test.rows[0]), expected, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""turnout data: list and download the known data sets."""
+"""turnout data: list, show, download and write data sets."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from turnout.cli import app
 from turnout.cli.options import Data
 from turnout.core.errors import UserError
 
-commands = typer.Typer(help="List the known data sets, or download one.", no_args_is_help=True)
+commands = typer.Typer(help="List, show, download and write data sets.", no_args_is_help=True)
 app.add_typer(commands, name="data")
 
 
@@ -55,6 +55,26 @@ def fetch_set(
     typer.echo(f"{name} is in {path}" + ("" if has_checksum else "; no checksum is known, so only its shape was verified"))
 
 
+@commands.command("show")
+def show_set(
+    name: Annotated[str, typer.Argument(help="A table or another file of data, a known name, or a configuration.")],
+    data: Data = None,
+    label: Annotated[str | None, typer.Option(help="The table's column of labels.", show_default=False)] = None,
+    client: Annotated[str | None, typer.Option(help="The table's column of clients.", show_default=False)] = None,
+    missing: Annotated[str | None, typer.Option(help="refuse, drop, mean or 'most frequent'.", show_default=False)] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the rules of its columns to this JSON file.", show_default=False)
+    ] = None,
+) -> None:
+    """Show columns, types, gaps, classes and clients of data, and what becomes of them."""
+    from turnout.data.shown import shown
+
+    chosen = {"label": label, "client": client, "missing": missing}
+    source = _data_of(Path(name)) if Path(name).suffix == ".toml" else name
+    for line in shown(source, data, {key: value for key, value in chosen.items() if value is not None}, save):
+        typer.echo(line)
+
+
 @commands.command("write")
 def write_file(
     source: Annotated[Path, typer.Argument(help="A configuration, or a parquet or CSV table of any size.")],
@@ -68,7 +88,6 @@ def write_file(
     from turnout.data import NaturalSplit, load
     from turnout.data.client_writer import write_clients
     from turnout.experiment.config import read
-    from turnout.experiment.problem_specs import DataSpec
 
     precision = "single" if single else "double"
     if source.suffix != ".toml":
@@ -77,12 +96,21 @@ def write_file(
         write_clients(out, source, client=client, label=label, precision=precision)
     else:
         experiment = read(source)
-        if not isinstance(experiment.problem, DataSpec):
-            raise UserError(f"{source} has no data to write: its problem is made of numbers of its own")
-        dataset = load(experiment.problem.data, data).normalized(experiment.problem.normalize)
+        dataset = load(_data_of(source), data).normalized(experiment.problem.normalize)
         write_clients(out, dataset, experiment.split.split(dataset), precision=precision)
     written = load(out)
     clients = NaturalSplit().split(written).clients
     typer.echo(
         f"{out} has {clients:,} clients with {written.rows:,} rows: set [problem] data to it, and [split] kind to 'natural'"
     )
+
+
+def _data_of(file: Path):
+    """Return the data of a configuration, as `load` takes them."""
+    from turnout.experiment.config import read
+    from turnout.experiment.problem_specs import DataSpec
+
+    problem = read(file).problem
+    if not isinstance(problem, DataSpec):
+        raise UserError(f"{file} has no data: its problem is made of numbers of its own")
+    return problem.data

@@ -1,8 +1,10 @@
 """What the numbers of rows stand for: the label of each class, and the name of each feature."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
@@ -17,21 +19,30 @@ class Schema:
         labels: The label of each class, in increasing order; None where labels are no classes.
         columns: The name of each feature; None where features go by their numbers.
         zero_based: Whether LIBSVM text numbers the features from 0.
+        preprocessing: The rules that made the features; None if there are none.
     """
 
     labels: tuple | None = None
     columns: tuple | None = None
     zero_based: bool = False
+    preprocessing: Any = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known, as JSON has it: "classes", "features" and "preprocessing"."""
+        rules = None if self.preprocessing is None else json.loads(self.preprocessing.json)
+        known = {"classes": self.labels, "features": self.columns, "preprocessing": rules}
+        return {name: value for name, value in known.items() if value is not None}
 
     @property
     def digest(self) -> str:
         """A digest of labels and names; empty where there are none."""
         if self == Schema():
             return ""
-        return sha256(repr((self.labels, self.columns, self.zero_based)).encode()).hexdigest()
+        rules = None if self.preprocessing is None else self.preprocessing.digest
+        return sha256(repr((self.labels, self.columns, self.zero_based, rules)).encode()).hexdigest()
 
 
-OTHER_SCHEMA = "give all clients the same features, and load their data with the same known_classes and zero_based"
+OTHER_SCHEMA = "give all clients the same features, and load their data with the same known_classes, zero_based and preprocessing"
 """What to do where the schemas of two clients differ."""
 
 

@@ -83,7 +83,7 @@ def pixels_of(values, path: Path, what: str) -> np.ndarray:
 
 
 def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
-    """Return labels [rows]; `UserError` if one is no number, no whole number where `whole`, or beyond 64 bits.
+    """Return labels [rows], numbers or text; `UserError` if one is neither, no whole number where `whole`, or beyond 64 bits.
 
     Args:
         values: The values.
@@ -91,16 +91,21 @@ def labels_of(values, path: Path, what: str, whole: bool = False) -> np.ndarray:
         what: What the values are, for error messages.
         whole: Whether labels must be whole numbers.
     """
-    array = _array(values, path, what)
+    given = values if isinstance(values, (list, tuple)) else unmasked(values, f"{path}: {what}")
+    if not whole and (isinstance(given, (list, tuple)) or given.dtype.kind in "OSU") and np.ndim(given) == 1:
+        given = _names(list(given), path, what)
+    array = _array(given, path, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.dtype.kind == "U" and array.ndim == 1 and not whole:
+        return array
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         held = f"shape {array.shape}" if array.ndim != 1 else _named(array)
-        raise UserError(f"{path}: {what} holds {held}, but a label is a number: number the classes from 0")
+        raise UserError(f"{path}: {what} holds {held}, but a label is a number or a name: number the classes from 0")
     fractional = ~((array == np.rint(array)) & (np.abs(array) < LARGEST))
     if whole and fractional.any():
         raise UserError(f"{path}: {what} holds {array[fractional][0]}, but a label is a whole number: number the classes from 0")
-    return narrowed(array, np.int64, f"{path}: {what}") if whole or array.dtype.kind in "biu" else array
+    return narrowed(array, np.int64, f"{path}: {what}") if whole or array.dtype.kind in "iu" else array
 
 
 def ids_of(values, path: Path, what: str) -> np.ndarray:

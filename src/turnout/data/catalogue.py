@@ -4,7 +4,7 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +18,7 @@ from turnout.data.entries import Entry
 from turnout.data.files import OPENERS
 from turnout.data.in_hand import dataset_in_hand, is_in_hand
 from turnout.data.libsvm import Libsvm, read_libsvm
+from turnout.data.preprocessing import Preprocessing, TableOptions
 from turnout.data.source import Source, places
 from turnout.data.synthetic import synthetic
 from turnout.data.tables import Csv, Parquet
@@ -34,6 +35,8 @@ def load(
     label: str = "label",
     client: str | None = None,
     features: list[str] | None = None,
+    like: Dataset | None = None,
+    **options: Any,
 ) -> Dataset:
     """Load a data set.
 
@@ -45,6 +48,9 @@ def load(
         label: The column of labels of a frame or table.
         client: Its column of natural clients, or None; "qid" for the queries of LIBSVM text.
         features: Its columns of features; None means all others.
+        like: The data set that a model is trained on, where this one is to test it: it has its columns, categories and fillings.
+        **options: How the columns of a frame or table become features, such as missing="mean", categories=["zip"] or
+            dates="days", and how a CSV file is written: see `Parquet` and `Csv`.
 
     Returns:
         The data set, read from files, bundled with scikit-learn, or generated.
@@ -60,22 +66,45 @@ def load(
         >>> load({"age": [30.0, 40.0], "visits": [1, 5], "bought": [0, 1]}, label="bought").rows
         2
     """
+    loaded = _loaded(name, folder, Columns(features, label, client), options, None if like is None else like.preprocessing)
+    return loaded if like is None else loaded.like(like)
+
+
+def load_test(name: Any, folder: str | Path | None, train: Dataset) -> Dataset:
+    """Return a test set with the categories and fillings of a training set, before it is matched with that by `Dataset.like`.
+
+    Args:
+        name: As for `load`.
+        folder: As for `load`.
+        train: The training set.
+    """
+    return _loaded(name, folder, Columns(), {}, train.preprocessing)
+
+
+def _loaded(
+    name: Any, folder: str | Path | None, columns: Columns, options: dict[str, Any], rules: Preprocessing | None
+) -> Dataset:
+    features, label, client = columns
+    rules = None if rules is None or rules.columns is None else replace(rules, scalings=())
     if isinstance(name, Dataset):
         return name
     if is_in_hand(name):
-        return dataset_in_hand(name, Columns(features, label, client))
+        return dataset_in_hand(name, columns, TableOptions(**_checked(TableOptions, options)), rules)
     if not isinstance(name, (str, Path, Source)):
         raise UserError(
             f"a {type(name).__name__} is no data: give a name, a path, arrays (features, labels), or a frame with a label column"
         )
     if isinstance(name, (str, Path)) and Path(name).suffix in TABLES:
-        return TABLES[Path(name).suffix](str(name), features, label, client).load(folder)
+        name, options, columns = table_of(str(name), columns, options), {}, Columns()
+    if isinstance(name, TableOptions) and rules is not None:
+        name = replace(name, preprocessing=rules)
     if isinstance(name, (str, Path)) and Path(name).suffix == ".arrow":
         return ClientFile(str(name)).load(folder)
     if client == "qid" and isinstance(name, (str, Path)) and str(name) not in CATALOGUE:
         return Libsvm(str(name), client="qid").load(folder)
-    if (features, label, client) != (None, "label", None):
-        raise UserError(f"data set {name} has no columns to choose: leave out features, label and client")
+    if columns != Columns() or options:
+        further = ", ".join(["features, label and client", *options])
+        raise UserError(f"data set {name} has no columns to choose: leave out {further}")
     if isinstance(name, Source):
         return name.load(folder)
     entry = CATALOGUE.get(str(name))
@@ -96,6 +125,27 @@ def load(
     if entry is None:
         raise unknown("data set", str(name), CATALOGUE)
     raise UserError(f"data set {name} is not here: {remedy([entry.name])}, or set TURNOUT_DATA to its folder")
+
+
+def table_of(path: str, columns: Columns, options: dict[str, Any]) -> Csv | Parquet:
+    """Return the description of a table.
+
+    Args:
+        path: The file.
+        columns: The columns to take.
+        options: Options of the kind of table.
+    """
+    kind = TABLES.get(Path(path).suffix, Parquet)
+    return kind(path, *columns, **_checked(kind, options))
+
+
+def _checked(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a kind of table; `UserError` where it has no such option."""
+    known = [each.name for each in fields(kind)]
+    for name in options:
+        if name not in known:
+            raise unknown("option of a table", name, known)
+    return options
 
 
 TABLES = {".parquet": Parquet, ".csv": Csv}

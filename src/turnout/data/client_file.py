@@ -3,6 +3,7 @@
 import json
 import mmap
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import finalize
@@ -14,6 +15,7 @@ from turnout.core.errors import UserError
 from turnout.core.file_reads import read_rows
 from turnout.core.records import config
 from turnout.data.dataset import Dataset
+from turnout.data.preprocessing import preprocessing_of
 from turnout.data.source import Source, located
 from turnout.data.stored import StoredDataset
 from turnout.problems.storage.client_rows import ClientRows
@@ -130,7 +132,9 @@ def read_clients(path: Path) -> StoredDataset:
     classes = None if told["classes"] is None else np.asarray(told["classes"], shapes[1].dtype)
     whole = _refuse_empty(np.concatenate(sizes), path)
     columns = tuple(facts["columns"]) if facts.get("columns") else None
-    return StoredDataset.of(facts["name"], FileRows(path, whole, shapes, first, begins), classes, told["digest"], columns)
+    rules = preprocessing_of(facts["preprocessing"], str(path)) if "preprocessing" in facts else None
+    data = StoredDataset.of(facts["name"], FileRows(path, whole, shapes, first, begins), classes, told["digest"], columns)
+    return replace(data.named(facts["classes"]) if "classes" in facts else data, preprocessing=rules)
 
 
 def _sizes(batch: Any) -> np.ndarray:

@@ -8,19 +8,20 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.core.narrowing import narrowed
-from turnout.data.catalogue import load
+from turnout.data.catalogue import load, table_of
 from turnout.data.client_file import COLUMNS, FORMAT, KEY, arrow
 from turnout.data.columns import Columns
 from turnout.data.dataset import Dataset
 from turnout.data.made import Rows
+from turnout.data.preprocessing import Preprocessing
 from turnout.data.splits import NaturalSplit, Split
-from turnout.data.tables import LargeTable, frame_dataset
+from turnout.data.tables import LargeTable
 
 CLASSES = 10_000
 """Distinct labels from which on a file does not list them."""
@@ -30,6 +31,29 @@ ROWS = 2**16
 
 BATCH = 2**26
 """Bytes of a record batch."""
+
+
+class Facts(NamedTuple):
+    """What the numbers of a client file stand for.
+
+    Args:
+        columns: The name of each feature; None where features go by their numbers.
+        classes: The label of each class, where labels are names; else None.
+        rules: The rules that made the features; None if there are none.
+    """
+
+    columns: tuple | None = None
+    classes: np.ndarray | None = None
+    rules: Preprocessing | None = None
+
+    def entries(self) -> dict[str, Any]:
+        """Return the entries of the file's metadata."""
+        classes = {} if self.classes is None else {"classes": self.classes.tolist()}
+        return {"columns": self.columns, **classes, **({} if self.rules is None else {"preprocessing": self.rules.json})}
+
+
+NUMBERS = Facts()
+"""The facts of features that go by their numbers and labels that are numbers."""
 
 
 def write_clients(
@@ -42,6 +66,7 @@ def write_clients(
     label: str = "label",
     features: list[str] | None = None,
     precision: Literal["single", "double"] = "double",
+    **options: Any,
 ) -> None:
     """Write a client file, which runs read with `storage = "disk"`.
 
@@ -55,6 +80,7 @@ def write_clients(
         label: The column of labels of a table.
         features: Its columns of features; None means all others.
         precision: Precision of numbers that are not whole; images as bytes stay bytes.
+        **options: How the columns of a table become features; see `load`.
 
     Raises:
         UserError: A client has no rows, a number is NaN or infinite, or the file cannot be written.
@@ -75,13 +101,14 @@ def write_clients(
         if callable(source):
             if clients is None:
                 raise UserError("a function that makes the rows of clients needs their number: give clients")
-            rows, names = (_made(source, i) for i in range(clients)), None
+            rows, schema = (_made(source, i) for i in range(clients)), NUMBERS
         elif split is None and client is not None and isinstance(source, (str, Path)):
-            rows, names = _sorted(folder, LargeTable(Path(source), Columns(features, label, client)), real)
+            rows, schema = _sorted(folder, LargeTable(table_of(str(source), Columns(features, label, client), options)), real)
         else:
-            data = load(source, label=label, client=client, features=features)
-            rows, names = _clients_of(data, NaturalSplit().split(data) if split is None else split), data.columns
-        with ClientWriter(folder / "whole", path.name, real, names) as writer:
+            data = load(source, label=label, client=client, features=features, **options)
+            rows = _clients_of(data, NaturalSplit().split(data) if split is None else split)
+            schema = Facts(data.columns, data.classes if data.labels.dtype.kind == "U" else None, data.preprocessing)
+        with ClientWriter(folder / "whole", path.name, real, schema) as writer:
             for one in rows:
                 writer.add(*one)
         os.replace(folder / "whole", path)
@@ -97,35 +124,39 @@ def _made(make: Callable[[int], Rows], i: int) -> Rows:
     return features, labels
 
 
+def _numbered(labels: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
+    """Return labels that are names as their places among the `classes`; others as they are."""
+    return labels if labels.dtype.kind != "U" or classes is None else np.searchsorted(classes, labels).astype(np.int32)
+
+
 def _clients_of(data: Dataset, split: Split) -> Iterator[Rows]:
     for i in range(split.clients):
         rows = split.rows(i)
         features = data.features[rows]
-        yield features if isinstance(features, np.ndarray) else features.toarray(), data.labels[rows]
+        yield features if isinstance(features, np.ndarray) else features.toarray(), _numbered(data.labels[rows], data.classes)
 
 
-def _sorted(folder: Path, table: LargeTable, real: np.dtype) -> tuple[Iterator[Rows], tuple | None]:
-    """Return the rows of each client of a table, put in their places in a file, and the names of its features."""
+def _sorted(folder: Path, table: LargeTable, real: np.dtype) -> tuple[Iterator[Rows], Facts]:
+    """Return the rows of each client of a table, put in their places in a file, and what its numbers stand for."""
     bounds, arrays = np.concatenate([[0], np.cumsum(table.sizes)]), []
     free, names = bounds[:-1].copy(), None
-    for frame in table.frames(ROWS):
-        data = frame_dataset(table.path, frame, table.columns)
+    for data, owner in table.frames(ROWS):
         names = data.columns
         if not isinstance(data.features, np.ndarray):
             raise UserError(f"{table.path}: texts are counted in sparse rows, which client files do not hold: give numbers")
-        parts = [_stored(part, real) for part in (data.features, data.labels)]
+        parts = [_stored(part, real) for part in (data.features, _numbered(data.labels, table.classes))]
         arrays = arrays or [
             np.memmap(folder / name, part.dtype, "w+", shape=(int(bounds[-1]), *part.shape[1:]))
             for name, part in zip(COLUMNS, parts, strict=True)
         ]
-        owner = table.owners(frame)
         order = np.argsort(owner, kind="stable")
         present, first, counts = np.unique(owner[order], return_index=True, return_counts=True)
         place = free[owner[order]] + np.arange(order.size) - np.repeat(first, counts)
         free[present] += counts
         for array, part in zip(arrays, parts, strict=True):
             array[place] = part[order]
-    return ((np.array(arrays[0][begin:end]), np.array(arrays[1][begin:end])) for begin, end in pairwise(bounds)), names
+    rows = ((np.array(arrays[0][begin:end]), np.array(arrays[1][begin:end])) for begin, end in pairwise(bounds))
+    return rows, Facts(names, table.classes, table.rules)
 
 
 class ClientWriter:
@@ -137,11 +168,11 @@ class ClientWriter:
         path: The file.
         name: The name of the data.
         real: Type of numbers that are not whole.
-        columns: The name of each feature; None where features go by their numbers.
+        facts: What the numbers stand for.
     """
 
-    def __init__(self, path: Path, name: str, real: np.dtype, columns: tuple | None = None):
-        self.path, self.name, self.real, self.columns = path, name, real, columns
+    def __init__(self, path: Path, name: str, real: np.dtype, facts: Facts = NUMBERS):
+        self.path, self.name, self.real, self.facts = path, name, real, facts
         self._waiting: list[Rows] = []
         self._bytes, self._clients, self._digest, self._classes = 0, 0, sha256(), np.zeros(0)
         self._file: Any = None
@@ -200,7 +231,7 @@ class ClientWriter:
                 self._classes = np.union1d(self._classes, whole)
         if self._file is None:
             fields = [pyarrow.field(name, part.type) for name, part in zip(COLUMNS, lists, strict=True)]
-            facts = {"format": FORMAT, "name": self.name, "shape": self._kinds[0][0], "columns": self.columns}
+            facts = {"format": FORMAT, "name": self.name, "shape": self._kinds[0][0], **self.facts.entries()}
             self._file = pyarrow.ipc.new_file(str(self.path), pyarrow.schema(fields, metadata={KEY: json.dumps(facts)}))
         so_far = {
             "digest": self._digest.hexdigest(),

@@ -11,6 +11,8 @@ from turnout.core.kept import kept
 from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
 from turnout.data.files import data_name
+from turnout.data.preprocessing import DEFAULTS, Preprocessing, TableOptions, fitted
+from turnout.data.series import array_of, is_plain, is_texts, missing_in, series_of, without
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 WORDS = 4096
 """The number of features that words are hashed to."""
 
-Read = Callable[[Any], np.ndarray]
+Read = Callable[[Any], Any]
 
 
 class Columns(NamedTuple):
@@ -35,17 +37,80 @@ class Columns(NamedTuple):
     client: Any = None
 
 
-def dataset_of(path: Path, names: list, read: Read, columns: Columns) -> Dataset:
+Refuse = Callable[[int, Any, str], UserError]
+
+
+def dataset_of(
+    path: Path,
+    names: list,
+    read: Read,
+    columns: Columns,
+    options: TableOptions = DEFAULTS,
+    rules: Preprocessing | None = None,
+    refused: Refuse | None = None,
+) -> Dataset:
     """Return the data set of a table.
 
     Args:
         path: The table's file, for messages.
         names: The names of its columns.
-        read: Returns a column by its name.
+        read: Returns a column by its name, an array or a series of polars.
         columns: The columns to take.
+        options: How columns become features.
+        rules: Fitted rules for that; None fits them on these rows, where they are needed.
+        refused: Returns the error for a missing value, given its row, its column and a remedy.
 
     Raises:
         UserError: A column is missing, or does not hold what it should.
+    """
+    features, label, client = chosen(path, names, columns)
+    refused = refused or (
+        lambda row, name, remedy: UserError(f"{path}: row {row + 1} lacks a value in column {name!r}: {remedy}")
+    )
+    labels, ids = array_of(read(label)), None
+    if client is not None:
+        given = array_of(read(client))
+        if (lacking := missing_in(given)).any():
+            raise refused(int(np.argmax(lacking)), client, "fill it in, or leave its row out")
+        ids = ids_of(given, path, f"column {client!r}")
+    values = {name: read(name) for name in features}
+    gaps = missing_in(labels)
+    if gaps.any() and options.missing != "drop":
+        raise refused(int(np.argmax(gaps)), label, "say missing = 'drop' to leave its row out, or fill it in")
+    if rules is None and options.plain and not gaps.any() and (is_texts(values) or all(map(is_plain, values.values()))):
+        matrix, named = _features(path, features, lambda name: array_of(values[name]))
+        return Dataset(data_name(path), matrix, labels_of(labels, path, f"column {label!r}"), ids, named)
+    # Slow to import.
+    import polars as pl
+
+    table = pl.DataFrame([series_of(each, path, name) for name, each in values.items()]).filter(~gaps)
+    try:
+        rules = fitted(table.lazy(), options, refused) if rules is None else rules
+    except UserError as error:
+        raise error if str(path) in str(error) else UserError(f"{path}: {error}") from None
+    matrix, named, kept = rules.encoded(table, str(path))
+    return Dataset(
+        data_name(path),
+        rules.scaled(matrix),
+        labels_of(without(labels, gaps), path, f"column {label!r}")[kept],
+        None if ids is None else without(ids, gaps)[kept],
+        named,
+        preprocessing=rules,
+        table=table.filter(kept),
+        options=options,
+    )
+
+
+def chosen(path: Path, names: list, columns: Columns) -> Columns:
+    """Return the columns of a table that are taken, with the names of those of features.
+
+    Args:
+        path: The table's file, for messages.
+        names: The names of its columns.
+        columns: The columns to take.
+
+    Raises:
+        UserError: A column is missing, or named twice.
     """
     features, label, client = columns
     named = [label, *([] if client is None else [client])]
@@ -62,14 +127,7 @@ def dataset_of(path: Path, names: list, read: Read, columns: Columns) -> Dataset
         raise UserError(
             f"{path}: there is no column beside {' and '.join(map(str, named))}: give the features columns of their own"
         )
-    values, columns_of_values = _features(path, features, read)
-    return Dataset(
-        data_name(path),
-        values,
-        labels_of(read(label), path, f"column {label!r}"),
-        None if client is None else ids_of(read(client), path, f"column {client!r}"),
-        columns_of_values,
-    )
+    return Columns(features, label, client)
 
 
 def hashed(texts) -> "csr_array":

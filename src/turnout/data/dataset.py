@@ -5,14 +5,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from turnout.core.errors import UserError, caution, unknown
 from turnout.core.schema import order_of, refuse_further_labels
+from turnout.data.preprocessing import Preprocessing, TableOptions, fitted
+from turnout.data.scaling import fitted_scaling
 
 if TYPE_CHECKING:
+    import polars as pl
     from scipy.sparse import csr_array
 
 
@@ -33,6 +36,9 @@ class Dataset:
         columns: The name of each feature [d]; None where features go by their numbers.
         known_classes: The labels that rows can have, in increasing order; None: those that they have.
         zero_based: Whether the file numbers features from 0; None where that does not show.
+        preprocessing: The rules that made the features, and their scaling; None if there are none.
+        table: The columns that the features are made of; None if they are these.
+        options: How columns become features.
 
     Raises:
         UserError: Lengths differ, a feature or label is NaN or infinite, or a label is none of `known_classes`.
@@ -52,6 +58,9 @@ class Dataset:
     columns: tuple | None = None
     known_classes: np.ndarray | None = None
     zero_based: bool | None = None
+    preprocessing: Preprocessing | None = None
+    table: "pl.DataFrame | None" = None
+    options: TableOptions | None = None
 
     content: ClassVar[str] = ""
     """A digest of the content, if it is known without reading it."""
@@ -77,6 +86,9 @@ class Dataset:
         self._check_finite()
         if self.columns is not None and len(self.columns) != self.width:
             raise UserError(f"data set {self.name}: {len(self.columns)} names for {self.width} features: give one for each")
+        if self.table is not None and len(self.table) != self.rows:
+            # The features of other rows were put in the place of those of the table.
+            object.__setattr__(self, "table", None)
         if self.known_classes is not None:
             object.__setattr__(self, "known_classes", np.unique(self.known_classes))
             refuse_further_labels(self.name, np.unique(self.labels).tolist(), self.classes.tolist(), "known_classes")
@@ -159,36 +171,42 @@ class Dataset:
         """Return the data set with each image as a row of numbers bytes / 255; without images, the data set itself."""
         return replace(self, features=self.features.reshape(self.rows, -1) / 255) if self.images else self
 
-    def normalized(self, how: str) -> "Dataset":
+    def normalized(self, how: str, rows: np.ndarray | None = None) -> "Dataset":
         """Return the data set with scaled features, images flattened.
 
         Args:
             how: "none"; "rows" for rows of Euclidean length 1, zero rows staying zero; "columns" for columns with mean 0 and
                 standard deviation 1, constant columns becoming zero.
+            rows: The rows whose mean and deviation are taken; None for all.
 
         Raises:
             UserError: `how` is unknown, or "columns" for sparse features.
         """
-        scalings = {"none": None, "rows": unit_rows, "columns": self._standard_columns}
-        if how not in scalings:
-            raise unknown("normalization", how, scalings)
-        return self if how == "none" else replace(self, features=scalings[how](self.flat().features))
-
-    def _standard_columns(self, features):
-        if is_sparse_matrix(features):
+        if how == "none":
+            return self
+        if how not in ("rows", "columns"):
+            raise unknown("normalization", how, ("none", "rows", "columns"))
+        features, before = self.flat().features, self.preprocessing or Preprocessing()
+        if how == "columns" and is_sparse_matrix(features):
             raise UserError(
                 f"data set {self.name} is sparse, and centring its columns would store every zero: "
                 "normalize 'rows' instead, or give dense features"
             )
-        if not self.rows:
-            return features
-        # Powers of two change no digit, and keep sums and squares from overflowing and vanishing.
-        exponents = np.frexp(np.abs(features).max(axis=0))[1]
-        features = features * np.ldexp(1.0, -exponents.clip(-1000, 1000))
-        centred = features - features.mean(axis=0)
-        deviation = centred.std(axis=0)
-        varies = (features != features[:1]).any(axis=0) & (deviation > 0)
-        return np.where(varies, centred / np.where(varies, deviation, 1), 0)
+        scaling = fitted_scaling(how, features if rows is None else features[rows])
+        after = replace(before, scalings=(*before.scalings, scaling))
+        return replace(self, features=scaling.scaled(features), preprocessing=after)
+
+    def fitted(self, rows: np.ndarray) -> "Dataset":
+        """Return the data set with its categories and fillings taken from some rows alone, such as those of training clients.
+
+        Args:
+            rows: The numbers of the rows.
+        """
+        if self.table is None or self.options is None or self.options.preprocessing is not None:
+            return self
+        rules = fitted(self.table[rows].lazy(), self.options, lambda row, name, remedy: UserError(f"{name}: {remedy}"))
+        features, columns, _ = rules.encoded(self.table, self.name)
+        return replace(self, features=features, columns=columns, preprocessing=rules)
 
 
 def matched(test: Dataset, train: Dataset) -> Dataset:
@@ -205,13 +223,39 @@ def matched(test: Dataset, train: Dataset) -> Dataset:
                 f"{test.name} has images of {shapes[0]} and {train.name} of {shapes[1]}: test with images of that shape"
             )
         return test
-    test = test.flat()
+    test, rules = test.flat(), train.preprocessing
+    if rules is not None and rules.columns is not None and rules != test.preprocessing:
+        test = _encoded(test, train, rules)
+    scalings, own = (() if each is None else each.scalings for each in (rules, test.preprocessing))
+    if own not in ((), scalings):
+        raise UserError(f"{test.name} is scaled already, by rows of its own: leave that to like({train.name})")
     if test.columns is not None and train.columns is not None:
         order = order_of(test.columns, train.columns, test.name, train.name)
-        if order is None:
+        features = test.features if order is None else _changed(test.features, lambda rows: rows[:, order])
+    else:
+        test = _renumbered(test, train)
+        features = _resized(test, train)
+    if rules is not None and own != scalings:
+        features = _changed(features, rules.scaled)
+    return replace(test, features=features, columns=train.columns, zero_based=train.zero_based, preprocessing=rules)
+
+
+def _encoded(test: Dataset, train: Dataset, rules: Preprocessing) -> Dataset:
+    """Return `test` with the features that the rules of `train` make of its table; itself if it is none."""
+    table = test.table
+    if table is None:
+        if test.columns is None or not isinstance(test.features, np.ndarray) or test.preprocessing is not None:
             return test
-        return replace(test, features=_changed(test.features, lambda rows: rows[:, order]), columns=train.columns)
-    return replace(test, features=_resized(_renumbered(test, train), train), columns=train.columns, zero_based=train.zero_based)
+        # Slow to import.
+        import polars as pl
+
+        table = pl.DataFrame(test.features, [*map(str, test.columns)], orient="row")
+    names = tuple(rule.name for rule in rules.columns or ())
+    order_of(tuple(table.columns), names, test.name, train.name)
+    features, columns, kept = rules.encoded(table, test.name)
+    ids = None if test.ids is None else test.ids[kept]
+    rest = {"ids": ids, "columns": columns, "table": table.filter(kept), "preprocessing": replace(rules, scalings=())}
+    return replace(test, features=features, labels=test.labels[kept], **rest)
 
 
 def _renumbered(test: Dataset, train: Dataset) -> Dataset:
@@ -225,7 +269,7 @@ def _renumbered(test: Dataset, train: Dataset) -> Dataset:
         return test
     from scipy.sparse import csr_array
 
-    features = test.features
+    features: Any = test.features
     shifted = csr_array((features.data, features.indices + 1, features.indptr), shape=(test.rows, test.width + 1))
     return replace(test, features=shifted, zero_based=True)
 
@@ -322,22 +366,3 @@ def _canonical(matrix, what: str) -> "csr_array":
 
 def _not_finite(values: np.ndarray) -> np.ndarray:
     return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
-
-
-def unit_rows(features):
-    """Return features as rows of length 1, divided by their largest entry first so that squares neither overflow nor vanish."""
-    if isinstance(features, np.ndarray):
-        scaled = features / _or_one(np.abs(features).max(axis=1, initial=0))[:, None]
-        return scaled / _or_one(np.linalg.norm(scaled, axis=1))[:, None]
-    owner = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-    largest = np.zeros(features.shape[0])
-    np.maximum.at(largest, owner, np.abs(features.data))
-    scaled = features.data / largest[owner]
-    lengths = np.sqrt(np.bincount(owner, scaled**2, minlength=features.shape[0]))
-    from scipy.sparse import csr_array
-
-    return csr_array((scaled / lengths[owner], features.indices, features.indptr), shape=features.shape)
-
-
-def _or_one(values: np.ndarray) -> np.ndarray:
-    return np.where(values > 0, values, 1)

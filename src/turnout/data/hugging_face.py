@@ -1,14 +1,18 @@
 """Reading data sets that the library datasets of Hugging Face saved on disk."""
 
+from collections.abc import Callable
+from typing import Any
+
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.data.columns import Columns, dataset_of
 from turnout.data.dataset import Dataset
+from turnout.data.preprocessing import TableOptions, rules_of
 from turnout.data.source import Source, extra, located
 
 
 @config
-class HuggingFace(Source):
+class HuggingFace(TableOptions, Source):
     """Columns of a data set that `save_to_disk` wrote. A column of pictures becomes images.
 
     Args:
@@ -17,6 +21,13 @@ class HuggingFace(Source):
         features: Columns of features; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
+        missing: What is done about missing values: "refuse" them, "drop" their rows, or fill in the "mean" (of categories: the
+            most frequent one) or the "most frequent" value of the column.
+        indicator: Whether each column with filled gaps gets a further one, such as `age=missing`, which is 1 there and else 0.
+        categories: Columns that are categories, though they hold numbers.
+        max_categories: The most columns that a column of categories becomes; the rarest share the last one, such as `city=other`.
+        dates: The unit in which dates become numbers, from 1970-01-01 on; None refuses them.
+        preprocessing: Rules that were fitted elsewhere, or a JSON file with them, in the place of rules fitted on these rows.
 
     Examples:
         >>> from turnout.data import HuggingFace
@@ -43,4 +54,19 @@ class HuggingFace(Source):
                 raise UserError(f"{path}: there is no part {self.part!r}, only {', '.join(table) or 'none'}: name one of these")
             table = table[self.part]
         columns = Columns(self.features, self.label, self.client)
-        return dataset_of(path, table.column_names, lambda name: table.with_format("numpy")[name][:], columns)
+        return dataset_of(path, table.column_names, column_of(table), columns, self, rules_of(self, folder))
+
+
+def column_of(table: Any) -> Callable[[str], Any]:
+    """Return a function that returns a column of a data set by its name, with None for missing values.
+
+    Args:
+        table: The data set.
+    """
+
+    def read(name: str) -> Any:
+        if table.data.column(name).null_count and table.features[name].__class__.__name__ == "Value":
+            return list(table.with_format(None)[name])
+        return table.with_format("numpy")[name][:]
+
+    return read

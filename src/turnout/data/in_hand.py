@@ -10,6 +10,8 @@ from turnout.core.errors import UserError
 from turnout.data.arrays import features_of, ids_of, labels_of
 from turnout.data.columns import Columns, dataset_of
 from turnout.data.dataset import Dataset, is_sparse_matrix
+from turnout.data.hugging_face import column_of
+from turnout.data.preprocessing import DEFAULTS, Preprocessing, TableOptions
 from turnout.data.tables import frame_dataset
 
 NAME = Path("data")
@@ -23,24 +25,28 @@ def is_in_hand(source: Any) -> bool:
     return isinstance(source, (tuple, dict)) or any(_is_a(source, *kind) for kind in (*POLARS, PANDAS, HUGGING_FACE, TORCH))
 
 
-def dataset_in_hand(source: Any, columns: Columns) -> Dataset:
+def dataset_in_hand(
+    source: Any, columns: Columns, options: TableOptions = DEFAULTS, rules: Preprocessing | None = None
+) -> Dataset:
     """Return `source` as a data set; `UserError` where it holds no rows of numbers with labels.
 
     Args:
         source: Arrays (features, labels) or (features, labels, clients), a frame of polars or pandas, a dict of columns, a data
             set of Hugging Face, or a map-style data set of PyTorch whose items are (features, label).
         columns: The columns of features, labels and clients of a frame.
+        options: How the columns of a frame become features.
+        rules: Fitted rules for that.
     """
     if isinstance(source, tuple):
         return _of_arrays(source)
     if any(_is_a(source, *kind) for kind in POLARS):
-        return frame_dataset(NAME, source.lazy().collect(), columns)
+        return frame_dataset(NAME, source.lazy().collect(), columns, options, rules)
     if isinstance(source, dict):
-        return dataset_of(NAME, [*source], lambda name: source[name], columns)
+        return dataset_of(NAME, [*source], lambda name: source[name], columns, options, rules)
     if _is_a(source, *PANDAS):
-        return _of_pandas(source, columns)
+        return _of_pandas(source, columns, options, rules)
     if _is_a(source, *HUGGING_FACE):
-        return dataset_of(NAME, source.column_names, lambda name: source.with_format("numpy")[name][:], columns)
+        return dataset_of(NAME, source.column_names, column_of(source), columns, options, rules)
     return _of_items(source)
 
 
@@ -63,7 +69,7 @@ def _of_arrays(arrays: tuple) -> Dataset:
     return Dataset(str(NAME), features, labels_of(labels, NAME, "the second array, of labels,"), *ids)
 
 
-def _of_pandas(frame: Any, columns: Columns) -> Dataset:
+def _of_pandas(frame: Any, columns: Columns, options: TableOptions, rules: Preprocessing | None) -> Dataset:
     """Return the data set of a frame of pandas, whose columns may be called by numbers: 1 and "1" are two columns."""
     names = [*frame.columns]
     if not frame.columns.is_unique:
@@ -76,7 +82,18 @@ def _of_pandas(frame: Any, columns: Columns) -> Dataset:
     features, label, client = columns
     features = None if features is None else [found(name) for name in features]
     wanted = Columns(features, found(label), None if client is None else found(client))
-    return dataset_of(NAME, names, lambda name: frame[name].to_numpy(), wanted)
+    return dataset_of(NAME, names, lambda name: _pandas_column(frame[name]), wanted, options, rules)
+
+
+def _pandas_column(column: Any) -> np.ndarray:
+    """Return a column of pandas as an array, without time zones, and with None for the missing values of objects."""
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    values = column.to_numpy()
+    if values.dtype == object and column.isna().any():
+        values = values.copy()
+        values[column.isna().to_numpy()] = None
+    return values
 
 
 def _of_items(source: Any) -> Dataset:

@@ -3,9 +3,12 @@
 import importlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turnout.core.errors import UserError
-from turnout.data.dataset import Dataset
+
+if TYPE_CHECKING:
+    from turnout.data.dataset import Dataset
 
 
 class Source:
@@ -24,7 +27,7 @@ class Source:
         (3, 2)
     """
 
-    def load(self, folder: str | Path | None = None) -> Dataset:
+    def load(self, folder: str | Path | None = None) -> "Dataset":
         """Return the data; relative paths are also looked up in `folder` and in $TURNOUT_DATA."""
         raise UserError(f"{type(self).__name__} has no load(self, folder): write one")
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from turnout.core.errors import UserError
-from turnout.data.dataset import Dataset, unit_rows
+from turnout.data.dataset import Dataset
+from turnout.data.preprocessing import Preprocessing
+from turnout.data.scaling import Scaling, unit_rows
 from turnout.problems.storage.client_rows import ClientRows, Column
 
 
@@ -57,14 +59,25 @@ class StoredDataset(Dataset):
     def recoded(self, recode: Callable[[np.ndarray], np.ndarray]) -> Column:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.labels.recoded(recode)
 
+    def named(self, names: list[str]) -> "StoredDataset":
+        """Return the data set with the names of classes for their numbers.
+
+        Args:
+            names: The name of each class.
+        """
+        array = np.array(names)
+        return replace(self, labels=self.labels.recoded(lambda numbers: array[numbers]), known_classes=array)
+
     def flat(self) -> "StoredDataset":
         if not self.images:
             return self
         return replace(self, features=self.features.recoded(lambda images: images.reshape(len(images), -1) / 255))
 
-    def normalized(self, how: str) -> "StoredDataset":
+    def normalized(self, how: str, rows: np.ndarray | None = None) -> "StoredDataset":
         if how == "none":
             return self
         if how != "rows":
             raise UserError(f"{self.name}: normalize = {how!r} needs all rows at once: normalize them when the file is written")
-        return replace(self, features=self.flat().features.recoded(unit_rows))
+        before = self.preprocessing or Preprocessing()
+        after = replace(before, scalings=(*before.scalings, Scaling("rows")))
+        return replace(self, features=self.flat().features.recoded(unit_rows), preprocessing=after)

@@ -1,6 +1,6 @@
 """Tables in files, parquet or CSV, with columns of features, labels and clients."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,10 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.data.arrays import ids_of, whole_ids
-from turnout.data.columns import Columns, dataset_of
-from turnout.data.csv_text import scan_text, typed
+from turnout.data.columns import Columns, chosen, dataset_of
+from turnout.data.csv_text import CsvText, Dialect
 from turnout.data.dataset import Dataset
+from turnout.data.preprocessing import DEFAULTS, TableOptions, fitted, rules_of
 from turnout.data.source import Source, located
 
 if TYPE_CHECKING:
@@ -21,14 +22,21 @@ if TYPE_CHECKING:
 
 
 @config
-class Parquet(Source):
+class Parquet(TableOptions, Source):
     """Columns of a parquet file. A single column of text is hashed to word counts (`columns.hashed`).
 
     Args:
         path: The file.
-        features: Columns of numbers or lists of numbers; None means all but `label` and `client`.
+        features: Columns of numbers, lists of numbers, categories or dates; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
+        missing: What is done about missing values: "refuse" them, "drop" their rows, or fill in the "mean" (of categories: the
+            most frequent one) or the "most frequent" value of the column.
+        indicator: Whether each column with filled gaps gets a further one, such as `age=missing`, which is 1 there and else 0.
+        categories: Columns that are categories, though they hold numbers.
+        max_categories: The most columns that a column of categories becomes; the rarest share the last one, such as `city=other`.
+        dates: The unit in which dates become numbers, from 1970-01-01 on; None refuses them.
+        preprocessing: Rules that were fitted elsewhere, or a JSON file with them, in the place of rules fitted on these rows.
 
     Examples:
         >>> import pathlib, tempfile
@@ -51,22 +59,35 @@ class Parquet(Source):
         """Return the data; `UserError` if the file or a column is missing or unusable."""
         import polars as pl
 
-        return _read(self, folder, "parquet", lambda path, columns: pl.read_parquet(path, glob=False))
+        path = located(self.path, folder)
+        with unreadable_told(path, "parquet"):
+            table = pl.read_parquet(path, glob=False)
+        return frame_dataset(path, table, Columns(self.features, self.label, self.client), self, rules_of(self, folder))
 
 
 @config
-class Csv(Source):
+class Csv(TableOptions, Source):
     r"""Columns of a CSV file with a header. A single column of text is hashed to word counts (`columns.hashed`).
 
     What a column holds follows from all of its rows. Clients are text, so that 007 and 7 are two; they are numbers only where
-    each is written as Python writes a whole number.
+    each is written as Python writes a whole number. NA and its like stand for missing values, but for clients.
 
     Args:
         path: The file.
-        features: Columns of numbers; None means all but `label` and `client`.
+        features: Columns of numbers, categories or dates; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
         separator: What stands between two columns.
+        decimal: What stands before the fraction of a number.
+        thousands: What stands between groups of three digits; None for nothing.
+        encoding: The encoding of the text; None for UTF-8, or UTF-16 with a byte order mark.
+        missing: What is done about missing values: "refuse" them, "drop" their rows, or fill in the "mean" (of categories: the
+            most frequent one) or the "most frequent" value of the column.
+        indicator: Whether each column with filled gaps gets a further one, such as `age=missing`, which is 1 there and else 0.
+        categories: Columns that are categories, though they hold numbers.
+        max_categories: The most columns that a column of categories becomes; the rarest share the last one, such as `city=other`.
+        dates: The unit in which dates become numbers, from 1970-01-01 on; None refuses them.
+        preprocessing: Rules that were fitted elsewhere, or a JSON file with them, in the place of rules fitted on these rows.
 
     Examples:
         >>> import pathlib, tempfile
@@ -84,31 +105,32 @@ class Csv(Source):
     label: str = "label"
     client: str | None = None
     separator: str = ","
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str | None = None
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
-        if len(self.separator.encode()) != 1:
-            raise UserError(f"separator {self.separator!r} is not one ASCII character: give one, such as ';'")
-        return _read(self, folder, "CSV", lambda path, columns: read_csv(path, columns, self.separator))
+        self.dialect.check()
+        text = self.text(located(self.path, folder))
+        with unreadable_told(text.path, "CSV"):
+            table = text.read()
+        data = frame_dataset(text.path, table, text.columns, self, rules_of(self, folder), text.refused)
+        return data if data.ids is None else replace(data, ids=whole_ids(data.ids))
 
+    def text(self, path: Path) -> CsvText:
+        """Return the table as text.
 
-def _read(source: Parquet | Csv, folder, kind: str, read: Callable[[Path, Columns], "pl.DataFrame"]) -> Dataset:
-    path, columns = located(source.path, folder), Columns(source.features, source.label, source.client)
-    with unreadable_told(path, kind):
-        table = read(path, columns)
-    data = frame_dataset(path, table, columns)
-    return data if data.ids is None or kind != "CSV" else replace(data, ids=whole_ids(data.ids))
+        Args:
+            path: Where the file is.
+        """
+        with unreadable_told(path, "CSV"):
+            return CsvText(path, Columns(self.features, self.label, self.client), self.dialect, self.categories)
 
-
-def read_csv(path: Path, columns: Columns, separator: str = ",") -> "pl.DataFrame":
-    """Return the table of a CSV file, with numbers in the columns of features and labels, and clients as text.
-
-    Args:
-        path: The file.
-        columns: The columns of features, labels and clients.
-        separator: What stands between two columns.
-    """
-    return typed(path, scan_text(path, separator).collect(), columns, separator)
+    @property
+    def dialect(self) -> Dialect:
+        """How the file writes its columns and numbers."""
+        return Dialect(self.separator, self.decimal, self.thousands, self.encoding)
 
 
 @contextmanager
@@ -119,76 +141,97 @@ def unreadable_told(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise UserError(f"{path}: not a {kind} file ({str(error).splitlines()[0]}): give one") from None
+        what = str(error).splitlines()[0]
+        remedy = "give its encoding, such as 'cp1252'" if "utf" in what.lower() else "give one"
+        raise UserError(f"{path}: not a {kind} file ({what}): {remedy}") from None
 
 
-def frame_dataset(path: Path, table: "pl.DataFrame", columns: Columns) -> Dataset:
-    """Return the data set in the `columns` of a frame; messages call it `path`."""
-    return dataset_of(path, table.columns, lambda name: _values(path, table[name]), columns)
-
-
-def _values(path: Path, column: "pl.Series") -> np.ndarray:
-    """Return a column as numbers, text, or rows of them."""
-    import polars as pl
-
-    if column.dtype in (pl.Categorical, pl.Enum):
-        column = column.cast(pl.String)
-    if not (
-        column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean) or isinstance(column.dtype, (pl.Array, pl.List))
-    ):
-        raise UserError(f"{path}: column {column.name!r} holds {column.dtype}, which is no number, list or text: leave it out")
-    return column.to_numpy()
+def frame_dataset(
+    path: Path, table: "pl.DataFrame", columns: Columns, options: TableOptions = DEFAULTS, rules=None, refused=None
+) -> Dataset:
+    """Return the data set in the `columns` of a frame; messages call it `path`. The other arguments are those of `dataset_of`."""
+    return dataset_of(path, table.columns, lambda name: table[name], columns, options, rules, refused)
 
 
 class LargeTable:
     """A parquet or CSV file of any size, read in frames.
 
     Args:
-        path: The file.
-        columns: The columns of features, labels and clients.
+        source: The file and its columns, of which one has the clients.
 
     Attributes:
         clients: The clients [n], in increasing order, as numbers where all are.
         sizes: The number of rows of each [n].
+        rules: How columns become features, fitted on all rows; None where numbers without gaps are features as they are.
+        classes: The labels that are no numbers, in increasing order; None where labels are numbers.
 
     Raises:
         UserError: The file is not such a file, or lacks the column of clients.
     """
 
-    def __init__(self, path: Path, columns: Columns):
+    def __init__(self, source: Csv | Parquet):
+        self.path, self.columns = Path(source.path), Columns(source.features, source.label, source.client)
+        self._source, self._text = source, source.text(self.path) if isinstance(source, Csv) else None
+        with unreadable_told(self.path, "parquet or CSV"):
+            self._count(self._scan())
+            self._fit()
+
+    def _count(self, table: "pl.LazyFrame") -> None:
         import polars as pl
 
-        self.path, self.columns, self._csv = path, columns, path.suffix == ".csv"
-        with unreadable_told(path, "parquet or CSV"):
-            table = self._scan()
-            names, client, label = table.collect_schema().names(), columns.client, columns.label
-            if client not in names:
-                raise UserError(f"{path}: there is no column {client!r}: name the column of the clients")
-            counts = table.group_by(client).len().sort(client).collect(engine="streaming")
-            self._whole = None
-            if self._csv and label in names:
-                integers = pl.col(label).str.strip_chars().cast(pl.Int64, strict=False)
-                self._whole = not table.select(integers.is_null().any()).collect(engine="streaming").item()
-        counts = counts.filter(pl.col(client).is_not_null()) if self._csv else counts
-        self._names, sizes = ids_of(counts[client].to_numpy(), path, f"column {client!r}"), counts["len"].to_numpy()
-        numbers = whole_ids(self._names)
+        names, client = table.collect_schema().names(), self.columns.client
+        if client not in names:
+            raise UserError(f"{self.path}: there is no column {client!r}: name the column of the clients")
+        self.columns = chosen(self.path, names, self.columns)
+        counts = table.group_by(client).len().sort(client).collect(engine="streaming")
+        counts = counts.filter(pl.col(client).is_not_null()) if self._text else counts
+        self._names = ids_of(counts[client].to_numpy(), self.path, f"column {client!r}")
+        numbers = whole_ids(self._names) if self._text else self._names
         self._order = np.argsort(numbers, kind="stable")
-        self.clients, self.sizes = numbers[self._order], sizes[self._order].astype(np.int64)
+        self.clients, self.sizes = numbers[self._order], counts["len"].to_numpy()[self._order].astype(np.int64)
+
+    def _fit(self) -> None:
+        import polars as pl
+
+        typed = self._scan() if self._text is None else self._text.lazily_typed()
+        label, options, schema = self.columns.label, self._source, typed.collect_schema()
+        if options.missing == "drop":
+            raise UserError(f"{self.path}: rows cannot be dropped while a file of clients is written: fill in what is missing")
+        numeric = [schema[name].is_numeric() or schema[name].is_nested() for name in self.columns.features or ()]
+        self.rules = None if options.plain and all(numeric) else rules_of(options, None)
+        if self.rules is None and not (options.plain and (all(numeric) or len(numeric) == 1)):
+            self.rules = fitted(typed.select(self.columns.features or ()), options, self._refused)
+        self.classes = None
+        if schema[label] in (pl.String, pl.Categorical, pl.Enum):
+            distinct = typed.select(pl.col(label).cast(pl.String).unique()).collect(engine="streaming").to_series()
+            self.classes = np.sort(distinct.drop_nulls().to_numpy().astype(str))
+
+    def _refused(self, row: int, name: str, remedy: str) -> UserError:
+        if self._text is not None:
+            return self._text.refused(row, name, remedy)
+        return UserError(f"{self.path}: row {row + 1} lacks a value in column {name!r}: {remedy}")
 
     def _scan(self) -> "pl.LazyFrame":
         import polars as pl
 
-        return scan_text(self.path) if self._csv else pl.scan_parquet(self.path, glob=False)
+        return self._text.scan() if self._text else pl.scan_parquet(self.path, glob=False)
 
-    def frames(self, rows: int) -> "Iterator[pl.DataFrame]":
-        """Return the frames one after another, each with at most so many `rows`."""
+    def frames(self, rows: int) -> "Iterator[tuple[Dataset, np.ndarray]]":
+        """Return the rows one frame after another, and the place of each row's client in `clients` [rows].
+
+        Args:
+            rows: The most rows of a frame.
+        """
         first = 0
         with unreadable_told(self.path, "parquet or CSV"):
             for frame in self._scan().collect_batches(chunk_size=rows, maintain_order=True):
-                yield typed(self.path, frame, self.columns, first=first, whole=self._whole) if self._csv else frame
+                typed = self._text.typed(frame) if self._text else frame
+                told = _shifted(self._refused, first)
+                data = frame_dataset(self.path, typed, self.columns, DEFAULTS, self.rules, told)
+                ids = ids_of(frame[self.columns.client].to_numpy(), self.path, f"column {self.columns.client!r}")
+                yield data, np.argsort(self._order)[np.searchsorted(self._names, ids)]
                 first += len(frame)
 
-    def owners(self, frame: "pl.DataFrame") -> np.ndarray:
-        """Return the place of each row's client in `clients` [rows]."""
-        ids = ids_of(frame[self.columns.client].to_numpy(), self.path, f"column {self.columns.client!r}")
-        return np.argsort(self._order)[np.searchsorted(self._names, ids)]
+
+def _shifted(refused, first: int):
+    return lambda row, name, remedy: refused(first + row, name, remedy)

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from turnout.core.errors import UserError
-from turnout.data.catalogue import load
+from turnout.data.catalogue import load, load_test
 from turnout.data.dataset import Dataset, digest
 from turnout.data.holdout import hold_out
 from turnout.data.splits import NaturalSplit, Split
@@ -60,20 +60,19 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         mark = sha256((start + experiment.to_toml()).encode()).hexdigest()
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
         return Built(spec.build(*arguments), spec.split(*arguments), mark, start + getattr(spec, "digest", ""))
-    dataset = load(spec.data, data).normalized(spec.normalize)
+    plain = load(spec.data, data)
+    dataset, held_out_split = plain.normalized(spec.normalize), None
     refuse_stored(dataset, experiment)
     split = experiment.split.split(dataset)
+    if spec.held_out is not None:
+        split, held_out_split = hold_out(split, spec.held_out, getattr(experiment.split, "seed", 0))
+        dataset = plain.fitted(split.indices).normalized(spec.normalize, split.indices)
     mark, test = digest(dataset), None
     if spec.test is not None:
-        test_set = load(spec.test, data)
+        test_set = load_test(spec.test, data, dataset)
         mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
     content, mark = mark + start, sha256((mark + start + experiment.to_toml()).encode()).hexdigest()
-    held_out = held_out_split = None
-    if spec.held_out is not None:
-        if spec.normalize == "columns":
-            raise UserError("normalize = 'columns' scales by all rows, those of held-out clients too: take 'rows' or 'none'")
-        split, held_out_split = hold_out(split, spec.held_out, getattr(experiment.split, "seed", 0))
-        held_out = spec.build(dataset, held_out_split)
+    held_out = None if held_out_split is None else spec.build(dataset, held_out_split)
     return Built(
         spec.build(dataset, split), None if isinstance(split, AsStored) else split, mark, content, test, held_out, held_out_split
     )

@@ -46,7 +46,7 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
         "rows": (features, targets[split.indices]),
         "offsets": split.offsets,
         "population": Population(count=split.clients, weights=weights, strata=split.strata),
-        "schema": Schema(labels, dataset.columns, bool(dataset.zero_based)),
+        "schema": Schema(labels, dataset.columns, bool(dataset.zero_based), dataset.preprocessing),
     }
 
 
@@ -54,7 +54,7 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
     """Return the fields of a `Classifier` for a data set and its split.
 
     Args:
-        dataset: The data set, whose labels are whole numbers.
+        dataset: The data set, whose labels are names or whole numbers.
         split: Which rows each client has.
         weights: Client weights lambda [n] up to their sum; None means uniform.
         classes: Number of classes, labels being 0, ..., classes - 1; None numbers the labels in increasing order.
@@ -63,11 +63,12 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
         UserError: A label is not a whole number, or outside 0, ..., classes - 1.
     """
     distinct = dataset.classes
-    whole = distinct == np.rint(distinct) if distinct.dtype.kind in "biuf" else np.zeros(distinct.size, bool)
+    whole = distinct == np.rint(distinct) if distinct.dtype.kind in "biuf" else np.full(distinct.size, classes is None)
     if not whole.all():
         bad = distinct[np.argmin(whole)].item()
         raise UserError(
-            f"{dataset.name} has the label {bad!r}, but classes are whole numbers: number them, or take ridge regression"
+            f"{dataset.name} has the label {bad!r}, but classes are names or whole numbers{' from 0' if classes else ''}: number "
+            "them, or take ridge regression"
         )
     names = tuple(distinct.tolist()) if classes is None else tuple(range(classes))
     if classes is None:

@@ -5,6 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.core.records import NonNegative, record
 from turnout.problems.base import Constants, Problem
 from turnout.problems.eigenvalues import top_eigenvalues
@@ -47,7 +48,7 @@ class Ridge(Problem):
         Raises:
             UserError: The weights do not fit.
         """
-        return cls(**federate(dataset.flat(), split, dataset.recoded(lambda labels: np.asarray(labels, float)), weights), mu=mu)
+        return cls(**federate(dataset.flat(), split, dataset.recoded(_targets), weights), mu=mu)
 
     def losses(self, x, rows):
         features, targets = rows
@@ -62,3 +63,10 @@ class Ridge(Problem):
     def constants(self):
         """Return the lower bound mu_i = mu and L_i = lambda_max(A_i^T A_i) / n_i + mu."""
         return Constants(np.full(self.clients, self.mu), top_eigenvalues(self) + self.mu)
+
+
+def _targets(labels: np.ndarray) -> np.ndarray:
+    """Return labels as numbers; `UserError` where they are names."""
+    if labels.dtype.kind not in "biuf":
+        raise UserError(f"ridge regression fits numbers, but a label is {labels[0].item()!r}: take a problem of classification")
+    return np.asarray(labels, float)

@@ -1,6 +1,5 @@
 """Callbacks of a run: what is done with its rows as they come, early stopping, and the best parameters."""
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -84,7 +83,7 @@ class BestParameters(Callback):
 
     def on_end(self, session):
         if self.path is not None and self.x is not None:
-            facts = {"version": version("turnout"), "round": self.round, self.metric: self.value}
+            facts = {**session.trace.facts(self.round), self.metric: self.value}
             write(self.path, encode_model(self.x, facts, self._state))
 
 

@@ -102,7 +102,7 @@ class Session:
             with mistakes_told():
                 self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell.name for cell in cells]
-        self.traces = [Trace(self.engine.sites, label=name, target=options.target) for name in names]
+        self.traces = [Trace(self.engine.sites, label=name, target=options.target, schema=problem.schema) for name in names]
         if problem.remote:
             for trace in self.traces:
                 trace.whole = partial(self.engine.saved_model, problem)

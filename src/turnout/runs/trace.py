@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import PyTree
@@ -13,6 +13,7 @@ from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import EVENTS, Ledger, Site
 from turnout.accounting.prices import Exchanges, Price, cost_to_target
 from turnout.accounting.target import Target
+from turnout.core.schema import Schema
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
 from turnout.io.models import encode_model
@@ -37,6 +38,7 @@ class Trace:
         stopped: Round in which a callback ended the run; None: none did.
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
         whole: Returns what the file of a model holds beside the parameters; None: nothing.
+        schema: What the numbers of the problem's rows stand for, which the file of a model tells; None where that is not known.
 
     Examples:
         >>> import turnout as t
@@ -56,6 +58,7 @@ class Trace:
     stopped: int | None = None
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     whole: Callable[[PyTree], PyTree] | None = field(default=None, repr=False, compare=False)
+    schema: Schema | None = field(default=None, repr=False, compare=False)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def extend(self, table: dict[str, np.ndarray]) -> None:
@@ -137,9 +140,16 @@ class Trace:
             x: The parameters; default: those after the last row.
             **facts: Metadata to store beside the round and the version.
         """
-        facts = {"version": version("turnout"), "round": int(self.columns["round"][-1]), **facts}
         x = self.x if x is None else x
-        write(Path(path), encode_model(x, facts, self.state(x)))
+        write(Path(path), encode_model(x, {**self.facts(int(self.columns["round"][-1])), **facts}, self.state(x)))
+
+    def facts(self, round: int) -> dict[str, Any]:
+        """Return what the file of a model tells beside its numbers: version, round, classes, features and preprocessing.
+
+        Args:
+            round: The round of the parameters.
+        """
+        return {"version": version("turnout"), "round": round, **(self.schema.facts() if self.schema else {})}
 
     def state(self, x: PyTree) -> PyTree:
         """Return what the file of a model with the parameters x holds at this point of the run."""

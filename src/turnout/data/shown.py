@@ -1,0 +1,120 @@
+"""What a data set holds, in lines of text: its columns, gaps, classes and clients."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnout.core.errors import UserError
+from turnout.data.catalogue import TABLES, load, table_of
+from turnout.data.columns import Columns
+from turnout.data.csv_text import MISSING, Dialect, date, logical, number
+from turnout.data.dataset import Dataset
+from turnout.data.source import located
+from turnout.data.tables import Csv, Parquet, unreadable_told
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST = 10
+"""Classes and categories that are named."""
+
+
+def shown(name: Any, folder: Path | None, options: dict[str, Any], save: Path | None = None) -> Iterator[str]:
+    """Yield lines about a data set: those about a table's columns also where it cannot be loaded, with the reason.
+
+    Args:
+        name: What `load` takes.
+        folder: Where to look for files before $TURNOUT_DATA.
+        options: The columns of labels and clients, and what is done about missing values.
+        save: A JSON file for the rules of its columns; None writes none.
+    """
+    if isinstance(name, str) and Path(name).suffix in TABLES:
+        columns = Columns(None, options.pop("label", "label"), options.pop("client", None))
+        name = table_of(name, columns, options)
+        options = {}
+    if isinstance(name, (Csv, Parquet)):
+        yield from _columns(name, folder)
+    try:
+        data = load(name, folder, **options)
+    except UserError as error:
+        yield f"it cannot be used yet: {error}"
+        return
+    yield from _lines(data)
+    if save is not None:
+        if data.preprocessing is None:
+            raise UserError(f"{data.name} needs no rules, since its numbers are features as they are: leave --save out")
+        data.preprocessing.save(save)
+        yield f"{save} has its rules: give it as preprocessing where other rows become features"
+
+
+def _columns(source: Csv | Parquet, folder: Path | None) -> Iterator[str]:
+    """Yield a line for each column of a table."""
+    # Slow to import.
+    import polars as pl
+
+    path = located(source.path, folder)
+    with unreadable_told(path, "table"):
+        table = pl.read_parquet(path) if isinstance(source, Parquet) else source.text(path).scan().collect()
+    yield f"{path}: {len(table):,} rows, {table.width} columns"
+    for name in table.columns:
+        role = {source.label: "label", source.client: "client"}.get(name, "")
+        yield f"  {name}: {_column(table[name], source)}{role and f' ({role})'}"
+
+
+def _column(values: "pl.Series", source: Csv | Parquet) -> str:
+    """Return what a column holds, in words."""
+    # Slow to import.
+
+    gaps = values.is_null()
+    if isinstance(source, Csv):
+        gaps |= values.str.strip_chars().is_in(MISSING)
+    elif values.dtype.is_float():
+        gaps |= values.is_nan().fill_null(False)
+    held = values.filter(~gaps)
+    kind = _kind(held, source.dialect) if isinstance(source, Csv) else str(held.dtype)
+    some = ", ".join(map(repr, held.unique(maintain_order=True).head(3).to_list()))
+    missing = f", {int(gaps.sum()):,} missing" if gaps.any() else ""
+    return f"{kind}, {held.n_unique():,} distinct{some and f', such as {some}'}{missing}"
+
+
+def _kind(held: "pl.Series", dialect: Dialect) -> str:
+    """Return what a column of text holds, in words."""
+    import polars as pl
+
+    text = pl.col(held.name)
+    counts = held.to_frame().select(
+        numbers=number(text, dialect).count(), logicals=logical(text).count(), dates=date(text).count()
+    )
+    numbers, logicals, dates = counts.row(0)
+    for count, words in ((logicals, "true or false"), (numbers + logicals, "numbers"), (dates, "dates")):
+        if count == len(held):
+            return words
+    return "numbers and text" if numbers else "text"
+
+
+def _lines(data: Dataset) -> Iterator[str]:
+    """Yield lines about the rows that a run gets."""
+    sparse = not isinstance(data.features, np.ndarray) and data.own_offsets is None
+    yield f"{data.rows:,} rows of {data.width:,} {'sparse ' if sparse else ''}features"
+    if data.preprocessing is not None:
+        for rule in data.preprocessing.columns or ():
+            fill = "" if rule.fill is None else f", missing values become {rule.fill!r}"
+            yield f"  {rule.name}: {rule.kind}{f' in {rule.unit}' if rule.unit else ''}, as {_some(rule.names)}{fill}"
+    labels, counts = (data.classes, None) if data.own_offsets is not None else np.unique(data.labels, return_counts=True)
+    whole = labels.dtype.kind in "biuU" or bool((labels == np.rint(labels)).all())
+    if whole and len(labels) <= max(MOST, data.rows // 10):
+        rows = [""] * len(labels) if counts is None else [f" ({count:,})" for count in counts]
+        yield f"{len(labels):,} classes: {_some([f'{label}{row}' for label, row in zip(labels.tolist(), rows, strict=True)])}"
+    else:
+        yield f"labels from {labels[0]:g} to {labels[-1]:g}, for regression"
+    sizes = np.diff(data.own_offsets) if data.own_offsets is not None else None
+    if data.ids is not None:
+        sizes = np.unique(data.ids, return_counts=True)[1]
+    if sizes is not None:
+        yield f"{len(sizes):,} clients with {sizes.min():,} to {sizes.max():,} rows"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST:,} more" if len(names) > MOST else "")
