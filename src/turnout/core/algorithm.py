@@ -10,19 +10,23 @@ therefore runs compiled, on separate nodes, on real machines and as a cost estim
 `algorithms/` and one of `engines/`.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jaxtyping import Array, Bool, Float, PyTree
 
+from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.replies import Replies
 
 
 def on_client(method: Callable) -> Callable:
-    """Mark `method(self, client, message) -> Done` as a local method, which clients run; no other method can be sent to clients.
+    """Mark `method(self, client, message)` as a local method, which clients run; no other method can be sent to clients.
+
+    It returns its reply, or a `Done` with the reply, the client's new state, and how many queries it made.
 
     Args:
         method: A method of an algorithm, or of a record that an algorithm holds.
@@ -38,13 +42,21 @@ def on_client(method: Callable) -> Callable:
         ...
         ...     @t.on_client
         ...     def step(self, client, x):
-        ...         return t.Done(x - 0.1 * client.grad(x), queries=1)
+        ...         return x - 0.1 * client.grad(x)
         >>> problem = t.Quadratic.random(clients=10, dimension=2, seed=0)
         >>> t.run(Step(t.Nice(3)), problem, rounds=2).ledger.totals()["contacts"]
         6
     """
-    method.on_client = True
-    return method
+
+    @functools.wraps(method)
+    def local(self, client, *message, **further):
+        result = method(self, client, *message, **further)
+        if result is None:
+            raise UserError(f"{method.__qualname__} returns nothing: return the reply, or a Done with it")
+        return result if isinstance(result, Done) else Done(result)
+
+    local.on_client = True  # pyright: ignore[reportFunctionMemberAccess]
+    return local
 
 
 class Algorithm:

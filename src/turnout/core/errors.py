@@ -4,6 +4,7 @@ import sys
 import warnings
 from difflib import get_close_matches
 from pathlib import Path
+from types import TracebackType
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -18,6 +19,9 @@ class UserError(ValueError):
         ...
         turnout.core.errors.UserError: ...
     """
+
+    own_frames: TracebackType | None = None
+    """Where the mistake is in the user's own code, if it is there."""
 
 
 class Caution(UserWarning):

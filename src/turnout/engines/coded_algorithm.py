@@ -7,6 +7,7 @@ from turnout.codecs.coded import Coded, without_loss
 from turnout.codecs.exchange import Exchange
 from turnout.codecs.parts import Shape
 from turnout.core.algorithm import Algorithm
+from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
 from turnout.core.local_methods import LOSS, NORM
 from turnout.core.messages import split_each
@@ -51,7 +52,7 @@ def shapes_of(job: Job, algorithm: Algorithm) -> tuple[tuple[str, Shape, Shape],
         ask.refresh(algorithm.output(server))
         algorithm.round(ask, server)
 
-    jax.eval_shape(trace, job)
+    shape_of(trace, job)
     return tuple((name, *pair) for name, pair in shapes.items())
 
 

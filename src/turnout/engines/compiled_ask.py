@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from turnout.core.debugging import debugging
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.messages import split_each
@@ -112,6 +113,9 @@ class CompiledAsk(AsyncAsk):
 
     def _at_each_place(self, run_one, cohort, places):
         """Return `run_one` of each of the `places` of a cohort, stacked [m, ...]."""
+        if debugging():
+            done = [run_one(jax.tree.map(lambda leaf, k=k: leaf[k], places)) for k in range(cohort.places)]
+            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *done)
         if cohort.places <= self.job.chunk:
             return jax.vmap(run_one)(places)
         return lax.map(run_one, places, batch_size=self.job.chunk)

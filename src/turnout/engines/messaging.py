@@ -15,6 +15,7 @@ from turnout.accounting.ledger import Site
 from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.compiling import program
+from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
 from turnout.core.lazy_stack import LazyStack
 from turnout.core.local_methods import local_method
@@ -132,7 +133,7 @@ class MessageAsk(AsyncAsk):
 
     def _run_clients(self, cohort, method, message, losses):
         messages = messages_of(message, cohort.places)
-        expected = first_reply.eval_shape(self.job, self.algorithm, messages[0], name=method)
+        expected = shape_of(first_reply, self.job, self.algorithm, messages[0], name=method)
         encrypted = self.job.aggregation == "encrypted"
         sent = encrypted_shape(numbers_in(expected)) if encrypted else expected
         replies, repeats = self._exchange(self._requests(cohort, method, messages), sent, np.asarray(losses))

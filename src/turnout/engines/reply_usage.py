@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from turnout.accounting.ledger import Site
 from turnout.core.compiling import without_collector
+from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
+from turnout.core.own_code import own_mistakes_told
 from turnout.core.replies import Replies, Weight
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.inputs import Job
@@ -170,14 +173,28 @@ def _survey(job: Job, algorithm) -> Survey:
     ask = RecordingAsk(job, algorithm, jnp.zeros((), "int32"), first_state(job, algorithm, sites=()), None)
     server = ask.start(job.start)
     ask.refresh(algorithm.output(server))
-    algorithm.round(ask, server)
+    _refuse_another_state(algorithm, server, algorithm.round(ask, server))
     return ask.survey()
 
 
+def _refuse_another_state(algorithm, before: PyTree, after: PyTree) -> None:
+    """Raise `UserError` where a round returns a state of other arrays than it gets."""
+    held, returned = (jax.tree.map(_type, state) for state in (before, after))
+    if held != returned:
+        name, what = type(algorithm.addressed).__name__, "nothing" if after is None else f"a state of {returned}"
+        raise UserError(f"{name}.round gets a state of {held} and returns {what}: return the new state, of the same types")
+
+
+def _type(leaf) -> str:
+    """Return type and shape of an array, as JAX writes them."""
+    return f"{jnp.result_type(leaf)}{[*jnp.shape(leaf)]}".replace(" ", "")
+
+
+@own_mistakes_told
 def survey(job: Job, algorithm) -> Survey:
     """Trace the start and one round without running them; runs of the same shapes share one trace."""
     with without_collector():
-        return _survey.eval_shape(job, algorithm)
+        return shape_of(_survey, job, algorithm)
 
 
 def why_not_one_sum(uses: Set[str]) -> str | None:

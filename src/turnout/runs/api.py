@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from turnout.core.algorithm import Algorithm
+from turnout.core.own_code import with_short_traceback
 from turnout.problems.base import Problem
 from turnout.runs.options import RunOptions, takes_options, with_settings
 from turnout.runs.session import Session
@@ -11,6 +12,7 @@ from turnout.runs.trace import Trace
 
 
 @takes_options()
+@with_short_traceback
 def run(algorithm: Algorithm, problem: Problem, options: RunOptions | None = None, **settings) -> Trace:
     """Run `algorithm` on `problem` and return the trace, one row every `every` rounds.
 
@@ -34,7 +36,8 @@ def run(algorithm: Algorithm, problem: Problem, options: RunOptions | None = Non
     return Session(algorithm, problem, options, **settings).run().trace
 
 
-@takes_options("seed", "seeds", "engine", "aggregation", "privacy", "callbacks")
+@takes_options("seed", "seeds", "engine", "aggregation", "privacy", "callbacks", "debug")
+@with_short_traceback
 def sweep(
     algorithm: Algorithm,
     problem: Problem,
@@ -69,5 +72,5 @@ def sweep(
         [0, 0]
     """
     cells = cells_of(grid, seeds)
-    options = with_settings(options, settings, without=("seed", "engine", "aggregation", "privacy", "callbacks"))
+    options = with_settings(options, settings, without=("seed", "engine", "aggregation", "privacy", "callbacks", "debug"))
     return Sweep(cells, Session(algorithm, problem, options, cells=cells).run().traces)

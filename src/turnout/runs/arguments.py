@@ -1,5 +1,6 @@
 """Checks of the arguments of a run that are not fields of a record."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,11 @@ def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:
     checked("algorithm", algorithm, Algorithm)
     if all_leaves([algorithm]):
         raise UserError(f"{type(algorithm).__name__} is no record: write @turnout.record above the class")
+    try:
+        inspect.signature(algorithm.round).bind(None, None)
+    except TypeError:
+        name, takes = type(algorithm).__name__, inspect.signature(type(algorithm).round)
+        raise UserError(f"{name}.round takes {takes}, but it gets ask and the state: define round(self, ask, server)") from None
     checked("problem", problem, Problem)
     for name, part in evaluated.items():
         checked(name, part, Problem | None)

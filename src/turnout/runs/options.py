@@ -51,6 +51,7 @@ class RunOptions:
         test: Problem that holds the test rows.
         held_out: Problem whose clients are evaluated but never drawn.
         callbacks: What is told of the run's start, rows and end, see `Callback`; not in a sweep.
+        debug: Whether rounds and clients run one by one without compilation, so that print and breakpoints work; not in a sweep.
     """
 
     rounds: Index
@@ -74,6 +75,7 @@ class RunOptions:
     test: Problem | None = field(default=None, repr=False)
     held_out: Problem | None = field(default=None, repr=False)
     callbacks: tuple[Callback, ...] | list[Callback] = field(default=(), repr=False)
+    debug: bool = field(default=False, repr=False)
 
     def purpose_seeds(self) -> Seeds:
         """Return the seed of each purpose."""

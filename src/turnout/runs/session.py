@@ -15,6 +15,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.cohort import INVALID
 from turnout.core.errors import UserError, caution
 from turnout.core.host_calls import mistakes_told
+from turnout.core.own_code import own_mistakes_told
 from turnout.core.timing import part, timing
 from turnout.engines.compiled import PLACES, Compiled
 from turnout.engines.fetched import FetchedEngine
@@ -63,6 +64,7 @@ class Session:
         3
     """
 
+    @own_mistakes_told
     def __init__(
         self,
         algorithm: Algorithm,
@@ -79,7 +81,7 @@ class Session:
     ):
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
-        compiled = cells is not None or (deployed is None and options.engine == "compiled")
+        compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         if deployed is not None or on_disk(problem, options):
             self._indexes: list = []
@@ -88,7 +90,7 @@ class Session:
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             with part("optimum"):
                 optimum = solve(problem)
-        with scope(self.precision):
+        with scope(self.precision, options.debug):
             how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
             inputs = job, algorithm, self.metrics, options.every
@@ -169,12 +171,13 @@ class Session:
             rows = rows * 2 if seconds < CHUNK_SECONDS / 2 else max(1, rows // 2) if seconds > 2 * CHUNK_SECONDS else rows
             rows = int(agreed(rows))
 
+    @own_mistakes_told
     def step(self, rows: int) -> int:
         """Play until `rows` more trace rows are written, or as many as one call can write, and return their number."""
         # The first row describes the start, before any round.
         limit = self.rounds if self._written else 0
         rows = min(rows, PLACES, self.rows - self._written) if self._written else 1
-        with scope(self.precision), mistakes_told(), part("rounds" if self._written else "metrics"):
+        with scope(self.precision, self.options.debug), mistakes_told(), part("rounds" if self._written else "metrics"):
             self.progress, table = self.engine.advance(self.progress, limit, rows)
         self._time_metrics(rows)
         self._written += rows

@@ -14,6 +14,7 @@ from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
 from turnout.core.backend import device_bytes, on_cpu
+from turnout.core.debugging import without_compilation
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.core.seeds import Seeds, host_key
@@ -49,9 +50,9 @@ LARGE = 256 * 2**20
 
 
 @contextmanager
-def scope(precision: Precision):
-    """Compute in 64 bits inside if `precision` is "double", else in 32."""
-    with jax.enable_x64(precision == "double"):
+def scope(precision: Precision, debug: bool = False):
+    """Compute in 64 bits inside if `precision` is "double", else in 32; without compilation to `debug`."""
+    with jax.enable_x64(precision == "double"), without_compilation(debug):
         yield
 
 

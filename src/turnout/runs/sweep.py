@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from turnout.accounting.prices import Price
+from turnout.core.errors import UserError
 from turnout.runs.arguments import check_grid
 from turnout.runs.trace import Trace
 
@@ -36,6 +39,25 @@ class Cell(NamedTuple):
         return " ".join(f"{name}={value:g}" for name, value in self.settings.items())
 
 
+def checked_seeds(seeds: Iterable[int]) -> list[int]:
+    """Return seeds; `UserError` if they are no list of different whole numbers from 0.
+
+    Args:
+        seeds: The seeds.
+    """
+    if isinstance(seeds, (str, bytes)) or not isinstance(seeds, Iterable):
+        raise UserError(f"seeds must be a list of whole numbers, but they are {seeds!r}: write seeds=range(5) or [0, 1, 2]")
+    given = list(seeds)
+    for k, seed in enumerate(given):
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+            raise UserError(f"seeds must be whole numbers from 0 to 2^32 - 1, but seed {k} is {seed!r}: write seeds=range(5)")
+        if seed in given[:k]:
+            raise UserError(f"seeds must differ, but {seed} occurs twice: the same seed gives the same run, so leave it out")
+    if not given:
+        raise UserError("seeds are an empty list: give one at least, such as seeds=[0]")
+    return [int(seed) for seed in given]
+
+
 def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[Cell]:
     """Return the cells of `grid` times `seeds`; the seed changes fastest.
 
@@ -44,6 +66,7 @@ def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[
         seeds: Seeds of the runs.
     """
     check_grid(grid)
+    seeds = checked_seeds(seeds)
     return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]
 
 

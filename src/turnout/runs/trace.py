@@ -79,9 +79,13 @@ class Trace:
         return len(self.columns["round"]) if self.columns else 0
 
     def __repr__(self) -> str:
-        ends = {"round": int(self.columns["round"][-1]), **self.metrics} if len(self) else {}
-        diverged = [] if self.diverged is None else [f"diverged at round {self.diverged}"]
-        return f"Trace({', '.join([repr(self.label), *(f'{name}={value:.4g}' for name, value in ends.items()), *diverged])})"
+        if not len(self):
+            return f"Trace({self.label!r}, no round was played)"
+        ends = (f"{name}={value:.4g}" for name, value in self.metrics.items())
+        reasons = {"diverged": self.diverged, "met its target": self.met, "stopped by a callback": self.stopped}
+        ended = (f"{reason} at round {round}" for reason, round in reasons.items() if round is not None)
+        played = f"round={int(self.columns['round'][-1])}"
+        return f"Trace({', '.join([repr(self.label), played, *ends, *ended])})"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the last row, and a chart."""
