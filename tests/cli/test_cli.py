@@ -36,7 +36,7 @@ def finished(tmp_path_factory):
 
 def test_a_run_leaves_exactly_its_results(finished):
     _, out = finished
-    assert files(out) == FILES
+    assert files(out) == {*FILES, "checkpoint.safetensors"}
     assert not (out / "figures").exists()
     summary, trace = json.loads((out / "summary.json").read_text()), pl.read_parquet(out / "trace.parquet")
     assert trace["round"].to_list() == list(range(7))

@@ -63,7 +63,7 @@ def test_reprs_are_one_short_line(trace, sweep):
 
 def test_a_run_without_rows_is_shown_by_its_name(trace):
     empty = type(trace)(trace.sites, label="soon")
-    assert repr(empty) == empty._repr_html_() == "Trace('soon')"
+    assert repr(empty) == empty._repr_html_() == "Trace('soon', no round was played)"
 
 
 def test_a_table_of_a_study_is_a_table(study):

@@ -55,7 +55,7 @@ def on_client(method: Callable) -> Callable:
             raise UserError(f"{method.__qualname__} returns nothing: return the reply, or a Done with it")
         return result if isinstance(result, Done) else Done(result)
 
-    local.on_client = True  # pyright: ignore[reportFunctionMemberAccess]
+    vars(local)["on_client"] = True
     return local
 
 

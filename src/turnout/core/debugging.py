@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 def debugging() -> bool:
     """Return whether functions run without compilation."""
-    return jax.config.jax_disable_jit
+    return jax.config.jax_disable_jit  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def shape_of(function: Callable, *arguments: Any, **named: Any) -> Any:

@@ -51,14 +51,14 @@ class Compiled(Engine):
 
 
 def advance(job: Job, algorithm, progress: Progress, limit, rows, every, *, sites, metrics, places=PLACES, asks=CompiledAsk):
-    """Play until `rows` of the `places` rows of a table are filled; return the progress and the table."""
+    """Play until `rows` of the `places` rows of a table are filled, at multiples of `every`; return progress and table."""
 
     def one_round(_, progress):
         return play_round(asks, job, algorithm, sites, progress)
 
     def one_row(k, carry):
         progress, table = carry
-        rounds = jnp.where(progress.over, 0, jnp.clip(limit - progress.round, 0, every))
+        rounds = jnp.where(progress.over, 0, jnp.clip(limit - progress.round, 0, every - progress.round % every))
         progress = lax.fori_loop(0, rounds, one_round, progress)
         progress, row = trace_row(job, algorithm, metrics, progress)
         return progress, jax.tree.map(lambda column, value: column.at[k].set(value), table, row)

@@ -299,7 +299,7 @@ class MessageEngine(Engine):
         """Play until `rows` more trace rows are written or the round `limit` is reached."""
         table = []
         for _ in range(rows):
-            rounds = 0 if progress.over else min(self.every, limit - int(progress.round))
+            rounds = 0 if progress.over else min(self.every - int(progress.round) % self.every, limit - int(progress.round))
             for _ in range(rounds):
                 progress = play_round(asks, self.job, self.algorithm, self.sites, progress)
             progress, row = self._trace_row(progress)

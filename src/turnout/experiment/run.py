@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from turnout.core.errors import UserError
@@ -15,6 +16,7 @@ from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE
 from turnout.io.atomic import write
 from turnout.io.claims import claimed
 from turnout.io.serialization import decode, encode
+from turnout.runs.going_on import Played, go_on
 from turnout.runs.session import Session
 
 OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs")
@@ -55,6 +57,47 @@ def start(
         if is_first():
             write(folder / CONFIG, experiment.to_toml())
         return _run(experiment, built, session, folder, watch, command)
+
+
+def extend(folder: Path, rounds: int, data: Path | None, watch: Watch, command: str) -> Session:
+    """Give the finished run in `folder` more rounds, with the numbers of a run that had them from the start.
+
+    Args:
+        folder: Folder of a finished run.
+        rounds: The number of rounds in all.
+        data: Folder with data files; None for the default folders.
+        watch: Called before the run and after each of its chunks.
+        command: The command line, for the summary.
+
+    Raises:
+        UserError: The run diverged, its algorithm depends on the number of rounds, or its folder has no checkpoint.
+    """
+    before = configuration(folder)
+    target = None if before.target is None else replace(before.target, stop=False)
+    experiment = replace(before, run=replace(before.run, rounds=rounds), target=target)
+    with _claimed(folder):
+        built, shorter = (build(each, data) for each in (experiment, before))
+        session, ended = (session_of(each, one, folder=folder) for each, one in ((experiment, built), (before, shorter)))
+        snapshot, header = decode(_checkpoint(folder).read_bytes(), None)
+        # The second where this command was interrupted before.
+        if header.get("digest") not in (shorter.digest, built.digest):
+            raise UserError(
+                f"{folder / CHECKPOINT} was made with other data or another configuration than {CONFIG}: restore those"
+            )
+        go_on(session, Played(ended.options, ended.algorithm, snapshot))
+        if is_first():
+            write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}), private=True)
+            write(folder / CONFIG, experiment.to_toml())
+            (folder / SUMMARY).unlink(missing_ok=True)
+        return _run(experiment, built, session, folder, watch, command)
+
+
+def _checkpoint(folder: Path) -> Path:
+    """Return the checkpoint of a finished run; `UserError` where there is none."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        raise UserError(f"{folder} has no {CHECKPOINT}, which a run with differential privacy does not keep: start anew")
+    return path
 
 
 def _claimed(folder: Path) -> AbstractContextManager:
@@ -110,8 +153,10 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
         write_split(folder, built)
         with part("report"):
             write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
-        for path in (folder / CHECKPOINT, *folder.glob(STATES)):
-            path.unlink(missing_ok=True)
+        if experiment.privacy is not None:
+            # Its draws are secret, and its rounds are accounted for.
+            for path in (folder / CHECKPOINT, *folder.glob(STATES)):
+                path.unlink(missing_ok=True)
     trace = session.trace
     if trace.diverged is not None:
         raise UserError(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from turnout.core.algorithm import Algorithm
 from turnout.core.own_code import with_short_traceback
 from turnout.problems.base import Problem
+from turnout.runs.going_on import go_on as continue_from
 from turnout.runs.options import RunOptions, takes_options, with_settings
 from turnout.runs.session import Session
 from turnout.runs.sweep import Sweep, cells_of
@@ -13,7 +14,9 @@ from turnout.runs.trace import Trace
 
 @takes_options()
 @with_short_traceback
-def run(algorithm: Algorithm, problem: Problem, options: RunOptions | None = None, **settings) -> Trace:
+def run(
+    algorithm: Algorithm, problem: Problem, options: RunOptions | None = None, *, go_on: Trace | None = None, **settings
+) -> Trace:
     """Run `algorithm` on `problem` and return the trace, one row every `every` rounds.
 
     Raises:
@@ -23,6 +26,7 @@ def run(algorithm: Algorithm, problem: Problem, options: RunOptions | None = Non
         algorithm: Algorithm to run.
         problem: Objective and clients.
         options: Options as a record; keywords below replace its fields.
+        go_on: Trace of a run with fewer rounds, which goes on with the numbers of a run that had all rounds from the start.
         **settings: Fields of `RunOptions`.
 
     Examples:
@@ -33,7 +37,10 @@ def run(algorithm: Algorithm, problem: Problem, options: RunOptions | None = Non
         >>> trace.ledger.totals()["exchanges"], trace.ledger.totals()["contacts"]
         (10, 40)
     """
-    return Session(algorithm, problem, options, **settings).run().trace
+    session = Session(algorithm, problem, options, **settings)
+    if go_on is not None:
+        continue_from(session, go_on.played)
+    return session.run().trace
 
 
 @takes_options("seed", "seeds", "engine", "aggregation", "privacy", "callbacks", "debug")

@@ -29,6 +29,7 @@ from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
 from turnout.runs.disk import on_disk, with_indexes
+from turnout.runs.going_on import Played
 from turnout.runs.options import RunOptions, with_settings
 from turnout.runs.setup import devices_of, fit, inputs_of, scope
 from turnout.runs.sweep import Cell
@@ -221,9 +222,25 @@ class Session:
         """Run to the end; a single run that diverged gives a `Caution`."""
         for _ in self.play():
             pass
+        if self.cells is None and not on_disk(self.problem, self.options):
+            # Without what may hold much memory.
+            options = replace(self.options, test=None, held_out=None, callbacks=())
+            self.trace.played = Played(options, self.algorithm, self.snapshot())
         if self.cells is None and self.trace.diverged is not None:
             caution(f"{self.divergence()}: x has the parameters of round {self.trace.columns['round'][-1]}; {self.advice()}")
         return self
+
+    def reopen(self) -> None:
+        """Let a run that met its target go on; `UserError` where it would end at once, or has no further round."""
+        target = self.options.target
+        if self.trace.met is not None:
+            if target is not None and target.stop:
+                raise UserError(
+                    f"the run met its target at round {self.trace.met}, which ends it: go on with stop = False, or another target"
+                )
+            with scope(self.precision):
+                self.progress = self.progress._replace(met=self.progress.met * 0 - 1)
+            self._update_ends()
 
     def divergence(self) -> str:
         """Say that the run diverged, and when."""

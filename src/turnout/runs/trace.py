@@ -17,6 +17,7 @@ from turnout.core.schema import Schema
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
 from turnout.io.models import encode_model
+from turnout.runs.going_on import Played
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,6 +40,7 @@ class Trace:
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
         whole: Returns what the file of a model holds beside the parameters; None: nothing.
         schema: What the numbers of the problem's rows stand for, which the file of a model tells; None where that is not known.
+        played: What a finished run needs to go on.
 
     Examples:
         >>> import turnout as t
@@ -59,6 +61,7 @@ class Trace:
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     whole: Callable[[PyTree], PyTree] | None = field(default=None, repr=False, compare=False)
     schema: Schema | None = field(default=None, repr=False, compare=False)
+    played: Played | None = field(default=None, repr=False, compare=False)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
     def extend(self, table: dict[str, np.ndarray]) -> None:

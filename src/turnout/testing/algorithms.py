@@ -20,6 +20,7 @@ from turnout.engines.state import first_state
 from turnout.io.serialization import decode
 from turnout.problems.base import Precision, Problem
 from turnout.runs.api import sweep
+from turnout.runs.going_on import go_on
 from turnout.runs.setup import bind, prepare, scope
 from turnout.runs.trace import Trace
 from turnout.samplers import Full, Independent, Sampler
@@ -228,6 +229,19 @@ def resumes_to_the_bit(case: Case) -> None:
     case.require_same(resumed.run().trace, case.compiled, "gives another run when it is stopped and resumed")
 
 
+def goes_on_to_the_bit(case: Case) -> None:
+    """A finished run that gets more rounds ends as the longer run does, unless its algorithm depends on the number of rounds."""
+    shorter = case.run(rounds=ROUNDS - 1)
+    longer = case.session()
+    try:
+        go_on(longer, shorter.played)
+    except UserError as error:
+        if "where it depends on the number of rounds" in str(error):
+            return
+        raise
+    case.require_same(longer.run().trace, case.compiled, "gives another run when it gets its last round later")
+
+
 CHECKS: dict[str, Callable[[Case], None]] = {
     check.__name__: check
     for check in (
@@ -240,6 +254,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
         empty_cohort_changes_nothing,
         lost_replies_are_mended,
         resumes_to_the_bit,
+        goes_on_to_the_bit,
     )
 }
 """The checks of an algorithm by name, those first whose failure explains that of others."""

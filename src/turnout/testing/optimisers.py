@@ -101,6 +101,7 @@ CHECKS: dict[str, Callable[[OptimiserCase], None]] = {
     "engines_agree": algorithms.engines_agree,
     "compiles_once": algorithms.compiles_once,
     "resumes_to_the_bit": algorithms.resumes_to_the_bit,
+    "goes_on_to_the_bit": algorithms.goes_on_to_the_bit,
 }
 """The checks of an optimiser by name."""
 

@@ -120,6 +120,7 @@ CHECKS: dict[str, Callable[[SolverCase], None]] = {
     "ledger_counts_what_nodes_send": algorithms.ledger_counts_what_nodes_send,
     "compiles_once": algorithms.compiles_once,
     "resumes_to_the_bit": algorithms.resumes_to_the_bit,
+    "goes_on_to_the_bit": algorithms.goes_on_to_the_bit,
 }
 """The checks of a cohort solver by name."""
 
