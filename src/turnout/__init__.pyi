@@ -115,6 +115,7 @@ from .runs.api import sweep as sweep
 from .runs.callbacks import BestParameters as BestParameters
 from .runs.callbacks import Callback as Callback
 from .runs.callbacks import EarlyStopping as EarlyStopping
+from .runs.own_metrics import Metric as Metric
 from .runs.sweep import Sweep as Sweep
 from .runs.trace import Trace as Trace
 from .samplers.adaptive_size import AdaptiveSize as AdaptiveSize

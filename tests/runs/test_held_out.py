@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnout as t
@@ -13,7 +13,7 @@ from tests.helpers.commands import config, stored_split
 from turnout.data.dataset import Dataset
 from turnout.data.holdout import hold_out, only
 from turnout.data.splits import Split
-from turnout.engines.metrics import QUANTILES
+from turnout.engines.metrics import OVER_CLIENTS, QUANTILES, over_clients
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
 from turnout.experiment.run import start
@@ -24,7 +24,7 @@ GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.normal(size=(60, 3))
 DATA = Dataset("train", ROWS, np.sign(ROWS @ np.array([1.0, -2.0, 0.5]) + GENERATOR.normal(size=60)))
 EQUAL, NEAR, UNLIKE = [12] * 5, [14, 10, 12, 13, 11], [40, 3, 5, 5, 7]
-METRICS = ("value", *QUANTILES, "held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in QUANTILES))
+METRICS = ("value", *OVER_CLIENTS, "held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in OVER_CLIENTS))
 
 
 def split_of(sizes) -> Split:
@@ -56,6 +56,9 @@ def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, rows, engine):
         each = [np.mean(margins[part.rows(i)] > 0) for i in range(part.clients)]
         for name, share in QUANTILES.items():
             assert trace.metrics[prefix + name] == pytest.approx(np.quantile(each, share), rel=1e-12)
+        # Of five clients at most, the worst tenth is one.
+        assert trace.metrics[f"{prefix}accuracy_worst_decile"] == pytest.approx(min(each), rel=1e-12)
+        assert trace.metrics[f"{prefix}accuracy_spread"] == pytest.approx(np.std(each), rel=1e-12)
     assert trace.metrics["held_out_value"] == pytest.approx(np.log1p(np.exp(-margins[held.indices])).mean(), rel=1e-12)
     assert trace.metrics["held_out_accuracy"] == pytest.approx(np.mean(margins[held.indices] > 0), rel=1e-12)
 
@@ -63,7 +66,7 @@ def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, rows, engine):
 def test_clients_of_their_own_tell_their_accuracy():
     problem = t.Logistic.of(DATA, split_of(EQUAL), 0.1)
     remote = t.Remote.of(np.zeros(3), [problem.client(i) for i in range(5)], classifies=True)
-    algorithm, metrics = t.MbGd(t.Nice(2), 0.5), ("accuracy_10", "accuracy_90")
+    algorithm, metrics = t.MbGd(t.Nice(2), 0.5), ("accuracy_10", "accuracy_worst_decile", "accuracy_spread")
     found = t.run(algorithm, remote, rounds=3, metrics=metrics, engine="nodes")
     known = t.run(algorithm, problem, rounds=3, metrics=metrics)
     for name in metrics:
@@ -124,9 +127,15 @@ def test_a_configuration_holds_clients_out(tmp_path):
     assert {"held_out_accuracy", "held_out_accuracy_10"} < {*pl.read_parquet(tmp_path / "out" / "trace.parquet").columns}
     page = (tmp_path / "out" / "report.html").read_text()
     assert "held-out error rate" in page or "error rate of held-out clients" in page
-    columns = config(tmp_path, "columns", problem={**problem, "normalize": "columns"})
-    with pytest.raises(t.UserError, match="scales by all rows"):
-        build(read(columns), None)
     with pytest.raises(t.UserError, match=r"needs clients that are held out: give \[problem\] held_out"):
         plain = config(tmp_path, "plain", run={"metrics": ["held_out_value"]})
         session_of(read(plain), build(read(plain), None))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=35))
+@settings(max_examples=40, deadline=None)
+def test_the_worst_decile_is_a_mean_of_the_least(each):
+    count = int(np.ceil(len(each) / 10))
+    values = over_clients(("accuracy_worst_decile", "accuracy_spread"), "", lambda: np.array(each))
+    assert float(values["accuracy_worst_decile"]) == pytest.approx(np.mean(sorted(each)[:count]), abs=1e-6)
+    assert float(values["accuracy_spread"]) == pytest.approx(np.std(each), abs=1e-6)

@@ -1,6 +1,6 @@
 """The target of a run."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ class Target:
     """A run meets its target where `metric` < `below`; of an accuracy, the error rate 1 - accuracy is compared.
 
     Args:
-        metric: The metric to compare.
+        metric: The metric to compare, also one of one's own.
         below: The bound, > 0.
         stop: Whether the run ends at the first evaluation that meets the target.
 
@@ -27,13 +27,17 @@ class Target:
 
     example = "t.Target('value', 0.1)"
 
-    metric: Literal[
-        "value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_50", "accuracy_90",
-        "test_value", "test_accuracy", "held_out_value", "held_out_accuracy",
-        "held_out_accuracy_10", "held_out_accuracy_50", "held_out_accuracy_90",
-    ] = static()  # fmt: skip
+    metric: str = static()
     below: Positive
     stop: bool = static(default=False)
+
+    known: ClassVar[tuple[str, ...]] = (
+        "value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_50", "accuracy_90",
+        "accuracy_worst_decile", "accuracy_spread", "test_value", "test_accuracy", "held_out_value", "held_out_accuracy",
+        "held_out_accuracy_10", "held_out_accuracy_50", "held_out_accuracy_90",
+        "held_out_accuracy_worst_decile", "held_out_accuracy_spread",
+    )  # fmt: skip
+    """The metrics of turnout that a target may be on, beside one's own."""
 
     def met(self, values) -> Any:
         """Return whether each of the metric's `values` meets the target, as an array of their shape."""
@@ -46,10 +50,10 @@ class Target:
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return `values` of `metric` such that smaller is better: error rates 1 - values for an accuracy, else the values.
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for an accuracy, not its spread.
 
     Args:
         metric: Name of the metric.
         values: Its values, a number or an array.
     """
-    return 1 - values if "accuracy" in metric else values
+    return 1 - values if "accuracy" in metric and not metric.endswith("spread") else values

@@ -16,7 +16,8 @@ from turnout.samplers.diagnostics import NAMES as SAMPLING
 
 TEST = ("test_value", "test_accuracy")
 QUANTILES = {"accuracy_10": 0.1, "accuracy_50": 0.5, "accuracy_90": 0.9}
-HELD_OUT = ("held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in QUANTILES))
+OVER_CLIENTS = (*QUANTILES, "accuracy_worst_decile", "accuracy_spread")
+HELD_OUT = ("held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in OVER_CLIENTS))
 ERRORS = {"value": "value_error", "gap": "value_error", "accuracy": "accuracy_error"}
 """Metrics that can be estimated from a sample of clients, and the names of their standard errors."""
 
@@ -24,8 +25,8 @@ WHOLE = ("gradient", "dual_gap", *SAMPLING)
 """Metrics that need all clients."""
 
 NAMES = (
-    "value", "value_error", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error", *QUANTILES, *TEST, *HELD_OUT,
-    *SAMPLING,
+    "value", "value_error", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error", *OVER_CLIENTS, *TEST,
+    *HELD_OUT, *SAMPLING,
 )  # fmt: skip
 """Names of all metrics:
 
@@ -34,8 +35,10 @@ NAMES = (
 * dual_gap: G(y) - G* of a dual method, see `turnout.engines.dual_gap`;
 * accuracy: the share of rows that x classifies correctly, clients weighted by lambda;
 * accuracy_10, accuracy_50, accuracy_90: quantiles over clients of the accuracy on their own rows;
+* accuracy_worst_decile: the mean of these accuracies over the worst tenth of the clients, rounded up;
+* accuracy_spread: their standard deviation, a measure of fairness (Li et al., Fair resource allocation, 2020);
 * test_value, test_accuracy: mean loss and accuracy on the rows of the test problem;
-* held_out_...: the same for all rows of the held-out clients together, and the quantiles over these clients;
+* held_out_...: the same for all rows of the held-out clients together, and the other three kinds over these clients;
 * variance, regret, static_regret: quality of the sampler's draws, see `turnout.samplers.diagnostics`.
 """
 
@@ -69,7 +72,7 @@ def asked_for(names: tuple[str, ...]) -> tuple[str, ...]:
     These are "value", "gradient" (which includes the value), "accuracy" and "accuracies" (one for each client).
     """
     value = ("gradient",) if "gradient" in names else ("value",) if {"value", "gap"} & {*names} else ()
-    each = ("accuracies",) if {*QUANTILES} & {*names} else ()
+    each = ("accuracies",) if {*OVER_CLIENTS} & {*names} else ()
     return (*value, *(("accuracy",) if "accuracy" in names else ()), *each)
 
 
@@ -116,14 +119,14 @@ def derive(
         values["gradient"] = squared_norm(measured["gradient"])
     if "distance" in names:
         values["distance"] = squared_norm(jax.tree.map(lambda a, b: a - jnp.asarray(b, a.dtype), x, optimum.x))
-    values |= quantiles(names, "", lambda: measured["accuracies"])
+    values |= over_clients(names, "", lambda: measured["accuracies"])
     for prefix, rows in (("test_", test), ("held_out_", held_out)):
         here = apart.get(prefix.removesuffix("_"))
         if f"{prefix}value" in names:
             values[f"{prefix}value"] = total(rows, "value", x) if here is None else here["value"]
         if f"{prefix}accuracy" in names:
             values[f"{prefix}accuracy"] = accuracy(rows, x) if here is None else here["accuracy"]
-        values |= quantiles(names, prefix, lambda rows=rows, here=here: here["accuracies"] if here else accuracies(rows, x))
+        values |= over_clients(names, prefix, lambda rows=rows, here=here: here["accuracies"] if here else accuracies(rows, x))
     return values
 
 
@@ -154,17 +157,23 @@ def of_sample(names: tuple[str, ...], storage: Fetched, x: PyTree) -> dict[str, 
     return values
 
 
-def quantiles(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Array, " n"]]) -> dict[str, Float[Array, ""]]:
-    """Return the quantiles of the accuracies `of()` that are among `names`, each name after a `prefix`.
+def over_clients(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Array, " n"]]) -> dict[str, Float[Array, ""]]:
+    """Return what is among `names` of quantiles, worst decile and spread of the accuracies `of()`, each name after a `prefix`.
 
     Args:
         names: Names of the metrics.
         prefix: "" or "held_out_".
         of: Returns the accuracy of each client [n].
     """
-    wanted = {prefix + name: share for name, share in QUANTILES.items() if prefix + name in names}
-    each = of() if wanted else None
-    return {name: jnp.quantile(each, share) for name, share in wanted.items()}
+    wanted = [name for name in OVER_CLIENTS if prefix + name in names]
+    each = of() if wanted else jnp.zeros(1)
+    worst = -(-each.shape[0] // 10)
+    values = {
+        **{name: lambda share=share: jnp.quantile(each, share) for name, share in QUANTILES.items()},
+        "accuracy_worst_decile": lambda: jnp.mean(jnp.sort(each)[:worst]),
+        "accuracy_spread": lambda: jnp.std(each),
+    }
+    return {prefix + name: values[name]() for name in wanted}
 
 
 def accuracy(storage, x: PyTree) -> Float[Array, ""]:

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.engines.client_runner import client_runner
-from turnout.engines.metrics import QUANTILES
+from turnout.engines.metrics import OVER_CLIENTS
 from turnout.problems.base import Problem
 
 
@@ -19,7 +19,7 @@ class RemoteEvaluation:
 
     def __init__(self, problem: Problem, prefix: str, metrics: tuple[str, ...]):
         mine = {name.removeprefix(f"{prefix}_") for name in metrics if name.startswith(f"{prefix}_")}
-        self.names = tuple(sorted({"accuracy" if name in QUANTILES else name for name in mine}))
+        self.names = tuple(sorted({"accuracy" if name in OVER_CLIENTS else name for name in mine}))
         self.shares = np.asarray(problem.population.shares)
         self.clients = [client_runner(problem.client(i)) for i in range(problem.clients if self.names else 0)]
 

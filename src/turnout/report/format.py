@@ -21,6 +21,11 @@ METRICS = {
         for prefix, whose in (("", "clients"), ("held_out_", "held-out clients"))
         for percent in (10, 50, 90)
     },
+    **{
+        f"{prefix}accuracy_{kind}": f"{words} of {whose}"
+        for prefix, whose in (("", "clients"), ("held_out_", "held-out clients"))
+        for kind, words in (("worst_decile", "error rate of the worst tenth"), ("spread", "standard deviation of the accuracies"))
+    },
     "variance": "variance of the sampled estimate",
     "regret": "dynamic regret of the sampler",
     "static_regret": "static regret of the sampler",

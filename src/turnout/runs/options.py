@@ -21,6 +21,7 @@ from turnout.engines.inputs import Aggregation
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
 from turnout.runs.callbacks import Callback
+from turnout.runs.own_metrics import Metric
 
 
 @config
@@ -41,7 +42,7 @@ class RunOptions:
         aggregation: "plain" (the server receives each reply), "sum" or "encrypted" (their weighted sum), or a robust mean.
         memory: Bytes of client data that one exchange processes at a time; "auto": 256 MiB, or 1/4 of an accelerator's.
         start: Initial parameters, or the file of a saved model; default: the problem's.
-        metrics: Names among `turnout.engines.metrics.NAMES`; default: value and accuracy, on `test` and `held_out` too.
+        metrics: Names among `turnout.engines.metrics.NAMES`, or a `Metric` of one's own; default: value and accuracy.
         seeds: A seed for each purpose, in the place of `seed`.
         target: Metric to reach; costs are counted up to there. With `target.stop` the run ends there.
         exchange: Codecs of messages and replies.
@@ -65,7 +66,7 @@ class RunOptions:
     aggregation: Aggregation | RobustMean = "plain"
     memory: Count | Literal["auto"] = "auto"
     start: PyTree | Path | str | None = None
-    metrics: tuple[str, ...] | list[str] | None = None
+    metrics: tuple[str | Metric, ...] | list[str | Metric] | None = None
     seeds: Seeds | None = field(default=None, repr=False)
     target: Target | None = field(default=None, repr=False)
     exchange: Exchange | None = field(default=None, repr=False)

@@ -28,9 +28,11 @@ from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
+from turnout.runs.clients_frame import clients_frame
 from turnout.runs.disk import on_disk, with_indexes
 from turnout.runs.going_on import Played
 from turnout.runs.options import RunOptions, with_settings
+from turnout.runs.own_metrics import split_metrics
 from turnout.runs.setup import devices_of, fit, inputs_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
@@ -82,6 +84,13 @@ class Session:
     ):
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
+        names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
+        self.further = {"test": options.test, "held_out": options.held_out}
+        for metric in self.own:
+            metric.check(problem, self.further)
+        # The engine knows turnout's metrics alone.
+        target = None if options.target is None or options.target.metric in self._own_names else options.target
+        options = replace(options, metrics=names, target=target)
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         if deployed is not None or on_disk(problem, options):
@@ -105,12 +114,14 @@ class Session:
             with mistakes_told():
                 self.progress: Progress = self.engine.begin()
         names = [label] if cells is None else [cell.name for cell in cells]
-        self.traces = [Trace(self.engine.sites, label=name, target=options.target, schema=problem.schema) for name in names]
+        self.traces = [Trace(self.engine.sites, label=name, target=self.options.target, schema=problem.schema) for name in names]
+        for trace in self.traces:
+            trace.each_client = partial(clients_frame, problem, self.precision)
         if problem.remote:
             for trace in self.traces:
                 trace.whole = partial(self.engine.saved_model, problem)
         self._written, self._seconds_of_metrics = 0, 0.0
-        self._row_by_row = any(callback.each_row for callback in options.callbacks)
+        self._row_by_row = bool(self.own) or any(callback.each_row for callback in options.callbacks)
 
     def _engine_of(self, problem: Problem, compiled: bool, folder: Path | None) -> Callable:
         if not compiled:
@@ -119,6 +130,11 @@ class Session:
             return partial(FetchedEngine, folder)
         devices = devices_of(self.options)
         return Compiled if devices == 1 else partial(MeshEngine, mesh_of(devices))
+
+    @property
+    def _own_names(self) -> set[str]:
+        """The names of the user's own metrics."""
+        return {metric.name for metric in self.own}
 
     @property
     def trace(self) -> Trace:
@@ -286,10 +302,21 @@ class Session:
                 # Once a cell has met its target, it repeats its last row until the others have ended.
                 new = rows["round"] > (trace.columns["round"][-1] if len(trace) else -1)
                 rows = {name: column[new][: 1 + np.searchsorted(rows["round"][new], trace.met)] for name, column in rows.items()}
+            if self.own and len(rows["round"]):
+                values = {metric.name: metric.value(trace.x, self.problem, self.further) for metric in self.own}
+                rows |= {name: np.full(len(rows["round"]), value) for name, value in values.items()}
             trace.extend(rows)
+            self._meet_own_target(trace)
             if not len(trace):
                 raise UserError(f"the loss of the first parameters is not below {DIVERGED:.0e}: scale the data")
             self._refuse_losses(trace.ledger, self._in_flight(k))
+
+    def _meet_own_target(self, trace: Trace) -> None:
+        """End a run whose target is on a metric of the user's own, and is met."""
+        target = self.options.target
+        if target is not None and target.stop and target.metric in self._own_names and len(trace):
+            hit = target.first_hit(trace.columns)
+            trace.met = None if hit is None else int(trace.columns["round"][hit])
 
     def _update_ends(self) -> None:
         """Copy the last good parameters, and the round in which a run ended early, to the traces."""

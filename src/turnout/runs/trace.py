@@ -40,6 +40,7 @@ class Trace:
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
         whole: Returns what the file of a model holds beside the parameters; None: nothing.
         schema: What the numbers of the problem's rows stand for, which the file of a model tells; None where that is not known.
+        each_client: Returns the frame `clients` of parameters.
         played: What a finished run needs to go on.
 
     Examples:
@@ -61,6 +62,7 @@ class Trace:
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     whole: Callable[[PyTree], PyTree] | None = field(default=None, repr=False, compare=False)
     schema: Schema | None = field(default=None, repr=False, compare=False)
+    each_client: Callable[[PyTree], Any] | None = field(default=None, repr=False, compare=False)
     played: Played | None = field(default=None, repr=False, compare=False)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
@@ -95,6 +97,17 @@ class Trace:
         from turnout.report.notebook import runs_html
 
         return runs_html({self.label: [self.frame]}) if len(self) else repr(self)
+
+    @property
+    def clients(self) -> "pl.DataFrame":
+        """What the last parameters x give each client: "client", "rows", "loss" f_i(x), and "accuracy" where there are classes.
+
+        Raises:
+            UserError: Only the nodes have the rows.
+        """
+        if self.each_client is None:
+            raise UserError("this trace was read from a file, which has no rows of clients: run it again")
+        return self.each_client(self.x)
 
     @property
     def over(self) -> bool:
@@ -197,7 +210,8 @@ def frame_of(sites: tuple[Site, ...], columns: dict[str, np.ndarray]) -> "pl.Dat
 
 
 def _metrics(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: columns[name].astype(float) for name in NAMES if name in columns}
+    own = [name for name in columns if name not in (*NAMES, "round", "counts")]
+    return {name: columns[name].astype(float) for name in (*NAMES, *own) if name in columns}
 
 
 def _integers(name: str, values: np.ndarray) -> "pl.Series":

@@ -120,7 +120,8 @@ def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
     rows = _labels(runs, keys).join(stored, on="run", maintain_order="left_right")
     rows = rows.with_columns((pl.col(name) if name in rows.columns else pl.lit(0).alias(name)).fill_null(0) for name in NEW)
     first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
-    return rows.select(*first, *(name for name in NAMES if name in rows.columns), *EVENTS, "diverged")
+    own = (name for name in rows.columns if ":" in name)
+    return rows.select(*first, *(name for name in NAMES if name in rows.columns), *own, *EVENTS, "diverged")
 
 
 def _labels(runs: list[Run], keys: list[str]) -> pl.DataFrame:

@@ -42,7 +42,7 @@ class Goal:
     stop: bool = False
 
     def __post_init__(self):
-        if self.metric not in NAMES:
+        if self.metric not in NAMES and ":" not in self.metric:
             raise unknown("metric", self.metric, NAMES)
         if self.below is not None and self.share is not None:
             raise UserError("a goal has one level: give either below or share")

@@ -1,0 +1,144 @@
+"""Metrics of one's own, which are evaluated between rounds, at no cost in the ledger."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from turnout.core.errors import UserError
+from turnout.engines.metrics import NAMES
+from turnout.problems.base import Problem
+from turnout.problems.storage.row_formats import plain
+
+Of = Literal["parameters", "clients", "test", "held_out"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of one's own: a function of the parameters, of each client's rows, or of the test or held-out rows.
+
+    Args:
+        name: Its name in traces, targets and studies.
+        function: Of "parameters", a function of x that returns a number. Of "test" and "held_out", one of x, features and labels
+            that returns a number. Of "clients", one of x and a client's features and labels that returns a number and its
+            weight; the metric is the weighted mean. Arrays are NumPy's, sparse features SciPy's, classes the problem's numbers.
+        of: What it is a function of.
+
+    Raises:
+        UserError: The name is that of a metric of turnout, or `of` is none of these.
+
+    Examples:
+        >>> import numpy as np, turnout as t
+        >>> size = t.Metric("size", lambda x: np.abs(x).max())
+        >>> trace = t.run(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(3, 2), rounds=2, metrics=("value", size))
+        >>> trace.frame.columns[-1]
+        'size'
+    """
+
+    name: str
+    function: Callable
+    of: Of = "parameters"
+
+    def __post_init__(self):
+        if self.name in NAMES or self.name in ("round", "counts"):
+            raise UserError(f"metric {self.name!r} is one of turnout's: call yours by another name")
+        if self.of not in ("parameters", "clients", "test", "held_out"):
+            raise UserError(f"metric {self.name!r} is of {self.of!r}: say 'parameters', 'clients', 'test' or 'held_out'")
+
+    def value(self, x: PyTree, problem: Problem, further: dict[str, Problem | None]) -> float:
+        """Return the metric at x.
+
+        Args:
+            x: Parameters.
+            problem: The problem.
+            further: The problems of "test" and "held_out" rows.
+        """
+        x = jax.tree.map(np.asarray, x)
+        if self.of == "parameters":
+            return self._number(self.function(x))
+        if self.of != "clients":
+            return self._number(self.function(x, *rows_of(further[self.of])))
+        pairs = [self.function(x, *rows_of(problem, i)) for i in range(problem.clients)]
+        try:
+            values, weights = np.array([(float(value), float(weight)) for value, weight in pairs]).T
+        except (TypeError, ValueError):
+            raise UserError(f"metric {self.name!r} returns {pairs[0]!r} of client 0: return a number and its weight") from None
+        return float(np.average(values, weights=weights))
+
+    def check(self, problem: Problem, further: dict[str, Problem | None]) -> None:
+        """Raise `UserError` where there are no rows to evaluate it on.
+
+        Args:
+            problem: The problem.
+            further: The problems of "test" and "held_out" rows.
+        """
+        part = {"parameters": None, "clients": problem}.get(self.of, further.get(self.of))
+        if self.of in further and part is None:
+            raise UserError(f"metric {self.name!r} needs {self.of.replace('_', '-')} rows: give {self.of}")
+        if part is not None and (part.remote or not isinstance(part.rows, tuple) or len(part.rows) != 2):
+            raise UserError(f"metric {self.name!r} needs features and labels, which {type(part).__name__} has not here")
+
+    def _number(self, value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise UserError(f"metric {self.name!r} returns {value!r}: return a number") from None
+
+
+def rows_of(problem: Any, client: int | None = None) -> tuple[Any, np.ndarray]:
+    """Return features and labels of one client, or of all, as NumPy's or SciPy's.
+
+    Args:
+        problem: The problem.
+        client: The number of the client; None for all.
+    """
+    first, last = (0, int(problem.offsets[-1])) if client is None else map(int, problem.offsets[client : client + 2])
+    features, labels = problem.rows
+    return plain(features, first, last), np.asarray(labels[first:last])
+
+
+def split_metrics(metrics: Iterable | None, further: Iterable[str] = ()) -> tuple[tuple[str, ...] | None, tuple[Metric, ...]]:
+    """Return the names of turnout's metrics, None for the default ones, and the user's own metrics.
+
+    Args:
+        metrics: Names, metrics, and names "module:function"; None for the default ones.
+        further: Names that may be "module:function", such as that of a target.
+    """
+    given = [] if metrics is None else list(metrics)
+    named = [each for each in (*given, *further) if isinstance(each, str) and ":" in each]
+    own = [each for each in given if isinstance(each, Metric)] + [imported(each) for each in dict.fromkeys(named)]
+    names = tuple(each for each in given if isinstance(each, str) and ":" not in each)
+    if len({metric.name for metric in own}) < len(own):
+        raise UserError("two metrics have the same name: call them by different names")
+    return names if names or (given and not own) else None, tuple(own)
+
+
+def imported(name: str) -> Metric:
+    """Return the metric called "module:function"; a function of one argument is of the parameters, one of three of clients.
+
+    Args:
+        name: The name.
+
+    Raises:
+        UserError: There is no such module or function.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"metric {name!r} cannot be imported ({error}): give module:function, found from this folder") from None
+    if isinstance(found, Metric):
+        return Metric(name, found.function, found.of)
+    if not callable(found):
+        raise UserError(f"metric {name!r} is no function: give one of the parameters, or a Metric")
+    takes = len(inspect.signature(found).parameters)
+    return Metric(name, found, "parameters" if takes == 1 else "clients")
