@@ -5,7 +5,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from turnout.accounting.prices import Columns
+from turnout.core.errors import UserError
 from turnout.core.records import Positive, record, static
+
+
+class OwnName(str):
+    """The name of a metric of the user's own."""
 
 
 @record
@@ -13,7 +18,7 @@ class Target:
     """A run meets its target where `metric` < `below`; of an accuracy, the error rate 1 - accuracy is compared.
 
     Args:
-        metric: The metric to compare, also one of one's own.
+        metric: The metric to compare: the name of one of turnout's, a `Metric` of one's own, or "module:function".
         below: The bound, > 0.
         stop: Whether the run ends at the first evaluation that meets the target.
 
@@ -27,7 +32,7 @@ class Target:
 
     example = "t.Target('value', 0.1)"
 
-    metric: str = static()
+    metric: Any = static()
     below: Positive
     stop: bool = static(default=False)
 
@@ -38,6 +43,16 @@ class Target:
         "held_out_accuracy_worst_decile", "held_out_accuracy_spread",
     )  # fmt: skip
     """The metrics of turnout that a target may be on, beside one's own."""
+
+    def __post_init__(self):
+        metric = self.metric
+        if not isinstance(metric, str) and isinstance(getattr(metric, "name", None), str):
+            object.__setattr__(self, "metric", OwnName(metric.name))
+        elif not isinstance(metric, OwnName) and metric not in self.known and not (isinstance(metric, str) and ":" in metric):
+            names = ", ".join(map(repr, self.known))
+            raise UserError(
+                f"Target.metric must be {names}, a Metric or 'module:function', but it is {metric!r}: name one of these"
+            )
 
     def met(self, values) -> Any:
         """Return whether each of the metric's `values` meets the target, as an array of their shape."""

@@ -13,6 +13,7 @@ from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import EVENTS, Ledger, Site
 from turnout.accounting.prices import Exchanges, Price, cost_to_target
 from turnout.accounting.target import Target
+from turnout.core.errors import UserError
 from turnout.core.schema import Schema
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
