@@ -297,7 +297,11 @@ class Reader:
         try:
             return cls(**values, **parts)
         except UserError as error:
-            raise self.error(path, str(error)) from None
+            # A record that checks a field by itself begins with its name.
+            prefix, _, rest = str(error).partition(" ")
+            of, _, name = prefix.partition(".")
+            where, sentence = ((*path, name), rest) if of == cls.__name__ and name in content else (path, str(error))
+            raise self.error(where, sentence) from None
 
     def sweep(self) -> dict[str, list]:
         """Return the grid: a list of values for each dotted name."""
