@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.local_methods import local_method
-from turnout.engines.cost_estimate.partial_eval import known
+from turnout.engines.cost_estimate.partial_eval import inlined, known
 from turnout.engines.cost_estimate.simulate import unknown_data
 from turnout.engines.inputs import Job
 from turnout.problems.storage.jax_client import JaxClient
@@ -44,7 +44,7 @@ class PublicCounts:
     def _traced(self, method: str, message: PyTree) -> tuple[bool, bool]:
         rows, with_rows = unknown_data(self.job)
         state = self.algorithm.client_state(self.job.start)
-        program = jax.make_jaxpr(partial(self._counts, with_rows, method, message))(rows, state)
+        program = inlined(jax.make_jaxpr(partial(self._counts, with_rows, method, message))(rows, state))
         queries, missed = known(program, [False] * len(program.jaxpr.invars))
         return queries, missed
 

@@ -122,8 +122,12 @@ def takes_options(*without: str) -> Callable[[Callable], Callable]:
         ]
         function.__signature__ = signature.replace(parameters=parameters)
         texts = dict(re.findall(r"^ +(\w+): (.*)$", RunOptions.__doc__ or "", re.MULTILINE))
-        lines = "\n".join(f"        {f.name}: {texts[f.name]}" for f in shown)
-        function.__doc__ = re.sub(r"^ +\*\*settings: .*$", lambda _: lines, function.__doc__ or "", flags=re.MULTILINE)
+        function.__doc__ = re.sub(
+            r"^( +)\*\*settings: .*$",
+            lambda found: "\n".join(f"{found[1]}{f.name}: {texts[f.name]}" for f in shown),
+            function.__doc__ or "",
+            flags=re.MULTILINE,
+        )
         return function
 
     return decorate

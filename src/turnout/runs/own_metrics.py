@@ -38,8 +38,8 @@ class Metric:
         >>> import numpy as np, turnout as t
         >>> size = t.Metric("size", lambda x: np.abs(x).max())
         >>> trace = t.run(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(3, 2), rounds=2, metrics=("value", size))
-        >>> trace.frame.columns[-1]
-        'size'
+        >>> trace.frame.columns[:3]
+        ['round', 'value', 'size']
     """
 
     name: str

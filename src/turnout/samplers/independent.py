@@ -95,7 +95,9 @@ class Independent(Weighted):
             p = self.expected_draws(state, population)
             heads = jax.random.uniform(key, (n,), p.dtype) < p
             drawn = jnp.sum(heads, dtype="int32")
-            ids = jnp.nonzero(heads, size=places, fill_value=0)[0]
+            # As `jnp.nonzero`, which warns of 64 bits where the program has 32.
+            place = jnp.where(heads, jnp.cumsum(heads, dtype="int32") - 1, places)
+            ids = jnp.zeros(places, "int32").at[place].set(jnp.arange(n, dtype="int32"), mode="drop")
             probability = p[ids]
         return Cohort.of(
             ids,

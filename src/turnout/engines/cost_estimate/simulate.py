@@ -14,7 +14,7 @@ from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
 from turnout.core.compiling import program
 from turnout.engines.ask import State
-from turnout.engines.cost_estimate.partial_eval import evaluate, known
+from turnout.engines.cost_estimate.partial_eval import evaluate, inlined, known
 from turnout.engines.cost_estimate.tracing import Event, EventAsk
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
@@ -79,7 +79,7 @@ def trace(job: Job, algorithm) -> TracedRun:
         return (server, ask.state.samplers, kept(ask.state)), ask.outputs
 
     first, (states, _) = jax.make_jaxpr(start, return_shape=True)(unknown, job.seeds)
-    round = jax.make_jaxpr(play)(unknown, job.seeds, np.zeros((), "int32"), states)
+    first, round = inlined(first), inlined(jax.make_jaxpr(play)(unknown, job.seeds, np.zeros((), "int32"), states))
     before, within = asks
     sites = {**before.calls.reached, **within.calls.reached}
     return TracedRun(job, first, round, states, (before.events, within.events), sites, {**before.uses, **within.uses})

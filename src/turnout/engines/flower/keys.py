@@ -56,7 +56,8 @@ def write_authority(folder: Path) -> None:
         folder: Folder of the files.
     """
     authority, issuer = ec.generate_private_key(ec.SECP384R1()), _common_name("turnout federation")
-    ca = _certificate(issuer, issuer, authority.public_key(), datetime.now(UTC) + timedelta(days=AUTHORITY_DAYS))
+    public = authority.public_key()
+    ca = _certificate(issuer, issuer, public, datetime.now(UTC) + timedelta(days=AUTHORITY_DAYS), public)
     ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"), False
@@ -79,7 +80,7 @@ def write_certificate(folder: Path, hosts: list[str]) -> None:
     if not isinstance(authority, ec.EllipticCurvePrivateKey) or authority.public_key() != ca.public_key():
         raise UserError(f"{folder / AUTHORITY_KEY} is not the key of {AUTHORITY}: put the right one there")
     end = min(datetime.now(UTC) + timedelta(days=DAYS), ca.not_valid_after_utc)
-    certificate = _certificate(ca.subject, _common_name(hosts[0]), server.public_key(), end)
+    certificate = _certificate(ca.subject, _common_name(hosts[0]), server.public_key(), end, ca.public_key())
     certificate = certificate.add_extension(x509.SubjectAlternativeName([_address(host) for host in hosts]), critical=False)
     certificate = certificate.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     _write_key(folder / KEY, server)
@@ -149,7 +150,8 @@ def _address(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _certificate(issuer: x509.Name, subject: x509.Name, key, end: datetime) -> x509.CertificateBuilder:
+def _certificate(issuer: x509.Name, subject: x509.Name, key, end: datetime, issuing_key) -> x509.CertificateBuilder:
+    """Return a certificate with the identifiers of both keys, without which Python 3.13 and later refuse it (RFC 5280, 4.2.1)."""
     return (
         x509.CertificateBuilder()
         .issuer_name(issuer)
@@ -158,4 +160,6 @@ def _certificate(issuer: x509.Name, subject: x509.Name, key, end: datetime) -> x
         .serial_number(x509.random_serial_number())
         .not_valid_before(datetime.now(UTC) - timedelta(days=1))
         .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuing_key), critical=False)
     )

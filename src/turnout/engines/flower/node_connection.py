@@ -1,7 +1,7 @@
 """A node's end of a Flower connection.
 
 Flower's own SuperNodes start a process for each message, which takes seconds, and its connection for nodes imports a web server,
-which takes 13 MiB. This module uses parts of Flower 1.41 that are not documented.
+which takes 13 MiB. This module uses parts of Flower 1.41 and 1.42 that are not documented.
 """
 
 import random

@@ -1,6 +1,6 @@
 """The server's end of a Flower connection: a process that is its own ServerApp.
 
-This module and its neighbours use parts of Flower 1.41 that are not documented.
+This module and its neighbours use parts of Flower 1.41 and 1.42 that are not documented.
 """
 
 import ssl
