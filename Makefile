@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One more than there are processors, since some tests wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo docs docs-serve test test-all everything newest oldest mutants lint bench bench-flower clean
+.PHONY: demo docs docs-serve test test-all everything newest mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -43,23 +43,14 @@ everything: $(BIN)/turnout
 	$(PYTEST) $(WORKERS) -m everything --junit-xml=.pytest_cache/everything.xml
 	$(BIN)/python -m tests.helpers.everything .pytest_cache/everything.xml
 
-# The tests with the newest versions of everything on the newest Python, and with the oldest that pyproject.toml allows on the oldest one.
+# The tests with the newest versions of everything but PyTorch, on the newest Python.
 NEWEST ?= python3.13
-OLDEST ?= python3.11
-TORCH := grep '^torch==' constraints.txt
 
 newest:
 	rm -rf .venv-newest && $(NEWEST) -m venv .venv-newest
-	$(TORCH) > .venv-newest/torch.txt
+	grep '^torch==' constraints.txt > .venv-newest/torch.txt
 	.venv-newest/bin/pip install --quiet --disable-pip-version-check --constraint .venv-newest/torch.txt --editable '.[dev]'
 	PYTHONDONTWRITEBYTECODE= .venv-newest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not slow and not everything"
-
-oldest:
-	rm -rf .venv-oldest && $(OLDEST) -m venv .venv-oldest
-	$(TORCH) > .venv-oldest/torch.txt
-	.venv-oldest/bin/pip install --quiet --disable-pip-version-check uv
-	VIRTUAL_ENV=.venv-oldest .venv-oldest/bin/uv pip install --quiet --resolution lowest-direct --constraint .venv-oldest/torch.txt --editable '.[dev]'
-	PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not slow and not everything"
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

@@ -245,12 +245,9 @@ def test_the_superlinks_nodes_are_those_of_the_registry(folder, request_file):
 
 def test_certificates_hold_by_the_strict_rules_of_later_pythons(tmp_path):
     """A handshake in memory, with the checks that Python makes by itself from 3.13 on."""
-    keys.write_all(tmp_path / "keys", ["localhost"], 1)
-    server, client = (
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
-        ssl.create_default_context(cafile=tmp_path / "keys" / keys.AUTHORITY),
-    )
-    server.load_cert_chain(tmp_path / "keys" / keys.CERTIFICATE, tmp_path / "keys" / keys.KEY)
+    keys.write_all(tmp_path, ["localhost"], 1)
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=tmp_path / keys.AUTHORITY)
+    server.load_cert_chain(tmp_path / keys.CERTIFICATE, tmp_path / keys.KEY)
     client.verify_flags |= ssl.VERIFY_X509_STRICT
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [client.wrap_bio(back, there, server_hostname="localhost"), server.wrap_bio(there, back, server_side=True)]
