@@ -184,6 +184,15 @@ def test_a_test_set_follows_the_training_rows(tmp_path):
             wrong.like(train)
 
 
+def test_numbers_that_are_categories_are_so_in_a_test_set(tmp_path):
+    """As they are written: 07 and 7 are two, though the test set's other options do not say so."""
+    train = load(table(tmp_path, "zip,a,label\n07,1,0\n7,2,1\n"), categories=["zip"])
+    test = table(tmp_path, "a,zip,label\n5,7,0\n6,07,1\n", "test.csv")
+    assert load(test, like=train).features.tolist() == [[0, 1, 5], [1, 0, 6]] and train.columns == ("zip=07", "zip=7", "a")
+    train.preprocessing.save(tmp_path / "rules.json")
+    assert load(test, preprocessing=str(tmp_path / "rules.json")).features.tolist() == [[0, 1, 5], [1, 0, 6]]
+
+
 def test_held_out_rows_leave_no_trace_in_the_rules(tmp_path):
     rows = load(table(tmp_path, "a,b,label\n1,x,0\n,x,1\n3,x,1\n100,z,0\n"), missing="mean")
     with pytest.warns(t.Caution, match="has 'z' in column 'b'"):

@@ -14,7 +14,7 @@ from turnout.data.arrays import ids_of, whole_ids
 from turnout.data.columns import Columns, chosen, dataset_of
 from turnout.data.csv_text import CsvText, Dialect
 from turnout.data.dataset import Dataset
-from turnout.data.preprocessing import DEFAULTS, TableOptions, fitted, rules_of
+from turnout.data.preprocessing import DEFAULTS, Preprocessing, TableOptions, fitted, rules_of
 from turnout.data.source import Source, located
 
 if TYPE_CHECKING:
@@ -112,20 +112,23 @@ class Csv(TableOptions, Source):
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
         self.dialect.check()
-        text = self.text(located(self.path, folder))
+        rules = rules_of(self, folder)
+        text = self.text(located(self.path, folder), rules)
         with unreadable_told(text.path, "CSV"):
             table = text.read()
-        data = frame_dataset(text.path, table, text.columns, self, rules_of(self, folder), text.refused)
+        data = frame_dataset(text.path, table, text.columns, self, rules, text.refused)
         return data if data.ids is None else replace(data, ids=whole_ids(data.ids))
 
-    def text(self, path: Path) -> CsvText:
+    def text(self, path: Path, rules: Preprocessing | None = None) -> CsvText:
         """Return the table as text.
 
         Args:
             path: Where the file is.
+            rules: Fitted rules, whose categories stay as they are written: 07 and 7 are two.
         """
+        known = [rule.name for rule in (rules and rules.columns) or () if rule.kind == "category"]
         with unreadable_told(path, "CSV"):
-            return CsvText(path, Columns(self.features, self.label, self.client), self.dialect, self.categories)
+            return CsvText(path, Columns(self.features, self.label, self.client), self.dialect, known or self.categories)
 
     @property
     def dialect(self) -> Dialect:
