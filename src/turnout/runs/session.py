@@ -88,9 +88,10 @@ class Session:
         self.further = {"test": options.test, "held_out": options.held_out}
         for metric in self.own:
             metric.check(problem, self.further)
-        # The engine knows turnout's metrics alone.
-        target = None if options.target is None or options.target.metric in self._own_names else options.target
-        options = replace(options, metrics=names, target=target)
+        if self.own:
+            # The engine knows turnout's metrics alone.
+            target = None if options.target is None or options.target.metric in self._own_names else options.target
+            options = replace(options, metrics=None if names is None else list(names), target=target)
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         if deployed is not None or on_disk(problem, options):
