@@ -96,7 +96,9 @@ def _checkpoint(folder: Path) -> Path:
     """Return the checkpoint of a finished run; `UserError` where there is none."""
     path = folder / CHECKPOINT
     if not path.exists():
-        raise UserError(f"{folder} has no {CHECKPOINT}, which a run with differential privacy does not keep: start anew")
+        raise UserError(
+            f"{folder} has no {CHECKPOINT}, which runs with differential privacy or states on disk do not keep: start anew"
+        )
     return path
 
 
@@ -153,9 +155,10 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
         write_split(folder, built)
         with part("report"):
             write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
-        if experiment.privacy is not None:
-            # Its draws are secret, and its rounds are accounted for.
-            for path in (folder / CHECKPOINT, *folder.glob(STATES)):
+        states = [*folder.glob(STATES)]
+        if experiment.privacy is not None or states:
+            # Draws are secret and rounds accounted for, or the states of clients on disk are very large.
+            for path in (folder / CHECKPOINT, *states):
                 path.unlink(missing_ok=True)
     trace = session.trace
     if trace.diverged is not None:
