@@ -133,9 +133,9 @@ def test_a_folder_holds_one_that_another_run_begins_at(tmp_path):
     experiment = read(second)
     session = session_of(experiment, build(experiment, None))
     np.testing.assert_array_equal(session.engine.job.start["hidden"]["weight"], held["hidden.weight"])
-    before = build(experiment, None).digest
+    before = build(experiment, None).digest(experiment)
     save_file({**held, "output.bias": held["output.bias"] + 1}, path)
-    assert build(experiment, None).digest != before
+    assert build(experiment, None).digest(experiment) != before
     last = json.loads((tmp_path / "first" / "summary.json").read_text())["metrics"]["value"]
     save_file(held, path)
     assert session_of(experiment, build(experiment, None)).run().trace.columns["value"][0] == last

@@ -75,7 +75,7 @@ def test_a_configuration_names_them(tmp_path, monkeypatch):
     code, _, said = turnout(
         "run", config(tmp_path, "b", run={"rounds": 3, "metrics": ["mine:smallest"]}), "--out", tmp_path / "b"
     )
-    assert code != 0 and "metric 'mine:smallest' cannot be imported" in said
+    assert code != 0 and "metric 'mine:smallest' is no function" in said
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Target:
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return `values` of `metric` such that smaller is better: error rates 1 - values for an accuracy, not its spread.
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies, but for their spread.
 
     Args:
         metric: Name of the metric.

@@ -27,7 +27,7 @@ def named_class(name: str, folder: Path) -> type:
         UserError: If there is no such module, file or class, or importing it fails.
     """
     place, _, attribute = name.rpartition(":")
-    cls = _attribute(name, folder)
+    cls = named_object(name, folder)
     if not isinstance(cls, type):
         raise UserError(f"{place} has no class {attribute!r}: write the name of one of its classes after the colon")
     _NAMES[cls] = f"{(folder / place).resolve()}:{attribute}" if place.endswith(".py") else name
@@ -44,15 +44,23 @@ def named_function(name: str, folder: Path) -> Callable:
     Raises:
         UserError: If there is no such module, file or function, or importing it fails.
     """
-    function = _attribute(name, folder)
+    function = named_object(name, folder)
     if not callable(function):
         place, _, attribute = name.rpartition(":")
         raise UserError(f"{place or name!r} has no function {attribute!r}: write file.py:function or package.module:function")
     return function
 
 
-def _attribute(name: str, folder: Path) -> Any:
-    """Return what a module or a file has under the name after the colon; None where it has nothing."""
+def named_object(name: str, folder: Path) -> Any:
+    """Return what a module or a file has under the name after the colon; None where it has nothing.
+
+    Args:
+        name: "package.module:name", or "file.py:name" with a path relative to `folder`.
+        folder: Where files are looked up.
+
+    Raises:
+        UserError: If there is no such module or file, or importing it fails.
+    """
     place, _, attribute = name.rpartition(":")
     try:
         module = _of_file((folder / place).resolve()) if place.endswith(".py") else import_from_here(place)

@@ -84,7 +84,6 @@ def load_test(name: Any, folder: str | Path | None, train: Dataset) -> Dataset:
 def _loaded(
     name: Any, folder: str | Path | None, columns: Columns, options: dict[str, Any], rules: Preprocessing | None
 ) -> Dataset:
-    features, label, client = columns
     rules = None if rules is None or rules.columns is None else replace(rules, scalings=())
     if isinstance(name, Dataset):
         return name
@@ -100,7 +99,7 @@ def _loaded(
         name = replace(name, preprocessing=rules)
     if isinstance(name, (str, Path)) and Path(name).suffix == ".arrow":
         return ClientFile(str(name)).load(folder)
-    if client == "qid" and isinstance(name, (str, Path)) and str(name) not in CATALOGUE:
+    if columns == Columns(client="qid") and not options and isinstance(name, (str, Path)) and str(name) not in CATALOGUE:
         return Libsvm(str(name), client="qid").load(folder)
     if columns != Columns() or options:
         further = ", ".join(["features, label and client", *options])

@@ -130,7 +130,7 @@ class CsvText:
         self._clean = [name for name in plain if not bad[name]]
         alone = len(self._named) - (self.columns.label in self._named) == 1
         return {
-            name: "number" if name in self._clean else self._kind(name, self._one(self._counts(name)), alone)
+            name: "number" if name in self._clean else self._kind(name, self.counts(name), alone)
             for name in self._named
             if name not in self._direct
         }
@@ -142,18 +142,26 @@ class CsvText:
         table = self.scan().select(each.alias(f"{k}") for k, each in enumerate(expressions.values()))
         return dict(zip(expressions, table.collect(engine="streaming").row(0), strict=True))
 
-    def _counts(self, name: str) -> "dict[str, pl.Expr]":
+    def counts(self, name: str) -> dict[str, int]:
+        """Return how many values of a column are held, and how many of these are of each kind.
+
+        Args:
+            name: The column.
+        """
         import polars as pl
 
-        held = pl.col(name).filter(~self._missing(name))
-        return {
-            "held": held.len(),
-            "number": number(held, self.dialect).is_not_null().sum(),
-            "logical": logical(held).is_not_null().sum(),
-            "date": date(held).is_not_null().sum(),
-            "whole": held.str.strip_chars().cast(pl.Int64, strict=False).is_not_null().sum(),
-            "large": (held.str.strip_chars().cast(pl.Int64, strict=False).is_null() & held.str.contains(WHOLE)).sum(),
-        }
+        held = pl.col(name).filter(~self.missing(name))
+        whole = held.str.strip_chars().cast(pl.Int64, strict=False)
+        return self._one(
+            {
+                "held": held.len(),
+                "number": number(held, self.dialect).count(),
+                "logical": logical(held).count(),
+                "date": date(held).count(),
+                "whole": whole.count(),
+                "large": (whole.is_null() & held.str.contains(WHOLE)).sum(),
+            }
+        )
 
     def _kind(self, name: str, counts: dict[str, int], alone: bool) -> "Kind":
         held = counts["held"]
@@ -185,7 +193,7 @@ class CsvText:
 
         changed = []
         for name, kind in self.kinds.items():
-            values = pl.when(~self._missing(name)).then(pl.col(name))
+            values = pl.when(~self.missing(name)).then(pl.col(name))
             if name in self._clean:
                 values = number(pl.col(name), self.dialect)
             elif kind == "whole" and name == self.columns.label:
@@ -199,7 +207,12 @@ class CsvText:
             changed.append(values.alias(name))
         return text.with_columns(changed)
 
-    def _missing(self, name: str) -> "pl.Expr":
+    def missing(self, name: str) -> "pl.Expr":
+        """Return where a column has no value.
+
+        Args:
+            name: The column.
+        """
         import polars as pl
 
         return pl.col(name).is_null() | pl.col(name).str.strip_chars().is_in(MISSING)
@@ -230,7 +243,7 @@ class CsvText:
             "number": number(pl.col(name), self.dialect).is_null() & logical(pl.col(name)).is_null(),
             "large": whole.cast(pl.Int64, strict=False).is_null() & whole.str.contains(WHOLE),
         }[lacks]
-        row = text.select((bad.fill_null(False) & ~self._missing(name)).arg_max()).item()
+        row = text.select((bad.fill_null(False) & ~self.missing(name)).arg_max()).item()
         line, value = self._value(row, name)
         what = {
             "number": "which is no finite number: correct it, or name the column in categories",

@@ -7,10 +7,11 @@ from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.data.columns import Columns, dataset_of
 from turnout.data.dataset import Dataset
-from turnout.data.preprocessing import TableOptions, rules_of
+from turnout.data.preprocessing import TableOptions, rules_of, with_options_explained
 from turnout.data.source import Source, extra, located
 
 
+@with_options_explained
 @config
 class HuggingFace(TableOptions, Source):
     """Columns of a data set that `save_to_disk` wrote. A column of pictures becomes images.
@@ -21,13 +22,7 @@ class HuggingFace(TableOptions, Source):
         features: Columns of features; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
-        missing: What is done about missing values: "refuse" them, "drop" their rows, or fill in the "mean" (of categories: the
-            most frequent one) or the "most frequent" value of the column.
-        indicator: Whether each column with filled gaps gets a further one, such as `age=missing`, which is 1 there and else 0.
-        categories: Columns that are categories, though they hold numbers.
-        max_categories: The most columns that a column of categories becomes; the rarest share the last one, such as `city=other`.
-        dates: The unit in which dates become numbers, from 1970-01-01 on; None refuses them.
-        preprocessing: Rules that were fitted elsewhere, or a JSON file with them, in the place of rules fitted on these rows.
+        **options
 
     Examples:
         >>> from turnout.data import HuggingFace

@@ -1,6 +1,8 @@
 """From the columns of a table to features: numbers, dates, categories and gaps, by rules that are fitted on training rows."""
 
 import json
+import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -166,6 +168,18 @@ class TableOptions:
 
 
 DEFAULTS = TableOptions()
+
+
+def with_options_explained(cls: type) -> type:
+    """Show the options of tables in the place of `**options` in the docstring of a class that has them.
+
+    Args:
+        cls: The class.
+    """
+    own = re.search(r"^ +missing: .*?(?=\n\n|\n *$|\Z)", TableOptions.__doc__ or "", re.MULTILINE | re.DOTALL)
+    lines = textwrap.dedent(own[0] if own else "")
+    cls.__doc__ = re.sub(r"^( +)\*\*options$", lambda at: textwrap.indent(lines, at[1]), cls.__doc__ or "", flags=re.MULTILINE)
+    return cls
 
 
 def fitted(frame: "pl.LazyFrame", options: TableOptions, refused: Callable[[int, str, str], UserError]) -> Preprocessing:

@@ -9,7 +9,7 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.data.catalogue import TABLES, load, table_of
 from turnout.data.columns import Columns
-from turnout.data.csv_text import MISSING, Dialect, date, logical, number
+from turnout.data.csv_text import CsvText
 from turnout.data.dataset import Dataset
 from turnout.data.source import located
 from turnout.data.tables import Csv, Parquet, unreadable_told
@@ -56,42 +56,24 @@ def _columns(source: Csv | Parquet, folder: Path | None) -> Iterator[str]:
 
     path = located(source.path, folder)
     with unreadable_told(path, "table"):
-        table = pl.read_parquet(path) if isinstance(source, Parquet) else source.text(path).scan().collect()
-    yield f"{path}: {len(table):,} rows, {table.width} columns"
-    for name in table.columns:
-        role = {source.label: "label", source.client: "client"}.get(name, "")
-        yield f"  {name}: {_column(table[name], source)}{role and f' ({role})'}"
+        text = source.text(path) if isinstance(source, Csv) else None
+        table = pl.read_parquet(path) if text is None else text.scan().collect()
+        yield f"{path}: {len(table):,} rows, {table.width} columns"
+        for name in table.columns:
+            role = {source.label: " (label)", source.client: " (client)"}.get(name, "")
+            kind, held = (str(table[name].dtype), table[name].drop_nulls()) if text is None else _text_column(text, table[name])
+            gaps, some = len(table) - len(held), ", ".join(map(repr, held.unique(maintain_order=True).head(3).to_list()))
+            missing = f", {gaps:,} missing" if gaps else ""
+            yield f"  {name}: {kind}, {held.n_unique():,} distinct{some and f', such as {some}'}{missing}{role}"
 
 
-def _column(values: "pl.Series", source: Csv | Parquet) -> str:
-    """Return what a column holds, in words."""
-    # Slow to import.
-
-    gaps = values.is_null()
-    if isinstance(source, Csv):
-        gaps |= values.str.strip_chars().is_in(MISSING)
-    elif values.dtype.is_float():
-        gaps |= values.is_nan().fill_null(False)
-    held = values.filter(~gaps)
-    kind = _kind(held, source.dialect) if isinstance(source, Csv) else str(held.dtype)
-    some = ", ".join(map(repr, held.unique(maintain_order=True).head(3).to_list()))
-    missing = f", {int(gaps.sum()):,} missing" if gaps.any() else ""
-    return f"{kind}, {held.n_unique():,} distinct{some and f', such as {some}'}{missing}"
-
-
-def _kind(held: "pl.Series", dialect: Dialect) -> str:
-    """Return what a column of text holds, in words."""
-    import polars as pl
-
-    text = pl.col(held.name)
-    counts = held.to_frame().select(
-        numbers=number(text, dialect).count(), logicals=logical(text).count(), dates=date(text).count()
-    )
-    numbers, logicals, dates = counts.row(0)
-    for count, words in ((logicals, "true or false"), (numbers + logicals, "numbers"), (dates, "dates")):
-        if count == len(held):
-            return words
-    return "numbers and text" if numbers else "text"
+def _text_column(text: CsvText, values: "pl.Series") -> "tuple[str, pl.Series]":
+    """Return what a column of a CSV file holds, in words, and its values without those that are missing."""
+    counts = text.counts(values.name)
+    held = values.filter(~values.to_frame().select(text.missing(values.name)).to_series())
+    kinds = {"true or false": counts["logical"], "numbers": counts["number"] + counts["logical"], "dates": counts["date"]}
+    kind = next((words for words, count in kinds.items() if count == counts["held"]), None)
+    return kind or ("numbers and text" if counts["number"] else "text"), held
 
 
 def _lines(data: Dataset) -> Iterator[str]:

@@ -14,13 +14,14 @@ from turnout.data.arrays import ids_of, whole_ids
 from turnout.data.columns import Columns, chosen, dataset_of
 from turnout.data.csv_text import CsvText, Dialect
 from turnout.data.dataset import Dataset
-from turnout.data.preprocessing import DEFAULTS, Preprocessing, TableOptions, fitted, rules_of
+from turnout.data.preprocessing import DEFAULTS, Preprocessing, TableOptions, fitted, rules_of, with_options_explained
 from turnout.data.source import Source, located
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+@with_options_explained
 @config
 class Parquet(TableOptions, Source):
     """Columns of a parquet file. A single column of text is hashed to word counts (`columns.hashed`).
@@ -30,13 +31,7 @@ class Parquet(TableOptions, Source):
         features: Columns of numbers, lists of numbers, categories or dates; None means all but `label` and `client`.
         label: The column of labels.
         client: The column of natural clients, or None.
-        missing: What is done about missing values: "refuse" them, "drop" their rows, or fill in the "mean" (of categories: the
-            most frequent one) or the "most frequent" value of the column.
-        indicator: Whether each column with filled gaps gets a further one, such as `age=missing`, which is 1 there and else 0.
-        categories: Columns that are categories, though they hold numbers.
-        max_categories: The most columns that a column of categories becomes; the rarest share the last one, such as `city=other`.
-        dates: The unit in which dates become numbers, from 1970-01-01 on; None refuses them.
-        preprocessing: Rules that were fitted elsewhere, or a JSON file with them, in the place of rules fitted on these rows.
+        **options
 
     Examples:
         >>> import pathlib, tempfile
@@ -65,6 +60,7 @@ class Parquet(TableOptions, Source):
         return frame_dataset(path, table, Columns(self.features, self.label, self.client), self, rules_of(self, folder))
 
 
+@with_options_explained
 @config
 class Csv(TableOptions, Source):
     r"""Columns of a CSV file with a header. A single column of text is hashed to word counts (`columns.hashed`).
@@ -81,13 +77,7 @@ class Csv(TableOptions, Source):
         decimal: What stands before the fraction of a number.
         thousands: What stands between groups of three digits; None for nothing.
         encoding: The encoding of the text; None for UTF-8, or UTF-16 with a byte order mark.
-        missing: What is done about missing values: "refuse" them, "drop" their rows, or fill in the "mean" (of categories: the
-            most frequent one) or the "most frequent" value of the column.
-        indicator: Whether each column with filled gaps gets a further one, such as `age=missing`, which is 1 there and else 0.
-        categories: Columns that are categories, though they hold numbers.
-        max_categories: The most columns that a column of categories becomes; the rarest share the last one, such as `city=other`.
-        dates: The unit in which dates become numbers, from 1970-01-01 on; None refuses them.
-        preprocessing: Rules that were fitted elsewhere, or a JSON file with them, in the place of rules fitted on these rows.
+        **options
 
     Examples:
         >>> import pathlib, tempfile
@@ -174,7 +164,8 @@ class LargeTable:
 
     def __init__(self, source: Csv | Parquet):
         self.path, self.columns = Path(source.path), Columns(source.features, source.label, source.client)
-        self._source, self._text = source, source.text(self.path) if isinstance(source, Csv) else None
+        self._source, self.rules = source, rules_of(source, None)
+        self._text = source.text(self.path, self.rules) if isinstance(source, Csv) else None
         with unreadable_told(self.path, "parquet or CSV"):
             self._count(self._scan())
             self._fit()
@@ -201,7 +192,6 @@ class LargeTable:
         if options.missing == "drop":
             raise UserError(f"{self.path}: rows cannot be dropped while a file of clients is written: fill in what is missing")
         numeric = [schema[name].is_numeric() or schema[name].is_nested() for name in self.columns.features or ()]
-        self.rules = None if options.plain and all(numeric) else rules_of(options, None)
         if self.rules is None and not (options.plain and (all(numeric) or len(numeric) == 1)):
             self.rules = fitted(typed.select(self.columns.features or ()), options, self._refused)
         self.classes = None

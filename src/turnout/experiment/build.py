@@ -26,7 +26,7 @@ class Built:
     Args:
         problem: The problem to train on.
         split: Which client has which rows; None for a problem made in Python.
-        digest: A digest of the data and the configuration.
+        mark: What the digest is made of, beside the configuration.
         data: A digest of the data alone.
         test: The problem to test with.
         held_out: The problem of the clients that are held out.
@@ -35,11 +35,19 @@ class Built:
 
     problem: Problem
     split: Split | None
-    digest: str
+    mark: str
     data: str = ""
     test: Problem | None = None
     held_out: Problem | None = None
     held_out_split: Split | None = None
+
+    def digest(self, experiment: Experiment) -> str:
+        """Return a digest of the data and a configuration.
+
+        Args:
+            experiment: The configuration.
+        """
+        return sha256((self.mark + experiment.to_toml()).encode()).hexdigest()
 
 
 def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = None) -> Built:
@@ -57,9 +65,8 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     if experiment.devices is not None and experiment.devices.trace is not None:
         start += _file_digest(Path(experiment.devices.trace))
     if not isinstance(spec, DataSpec):
-        mark = sha256((start + experiment.to_toml()).encode()).hexdigest()
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
-        return Built(spec.build(*arguments), spec.split(*arguments), mark, start + getattr(spec, "digest", ""))
+        return Built(spec.build(*arguments), spec.split(*arguments), start, start + getattr(spec, "digest", ""))
     plain = load(spec.data, data)
     dataset, held_out_split = plain.normalized(spec.normalize), None
     refuse_stored(dataset, experiment)
@@ -71,10 +78,10 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     if spec.test is not None:
         test_set = load_test(spec.test, data, dataset)
         mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
-    content, mark = mark + start, sha256((mark + start + experiment.to_toml()).encode()).hexdigest()
+    mark += start
     held_out = None if held_out_split is None else spec.build(dataset, held_out_split)
     return Built(
-        spec.build(dataset, split), None if isinstance(split, AsStored) else split, mark, content, test, held_out, held_out_split
+        spec.build(dataset, split), None if isinstance(split, AsStored) else split, mark, mark, test, held_out, held_out_split
     )
 
 

@@ -10,7 +10,7 @@ from turnout.core.errors import UserError
 from turnout.core.timing import part
 from turnout.engines.processes import is_first
 from turnout.engines.state_file import PATTERN as STATES
-from turnout.experiment.build import Built, build, session_of
+from turnout.experiment.build import Built, build, options_of, session_of
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
 from turnout.io.atomic import write
@@ -18,6 +18,7 @@ from turnout.io.claims import claimed
 from turnout.io.serialization import decode, encode
 from turnout.runs.going_on import Played, go_on
 from turnout.runs.session import Session
+from turnout.runs.setup import bind, scope
 
 OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs")
 """The files by which a folder is known to hold a run or a study."""
@@ -76,17 +77,17 @@ def extend(folder: Path, rounds: int, data: Path | None, watch: Watch, command: 
     target = None if before.target is None else replace(before.target, stop=False)
     experiment = replace(before, run=replace(before.run, rounds=rounds), target=target)
     with _claimed(folder):
-        built, shorter = (build(each, data) for each in (experiment, before))
-        session, ended = (session_of(each, one, folder=folder) for each, one in ((experiment, built), (before, shorter)))
+        with part("data"):
+            built = build(experiment, data)
+        session = session_of(experiment, built, folder=folder)
         snapshot, header = decode(_checkpoint(folder).read_bytes(), None)
         # The second where this command was interrupted before.
-        if header.get("digest") not in (shorter.digest, built.digest):
-            raise UserError(
-                f"{folder / CHECKPOINT} was made with other data or another configuration than {CONFIG}: restore those"
-            )
-        go_on(session, Played(ended.options, ended.algorithm, snapshot))
+        _refuse_other(folder, header, built.digest(before), built.digest(experiment))
+        with scope(session.precision):
+            fitted = bind(before.algorithm, built.problem, before.run.rounds)
+        go_on(session, Played(options_of(before, built), fitted, snapshot))
         if is_first():
-            write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest}), private=True)
+            write(folder / CHECKPOINT, encode(session.snapshot(), None, {"digest": built.digest(experiment)}), private=True)
             write(folder / CONFIG, experiment.to_toml())
             (folder / SUMMARY).unlink(missing_ok=True)
         return _run(experiment, built, session, folder, watch, command)
@@ -100,6 +101,12 @@ def _checkpoint(folder: Path) -> Path:
             f"{folder} has no {CHECKPOINT}, which runs with differential privacy or states on disk do not keep: start anew"
         )
     return path
+
+
+def _refuse_other(folder: Path, header: dict, *digests: str) -> None:
+    """Raise `UserError` where a checkpoint's digest is none of those of its folder's data and configuration."""
+    if header.get("digest") not in digests:
+        raise UserError(f"{folder / CHECKPOINT} was made with other data or another configuration than {CONFIG}: restore those")
 
 
 def _claimed(folder: Path) -> AbstractContextManager:
@@ -128,8 +135,7 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
         checkpoint = folder / CHECKPOINT
         if checkpoint.exists():
             snapshot, header = decode(checkpoint.read_bytes(), None)
-            if header.get("digest") != built.digest:
-                raise UserError(f"{checkpoint} was made with other data or another configuration than {CONFIG}: restore those")
+            _refuse_other(folder, header, built.digest(experiment))
             session.restore(snapshot)
         return _run(experiment, built, session, folder, watch, command)
 
@@ -149,7 +155,7 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
     for _ in session.play():
         snapshot = session.snapshot()
         if is_first():
-            write(folder / CHECKPOINT, encode(snapshot, None, {"digest": built.digest}), private=True)
+            write(folder / CHECKPOINT, encode(snapshot, None, {"digest": built.digest(experiment)}), private=True)
         watch(session)
     if is_first():
         write_split(folder, built)

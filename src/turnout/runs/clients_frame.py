@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
-from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import take
+from turnout.problems.base import Problem, per_row
+from turnout.problems.storage.row_formats import row_count, take
 from turnout.runs.setup import scope
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _means(problem: Problem, function: Any, x: PyTree) -> np.ndarray:
     rows, offsets = int(problem.offsets[-1]), np.asarray(problem.offsets)
     # Rows that mix are evaluated client by client.
     bounds = offsets if problem.mixes_rows else np.append(np.arange(0, rows, BLOCK), rows)
-    value = jax.jit(lambda x, block: function(x, block, counted=None) if problem.mixes_rows else function(x, block))
+    value = jax.jit(lambda x, block: per_row(problem, function, x, block, jnp.ones(row_count(block))))
     values = [
         np.asarray(value(x, take(problem.rows, np.arange(first, last))), float)
         for first, last in zip(bounds[:-1], bounds[1:], strict=True)

@@ -60,7 +60,7 @@ def go_on(session: "Session", played: Played | None) -> None:
         before, now = (repr(getattr(options, name)) for options in (played.options, session.options))
         if before != now:
             raise UserError(f"a run goes on with the same {name}, {before[:60]}, but it is {now[:60]}: leave it as it was")
-    refuse_other_rounds(played.fitted, session.algorithm, played.options.rounds, session.rounds)
+    refuse_other_rounds(played.fitted, session.fitted, played.options.rounds, session.rounds)
     session.restore(continued(played.snapshot, session.options.every))
     if session.trace.diverged is not None:
         raise UserError(f"{session.divergence()}, so that there is nothing to go on from: {session.advice()}")

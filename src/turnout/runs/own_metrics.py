@@ -1,11 +1,9 @@
 """Metrics of one's own, which are evaluated between rounds, at no cost in the ledger."""
 
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -13,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.named_class import named_object
 from turnout.engines.metrics import NAMES
 from turnout.problems.base import Problem
 from turnout.problems.storage.row_formats import plain
@@ -121,24 +120,17 @@ def split_metrics(metrics: Iterable | None, further: Iterable[str] = ()) -> tupl
 
 
 def imported(name: str) -> Metric:
-    """Return the metric called "module:function"; a function of one argument is of the parameters, one of three of clients.
+    """Return the metric called "module:function" or "file.py:function": of the parameters if it takes x alone, else of clients.
 
     Args:
         name: The name.
 
     Raises:
-        UserError: There is no such module or function.
+        UserError: There is no such module, file or function.
     """
-    module, _, attribute = name.partition(":")
-    try:
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"metric {name!r} cannot be imported ({error}): give module:function, found from this folder") from None
+    found = named_object(name, Path.cwd())
     if isinstance(found, Metric):
         return Metric(name, found.function, found.of)
     if not callable(found):
-        raise UserError(f"metric {name!r} is no function: give one of the parameters, or a Metric")
-    takes = len(inspect.signature(found).parameters)
-    return Metric(name, found, "parameters" if takes == 1 else "clients")
+        raise UserError(f"metric {name!r} is no function: name one of the parameters or of a client's rows, or a Metric")
+    return Metric(name, found, "parameters" if len(inspect.signature(found).parameters) == 1 else "clients")

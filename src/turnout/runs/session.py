@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from turnout.accounting.ledger import Ledger
@@ -94,6 +95,7 @@ class Session:
             options = replace(options, metrics=None if names is None else list(names), target=target)
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
+        self.fitted = algorithm
         if deployed is not None or on_disk(problem, options):
             self._indexes: list = []
             algorithm = with_indexes(algorithm, problem.population, self._indexes)
@@ -242,7 +244,7 @@ class Session:
         if self.cells is None and not on_disk(self.problem, self.options):
             # Without what may hold much memory.
             options = replace(self.options, test=None, held_out=None, callbacks=())
-            self.trace.played = Played(options, self.algorithm, self.snapshot())
+            self.trace.played = Played(options, self.fitted, self.snapshot())
         if self.cells is None and self.trace.diverged is not None:
             caution(f"{self.divergence()}: x has the parameters of round {self.trace.columns['round'][-1]}; {self.advice()}")
         return self
@@ -256,7 +258,7 @@ class Session:
                     f"the run met its target at round {self.trace.met}, which ends it: go on with stop = False, or another target"
                 )
             with scope(self.precision):
-                self.progress = self.progress._replace(met=self.progress.met * 0 - 1)
+                self.progress = self.progress._replace(met=jnp.full_like(self.progress.met, -1))
             self._update_ends()
 
     def divergence(self) -> str:
