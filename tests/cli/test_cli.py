@@ -1,8 +1,6 @@
 """The commands as a user meets them: what they write, and one sentence for every mistake."""
 
 import json
-import os
-import pty
 import subprocess
 import sys
 
@@ -13,7 +11,7 @@ from safetensors.numpy import load_file
 from scipy.optimize import minimize
 from sklearn.datasets import load_svmlight_file
 
-from tests.helpers.commands import config, contents, stored_split, turnout
+from tests.helpers.commands import config, contents, on_a_terminal, stored_split, turnout
 from turnout.data.catalogue import CATALOGUE
 
 FILES = {
@@ -220,22 +218,8 @@ def test_help_names_every_command():
 @pytest.mark.slow
 def test_progress_shows_on_a_terminal_and_nowhere_else(tmp_path, finished):
     assert turnout("run", config(tmp_path), "--out", tmp_path / "quiet")[2] == ""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "turnout", "run", str(config(tmp_path)), "--out", str(tmp_path / "loud")]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=slave, env={**os.environ, "TERM": "xterm", "COLUMNS": "160"}
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(master, 4096)
-        except OSError:
-            break
-        shown += piece
-    process.communicate()
-    assert process.returncode == 0
-    assert b"distance" in shown and b"exchanges" in shown
+    code, shown = on_a_terminal("run", config(tmp_path), "--out", tmp_path / "loud", stderr=True)
+    assert code == 0 and "distance" in shown and "exchanges" in shown
 
 
 EXAMPLE = "examples/adult/sppm-stratified.toml"

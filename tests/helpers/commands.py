@@ -2,6 +2,7 @@
 
 import io
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -58,6 +59,22 @@ def whole(*arguments, **options) -> tuple[int, str, str]:
     process = start(*arguments, **options)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def on_a_terminal(*arguments, variables=None, **streams) -> tuple[int, str]:
+    """Run `turnout` with some of its `streams` on a terminal (`stdout=True`): exit code, and what the terminal shows."""
+    master, slave = pty.openpty()
+    given = {name: slave if streams.get(name) else subprocess.DEVNULL for name in ("stdout", "stderr")}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160", **(variables or {})}
+    process = subprocess.Popen([sys.executable, "-m", "turnout", *map(str, arguments)], env=environment, **given)
+    os.close(slave)
+    shown = b""
+    # At the end of the process Linux tells of an error.
+    with suppress(OSError):
+        while piece := os.read(master, 4096):
+            shown += piece
+    os.close(master)
+    return process.wait(timeout=300), shown.decode()
 
 
 def children(parent: int) -> list[int]:

@@ -1,7 +1,9 @@
 """The command line: `turnout COMMAND`, one module for each command."""
 
 import atexit
+import errno
 import gc
+import os
 import sys
 import time
 import warnings
@@ -24,6 +26,9 @@ COMMANDS = {
     "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),
 }
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk on which there is no place."""
 
 ORDER = [name for names in COMMANDS.values() for name in names]
 
@@ -108,6 +113,13 @@ def main() -> None:
         typer.main.get_command(app)(prog_name="turnout")
     except (UserError, Stopped) as error:
         sys.exit(tell(error))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        # Python would try once more to write what is left of the output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        what = error.filename or "the output"
+        sys.exit(tell(UserError(f"{what}: cannot be written ({error.strerror}): free some space")))
 
 
 def shown(message, category, filename, lineno, file=None, line=None) -> None:

@@ -37,17 +37,18 @@ def describe(
 
 
 def show(grid) -> None:
-    """Print a `Grid`; in a narrow terminal the widths of its columns follow their longest words."""
+    """Print a `Grid`; in a narrow terminal the widths of its columns follow their longest words, or they become its rows."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
     from turnout.cli.tables import console
 
+    if sum(longest + 1 for longest in grid.longest_words()) > console.width and len(grid.headings) > len(grid.rows) + 1:
+        grid = grid.turned()
     shown = Table(title=escape(grid.title), title_justify="left")
-    for k, cells in enumerate(zip(grid.headings, *grid.rows, strict=True)):
-        longest = max(len(word) for cell in cells for word in cell.split())
-        shown.add_column(escape(cells[0]), justify="right" if k else "left", overflow="fold", ratio=longest)
+    for k, (heading, longest) in enumerate(zip(grid.headings, grid.longest_words(), strict=True)):
+        shown.add_column(escape(heading), justify="right" if k else "left", overflow="fold", ratio=longest)
     for row in grid.rows:
         shown.add_row(*map(escape, row))
     if console.measure(shown, options=console.options.update_width(sys.maxsize)).maximum > console.width:

@@ -37,7 +37,7 @@ def deferred_interrupt(hint: str = "") -> Iterator:
 
     def record(number, frame):
         pressed.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, previous)
 
     def check():
         if pressed:

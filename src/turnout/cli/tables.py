@@ -33,6 +33,9 @@ UNSEEN = [EVENTS[name] for name in ("cohorts", "bytes_down", "bytes_up")]
 LONG_AGO = 120.0
 """Seconds without a new status after which a server may have ended."""
 
+NARROW = 60
+"""Characters of a line below which numbers may go over several lines."""
+
 LONGEST = 20
 """The most rows of a problem that a terminal shows."""
 
@@ -137,8 +140,7 @@ def show_plan(plan: "Plan", folder: Path) -> None:
     )
     for heading in ("family", "setting"):
         shown.add_column(heading, overflow="fold", ratio=1)
-    for heading in ("cost", "95 % interval", "reached"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    _add_numbers(shown, "cost", "95 % interval", "reached")
     for row in plan.ranking.iter_rows(named=True):
         cost, low, high = (amount(plan.price, row[name]) for name in ("cost", "interval_low", "interval_high"))
         shown.add_row(escape(row["title"]), escape(row["setting"]), cost, f"{low} – {high}", f"{row['reached']}/{row['seeds']}")
@@ -153,8 +155,7 @@ def show_before_runs(ranking: pl.DataFrame, price: Price) -> None:
     """Print what a round of each family costs, and what its clients keep."""
     shown = Table(title=escape(f"A round, {price.label}"), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     shown.add_column("family", overflow="fold", ratio=1)
-    for heading in ("price", "a client keeps", "sums suffice"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    _add_numbers(shown, "price", "a client keeps", "sums suffice")
     for family, cost, kept, sums in ranking.iter_rows():
         shown.add_row(
             escape(family), amount(price, cost) if isfinite(cost) else "no bound", human_bytes(kept), "yes" if sums else "no"
@@ -191,9 +192,14 @@ def _study_table(problem: str, rows: "list[Row]") -> Table:
     shown = Table(title=escape(problem), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in ("method", "setting"):
         shown.add_column(heading, overflow="fold", ratio=1)
-    for heading in ("cost", "quartiles", "95 % interval", "reached"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    _add_numbers(shown, "cost", "quartiles", "95 % interval", "reached")
     for row in rows:
         cost = f"[bold]{row.cost}[/]" if row.wins else row.cost
         shown.add_row(escape(row.method), escape(row.setting), cost, row.quartiles, row.interval, row.reached)
     return shown
+
+
+def _add_numbers(shown: Table, *headings: str) -> None:
+    """Add columns of numbers, which only a narrow terminal breaks, and none cuts."""
+    for heading in headings:
+        shown.add_column(heading, justify="right", no_wrap=console.width >= NARROW, overflow="fold")

@@ -1,5 +1,6 @@
 """turnout theory: constants, bounds and recommended parameters of a configuration."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -33,17 +34,17 @@ def theory(
     from turnout.io.claims import claimed
 
     experiment = config.read(file)
-    problem = build(experiment, data).problem
-    advice = advice_for(experiment, problem, memory)
-    show_advice(advice)
-    bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
-    costs, no_costs = _result_or_error(costs_of, experiment, problem)
-    regrets, no_regrets = _result_or_error(regrets_of, experiment, problem)
-    if no_bounds is not None and no_costs is not None and no_regrets is not None:
-        raise no_bounds
-    if out is not None:
-        with claimed(out):
+    with nullcontext() if out is None else claimed(out):
+        if out is not None:
             refuse_results(out)
+        problem = build(experiment, data).problem
+        show_advice(advice_for(experiment, problem, memory))
+        bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
+        costs, no_costs = _result_or_error(costs_of, experiment, problem)
+        regrets, no_regrets = _result_or_error(regrets_of, experiment, problem)
+        if no_bounds is not None and no_costs is not None and no_regrets is not None:
+            raise no_bounds
+        if out is not None:
             write_guarantees(bounds, costs, regrets, out, command())
     typer.echo(f"No bound: {no_bounds}.") if bounds is None else show(bounds)
     typer.echo(f"No costs of client selection: {no_costs}.") if costs is None else show_costs(costs)

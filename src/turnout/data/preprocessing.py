@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from turnout.data.source import located
 if TYPE_CHECKING:
     import polars as pl
 
+Kind = TypeVar("Kind", bound=type)
 Missing = Literal["refuse", "drop", "mean", "most frequent"]
 SECONDS = {"seconds": 1, "days": 86400}
 
@@ -170,7 +171,7 @@ class TableOptions:
 DEFAULTS = TableOptions()
 
 
-def with_options_explained(cls: type) -> type:
+def with_options_explained(cls: Kind) -> Kind:
     """Show the options of tables in the place of `**options` in the docstring of a class that has them.
 
     Args:

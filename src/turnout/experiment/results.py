@@ -22,7 +22,7 @@ from turnout.runs.session import Session
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
-MODEL, SPLIT, DEVICES, ARRIVALS = "model.safetensors", "split.npz", "devices.csv", "arrivals.csv"
+MODEL, SPLIT, DEVICES, ARRIVALS, REPORT = "model.safetensors", "split.npz", "devices.csv", "arrivals.csv", "report.html"
 
 
 def write_split(folder: Path, built: Built) -> None:
@@ -63,20 +63,19 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
         facts["privacy"] = privacy_spent(experiment.privacy, session)
     facts["plan"] = PLAN.dump_python(plan_of(session), mode="json")
     write(folder / SUMMARY, to_json(facts))
-    report(Result.read(folder), folder, experiment.name)
 
 
-def report(result: Result, folder: Path, title: str) -> None:
-    """Write the report and the charts of `result` to `folder`.
+def report(folder: Path, title: str) -> None:
+    """Write the charts and the report of the finished run in `folder`.
 
     Args:
-        result: A finished run.
         folder: Folder of the results.
         title: Title of the page.
     """
     # Drawing is slow to import.
     from turnout.report.page import write_figures, write_report
 
+    result = Result.read(folder)
     write_figures(folder, result)
     write_report(folder, result, title)
 

@@ -12,7 +12,7 @@ from turnout.engines.processes import is_first
 from turnout.engines.state_file import PATTERN as STATES
 from turnout.experiment.build import Built, build, options_of, session_of
 from turnout.experiment.config import Experiment, read
-from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, SUMMARY, TRACE, write_run, write_split
+from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, REPORT, SUMMARY, TRACE, report, write_run, write_split
 from turnout.io.atomic import write
 from turnout.io.claims import claimed
 from turnout.io.serialization import decode, encode
@@ -115,7 +115,7 @@ def _claimed(folder: Path) -> AbstractContextManager:
 
 
 def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=None, sizes=None) -> Session | None:
-    """Resume the run in `folder` from its last checkpoint; None if it is complete.
+    """Resume the run in `folder` from its last checkpoint; None if it is complete, or lacked its report alone.
 
     Args:
         folder: Folder of an unfinished run.
@@ -128,6 +128,8 @@ def resume(folder: Path, data: Path | None, watch: Watch, command: str, engine=N
     experiment = configuration(folder)
     with _claimed(folder):
         if (folder / SUMMARY).exists():
+            if not (folder / REPORT).exists():
+                _finish(experiment, folder)
             return None
         with part("data"):
             built = build(experiment, data, sizes)
@@ -159,13 +161,10 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
         watch(session)
     if is_first():
         write_split(folder, built)
+        (folder / REPORT).unlink(missing_ok=True)
         with part("report"):
             write_run(experiment, built.problem, session, folder, command, time.perf_counter() - began)
-        states = [*folder.glob(STATES)]
-        if experiment.privacy is not None or states:
-            # Draws are secret and rounds accounted for, or the states of clients on disk are very large.
-            for path in (folder / CHECKPOINT, *states):
-                path.unlink(missing_ok=True)
+            _finish(experiment, folder)
     trace = session.trace
     if trace.diverged is not None:
         raise UserError(
@@ -173,3 +172,13 @@ def _run(experiment, built: Built, session: Session, folder: Path, watch: Watch,
             f"{session.advice()}"
         )
     return session
+
+
+def _finish(experiment: Experiment, folder: Path) -> None:
+    """Delete what finished runs do not keep, and write the report, which is the last file of a run."""
+    states = [*folder.glob(STATES)]
+    if experiment.privacy is not None or states:
+        # Draws are secret and rounds accounted for, or the states of clients on disk are very large.
+        for path in (folder / CHECKPOINT, *states):
+            path.unlink(missing_ok=True)
+    report(folder, experiment.name)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 
+GO_ON = "then go on by turnout resume DIR (a run) or the same command (all else)"
+"""What to do where nothing that was written is lost."""
+
 
 def write(path: Path, content: bytes | str, private: bool = False) -> None:
     """Write `content` to `path` atomically; `UserError` on failure, which leaves a former file as it was.
@@ -27,7 +30,7 @@ def write(path: Path, content: bytes | str, private: bool = False) -> None:
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written ({error.strerror}): {_remedy(error)}, then run turnout resume") from None
+        raise UserError(f"{path}: cannot be written ({error.strerror}): {_remedy(error)}, {GO_ON}") from None
 
 
 def _remedy(error: OSError) -> str:

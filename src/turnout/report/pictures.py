@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from turnout.core.errors import UserError
+from turnout.core.interrupts import uninterrupted_children
 from turnout.io.atomic import make_folder, write
 
 CHARTS = "figures.json"
@@ -47,7 +48,8 @@ def draw(folder: Path) -> list[Path]:
     count = min(len(charts), len(os.sched_getaffinity(0)))
     command = [sys.executable, "-m", "turnout.report.pictures", str(folder), str(count)]
     # A process of multiprocessing would play the script of a user who started this again.
-    team = [subprocess.Popen([*command, str(k)], stderr=subprocess.PIPE, text=True) for k in range(count)]
+    with uninterrupted_children():
+        team = [subprocess.Popen([*command, str(k)], stderr=subprocess.PIPE, text=True) for k in range(count)]
     try:
         errors = [process.communicate()[1] for process in team]
     finally:

@@ -43,6 +43,16 @@ class Grid(NamedTuple):
     headings: list[str]
     rows: list[list[str]]
 
+    def longest_words(self) -> list[int]:
+        """Return the length of the longest word of each column."""
+        columns = zip(self.headings, *self.rows, strict=True)
+        return [max(len(word) for cell in column for word in cell.split()) for column in columns]
+
+    def turned(self) -> "Grid":
+        """Return the table with its columns as rows."""
+        headings, *rows = map(list, zip(self.headings, *self.rows, strict=True))
+        return Grid(self.title, headings, rows)
+
 
 def calls(estimate: NamedPlan) -> Grid:
     """Return a row for each call site: selections, exchanges, messages and replies."""

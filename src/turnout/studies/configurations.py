@@ -21,6 +21,8 @@ def read_sources(paths: list[Path]) -> Source:
 
 def read_configuration(path: Path) -> tuple[Path, str, dict]:
     """Return the path, the text and the tables of a plain configuration."""
+    if (path / "config.toml").exists():
+        raise UserError(f"{path} is the folder of a run: give its configuration, {path / 'config.toml'}")
     text, tables = ("", {"problems": {}}) if path.is_dir() else read_toml(path)
     if _is_study(tables):
         raise UserError(

@@ -2,11 +2,11 @@
 
 import multiprocessing
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import polars as pl
 
 from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
+from turnout.core.interrupts import uninterrupted_children
 from turnout.core.named_class import found_classes, named_class
 from turnout.core.timing import begin
 from turnout.studies.cases import Cases
@@ -84,7 +85,9 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=serve, args=(there, folders, found_classes()), daemon=True)
-        with share_of_cores(number, workers):
+        # It begins itself with a process that would let Ctrl-C through again.
+        resource_tracker.ensure_running()
+        with share_of_cores(number, workers), uninterrupted_children():
             process.start()
         there.close()
         return cls(number, process, here)
@@ -109,8 +112,6 @@ class Worker:
 
 def serve(pipe: Connection, folders: Folders, classes: list[str]) -> None:
     """Play the programs that come through `pipe`: what a worker process does."""
-    # The parent is interrupted and ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with_classes(classes)
     data, checkpoints = folders
     cases = Cases(data)
