@@ -114,6 +114,7 @@ from .runs.api import run as run
 from .runs.api import sweep as sweep
 from .runs.callbacks import BestParameters as BestParameters
 from .runs.callbacks import Callback as Callback
+from .runs.callbacks import EachClient as EachClient
 from .runs.callbacks import EarlyStopping as EarlyStopping
 from .runs.own_metrics import Metric as Metric
 from .runs.sweep import Sweep as Sweep

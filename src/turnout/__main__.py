@@ -22,7 +22,7 @@ def main() -> None:
 
             cli.main()
     except KeyboardInterrupt:
-        print("turnout: stopped", file=sys.stderr)
+        sys.stderr.write("turnout: stopped\n")
         _end()
     except SystemExit as end:
         if end.code == STOPPED:

@@ -118,6 +118,10 @@ def test_the_frame_of_clients_is_that_of_numpy():
         assert (client, rows, accuracy) == (i, len(own), np.mean(own > 0))
         assert loss == pytest.approx(np.mean(np.log1p(np.exp(-own))) + 0.05 * trace.x @ trace.x, rel=1e-12)
     assert frame["loss"].mean() == pytest.approx(trace.metrics["value"], rel=1e-12)
+    kept = t.EachClient(every=2)
+    t.run(ALGORITHM, PROBLEM, rounds=3, metrics=("value", "accuracy"), callbacks=[kept])
+    assert kept.frame["round"].to_list() == [*[0] * 4, *[2] * 4, *[3] * 4]
+    assert kept.frame.filter(pl.col("round") == 3).drop("round").equals(frame)
     assert "accuracy" not in t.run(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(3, 2), rounds=1).clients.columns
     remote = t.Remote.of(np.zeros(3), [PROBLEM.client(i) for i in range(4)], classifies=True)
     asked = t.run(ALGORITHM, remote, rounds=1, engine="nodes")

@@ -11,7 +11,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_of
 from turnout.experiment.privacy_accounting import privacy_spent
 from turnout.experiment.registry import kind_of
-from turnout.experiment.summary import summarise, to_json
+from turnout.experiment.summary import confusion_of, summarise, to_json
 from turnout.experiment.theory import facts_of
 from turnout.io.atomic import write
 from turnout.io.parquet import parquet
@@ -52,7 +52,7 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     _save(trace, folder, experiment, experiment.run.seed)
     write(folder / TRACE, parquet(trace.frame))
     facts = summarise(experiment, problem, trace, command, seconds) | facts_of(experiment, problem, session)
-    facts |= session.engine.facts()
+    facts |= confusion_of(session) | session.engine.facts()
     speeds = session.engine.speeds()
     if speeds is not None:
         write(folder / DEVICES, speeds)

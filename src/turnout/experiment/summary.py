@@ -13,8 +13,14 @@ from turnout.devices import Devices
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import fields_of
 from turnout.problems.base import Problem
+from turnout.problems.storage.client_rows import columns_of
+from turnout.runs.clients_frame import tabulates
+from turnout.runs.session import Session
 from turnout.runs.trace import Trace
 from turnout.samplers.base import samplers_in
+
+MOST_CLASSES = 50
+"""The most classes of which a summary has a confusion table."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
 
@@ -66,6 +72,21 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "prices": [shown(price) for price in experiment.prices],
         "seconds": round(seconds, 3),
     }
+
+
+def confusion_of(session: Session) -> dict:
+    """Return the entry "confusion" of a summary: rows by their class and the predicted one; empty where that makes no table.
+
+    Args:
+        session: The session of a run that has ended.
+    """
+    test = session.further["test"]
+    problem = test or session.problem
+    if not tabulates(problem) or len(problem.codes) > MOST_CLASSES or columns_of(problem.rows) is not None:
+        return {}
+    frame = session.trace.confusion
+    rows = "test rows" if test else "rows of all clients"
+    return {"confusion": {"of": rows, "predicted": frame.columns[1:], "counts": {name: counts for name, *counts in frame.rows()}}}
 
 
 def versions() -> dict[str, str]:

@@ -156,6 +156,15 @@ class Problem:
         """
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy")
 
+    def predicted(self, x: PyTree, rows: PyTree) -> Int[Array, " b"]:
+        """Return the place in `codes` of the class that x gives each of b rows, -1 for none of them (only with `codes`).
+
+        Args:
+            x: Parameters.
+            rows: A batch of b rows: arrays with the first axis b.
+        """
+        raise UserError(f"{type(self).__name__} predicts no classes")
+
     @property
     def clients(self) -> int:
         """n, the number of clients."""

@@ -56,10 +56,11 @@ class Classifier(Problem):
         return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))
 
     def correct(self, x, rows, **counted):
-        features, labels = rows
-        return (jnp.argmax(self.logits(x, features, **counted), axis=-1).astype(labels.dtype) == labels).astype(
-            jnp.result_type(float)
-        )
+        _, labels = rows
+        return (self.predicted(x, rows, **counted).astype(labels.dtype) == labels).astype(jnp.result_type(float))
+
+    def predicted(self, x, rows, **counted):
+        return jnp.argmax(self.logits(x, rows[0], **counted), axis=-1)
 
 
 def affine(layer: dict, inputs) -> Float[Array, "b outputs"]:

@@ -77,6 +77,11 @@ class Logistic(Problem):
         features, labels = rows
         return (labels * (features @ x) > 0).astype(x.dtype)
 
+    def predicted(self, x, rows):
+        margins = rows[0] @ x
+        # A margin of 0 is correct for neither class.
+        return jnp.where(margins == 0, -1, jnp.where(margins > 0, 1, 0))
+
     def start(self, key):
         return np.zeros(self.rows[0].shape[-1], jnp.result_type(float))
 

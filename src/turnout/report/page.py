@@ -37,6 +37,7 @@ def write_report(folder: Path | str, result: Result, title: str) -> Path:
         result=_shown(result),
         expected=_expected(result),
         members=_members(result.summary),
+        confusion=_confusion(result.summary),
         chart=script_json(curves(result, metric, prices)),
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
@@ -74,7 +75,7 @@ def _shown(result: Result) -> dict:
         }
         for site in summary.get("ledger", {}).get("sites", [])
     ]
-    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "plan")}
+    facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "plan", "confusion")}
     return {
         "label": result.label,
         "sites": sites,
@@ -112,6 +113,15 @@ def _members(summary: dict) -> Grid | None:
     ]
     headings = ["member", "at the end", "rows", "replies refused in a row", *([] if epsilon is None else ["epsilon"])]
     return Grid("Members", [*headings, "unusable replies"], rows)
+
+
+def _confusion(summary: dict) -> Grid | None:
+    """Return the table of classes that rows have and that are predicted; None where there is none."""
+    table = summary.get("confusion")
+    if table is None:
+        return None
+    rows = [[name, *map(number, counts)] for name, counts in table["counts"].items()]
+    return Grid(f"Classes of the {table['of']}", ["class", *table["predicted"]], rows)
 
 
 def _counts(events: dict) -> str:

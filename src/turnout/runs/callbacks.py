@@ -131,6 +131,53 @@ class EarlyStopping(Callback):
         return self.waited >= self.patience
 
 
+class EachClient(Callback):
+    """Keeps rows, loss and accuracy of each client, as `Trace.clients` has them, of every `every`-th round and of the last row.
+
+    Args:
+        every: Rounds between two of these frames; rounds that the trace has no row of are left out.
+
+    Attributes:
+        frame: "round" and the columns of `Trace.clients`.
+
+    Raises:
+        UserError: If `every` is not a whole number from 1.
+
+    Examples:
+        >>> import turnout as t
+        >>> clients = t.EachClient(every=10)
+        >>> trace = t.run(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(3, 2), rounds=15, callbacks=[clients])
+        >>> clients.frame["round"].unique().sort().to_list()
+        [0, 10, 15]
+    """
+
+    each_row = True
+
+    def __init__(self, every: int = 1):
+        if type(every) is not int or every < 1:
+            raise UserError(f"every is a number of rounds from 1, not {every!r}")
+        self.every, self._frames = every, {}
+
+    @property
+    def frame(self) -> "pl.DataFrame":
+        """A row for each client in each of these rounds."""
+        # Slow to import.
+        import polars as pl
+
+        return pl.concat(frame.select(pl.lit(round).alias("round"), pl.all()) for round, frame in self._frames.items())
+
+    def on_start(self, session):
+        self._frames = {}
+
+    def on_rows(self, session, rows):
+        if rows["round"][-1] % self.every == 0:
+            self._frames[rows["round"][-1]] = session.trace.clients
+
+    def on_end(self, session):
+        if len(session.trace):
+            self._frames.setdefault(int(session.trace.columns["round"][-1]), session.trace.clients)
+
+
 def check_metric(metric: str, session: "Session") -> None:
     """Raise `UserError` where a session does not evaluate a metric."""
     if metric not in session.metrics:

@@ -1,4 +1,4 @@
-"""What a model is worth to each client: rows, loss and accuracy."""
+"""What a model does with rows: the loss and accuracy of each client, and which classes it takes for which."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 BLOCK = 2**14
 """Rows that are evaluated at once."""
+
+ACTUAL, NONE = "actual", "none of them"
+"""The column of the classes that rows have, and that of rows that are taken for none."""
 
 
 def clients_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFrame":
@@ -42,14 +45,57 @@ def clients_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFrame"
     return pl.DataFrame({"client": np.arange(problem.clients), "rows": problem.sizes, **columns})
 
 
+def confusion_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFrame":
+    """Return the number of rows of each class that x takes for each class.
+
+    Args:
+        problem: The problem.
+        precision: The precision of the run.
+        x: Parameters.
+
+    Raises:
+        UserError: Only the nodes have the rows, or rows have no classes.
+    """
+    # Slow to import.
+    import polars as pl
+
+    if not tabulates(problem):
+        raise UserError(
+            f"{type(problem).__name__} has no confusion table, which needs rows, their classes and predicted(x, rows)"
+        )
+    with scope("double" if precision == "double" else "single"):
+        predicted = _of_rows(problem, problem.predicted, x).astype(int)
+    count, labels = len(problem.codes), np.asarray(problem.rows[1])
+    actual = np.searchsorted(problem.codes, labels)
+    # Column `count` is for rows that are taken for no class.
+    counts = np.bincount(actual * (count + 1) + predicted % (count + 1), minlength=count * (count + 1)).reshape(count, -1)
+    known = None if problem.schema is None else problem.schema.labels
+    names = [str(label) for label in (problem.codes.tolist() if known is None else known)]
+    first = ACTUAL if ACTUAL not in names else f"{ACTUAL} class"
+    columns = {name: counts[:, k] for k, name in enumerate(names)}
+    return pl.DataFrame({first: names, **columns, **({NONE: counts[:, -1]} if counts[:, -1].any() else {})})
+
+
+def tabulates(problem: Problem) -> bool:
+    """Return whether there is a confusion table: rows are here, have one class each, and the problem says which it predicts."""
+    if problem.remote or not len(problem.codes) or type(problem).predicted is Problem.predicted:
+        return False
+    return np.ndim(problem.rows[1]) == 1
+
+
 def _means(problem: Problem, function: Any, x: PyTree) -> np.ndarray:
     """Return the mean of a function of rows over the rows of each client [n]."""
+    return np.add.reduceat(_of_rows(problem, function, x).astype(float), problem.offsets[:-1]) / problem.sizes
+
+
+def _of_rows(problem: Problem, function: Any, x: PyTree) -> np.ndarray:
+    """Return a function of rows, of all rows [rows]."""
     rows, offsets = int(problem.offsets[-1]), np.asarray(problem.offsets)
     # Rows that mix are evaluated client by client.
     bounds = offsets if problem.mixes_rows else np.append(np.arange(0, rows, BLOCK), rows)
     value = jax.jit(lambda x, block: per_row(problem, function, x, block, jnp.ones(row_count(block))))
     values = [
-        np.asarray(value(x, take(problem.rows, np.arange(first, last))), float)
+        np.asarray(value(x, take(problem.rows, np.arange(first, last))))
         for first, last in zip(bounds[:-1], bounds[1:], strict=True)
     ]
-    return np.add.reduceat(np.concatenate(values), offsets[:-1]) / problem.sizes
+    return np.concatenate(values)

@@ -27,9 +27,10 @@ from turnout.engines.nodes import Nodes
 from turnout.engines.processes import agreed
 from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
+from turnout.problems.aligned import aligned
 from turnout.problems.base import Problem
 from turnout.problems.optimum import Optimum, solve
-from turnout.runs.clients_frame import clients_frame
+from turnout.runs.clients_frame import clients_frame, confusion_frame
 from turnout.runs.disk import on_disk, with_indexes
 from turnout.runs.going_on import Played
 from turnout.runs.options import RunOptions, with_settings
@@ -86,7 +87,8 @@ class Session:
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
         names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
-        self.further = {"test": options.test, "held_out": options.held_out}
+        further = {"test": options.test, "held_out": options.held_out}
+        self.further = {name: part and aligned(part, problem, name) for name, part in further.items()}
         for metric in self.own:
             metric.check(problem, self.further)
         if self.own:
@@ -120,6 +122,7 @@ class Session:
         self.traces = [Trace(self.engine.sites, label=name, target=self.options.target, schema=problem.schema) for name in names]
         for trace in self.traces:
             trace.each_client = partial(clients_frame, problem, self.precision)
+            trace.each_row = partial(confusion_frame, self.further["test"] or problem, self.precision)
         if problem.remote:
             for trace in self.traces:
                 trace.whole = partial(self.engine.saved_model, problem)

@@ -42,6 +42,7 @@ class Trace:
         whole: Returns what the file of a model holds beside the parameters; None: nothing.
         schema: What the numbers of the problem's rows stand for, which the file of a model tells; None where that is not known.
         each_client: Returns the frame `clients` of parameters.
+        each_row: Returns the frame `confusion` of parameters.
         played: What a finished run needs to go on.
 
     Examples:
@@ -64,6 +65,7 @@ class Trace:
     whole: Callable[[PyTree], PyTree] | None = field(default=None, repr=False, compare=False)
     schema: Schema | None = field(default=None, repr=False, compare=False)
     each_client: Callable[[PyTree], Any] | None = field(default=None, repr=False, compare=False)
+    each_row: Callable[[PyTree], Any] | None = field(default=None, repr=False, compare=False)
     played: Played | None = field(default=None, repr=False, compare=False)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
@@ -109,6 +111,19 @@ class Trace:
         if self.each_client is None:
             raise UserError("this trace was read from a file, which has no rows of clients: run it again")
         return self.each_client(self.x)
+
+    @property
+    def confusion(self) -> "pl.DataFrame":
+        """How many rows of each class ("actual") the last parameters x take for each class (the other columns).
+
+        These are the test rows where the run has some, else the rows of all clients.
+
+        Raises:
+            UserError: Only the nodes have the rows, or rows have no classes.
+        """
+        if self.each_row is None:
+            raise UserError("this trace was read from a file, which has no rows: run it again")
+        return self.each_row(self.x)
 
     @property
     def over(self) -> bool:
