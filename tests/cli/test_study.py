@@ -42,6 +42,7 @@ def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(played):
     assert (code, wrong) == (0, ""), wrong
     assert {path.name for path in out.iterdir()} == {
         "runs",
+        "ends",
         "runs.parquet",
         "tables",
         "figures.json",

@@ -7,6 +7,7 @@ import pytest
 
 import turnout as t
 from turnout.core.errors import UserError
+from turnout.core.seeds import Seeds
 from turnout.data import Dataset, IidSplit, Split, load
 
 ROWS = np.arange(12.0).reshape(6, 2), np.arange(6.0)
@@ -132,3 +133,28 @@ def test_a_loader_that_drops_rows_has_no_say():
     with pytest.warns(t.Caution, match="the DataLoader's drop_last has no effect") as told:
         assert t.TorchOracle(torch.nn.Linear(1, 1), loader, lambda module, batch: module(batch).mean()).size == 3
     assert told[0].filename == __file__
+
+
+QUADRATIC = t.Quadratic.random(clients=2, dimension=2)
+CLASSES = t.Logistic((ROWS[0], np.tile([-1.0, 1.0], 3)), np.array([0, 2, 6]), t.Population(count=2), mu=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"held_out": CLASSES, "metrics": ("value",)}, "held_out has no effect but that its clients are not drawn"),
+        ({"test": QUADRATIC, "metrics": ("value",)}, "test has no effect, since no metric is of its rows"),
+        ({"memory": 1000, "engine": "nodes"}, "memory has no effect on clients that compute one by one"),
+        ({"seed": 3, "seeds": Seeds.of(1)}, "seed = 3 has no effect beside seeds"),
+    ],
+)
+def test_settings_without_an_effect_are_told(options, sentence):
+    problem = CLASSES if "held_out" in options else QUADRATIC
+    with pytest.warns(t.Caution, match=sentence) as told:
+        t.run(t.Gd(t.Full(), lr=0.1), problem, rounds=1, **options)
+    assert len(told) == 1 and told[0].filename == __file__
+
+
+def test_settings_with_an_effect_are_not(recwarn):
+    t.run(t.Gd(t.Full(), lr=0.1), CLASSES, rounds=1, held_out=CLASSES, test=CLASSES, metrics=("held_out_accuracy",), seed=3)
+    assert not recwarn.list

@@ -11,8 +11,7 @@ from polars.testing import assert_frame_equal
 
 import turnout as t
 from tests.helpers.studies import STUDY, tables
-from turnout.studies import conduct
-from turnout.studies.play import play
+from turnout.studies import conduct, play
 from turnout.studies.results import Study
 
 
@@ -255,7 +254,7 @@ def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
 
     def watched(program, *others):
         sizes.append(len(program.runs))
-        return play(program, *others)
+        return play.play(program, *others)
 
     monkeypatch.setattr("turnout.studies.workers.play", watched)
     assert t.study(both(problem)).runs["seed"].n_unique() == 5 and sizes == [3, 3, 3, 1, 3, 2]
@@ -285,6 +284,26 @@ def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, 
         path.unlink()
     checkpoint.write_bytes(content[: len(content) // 2])
     assert_frame_equal(t.study(declared, tmp_path).runs, whole.runs)
+
+
+@pytest.mark.parametrize(("rounds", "stop"), [(25, False), (25, True), (26, False)])
+def test_runs_go_on_where_a_study_gets_more_rounds(problem, tmp_path, monkeypatch, rounds, stop):
+    """A run of 26 rounds has a last row that one of 50 does not have, and a schedule over all rounds begins anew."""
+
+    def declared(rounds):
+        methods = {
+            "mbgd": {"algorithm": t.MbGd(t.Nice(4), lr=0.1), "grid": {"algorithm.lr": [0.02, 0.05]}},
+            "decays": t.MbGd(t.Nice(4), lr=0.1, schedule=t.schedules.Cosine()),
+        }
+        goals = {"near": {"metric": "gradient", "share": 0.2, "stop": stop}}
+        return both(problem, run={"rounds": rounds, "every": 5}, goals=goals, claims=[], methods=methods)
+
+    fresh, begun, chunks = t.study(declared(50), tmp_path / "fresh"), [], play.chunks
+    t.study(declared(rounds), tmp_path / "out")
+    monkeypatch.setattr(play, "chunks", lambda session, file: begun.append(session.round) or chunks(session, file))
+    longer = t.study(declared(50), tmp_path / "out")
+    assert longer.runs.equals(fresh.runs)
+    assert stop or begun == ([25, 0] if rounds == 25 else [0, 0])
 
 
 def test_a_folder_with_another_run_is_refused(problem, tmp_path):

@@ -19,6 +19,7 @@ from turnout.io.serialization import decode, encode
 from turnout.runs.going_on import Played, go_on
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, scope
+from turnout.runs.without_effect import tell_without_effect
 
 OUTPUTS = (CONFIG, CHECKPOINT, SUMMARY, TRACE, "runs")
 """The files by which a folder is known to hold a run or a study."""
@@ -56,6 +57,7 @@ def start(
             refuse_results(folder)
         session = session_of(experiment, built, engine=engine, folder=folder)
         if is_first():
+            tell_without_effect(session)
             write(folder / CONFIG, experiment.to_toml())
         return _run(experiment, built, session, folder, watch, command)
 

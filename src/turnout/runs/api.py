@@ -10,6 +10,7 @@ from turnout.runs.options import RunOptions, takes_options, with_settings
 from turnout.runs.session import Session
 from turnout.runs.sweep import Sweep, cells_of
 from turnout.runs.trace import Trace
+from turnout.runs.without_effect import tell_without_effect
 
 
 @takes_options()
@@ -38,6 +39,7 @@ def run(
         (10, 40)
     """
     session = Session(algorithm, problem, options, **settings)
+    tell_without_effect(session)
     if go_on is not None:
         continue_from(session, go_on.played)
     return session.run().trace

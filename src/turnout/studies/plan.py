@@ -44,6 +44,7 @@ class Run:
         purpose: "tune" where it chooses a setting, "report" where it is reported.
         leaves: The numbers of the algorithm that it sets in its program.
         key: The digest of what determines it.
+        stem: The digest of all of this but the number of rounds.
         place: Its place in the study: the numbers of its problem and method, of its setting and of its seed, tuning first.
     """
 
@@ -55,6 +56,7 @@ class Run:
     purpose: str
     leaves: dict[str, float]
     key: str
+    stem: str
     place: tuple[int, int, bool, int]
 
 
@@ -81,6 +83,11 @@ class Program:
     def key(self) -> str:
         """The digest of what determines all runs."""
         return sha256("".join(run.key for run in self.runs).encode()).hexdigest()[:32]
+
+    @property
+    def stem(self) -> str:
+        """The digest of what determines all runs but the number of rounds."""
+        return sha256("".join(run.stem for run in self.runs).encode()).hexdigest()[:32]
 
     @property
     def compiled(self) -> bool:
@@ -126,7 +133,7 @@ def program_of(
     stops = tuple(
         goal for goal in declaration.goals.values() if goal.stop and goal.about(first.setting.problem, first.setting.values)
     )
-    base = _base(first, stops)
+    base, endless = _base(first, stops), _base(first, stops, "rounds")
     algorithm = explained(declaration, first.setting, partial(fitted, first))
     runs = []
     for one in group:
@@ -134,9 +141,12 @@ def program_of(
         explained(declaration, one.setting, partial(set_leaves, algorithm, values))
         whole = set_leaves(first.experiment.algorithm, values)
         for number, seed in enumerate(seeds):
-            setting, key = one.setting, fingerprint(base, whole, seed)[:32]
-            place = (*one.place, purpose == "report", number)
-            runs.append(Run(setting.problem, setting.method, setting.label, setting.values, seed, purpose, values, key, place))
+            setting, (key, stem) = one.setting, (fingerprint(part, whole, seed)[:32] for part in (base, endless))
+            place, own = (
+                (*one.place, purpose == "report", number),
+                (setting.problem, setting.method, setting.label, setting.values),
+            )
+            runs.append(Run(*own, seed, purpose, values, key, stem, place))
     return Program(first.experiment, tuple(runs), stops)
 
 
@@ -153,10 +163,10 @@ def split_up(program: Program, case: Case) -> list[Program]:
     return [replace(program, runs=program.runs[k : k + size]) for k in range(0, len(program.runs), size)]
 
 
-def _base(one: Resolved, stops: tuple[Goal, ...]) -> str:
-    """Return the digest of what all runs of a program have in common."""
+def _base(one: Resolved, stops: tuple[Goal, ...], *without: str) -> str:
+    """Return the digest of what all runs of a program have in common, `without` some options."""
     experiment = one.experiment
-    run = {key: value for key, value in vars(experiment.run).items() if key not in ("seed", "timing")}
+    run = {key: value for key, value in vars(experiment.run).items() if key not in ("seed", "timing", *without)}
     run["memory"] = EXCHANGE_BYTES if run["memory"] == "auto" else run["memory"]
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]

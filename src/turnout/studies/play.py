@@ -12,18 +12,22 @@ import polars as pl
 from turnout.core.errors import UserError
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import session_of
-from turnout.io.atomic import write
+from turnout.io.atomic import make_folder, write
 from turnout.io.serialization import decode, encode
 from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace, frame_of
 from turnout.studies.cases import Case
+from turnout.studies.fingerprint import fingerprint
 from turnout.studies.goals import last_row
 from turnout.studies.plan import Program
-from turnout.studies.store import CHECKPOINT
+from turnout.studies.store import CHECKPOINT, ENDS
 
 SECONDS, SHARE = 20.0, 0.05
 """The least time between two checkpoints, and the most of the time that they may take."""
+
+LARGEST = 2**24
+"""The most bytes that the end of a program's runs may take, to be kept."""
 
 Report = Callable[[int], None]
 """Told the number of rounds that were played since it was last told; may raise to interrupt."""
@@ -51,7 +55,7 @@ def play(program: Program, case: Case, report: Report, folder: Path) -> Played:
         folder: Where checkpoints are.
     """
     try:
-        traces = traces_of(program, case, report, folder / f"{program.key}{CHECKPOINT}")
+        traces = traces_of(program, case, report, folder)
         return Played(rows_of(program, traces), {})
     except Exception as error:
         if len(program.runs) == 1:
@@ -62,14 +66,45 @@ def play(program: Program, case: Case, report: Report, folder: Path) -> Played:
     return Played(rows, {key: why for part in parts for key, why in part.broken.items()})
 
 
-def traces_of(program: Program, case: Case, report: Report, checkpoint: Path) -> list[Trace]:
-    """Play all runs until each has reached its goals, from the checkpoint if there is one."""
-    session = session_for(program, case)
-    for done in chunks(session, checkpoint):
+def traces_of(program: Program, case: Case, report: Report, folder: Path) -> list[Trace]:
+    """Play all runs until each has reached its goals, from the checkpoint, or from the end of runs that had fewer rounds."""
+    session, end = session_for(program, case), folder.parent / ENDS / f"{program.stem}{CHECKPOINT}"
+    go_on_from(end, session)
+    for done in chunks(session, folder / f"{program.key}{CHECKPOINT}"):
         report(done * len(program.runs))
         if program.stops and all(last_row(program.stops, trace.columns) is not None for trace in session.traces):
             break
+    if program.experiment.privacy is None:
+        keep_end(end, session)
     return session.traces
+
+
+def keep_end(file: Path, session: Session) -> None:
+    """Keep the end of runs, which can go on from there with more rounds, unless it is large.
+
+    Args:
+        file: The file.
+        session: The session at its end.
+    """
+    content = encode(session.snapshot(), None, {"rounds": session.rounds, "fitted": fingerprint(session.fitted)})
+    # With a last row that longer runs do not have, these would have to begin anew.
+    if len(content) <= LARGEST and session.rounds % session.options.every == 0:
+        make_folder(file.parent)
+        write(file, content)
+
+
+def go_on_from(file: Path, session: Session) -> None:
+    """Let a session go on from the end of runs that had fewer rounds, if there is one and the algorithm is the same.
+
+    Args:
+        file: The file.
+        session: A session that has not begun.
+    """
+    # Runs that cannot go on from what is there begin anew.
+    with suppress(OSError, UserError):
+        snapshot, facts = decode(file.read_bytes(), None)
+        if facts["rounds"] < session.rounds and facts["fitted"] == fingerprint(session.fitted):
+            session.restore(snapshot)
 
 
 def session_for(program: Program, case: Case, *, quick: bool = False) -> Session:

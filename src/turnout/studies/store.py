@@ -10,7 +10,7 @@ from turnout.core.errors import UserError
 from turnout.io.atomic import make_folder, write
 from turnout.io.parquet import parquet
 
-RUNS, ALL = "runs", "runs.parquet"
+RUNS, ALL, ENDS = "runs", "runs.parquet", "ends"
 
 CHECKPOINT = ".safetensors"
 """The ending of a checkpoint's file, whose name is the key of its program."""
