@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One more than there are processors, since some tests wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo docs docs-serve test test-all everything newest mutants lint bench bench-flower clean
+.PHONY: demo docs docs-serve test test-all everything newest oldest mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
 $(BIN)/turnout: pyproject.toml constraints.txt
@@ -51,6 +51,16 @@ newest:
 	grep '^torch==' constraints.txt > .venv-newest/torch.txt
 	.venv-newest/bin/pip install --quiet --disable-pip-version-check --constraint .venv-newest/torch.txt --editable '.[dev]'
 	PYTHONDONTWRITEBYTECODE= .venv-newest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not slow and not everything"
+
+# The tests with the least versions that pyproject.toml allows, on the oldest Python.
+OLDEST ?= python3.11
+
+oldest:
+	rm -rf .venv-oldest && $(OLDEST) -m venv .venv-oldest
+	grep '^torch==' constraints.txt > .venv-oldest/torch.txt
+	.venv-oldest/bin/pip install --quiet uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --constraint .venv-oldest/torch.txt --editable '.[dev]'
+	PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not slow and not everything"
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

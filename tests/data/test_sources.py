@@ -293,6 +293,18 @@ def test_a_data_set_of_hugging_face_on_disk(saved):
     assert np.array_equal(words[0], words[2]) and np.array_equal(words[1], words[4]) and not np.array_equal(words[0], words[1])
 
 
+def test_labels_of_hugging_face_go_by_their_names(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"a": datasets.Value("float64"), "label": datasets.ClassLabel(names=["wolf", "dog", "cat"])})
+    table = datasets.Dataset.from_dict({"a": [0.0, 1.0, 2.0], "label": [2, 0, 0]}, features=features)
+    table.save_to_disk(tmp_path / "saved")
+    for data in (HuggingFace("saved").load(tmp_path), load(table, label="label")):
+        assert data.labels.tolist() == ["cat", "wolf", "wolf"] and data.classes.tolist() == ["cat", "wolf"]
+    test = datasets.Dataset.from_dict({"a": [0.0], "label": [-1]}, features=features)
+    with pytest.raises(UserError, match="row 1 has the label -1 in column 'label', which stands for none"):
+        load(test, label="label")
+
+
 def test_what_is_not_hugging_faces_is_a_user_error(saved):
     with pytest.raises(UserError, match="not a data set that save_to_disk wrote"):
         HuggingFace(str(saved)).load()

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.data.columns import Columns, dataset_of
@@ -53,7 +55,7 @@ class HuggingFace(TableOptions, Source):
 
 
 def column_of(table: Any) -> Callable[[str], Any]:
-    """Return a function that returns a column of a data set by its name, with None for missing values.
+    """Return a function that returns a column of a data set by its name, with None for missing values; labels by their names.
 
     Args:
         table: The data set.
@@ -62,6 +64,12 @@ def column_of(table: Any) -> Callable[[str], Any]:
     def read(name: str) -> Any:
         if table.data.column(name).null_count and table.features[name].__class__.__name__ == "Value":
             return list(table.with_format(None)[name])
-        return table.with_format("numpy")[name][:]
+        values, names = table.with_format("numpy")[name][:], getattr(table.features[name], "names", None)
+        if names is None or names == [*map(str, range(len(names)))] or not len(values):
+            return values
+        if min(values) < 0:
+            row = int(np.argmin(values)) + 1
+            raise UserError(f"row {row} has the label {min(values)} in column {name!r}, which stands for none: leave the row out")
+        return np.asarray(names)[values]
 
     return read
