@@ -5,6 +5,7 @@ from .catalogue import present as present
 from .client_file import ClientFile as ClientFile
 from .client_writer import write_clients as write_clients
 from .dataset import Dataset as Dataset
+from .federated_rules import FederatedRules as FederatedRules
 from .hdf5 import Hdf5 as Hdf5
 from .hugging_face import HuggingFace as HuggingFace
 from .leaf import Leaf as Leaf

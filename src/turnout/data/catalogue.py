@@ -18,7 +18,7 @@ from turnout.data.entries import Entry
 from turnout.data.files import OPENERS
 from turnout.data.in_hand import dataset_in_hand, is_in_hand
 from turnout.data.libsvm import Libsvm, read_libsvm
-from turnout.data.preprocessing import Preprocessing, TableOptions
+from turnout.data.preprocessing import Preprocessing, TableOptions, rules_of
 from turnout.data.source import Source, places
 from turnout.data.synthetic import synthetic
 from turnout.data.tables import Csv, Parquet
@@ -88,7 +88,8 @@ def _loaded(
     if isinstance(name, Dataset):
         return name
     if is_in_hand(name):
-        return dataset_in_hand(name, columns, TableOptions(**_checked(TableOptions, options)), rules)
+        given = TableOptions(**_checked(TableOptions, options))
+        return dataset_in_hand(name, columns, given, rules_of(given, folder) if rules is None else rules)
     if not isinstance(name, (str, Path, Source)):
         raise UserError(
             f"a {type(name).__name__} is no data: give a name, a path, arrays (features, labels), or a frame with a label column"
