@@ -162,7 +162,8 @@ class FederatedRules:
         for rule, span in zip(rules, self._spans, strict=True):
             own = [(0.0, 1.0)] * len(rule.names)
             pairs += [span, *own[1:]] if rule.kind == "number" else own
-        return tuple(map(np.array, zip(*pairs, strict=True)))
+        centres, spans = np.array(pairs).T
+        return centres, spans
 
 
 def _features(table: Any, columns: dict, rules: Preprocessing) -> np.ndarray:
