@@ -9,7 +9,7 @@ from sklearn.metrics import confusion_matrix
 
 import turnout as t
 from tests.helpers.commands import config, turnout
-from turnout.data import Csv, IidSplit, load
+from turnout.data import Csv, Dataset, IidSplit, load
 
 ALGORITHM = t.FedAvg(t.Nice(2), lr=0.3)
 
@@ -50,8 +50,8 @@ def test_it_is_that_of_scikit_learn(problems, engine, of):
     scores = rows.features @ trace.x["weight"] + trace.x.get("bias", 0)
     expected = confusion_matrix(rows.labels, np.asarray(names)[np.argmax(scores, axis=1)], labels=names)
     frame = trace.confusion
-    assert frame.columns == ["actual class", *names] and frame["actual class"].to_list() == names
-    np.testing.assert_array_equal(frame.drop("actual class").to_numpy(), expected)
+    assert frame.columns == ["actual (no class)", *names] and frame["actual (no class)"].to_list() == names
+    np.testing.assert_array_equal(frame.drop("actual (no class)").to_numpy(), expected)
     if of == "clients":
         # The clients have 30 rows each.
         assert np.trace(expected) / expected.sum() == pytest.approx(trace.metrics["accuracy"], rel=1e-12)
@@ -105,7 +105,7 @@ def test_metrics_of_ones_own_see_test_rows_as_the_model_does(problems):
     """The columns of the test problem are in another order."""
     problem, _, train, test = problems
     turned = t.Multinomial.of(
-        type(test)("turned", test.features[:, ::-1], test.labels, columns=test.columns[::-1], known_classes=train.classes),
+        Dataset("turned", test.features[:, ::-1], test.labels, columns=test.columns[::-1], known_classes=train.classes),
         IidSplit(clients=1, seed=0).split(test),
         mu=0.01,
     )

@@ -28,7 +28,7 @@ COMMANDS = {
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk on which there is no place."""
+"""Errors of a disk that is full."""
 
 ORDER = [name for names in COMMANDS.values() for name in names]
 

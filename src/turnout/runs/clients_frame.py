@@ -71,9 +71,9 @@ def confusion_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFram
     counts = np.bincount(actual * (count + 1) + predicted % (count + 1), minlength=count * (count + 1)).reshape(count, -1)
     known = None if problem.schema is None else problem.schema.labels
     names = [str(label) for label in (problem.codes.tolist() if known is None else known)]
-    first = ACTUAL if ACTUAL not in names else f"{ACTUAL} class"
+    first, none = (name if name not in names else f"{name} (no class)" for name in (ACTUAL, NONE))
     columns = {name: counts[:, k] for k, name in enumerate(names)}
-    return pl.DataFrame({first: names, **columns, **({NONE: counts[:, -1]} if counts[:, -1].any() else {})})
+    return pl.DataFrame({first: names, **columns, **({none: counts[:, -1]} if counts[:, -1].any() else {})})
 
 
 def tabulates(problem: Problem) -> bool:
