@@ -330,3 +330,14 @@ def test_ctrl_c_where_nothing_is_kept(files, tmp_path, name):
     command = ("describe", files) if name == "describe" else COMMANDS["theory"](files, tmp_path / "out")
     maps = lambda process: "jaxlib" in Path(f"/proc/{process.pid}/maps").read_text()  # noqa: E731
     assert interrupted(command, maps) == (130, f"{STOPPED}\n")
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_federation_ends_the_round_first(tmp_path):
+    """The SuperLink and the nodes, which a terminal interrupts too, live until the server has what it needs."""
+    pytest.importorskip("flwr")
+    out = tmp_path / "out"
+    command = ("deploy", config(tmp_path, run={"rounds": 20_000}), "--out", out)
+    code, wrong = interrupted(command, lambda _: (out / "checkpoint.safetensors").exists())
+    assert (code, wrong) == (130, f"{STOPPED}; the same command goes on with it\n")
+    assert not (out / "summary.json").exists()

@@ -89,6 +89,15 @@ def test_columns_that_make_no_rules_are_said(columns, sentence):
         FederatedRules(columns)
 
 
+def test_of_categories_that_are_as_frequent_the_first_fills_gaps():
+    tables = [{"city": ["north", None, "west"], "label": [0, 1, 0]}, {"city": ["west", "north"], "label": [0, 1]}]
+    rules = FederatedRules({"city": ["west", "north"]})
+    means = exchanged([rules.means(table) for table in tables], rules.size).x
+    assert rules.filled(means).columns[0].fill == "north"
+    whole = {name: [value for table in tables for value in table[name]] for name in tables[0]}
+    assert load(whole, missing="mean").preprocessing.columns[0].fill == "north"
+
+
 def test_a_column_without_values_and_one_that_lacks_are_said():
     rules = FederatedRules({"age": None})
     means = exchanged([rules.means({"age": [None, None], "label": [0, 1]})], rules.size).x

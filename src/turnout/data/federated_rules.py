@@ -150,7 +150,8 @@ class FederatedRules:
             else:
                 # Gaps were counted as the first category.
                 own[0] -= missing
-                fill = rule.categories[int(np.argmax(own[:-1]))]
+                # Of categories that are as frequent, up to rounding, the first one.
+                fill = rule.categories[int(np.argmax(own[:-1].round(9)))]
                 own[rule.categories.index(fill)] += missing
             kept = own if self.indicator else own[:-1]
             fitted.append((replace(rule, fill=float(fill) if rule.kind == "number" else fill, indicator=self.indicator), kept))

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from turnout.core.errors import UserError
+from turnout.core.interrupts import uninterrupted_children
 from turnout.engines.encryption import write_key
 from turnout.engines.flower import keys
 from turnout.engines.flower.registry import Registry
@@ -155,7 +156,9 @@ class Federation:
                 "stderr": subprocess.STDOUT,
                 "env": environment(self.folder / "home" / name) | (share(self.processes) if name.startswith("node") else {}),
             }
-            new = subprocess.Popen(self._commands[name], **options)
+            # The server ends its round with them before it ends them.
+            with uninterrupted_children():
+                new = subprocess.Popen(self._commands[name], **options)
         old, self.children[name] = self.children.get(name), new
         if old is not None:
             old.stdin.close()
