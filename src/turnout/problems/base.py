@@ -265,7 +265,7 @@ def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array,
     return weights @ per_row(problem, problem.correct, x, rows, weights)
 
 
-def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"]:
+def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"] | Int[Array, " b"]:
     """Return function(x, rows) [b] of a batch of b rows; rows of weight 0 are padding, and not `counted` where rows mix.
 
     Args:
