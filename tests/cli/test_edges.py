@@ -290,7 +290,7 @@ def test_ctrl_c_while_modules_are_imported(files, tmp_path, stage):
 
 
 def interrupted(command, ready) -> tuple[int, str]:
-    """Send Ctrl-C to a command and its children, as a terminal does, once `ready(process)`, or at the end: its code and errors."""
+    """Send Ctrl-C to a command and its children, as a terminal does, once `ready(process)`; return its code and errors."""
     process = start(*command, start_new_session=True)
     wait_for(lambda: ready(process) or process.poll() is not None)
     with suppress(ProcessLookupError):
