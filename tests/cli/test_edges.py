@@ -75,9 +75,10 @@ def test_a_place_where_no_folder_can_be(files, tmp_path, name, place):
 @pytest.fixture
 def disk(tmp_path):
     """Return the output of commands of bash that have a small disk in the folder `disk`, the one of `turnout` as `$turnout`."""
-    if not shutil.which("unshare") or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("this system lets users have no file systems of their own")
     (tmp_path / "disk").mkdir()
+    mount = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", tmp_path / "disk"]
+    if not shutil.which("unshare") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this system lets users have no file systems of their own")
 
     def run(commands: str, size: int) -> tuple[str, str]:
         program = f"set -e; mount -t tmpfs -o size={size}k none disk; turnout='{sys.executable} -m turnout'; {commands}"
