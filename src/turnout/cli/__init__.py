@@ -1,7 +1,6 @@
 """The command line: `turnout COMMAND`, one module for each command."""
 
 import atexit
-import errno
 import gc
 import os
 import sys
@@ -26,9 +25,6 @@ COMMANDS = {
     "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),
 }
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk that is full."""
 
 ORDER = [name for names in COMMANDS.values() for name in names]
 
@@ -114,6 +110,8 @@ def main() -> None:
     except (UserError, Stopped) as error:
         sys.exit(tell(error))
     except OSError as error:
+        from turnout.io.atomic import FULL
+
         if error.errno not in FULL:
             raise
         # Python would try once more to write what is left of the output.

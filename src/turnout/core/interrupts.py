@@ -63,7 +63,7 @@ class _Handler:
 
     def again(self) -> None:
         """Have the handler called again soon."""
-        # The threads of `threading` take locks, which the interrupted code may hold.
+        # The threads, timers and events of `threading` take locks, which the interrupted code may hold; so another thread sleeps.
         _thread.start_new_thread(self._wait_and_call, ())
 
     def _wait_and_call(self) -> None:

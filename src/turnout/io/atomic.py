@@ -9,6 +9,9 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that is full."""
+
 GO_ON = "then go on by turnout resume DIR (a run) or the same command (all else)"
 """What to do where nothing that was written is lost."""
 
@@ -34,7 +37,7 @@ def write(path: Path, content: bytes | str, private: bool = False) -> None:
 
 
 def _remedy(error: OSError) -> str:
-    return "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make its folder writable"
+    return "free some space" if error.errno in FULL else "make its folder writable"
 
 
 def private_opener(name: str, flags: int) -> int:

@@ -87,8 +87,7 @@ class Session:
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
         names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
-        further = {"test": options.test, "held_out": options.held_out}
-        self.further = {name: part and aligned(part, problem, name) for name, part in further.items()}
+        self.further = {"test": options.test, "held_out": options.held_out}
         for metric in self.own:
             metric.check(problem, self.further)
         if self.own:
@@ -98,6 +97,9 @@ class Session:
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
+        # Now they are known to be problems. Rows that are aligned already stay as they are.
+        self.further = {name: part and aligned(part, problem, name) for name, part in self.further.items()}
+        options = replace(options, **self.further)
         if deployed is not None or on_disk(problem, options):
             self._indexes: list = []
             algorithm = with_indexes(algorithm, problem.population, self._indexes)
