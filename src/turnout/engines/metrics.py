@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax.ops import segment_sum
 from jaxtyping import Array, Bool, Float, PyTree
 
-from turnout.problems.base import correct_sum, per_row
 from turnout.problems.optimum import Optimum
+from turnout.problems.row_sums import correct_sum, per_row
 from turnout.problems.storage.fetched import Fetched
 from turnout.problems.storage.layout import objective, total
 from turnout.samplers.diagnostics import NAMES as SAMPLING

@@ -3,14 +3,11 @@
 A problem of your own is a subclass of `Problem` with `losses` and `start`; see its example.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.errors import UserError
@@ -194,6 +191,27 @@ class Problem:
         return False
 
     @property
+    def statistics(self) -> tuple[str, ...]:
+        """The names of the leaves that training moves without a gradient, as running means are; see `training`."""
+        return ()
+
+    @property
+    def trains_apart(self) -> bool:
+        """Whether clients train with `training` in the place of `losses`: statistics move, or numbers are drawn as by dropout."""
+        return bool(self.statistics)
+
+    def training(self, x: PyTree, rows: PyTree, counted: Bool[Array, " b"], key) -> tuple[Float[Array, " b"], dict]:
+        """Return the loss of each of b rows in training, [b], and each of the `statistics` after this pass, by its name.
+
+        Args:
+            x: Parameters.
+            rows: A batch of b rows: arrays with the first axis b.
+            counted: Which rows are not padding [b].
+            key: Random key of this pass.
+        """
+        return self.losses(x, rows, **({"counted": counted} if self.mixes_rows else {})), {}
+
+    @property
     def sizes(self) -> Int[np.ndarray, " n"]:
         """n_i, the number of rows of each client [n]."""
         return np.diff(self.offsets)
@@ -233,95 +251,3 @@ class Constants(NamedTuple):
 
     convexity: Float[np.ndarray, " n"]
     smoothness: Float[np.ndarray, " n"]
-
-
-def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
-    """Return sum_r weights_r losses_r(x) over a batch of b rows.
-
-    Args:
-        problem: The problem.
-        x: Parameters.
-        rows: A batch of b rows: arrays with the first axis b.
-        weights: Weight of each row [b].
-    """
-    losses = per_row(problem, problem.losses, x, rows, weights)
-    if jnp.shape(losses) != weights.shape or not jnp.issubdtype(jnp.result_type(losses), jnp.floating):
-        raise UserError(
-            f"{type(problem).__name__}.losses returns {_named(losses)} for {weights.size} rows, but a loss is a floating-point "
-            f"number for each row: return an array of shape ({weights.size},)"
-        )
-    return weights @ losses
-
-
-def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
-    """Return sum_r weights_r correct_r(x) over a batch of b rows.
-
-    Args:
-        problem: The problem.
-        x: Parameters.
-        rows: A batch of b rows: arrays with the first axis b.
-        weights: Weight of each row [b].
-    """
-    return weights @ per_row(problem, problem.correct, x, rows, weights)
-
-
-def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"] | Int[Array, " b"]:
-    """Return function(x, rows) [b] of a batch of b rows; rows of weight 0 are padding, and not `counted` where rows mix.
-
-    Args:
-        problem: The problem.
-        function: Function of x and rows, with one number for each row [b].
-        x: Parameters.
-        rows: A batch of b rows: arrays with the first axis b.
-        weights: Weight of each row [b], 0 for padding.
-    """
-    values = function(x, rows, counted=weights > 0) if problem.mixes_rows else function(x, rows)
-    if not isinstance(values, (jax.Array, np.ndarray)):
-        raise UserError(f"{type(problem).__name__}.{function.__name__} returns {_named(values)}, but needs an array: return one")
-    return jnp.asarray(values)
-
-
-def _named(value) -> str:
-    """Return what a value is, in words."""
-    if isinstance(value, (jax.Array, np.ndarray)):
-        return f"{value.dtype} of shape {value.shape}"
-    return f"a {type(value).__name__}"
-
-
-def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
-    """Return the sum of `part(rows, weights)` over chunks of at most `problem.rows_at_once` of b rows of one client.
-
-    Args:
-        problem: The problem.
-        rows: A batch of b rows: arrays with the first axis b.
-        weights: Weight of each row [b].
-        part: Function of rows and weights.
-    """
-    count, at_once = weights.size, problem.rows_at_once
-    if count <= at_once:
-        return part(rows, weights)
-    steps = -(-count // at_once)
-    # Where rows mix the result depends on the chunks, which must not depend on the padding of a client's rows.
-    size = at_once if problem.mixes_rows else -(-count // steps)
-
-    def step(k, sums):
-        index = k * size + jnp.arange(size)
-        inside, index = index < count, jnp.minimum(index, count - 1)
-        return jax.tree.map(jnp.add, sums, part(take(rows, index), jnp.where(inside, weights[index], 0)))
-
-    empty = jax.eval_shape(lambda: part(take(rows, jnp.arange(size)), weights[:size]))
-    return lax.fori_loop(0, steps, step, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), empty))
-
-
-def derivative(order: str, f: Callable) -> Callable:
-    """Return the oracle `order` of f: "value" (x), "value_and_grad" (x) or "hvp" (x, v), the Hessian at x times v.
-
-    Args:
-        order: "value", "value_and_grad" or "hvp".
-        f: The function.
-    """
-    if order == "value":
-        return f
-    if order == "value_and_grad":
-        return jax.value_and_grad(f)
-    return lambda x, v: jax.jvp(jax.grad(f), (x,), (v,))[1]

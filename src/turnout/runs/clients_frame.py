@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
-from turnout.problems.base import Problem, per_row
+from turnout.problems.base import Problem
+from turnout.problems.row_sums import per_row
 from turnout.problems.storage.row_formats import row_count, take
 from turnout.runs.setup import scope
 

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from turnout.core.backend import on_cpu
 from turnout.core.client import Client
 from turnout.core.permutation import shuffled
-from turnout.problems.base import derivative, loss_sum, sum_in_chunks
+from turnout.problems.row_sums import derivative, of_rest, of_rows, sum_in_chunks
 from turnout.problems.storage.row_formats import take
 
 
@@ -39,6 +39,14 @@ class JaxClient(Client):
 
     def value_and_grad(self, x):
         return self._oracle("value_and_grad", x)
+
+    def training(self, x):
+        """Return ((f_i(x), the statistics after this pass), gradient) in training.
+
+        Args:
+            x: A `Point`.
+        """
+        return self._oracle("training", x)
 
     def hvp(self, x, v):
         return self._oracle("hvp", x, v)
@@ -119,12 +127,14 @@ class JaxOracle:
     def _sum(self, order, x, *v):
         problem = self._problem
 
-        def part(rows, weights, rest=lambda y: 0.0):
-            return derivative(order, lambda y: loss_sum(problem, y, rows, weights) + rest(y))(x, *v)
+        def part(rows, weights, rest=None):
+            sums = of_rows(order, problem, rows, weights)
+            whole = sums if rest is None else lambda y: jax.tree.map(jnp.add, sums(y), rest(y))
+            return derivative(order, whole)(x, *v)
 
         if self._whole:
-            return part(self._rows, self._weights, problem.regulariser)
-        rest = derivative(order, problem.regulariser)(x, *v)
+            return part(self._rows, self._weights, of_rest(order, problem))
+        rest = derivative(order, of_rest(order, problem))(x, *v)
         return jax.tree.map(jnp.add, sum_in_chunks(problem, self._rows, self._weights, part), rest)
 
     def at(self, numbers, weights) -> "JaxOracle":

@@ -16,7 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from turnout.core.cohort import Cohort
 from turnout.core.records import record, static
 from turnout.core.rows import rows_at
-from turnout.problems.base import Problem, derivative, loss_sum
+from turnout.problems.base import Problem
+from turnout.problems.row_sums import derivative, of_rest, of_rows
 from turnout.problems.storage.bfloat16 import MixedPrecision
 from turnout.problems.storage.client_states import look_up, write
 from turnout.problems.storage.jax_client import JaxOracle
@@ -239,7 +240,7 @@ class RaggedOracle:
         self.size = (jnp.asarray(storage.starts)[i + 1] - self._first).astype("int32")
 
     def __call__(self, order, x, *v):
-        rest = derivative(order, self._storage.problem.regulariser)(x, *v)
+        rest = derivative(order, of_rest(order, self._storage.problem))(x, *v)
         return jax.tree.map(jnp.add, _tiled(order)(self._storage, self._i, x, *v), rest)
 
     def at(self, numbers, weights) -> JaxOracle:
@@ -294,7 +295,7 @@ def total(storage: Storage, order: str, x: PyTree) -> Any:
         x: Parameters.
     """
     problem = storage.problem
-    return storage.sum_over_rows(lambda rows, share: derivative(order, lambda y: loss_sum(problem, y, rows, share))(x))
+    return storage.sum_over_rows(lambda rows, share: derivative(order, of_rows(order, problem, rows, share))(x))
 
 
 def objective(storage: Storage, order: str, x: PyTree) -> Any:
@@ -305,7 +306,7 @@ def objective(storage: Storage, order: str, x: PyTree) -> Any:
         order: "value" or "value_and_grad".
         x: Parameters.
     """
-    return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, storage.problem.regulariser)(x))
+    return jax.tree.map(jnp.add, total(storage, order, x), derivative(order, of_rest(order, storage.problem))(x))
 
 
 def _sum_over_rows_here(storage: InMemory, part, share: PyTree) -> Any:
@@ -364,7 +365,7 @@ def _pack(order: str, storage: Ragged, ids: Int[Array, " m"], x: PyTree, *v: PyT
     ends = jnp.cumsum(counts, dtype=starts.dtype)
 
     def tile_sum(rows, weights, x, *v):
-        return derivative(order, lambda y: loss_sum(computed, y, rows, weights))(x, *v)
+        return derivative(order, of_rows(order, computed, rows, weights))(x, *v)
 
     def step(k, sums):
         number = k * lanes + jnp.arange(lanes, dtype=starts.dtype)
