@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import turnout as t
+from turnout.core.leaf_names import leaves_by_name
 from turnout.problems.models import MODELS, Residual
 
 KEY = jax.random.key(0)
@@ -89,22 +90,52 @@ CASES = {
 @pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize(("shape", "model", "module"), CASES.values(), ids=CASES)
 def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module, cpu, monkeypatch):
-    """A fifth image is there to fill a place up: with batch normalisation it has no say."""
+    """A fifth image is there to fill a place up: with batch normalisation it has no say, and running statistics move alike."""
     monkeypatch.setattr("turnout.problems.models.layers.on_cpu", lambda: cpu)
     x, theirs = jax.jit(lambda key: model(shape, 3, key))(KEY), module(shape, 3).double()
     generator = np.random.default_rng(1)
     x = jax.tree.map(lambda leaf: leaf + 0.1 * generator.normal(size=leaf.shape), x)
     # Layers come in the same order with the same layout on both sides.
-    for ours, parameter in zip(jax.tree.leaves(x), theirs.parameters(), strict=True):
+    trained = [leaf for name, leaf in leaves_by_name(x).items() if "running" not in name]
+    for ours, parameter in zip(trained, theirs.parameters(), strict=True):
         parameter.data = torch.tensor(np.array(ours))
+    running = {name: leaf for name, leaf in leaves_by_name(x).items() if "running" in name}
+    means = [(name, buffer) for name, buffer in theirs.named_buffers() if "running" in name]
+    for ours, (_, buffer) in zip(running.values(), means, strict=True):
+        buffer.copy_(torch.tensor(np.array(ours)))
     images, slopes = generator.random((5, *shape)), generator.normal(size=(4, 3))
     outputs = theirs(torch.tensor(images[:4]).permute(0, 3, 1, 2))
     outputs.backward(torch.tensor(slopes))
-    mask = {"counted": jnp.arange(5) < 4} if getattr(x, "mixes_rows", False) else {}
-    result, pull = jax.vjp(jax.jit(lambda x: x(jnp.asarray(images), **mask)[:4]), x)
+    mask = {"counted": jnp.arange(5) < 4} if running else {}
+
+    def trained_outputs(x):
+        moved = {}
+        result = x(jnp.asarray(images), **mask, **({"moved": moved} if mask else {}))[:4]
+        return result, [moved[id(leaf)] for leaf in jax.tree.leaves(x) if id(leaf) in moved]
+
+    result, pull, moved = jax.vjp(jax.jit(trained_outputs), x, has_aux=True)
     np.testing.assert_allclose(result, outputs.detach(), atol=1e-12)
-    for ours, parameter in zip(jax.tree.leaves(pull(jnp.asarray(slopes))[0]), theirs.parameters(), strict=True):
-        np.testing.assert_allclose(ours, parameter.grad, atol=1e-12)
+    slopes = leaves_by_name(pull(jnp.asarray(slopes))[0])
+    for (name, ours), parameter in zip(
+        ((name, slope) for name, slope in slopes.items() if name not in running), theirs.parameters(), strict=True
+    ):
+        np.testing.assert_allclose(ours, parameter.grad, atol=1e-12, err_msg=name)
+    for ours, (_, buffer) in zip(moved, means, strict=True):
+        np.testing.assert_allclose(ours, buffer, atol=1e-12)
+    theirs.eval()
+    if running:
+        x = jax.tree.unflatten(jax.tree.structure(x), [*map(jnp.asarray, _with_moved(x, moved))])
+    np.testing.assert_allclose(
+        jax.jit(lambda x: x(jnp.asarray(images[:4])))(x),
+        theirs(torch.tensor(images[:4]).permute(0, 3, 1, 2)).detach(),
+        atol=1e-12,
+    )
+
+
+def _with_moved(x, moved):
+    """The leaves of a network after a pass in training."""
+    moved = iter(moved)
+    return [next(moved) if "running" in name else leaf for name, leaf in leaves_by_name(x).items()]
 
 
 def test_a_perceptron_is_the_network_on_pixels():

@@ -15,15 +15,18 @@ from torch import nn
 
 import turnout as t
 from tests.problems.test_models import ResidualBlock
+from turnout.core.leaf_names import leaves_by_name
 from turnout.core.permutation import shuffled
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import IidSplit, Split
-from turnout.engines.metrics import accuracies, accuracy
+from turnout.engines.metrics import accuracy
 from turnout.experiment.build import build
 from turnout.experiment.config import read
 from turnout.problems import neural
+from turnout.problems.grouped import Grouped
 from turnout.problems.models import MODELS, Residual
+from turnout.problems.row_sums import Point
 from turnout.problems.storage import jax_client as engine
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.layout import Padded, Ragged, total
@@ -151,26 +154,68 @@ def mixing_module():
     "sizes", [pytest.param((3, 4, 5), id="blocks", marks=pytest.mark.slow), pytest.param((10, 1, 2, 3), id="tiles")]
 )
 def test_statistics_are_of_one_clients_rows_and_of_nothing_that_fills_up(sizes, mixing):
-    """Of at most four rows of a client at a time, in their order, as PyTorch's are of a batch in training."""
-    made = replace(mixing(sizes), mu=0.0)
+    """Of at most four rows of a client at a time, in their order, as PyTorch's are of a batch in training.
+
+    The running ones after a pass over all rows are the mean of those after each part, weighted by its rows.
+    """
+    made = Grouped.of(replace(mixing(sizes), mu=0.0))
     assert isinstance(store(made), Padded if len(sizes) == 3 else Ragged)
-    x, module = made.start(jax.random.key(0)), mixing_module()
-    for parameter, leaf in zip(module.parameters(), leaves(x), strict=True):
-        parameter.data = torch.tensor(leaf)
+    x, others = made.split(made.inner.start(jax.random.key(0)))
     images, labels = torch.tensor(made.rows[0] / 255).reshape(-1, 1, SIDE, SIDE), torch.tensor(made.rows[1]).long()
-    values, right = [], []
-    for first, last in zip(made.offsets, made.offsets[1:], strict=False):
-        starts = range(first, last, 4)
-        outputs = torch.cat([module(images[k : min(k + 4, last)]) for k in starts])
-        values.append(nn.functional.cross_entropy(outputs, labels[first:last]))
-        right.append((outputs.argmax(1) == labels[first:last]).double().mean())
-    mean = torch.stack(values).mean()
-    mean.backward()
-    (own, *_), value, (_, gradient), share = jax.jit(oracles)(store(made), x, None)
-    np.testing.assert_allclose(own, [float(v.detach()) for v in values], rtol=1e-12)
-    np.testing.assert_allclose((value, share), (float(mean.detach()), float(np.mean(right))), rtol=1e-12)
-    close(gradient, [parameter.grad for parameter in module.parameters()], atol=1e-10)
-    np.testing.assert_allclose(jax.jit(accuracies)(store(made), x), right, rtol=1e-12)
+
+    def each(storage):
+        def one(i):
+            return storage.oracle(i)("training", Point(x, others, jax.random.key(0)))
+
+        return jax.vmap(one)(jnp.arange(made.clients))
+
+    (values, moved), gradients = jax.jit(each)(store(made))
+    for i, (first, last) in enumerate(zip(made.offsets, made.offsets[1:], strict=False)):
+        outputs, running = [], []
+        for k in range(first, last, 4):
+            module = loaded(x)
+            outputs.append(module(images[k : min(k + 4, last)]))
+            running.append((len(outputs[-1]) / (last - first), dict(module.named_buffers())))
+            module.zero_grad()
+        value = nn.functional.cross_entropy(torch.cat(outputs), labels[first:last])
+        np.testing.assert_allclose(values[i], float(value.detach()), rtol=1e-12)
+        names = [name for name in running[0][1] if "running" in name]
+        for ours, name in zip(made.groups.moved, names, strict=True):
+            theirs = sum(share * buffers[name].numpy() for share, buffers in running)
+            np.testing.assert_allclose(moved[ours][i], theirs, atol=1e-12)
+        module = loaded(x)
+        outputs = torch.cat([module(images[k : min(k + 4, last)]) for k in range(first, last, 4)])
+        nn.functional.cross_entropy(outputs, labels[first:last]).backward()
+        for name, parameter in zip(x, module.parameters(), strict=True):
+            np.testing.assert_allclose(gradients[name][i], parameter.grad, atol=1e-10)
+
+
+def loaded(x):
+    """The module with the parameters x."""
+    module = mixing_module()
+    for parameter, leaf in zip(module.parameters(), x.values(), strict=True):
+        parameter.data = torch.tensor(np.asarray(leaf))
+    return module
+
+
+@pytest.mark.slow
+def test_metrics_are_those_of_the_loaded_file_in_evaluation_mode(mixing, tmp_path):
+    made = mixing((9, 2, 5))
+    trace = t.run(t.FedAvg(t.Nice(2), lr=0.1, batch=4, epochs=1), made, rounds=3, precision="double")
+    trace.save_model(tmp_path / "model.safetensors")
+    x = leaves_by_name(t.load_model(tmp_path / "model.safetensors", trace.x))
+    module = loaded({name: leaf for name, leaf in x.items() if "running" not in name})
+    running = [leaf for name, leaf in x.items() if "running" in name]
+    for leaf, buffer in zip(running, [b for name, b in module.named_buffers() if "running" in name], strict=True):
+        buffer.copy_(torch.tensor(np.asarray(leaf)))
+    module.eval()
+    images, labels = torch.tensor(made.rows[0] / 255).reshape(-1, 1, SIDE, SIDE), torch.tensor(made.rows[1]).long()
+    outputs = module(images).detach()
+    parts = [slice(*pair) for pair in zip(made.offsets, made.offsets[1:], strict=False)]
+    decay = 0.05 * sum(float((parameter.detach() ** 2).sum()) for parameter in module.parameters())
+    value = np.mean([float(nn.functional.cross_entropy(outputs[part], labels[part])) for part in parts]) + decay
+    share = np.mean([float((outputs[part].argmax(1) == labels[part]).double().mean()) for part in parts])
+    np.testing.assert_allclose([trace.metrics["value"], trace.metrics["accuracy"]], [value, share], rtol=1e-10)
 
 
 @pytest.mark.slow

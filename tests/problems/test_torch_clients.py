@@ -1,6 +1,6 @@
 """PyTorch clients: the same run as a loop by hand in PyTorch and as a program in JAX, and a module that is left as it was."""
 
-from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 
 import jax
@@ -40,26 +40,26 @@ def images(i: int) -> tuple:
 
 def loss(module, batch):
     features, labels = batch
-    return nn.functional.cross_entropy(module(features), labels)
+    return nn.functional.cross_entropy(module(features.to(next(module.parameters()).dtype)), labels)
 
 
 def right(module, batch):
-    return (module(batch[0]).argmax(1) == batch[1]).sum()
+    return (module(batch[0].to(next(module.parameters()).dtype)).argmax(1) == batch[1]).sum()
 
 
 def client(i: int, module: nn.Module) -> TorchOracle:
     return TorchOracle(module, DataLoader(TensorDataset(*images(i)), batch_size=4), loss, right)
 
 
-def federated(*extra: nn.Module, shared: bool = False, classifies: bool = False) -> t.Remote:
-    one = network(*extra)
-    clients = [client(i, one if shared else network(*extra)) for i in range(CLIENTS)]
+def federated(*extra: nn.Module, shared: bool = False, classifies: bool = False, dtype=torch.float32) -> t.Remote:
+    one = network(*extra).to(dtype)
+    clients = [client(i, one if shared else deepcopy(one)) for i in range(CLIENTS)]
     return t.Remote.of(parameters_of(one), clients, classifies=classifies)
 
 
 def played(problem: Problem, metrics=("value",), rounds: int = ROUNDS, **options) -> t.Trace:
     algorithm = t.FedAvg(t.Full(), lr=LR, batch=BATCH, epochs=2)
-    return t.run(algorithm, problem, rounds=rounds, seed=5, metrics=metrics, precision="single", **options)
+    return t.run(algorithm, problem, rounds=rounds, seed=5, metrics=metrics, **{"precision": "single", **options})
 
 
 @record
@@ -77,14 +77,16 @@ class Convolution(Problem):
         return jax.tree.map(jnp.asarray, parameters_of(network()))
 
 
-def by_hand() -> dict:
-    """Federated averaging in PyTorch alone, with the batches that turnout's seeds give."""
-    server, module = parameters_of(network()), network()
+def by_hand(*extra: nn.Module) -> dict:
+    """Federated averaging in PyTorch alone, of running statistics too, with the batches that turnout's seeds give."""
+    module = network(*extra).double()
+    floats = [name for name, tensor in module.state_dict().items() if tensor.is_floating_point()]
+    server = {name: module.state_dict()[name].numpy().copy() for name in floats}
     for round in range(1, ROUNDS + 1):
         trained = []
         for i in range(CLIENTS):
             features, labels = images(i)
-            module.load_state_dict({name: torch.tensor(array) for name, array in server.items()})
+            module.load_state_dict({name: torch.tensor(array) for name, array in server.items()}, strict=False)
             optimiser = torch.optim.SGD(module.parameters(), lr=LR)
             key = jax.random.fold_in(Seeds.of(5).exchange(round, 0), i)
             for number in range(2):
@@ -93,7 +95,7 @@ def by_hand() -> dict:
                     optimiser.zero_grad()
                     loss(module, (features[rows], labels[rows])).backward()
                     optimiser.step()
-            trained.append(parameters_of(module))
+            trained.append({name: module.state_dict()[name].numpy().copy() for name in floats})
         server = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *trained)
     return server
 
@@ -189,15 +191,27 @@ def test_dropout_follows_the_clients_key_and_metrics_have_none():
     np.testing.assert_allclose(runs[0].columns["value"][0], first, rtol=1e-5)
 
 
-def test_statistics_of_batches_stay_with_the_client_and_no_metric_changes_them():
-    modules = [network(nn.BatchNorm1d(12)) for _ in range(CLIENTS)]
-    problem = t.Remote.of(parameters_of(modules[0]), [client(i, module) for i, module in enumerate(modules)], classifies=True)
-    played(problem, ("value", "gradient", "accuracy"), rounds=0, engine="nodes")
-    assert all(module[4].num_batches_tracked == 0 for module in modules)
-    trace = played(problem, ("value", "gradient", "accuracy"), rounds=1, engine="nodes")
-    assert all(module[4].num_batches_tracked == 2 * -(-ROWS // BATCH) and module[4].training for module in modules)
-    assert not torch.equal(modules[0][4].running_mean, modules[1][4].running_mean)
-    assert not any("running" in name for name in trace.x)
+@pytest.mark.parametrize("shared", [True, False])
+def test_running_statistics_are_averaged_and_modules_are_left_as_they_were(shared):
+    """As in PyTorch alone; metrics are in evaluation mode, with the averaged statistics."""
+    problem = federated(nn.BatchNorm1d(12), shared=shared, classifies=True, dtype=torch.float64)
+    modules = [problem.client(i).module for i in range(CLIENTS)]
+    trace = played(problem, ("value", "gradient", "accuracy"), engine="nodes", precision="double")
+    same(trace.x, by_hand(nn.BatchNorm1d(12)), rtol=1e-10)
+    assert trace.ledger.totals()["bytes_up"] == ROUNDS * CLIENTS * 8 * sum(leaf.size for leaf in trace.x.values())
+    assert all(module[4].training and not module[4].running_mean.any() for module in modules)
+    module = network(nn.BatchNorm1d(12)).double()
+    set_parameters(module, trace.x)
+    module.eval()
+    with torch.no_grad():
+        value = np.mean([float(loss(module, images(i))) for i in range(CLIENTS)])
+        right_ones = np.mean([float(right(module, images(i))) / ROWS for i in range(CLIENTS)])
+    np.testing.assert_allclose([trace.metrics["value"], trace.metrics["accuracy"]], [value, right_ones], rtol=1e-10)
+
+
+def test_a_running_mean_over_all_batches_is_refused():
+    with pytest.raises(t.UserError, match="momentum = None has no running mean that can be averaged: give it a momentum"):
+        client(0, network(nn.BatchNorm1d(12, momentum=None)))
 
 
 class Tied(nn.Module):
@@ -216,23 +230,44 @@ class Tied(nn.Module):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_file_of_a_model_is_its_whole_state_and_gives_what_the_run_reports(shared, tmp_path):
-    """Where clients share a module; else they have statistics of their own, and a warning says so."""
+    """Running statistics, tied names and frozen layers too; other buffers stay with the clients, and a warning says so."""
     modules = [Tied()] * CLIENTS if shared else [Tied() for _ in range(CLIENTS)]
     problem = t.Remote.of(parameters_of(modules[0]), [client(i, module) for i, module in enumerate(modules)], classifies=True)
     trace, path = played(problem, ("value", "accuracy"), engine="nodes"), tmp_path / "model.safetensors"
-    told = nullcontext() if shared else pytest.warns(Caution, match="statistics of their own, such as norm.running_mean")
-    with told:
-        trace.save_model(path)
+    trace.save_model(path)
     fresh = Tied()
     fresh.load_state_dict(load_file(path))
     fresh.eval()
     with torch.no_grad():
         value = np.mean([float(loss(fresh, images(i))) for i in range(CLIENTS)])
-    assert (abs(value - trace.metrics["value"]) < 1e-5) == shared
+    np.testing.assert_allclose(trace.metrics["value"], value, rtol=1e-6)
     same(t.load_model(path, trace.x), trace.x, rtol=0)
-    assert "norm.running_mean" not in trace.x and torch.equal(fresh.second.weight, fresh.first.weight)
+    assert torch.equal(fresh.second.weight, fresh.first.weight)
     again = t.Remote.of(parameters_of(Tied()), [client(i, Tied()) for i in range(CLIENTS)])
     same(played(again, rounds=0, engine="nodes", start=path).x, trace.x, rtol=0)
+
+
+class Counting(nn.Module):
+    """A layer that counts its passes in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(36, 4)
+        self.register_buffer("passes", torch.zeros(()))
+
+    def forward(self, images):
+        self.passes += images.shape[0]
+        return self.layer(images.flatten(1))
+
+
+def test_of_buffers_that_stay_with_clients_a_file_has_those_of_one_and_a_warning_says_so(tmp_path):
+    modules = [Counting() for _ in range(CLIENTS)]
+    modules[1].passes += 1
+    problem = t.Remote.of(parameters_of(modules[0]), [client(i, module) for i, module in enumerate(modules)])
+    trace = played(problem, engine="nodes")
+    with pytest.warns(Caution, match="buffers of their own, such as passes: the file has those of one"):
+        trace.save_model(tmp_path / "model.safetensors")
+    assert load_file(tmp_path / "model.safetensors")["passes"] == modules[0].passes > 0
 
 
 def test_a_module_in_bfloat16_and_one_that_is_partly_in_evaluation_mode():

@@ -176,6 +176,7 @@ class LocalSolver:
         convexity = weight if convexity is None else of_client(convexity, client.id) + weight
         phi = LocalObjective(client, unravel, linear, weight, centre, first, delta, convexity)
         w, gradient, queries, exhausted = client.alone(lambda: self.search(phi))
+        queries = queries + client.settle(unravel(w))
         if delta is None:
             return Solution(unravel(w), queries, jnp.zeros((), "int32"))
         if gradient is None:

@@ -55,11 +55,13 @@ class Coded(Algorithm):
         algorithm: The algorithm, bound to the problem.
         exchange: The codecs.
         shapes: Address of each local method, and the shapes of its messages and replies.
+        plain: How many arrays at the end of each message and reply are not compressed: statistics.
     """
 
     algorithm: Algorithm
     exchange: Exchange
     shapes: tuple[tuple[str, Shape, Shape], ...] = static()
+    plain: int = static(default=0)
 
     wraps: ClassVar[str] = "algorithm"
     """The field whose own fields and local methods are named as if they were this record's."""
@@ -70,9 +72,9 @@ class Coded(Algorithm):
         """Return how the exchanges of the local method `name` are compressed; None if they are not."""
         for known, message, reply in self.shapes:
             if known == without_loss(name):
-                kind, whole = self.exchange.feedback, self.exchange.by == "whole"
+                how = self.exchange.feedback, self.exchange.by == "whole"
                 coding = Coding(
-                    Direction(self.exchange.down, kind, whole, message), Direction(self.exchange.up, kind, whole, reply)
+                    Direction(self.exchange.down, *how, message, self.plain), Direction(self.exchange.up, *how, reply, self.plain)
                 )
                 return coding if coding.down.codes or coding.up.codes else None
         return None
@@ -99,10 +101,10 @@ class Coded(Algorithm):
 
     @property
     def addressed(self):
-        return self.algorithm
+        return self.algorithm.addressed
 
     def local(self, method, name):
-        coding = self.coding(name)
+        coding, method = self.coding(name), self.algorithm.local(method, name)
         return partial(_inside if coding is None else _coded, self, method, name)
 
     def start(self, ask, x):

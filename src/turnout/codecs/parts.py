@@ -39,19 +39,22 @@ class Direction(NamedTuple):
         feedback: The memory.
         whole: Whether all arrays are one part.
         shape: Shape of the trees.
+        plain: How many leaves at the end are not compressed.
     """
 
     codec: Codec | None
     feedback: Feedback
     whole: bool
     shape: Shape
+    plain: int = 0
 
     @property
     def _coded(self) -> list[int]:
         """The numbers of the leaves that are compressed."""
         if self.codec is None:
             return []
-        return [k for k, leaf in enumerate(self.shape.leaves) if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.size > 1]
+        leaves = self.shape.leaves[: len(self.shape.leaves) - self.plain]
+        return [k for k, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.size > 1]
 
     @property
     def parts(self) -> list[jax.ShapeDtypeStruct]:

@@ -131,6 +131,14 @@ class Client(ABC):
         """Return f(), a loop of unknown length; an engine that computes a cohort at once may run the clients one by one here."""
         return f()
 
+    def settle(self, x: PyTree) -> Any:
+        """End a search that had loops of its own, at x: do what gradients outside of it do, and return how many queries it took.
+
+        Args:
+            x: The parameters that were found.
+        """
+        return 0
+
     def choose(self, number, branches: list[Callable[[], PyTree]]) -> PyTree:
         """Return branches[number](); an engine that computes a cohort at once may compute all branches.
 

@@ -20,7 +20,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, address, local_method
 from turnout.core.messages import split_each
-from turnout.core.replies import Replies
+from turnout.core.replies import Replies, Weight
 from turnout.engines.exchange.coding import Coder
 from turnout.engines.exchange.consulting import by_client, consultation, consultation_events, refuse_individual
 from turnout.engines.exchange.counting import (
@@ -38,6 +38,7 @@ from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.exchange.timing import decryption_time, microseconds, timed
+from turnout.engines.groups.statistics import attached, averaged, without_statistics
 from turnout.engines.inputs import Job
 from turnout.problems.base import Population
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
@@ -58,6 +59,7 @@ class State(NamedTuple):
         observed: For each cohort drawn, 1 if its sampler has had feedback about it, else 0.
         memories: The server's memory of compressed messages and replies, for each local method.
         flight: The requests in flight; None before the first one.
+        statistics: The statistics that the server averages, by name.
     """
 
     samplers: PyTree
@@ -70,6 +72,7 @@ class State(NamedTuple):
     observed: tuple = ()
     memories: dict = {}
     flight: Flight | None = None
+    statistics: dict = {}
 
 
 class Delivery(NamedTuple):
@@ -104,6 +107,7 @@ class EngineAsk(Ask):
         self.calls, self.draws = CallSites(), Draws(algorithm)
         self.delivery: Delivery | None = None
         self._exchanged: Site | None = None
+        self._weight: Weight | None = None
 
     @abstractmethod
     def _run_clients(self, cohort: Cohort, method: str, message: PyTree, losses: Int[Array, " m"]) -> Done:
@@ -153,6 +157,7 @@ class EngineAsk(Ask):
         cohort, name, message = consultation(
             self.algorithm, sampler, self.state.samplers[number], key, population, method, message
         )
+        message = attached(message, self.state.statistics)
         if sampler.is_charged:
             key = jax.random.fold_in(self.job.seeds.fault(self.round, self.state.exchanges), population.count)
             self._count(Site(f"{path}.consulted", "draw", cohort.selection), consultation_events(cohort))
@@ -166,6 +171,7 @@ class EngineAsk(Ask):
     def __call__(self, who, method, message) -> Replies:
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who
         name, path, message = address(self.algorithm, method), self.calls.next_path(), strongly_typed(message)
+        message = attached(message, self.state.statistics)
         coder = self._coder(name, cohort)
         if coder is not None:
             message = coder.encoded(message)
@@ -191,7 +197,14 @@ class EngineAsk(Ask):
             # Noise belongs to the sum that clients' clipped payloads make.
             replies = coder.decoded(replies) if central else replies
             self.state = self.state._replace(memories=coder.remembered(answered))
-        return replies
+        return self._with_statistics(replies)
+
+    def _with_statistics(self, replies: Replies) -> Replies:
+        """Average the statistics that came with replies, and return the replies without them."""
+        if not self.state.statistics:
+            return replies
+        self.state = self.state._replace(statistics=averaged(replies, self.state.statistics, self._weight))
+        return without_statistics(replies)
 
     def _coder(self, name: str, cohort: Cohort) -> Coder | None:
         """Return what compresses an exchange; None where nothing does."""

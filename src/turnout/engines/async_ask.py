@@ -23,6 +23,7 @@ from turnout.engines.exchange.counting import exchange_events, exchange_site
 from turnout.engines.exchange.flight import Flight, busy, empty, first_to_come, landed, numbers, put, taken_off
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
+from turnout.engines.groups.statistics import attached
 from turnout.samplers.base import Sampler
 
 SENT = ("contacts", "cohorts", "reasks")
@@ -36,7 +37,7 @@ class AsyncAsk(EngineAsk):
     """How long the server waited for the last replies, in microseconds in two limbs, where that is measured."""
 
     def send(self, who, method, message):
-        name, message = address(self.algorithm, method), strongly_typed(message)
+        name, message = address(self.algorithm, method), attached(strongly_typed(message), self.state.statistics)
         self._refuse_in_flight(name)
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who
         path, flight, slots = self.calls.next_path(), self.state.flight, jnp.zeros(cohort.places, "int32")
@@ -120,7 +121,7 @@ class AsyncAsk(EngineAsk):
         if isinstance(self.algorithm, Coded) and self.algorithm.coding(landing.method) is not None:
             values, memories = read_landed(self.job, self.algorithm, landing, answered, memories)
         self.state = self.state._replace(flight=flight, memories=memories)
-        return robust(Replies(values, cohort, answered, sent=landing.sent), self.job.robust)
+        return self._with_statistics(robust(Replies(values, cohort, answered, sent=landing.sent), self.job.robust))
 
     def _land(self, flight: Flight, count: int) -> tuple[Flight, Flight]:
         """Return the next `count` requests whose replies come, and those left in flight."""

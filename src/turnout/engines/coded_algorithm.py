@@ -12,12 +12,14 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import LOSS, NORM
 from turnout.core.messages import split_each
 from turnout.engines.flight_shape import TracingAsk
+from turnout.engines.groups.grouped_algorithm import grouped
+from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.inputs import Job
 from turnout.engines.state import first_state
 
 
 def coded(job: Job, algorithm: Algorithm, exchange: Exchange | None) -> Algorithm:
-    """Return `algorithm` with its exchanges compressed, if they are to be.
+    """Return `algorithm` as the engine runs it: on the shared leaves of a problem with groups, its exchanges compressed.
 
     Args:
         job: Inputs of the engine.
@@ -27,9 +29,11 @@ def coded(job: Job, algorithm: Algorithm, exchange: Exchange | None) -> Algorith
     Raises:
         UserError: Where a codec does not fit a message or a reply.
     """
+    algorithm = grouped(job, algorithm)
     if exchange is None:
         return algorithm
-    whole = Coded(algorithm, exchange, shapes_of(job, algorithm))
+    plain = len(jax.tree.leaves(first_statistics(algorithm)))
+    whole = Coded(algorithm, exchange, shapes_of(job, algorithm), plain)
     for name, *_ in whole.shapes:
         coding = whole.coding(name)
         for direction in () if coding is None else coding:

@@ -10,6 +10,7 @@ from turnout.core.debugging import debugging
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.messages import split_each
+from turnout.core.tracing import current_trace
 from turnout.engines.async_ask import AsyncAsk
 from turnout.engines.exchange.strong_types import completed, strongly_typed
 from turnout.problems.storage.jax_client import JaxClient
@@ -126,11 +127,3 @@ class CompiledAsk(AsyncAsk):
         ids = ids if asked is cohort else self._here(cohort).ids
         clients = self.job.storage.write_back(self.state.clients, states, ids, answered)
         self.state = self.state._replace(clients=clients)
-
-
-def current_trace():
-    """Return a value that tells the current trace of JAX from others."""
-    # Slow to import.
-    from jax.extend.core import get_opaque_trace_state
-
-    return get_opaque_trace_state()

@@ -14,6 +14,7 @@ from turnout.core.client import Client
 from turnout.core.errors import UserError
 from turnout.core.permutation import shuffled
 from turnout.problems.oracles.base import ALL, NotParallel, Oracle
+from turnout.problems.row_sums import Point
 
 
 class HostClient(Client):
@@ -38,6 +39,14 @@ class HostClient(Client):
 
     def value_and_grad(self, x):
         return self._call("value_and_grad", x)
+
+    def training(self, x):
+        """Return ((f_i(x), the statistics after this pass), gradient) in training.
+
+        Args:
+            x: A `Point`.
+        """
+        return self._call("training", x)
 
     def step(self, x, factor):
         # What NumPy would promote is left to it.
@@ -114,7 +123,7 @@ class HostClient(Client):
             if self._oracle.in_parallel:
                 raise NotParallel
             like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), x)
-            return jax.pure_callback(partial(self._ask_oracle, order), _result_shape(order, like), *arguments)
+            return jax.pure_callback(partial(self._ask_oracle, order), self._result_shape(order, like), *arguments)
         answer = self._ask_oracle(order, *arguments)
         return answer if self._oracle.returns_new_arrays else jax.tree.map(jnp.asarray, answer)
 
@@ -122,13 +131,15 @@ class HostClient(Client):
         """Return what the oracle's method `order` answers at x, and v, about rows, as NumPy arrays."""
         x, *v, rows = jax.tree.map(np.asarray, arguments)
         answer = getattr(self._oracle, order)(x, *v, ALL if isinstance(rows, tuple) else rows)
-        return fitted(answer, _result_shape(order, x), self.id)
+        return fitted(answer, self._result_shape(order, x), self.id)
 
-
-def _result_shape(order: str, x):
-    """Return the shapes of what an oracle's method `order` answers at x."""
-    value = jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(float))
-    return {"value": value, "value_and_grad": (value, x), "hvp": x}[order]
+    def _result_shape(self, order: str, x):
+        """Return the shapes of what the oracle's method `order` answers at x."""
+        value = jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(float))
+        along = x.varied if isinstance(x, Point) else x
+        if order == "training":
+            return (value, {name: x.fixed[name] for name in self._oracle.running if name in x.fixed}), along
+        return {"value": value, "value_and_grad": (value, along), "hvp": along}[order]
 
 
 @partial(jax.jit, static_argnums=2)

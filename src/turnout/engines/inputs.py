@@ -1,5 +1,6 @@
 """Inputs of an engine."""
 
+from dataclasses import field
 from typing import Any, Literal
 
 import jax
@@ -43,6 +44,7 @@ class Job:
         secret: Two 32-bit words [2] that the draws of cohorts depend on too, if these are to be secret.
         fleet: Devices of the clients; None: there is no clock.
         keeps_messages: Whether messages in flight are kept, to be sent again after a restart.
+        others: The first leaves of the model that the algorithm does not see, by name; empty without groups.
     """
 
     storage: Storage
@@ -61,6 +63,7 @@ class Job:
     secret: Any = None
     fleet: Fleet | None = None
     keeps_messages: bool = static(default=False)
+    others: dict[str, Any] = field(default_factory=dict)
 
     def draw_key(self, round, count):
         """Return the key of draw number `count` of a round.

@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +28,15 @@ from turnout.engines.encryption import add, encrypted_shape, numbers_in, restore
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.exchange.timing import timed
 from turnout.engines.faults import Faults
+from turnout.engines.groups.evaluation import evaluated
+from turnout.engines.groups.statistics import attached, grouped_in
 from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
 from turnout.engines.outliers import Outliers
 from turnout.engines.remote_evaluation import RemoteEvaluation
 from turnout.engines.reply_usage import sums_needed, survey
 from turnout.engines.request import FIRST, Version
-from turnout.engines.state import Progress, as_row, judge, play_round, with_target
+from turnout.engines.state import Progress, as_row, delivered, judge, play_round, with_target
 from turnout.io.serialization import Buffer, decode, encode
 from turnout.problems.base import Population
 from turnout.problems.storage.jax_client import JaxClient
@@ -84,7 +86,6 @@ class MessageAsk(AsyncAsk):
     ):
         super().__init__(*arguments)
         self.versions, self.stored, self.outliers, self.sums = versions, stored, outliers, sums
-        self._weight: Weight | None = None
         self._measured: tuple[int, int] | None = None
 
     def _draw(self, sampler, state, key, population):
@@ -278,6 +279,9 @@ class MessageEngine(Engine):
         every: Rounds between two trace rows.
     """
 
+    keeps_apart: ClassVar[bool] = True
+    """Whether only the clients have their private states."""
+
     def __init__(self, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         self.job, self.algorithm, self.metrics, self.every = job, algorithm, metrics, every
         surveyed = survey(job, algorithm)
@@ -308,13 +312,14 @@ class MessageEngine(Engine):
 
     def _trace_row(self, progress: Progress) -> tuple[Progress, dict]:
         """Do the same as `state.trace_row`, without a copy of the parameters, which may be a large model."""
-        x = self.algorithm.output(progress.server)
-        apart = {prefix: evaluate(x) for prefix, evaluate in self.apart.items()}
+        x, statistics = self.algorithm.output(progress.server), progress.statistics
+        apart = {prefix: evaluate(partial(self._model, x, statistics)) for prefix, evaluate in self.apart.items()}
+        measured, clients = self._measured(x, statistics), self._clients(progress)
         good, quality, values = _judge(
-            self.job, self.algorithm, self.metrics, progress.server, progress.quality, self._measured(x), apart
+            self.job, self.algorithm, self.metrics, progress.server, progress.quality, statistics, clients, measured, apart
         )
         if good:
-            progress, self.outliers.worst = progress._replace(good=x), None
+            progress, self.outliers.worst = progress._replace(good=delivered(x, statistics)), None
         elif progress.failed < 0:
             progress = progress._replace(failed=progress.round)
         progress = with_target(self.job, progress._replace(quality=quality), values)
@@ -335,15 +340,32 @@ class MessageEngine(Engine):
         )
 
     @abstractmethod
-    def _everyone(self, header: bytes, body: bytes) -> dict[int, Buffer]:
-        """Return the clients' replies, by number, to a request to measure f_i."""
+    def _everyone(self, requests: dict[int, tuple[bytes, bytes]]) -> dict[int, Buffer]:
+        """Return the clients' replies, by number, to requests to measure f_i: a header and a body for each."""
 
-    def _measured(self, x: PyTree) -> dict | None:
+    def _clients(self, progress: Progress) -> PyTree:
+        """Return what is known here of the clients' private states."""
+        return progress.clients
+
+    def _model(self, x: PyTree, statistics: dict, i: int) -> PyTree:
+        """Return where the function of a further client i is evaluated, such as one of test rows."""
+        return evaluated(self.job, self.algorithm, x, statistics, None)
+
+    @property
+    def _personal(self) -> bool:
+        """Whether clients have leaves of their own."""
+        grouped = grouped_in(self.algorithm)
+        return grouped is not None and bool(grouped.first)
+
+    def _measured(self, x: PyTree, statistics: dict) -> dict | None:
         """Return the mean over the clients that answer of what `metrics.measure` returns; None where the server has the rows."""
-        if not self.job.storage.problem.remote:
+        if not self.job.storage.problem.remote and not (self._personal and self.keeps_apart):
             return None
-        header = json.dumps({"measure": self.asked}).encode()
-        replies = self._everyone(header, encode(x, self.job.start)) if self.asked else {}
+        body = encode(attached(x, statistics), self.job.start)
+        bases = self.versions.tolist() if self._personal else [None] * self.job.population.count
+        headers = ({"measure": self.asked} | ({} if base is None else {"base": base}) for base in bases)
+        requests = {i: (json.dumps(header).encode(), body) for i, header in enumerate(headers)}
+        replies = self._everyone(requests) if self.asked else {}
         shares = np.asarray(self.job.population.shares)[list(replies)]
         parts = [decode(reply, self.job.start)[0] for reply in replies.values()]
         self.outliers.note(dict(zip(replies, parts, strict=True)))

@@ -1,6 +1,7 @@
 """Metrics of a run, which are evaluated without cost in the ledger."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from jax.ops import segment_sum
 from jaxtyping import Array, Bool, Float, PyTree
 
+from turnout.engines.groups.evaluation import PersonalModels
 from turnout.problems.optimum import Optimum
 from turnout.problems.row_sums import correct_sum, per_row
 from turnout.problems.storage.fetched import Fetched
@@ -88,14 +90,25 @@ def measure(names: tuple[str, ...], storage, x: PyTree) -> dict[str, PyTree]:
         return of_sample(names, storage, x)
     values = {}
     if "gradient" in names:
-        values["value"], values["gradient"] = objective(storage, "value_and_grad", x)
+        values["value"], values["gradient"] = of_f(storage, "value_and_grad", x)
     if "value" in names:
-        values["value"] = objective(storage, "value", x)
+        values["value"] = of_f(storage, "value", x)
     if "accuracy" in names:
         values["accuracy"] = accuracy(storage, x)
     if "accuracies" in names:
         values["accuracies"] = accuracies(storage, x)
     return values
+
+
+def of_f(storage, order: str, x: PyTree) -> PyTree:
+    """Return the oracle `order` ("value", "value_and_grad") of f.
+
+    Args:
+        storage: Rows of all clients.
+        order: "value" or "value_and_grad".
+        x: Parameters, or the models of all clients.
+    """
+    return x.mean_of(order, storage) if isinstance(x, PersonalModels) else objective(storage, order, x)
 
 
 def derive(
@@ -121,12 +134,13 @@ def derive(
         values["distance"] = squared_norm(jax.tree.map(lambda a, b: a - jnp.asarray(b, a.dtype), x, optimum.x))
     values |= over_clients(names, "", lambda: measured["accuracies"])
     for prefix, rows in (("test_", test), ("held_out_", held_out)):
-        here = apart.get(prefix.removesuffix("_"))
+        here, new = apart.get(prefix.removesuffix("_")), prefix == "held_out_"
         if f"{prefix}value" in names:
-            values[f"{prefix}value"] = total(rows, "value", x) if here is None else here["value"]
+            values[f"{prefix}value"] = mean_loss(rows, x, new) if here is None else here["value"]
         if f"{prefix}accuracy" in names:
-            values[f"{prefix}accuracy"] = accuracy(rows, x) if here is None else here["accuracy"]
-        values |= over_clients(names, prefix, lambda rows=rows, here=here: here["accuracies"] if here else accuracies(rows, x))
+            values[f"{prefix}accuracy"] = accuracy(rows, x, new) if here is None else here["accuracy"]
+        each = (lambda here=here: here["accuracies"]) if here else partial(accuracies, rows, x, new)
+        values |= over_clients(names, prefix, each)
     return values
 
 
@@ -144,17 +158,31 @@ def of_sample(names: tuple[str, ...], storage: Fetched, x: PyTree) -> dict[str, 
     problem, n, e = storage.problem, storage.problem.clients, storage.judges
     share = n * jnp.broadcast_to(problem.population.share(jnp.asarray(storage.sample)), (e,))
 
-    def each(function, rest=0.0):
-        return storage.of_each(lambda rows, weights: per_row(problem, function, x, rows, weights)) + rest
+    def each(name):
+        if isinstance(x, PersonalModels):
+            return x.of_each(name, storage)
+        function, rest = {"value": (problem.losses, problem.regulariser), "accuracy": (problem.correct, lambda x: 0.0)}[name]
+        return storage.of_each(lambda rows, weights: per_row(problem, function, x, rows, weights)) + rest(x)
 
-    values, wanted = {}, {"value": (problem.losses, problem.regulariser(x)), "accuracy": (problem.correct, 0.0)}
-    for name, (function, rest) in wanted.items():
+    values = {}
+    for name in ("value", "accuracy"):
         if name in names:
-            y = share * each(function, rest)
+            y = share * each(name)
             values |= {name: jnp.mean(y), ERRORS[name]: jnp.sqrt((1 - e / n) * jnp.var(y, ddof=1) / e)}
     if "accuracies" in names:
-        values["accuracies"] = each(problem.correct)
+        values["accuracies"] = each("accuracy")
     return values
+
+
+def mean_loss(storage, x: PyTree, new: bool) -> Float[Array, ""]:
+    """Return the mean loss of rows at x, without the regulariser, clients weighted by lambda.
+
+    Args:
+        storage: Rows of all clients.
+        x: Parameters, or the models of all clients.
+        new: Whether these clients never took part.
+    """
+    return x.mean_of("loss", storage, new) if isinstance(x, PersonalModels) else total(storage, "value", x)
 
 
 def over_clients(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Array, " n"]]) -> dict[str, Float[Array, ""]]:
@@ -176,23 +204,29 @@ def over_clients(names: tuple[str, ...], prefix: str, of: Callable[[], Float[Arr
     return {prefix + name: values[name]() for name in wanted}
 
 
-def accuracy(storage, x: PyTree) -> Float[Array, ""]:
+def accuracy(storage, x: PyTree, new: bool = False) -> Float[Array, ""]:
     """Return the share of rows that x classifies correctly, clients weighted by lambda.
 
     Args:
         storage: Rows of all clients.
-        x: Parameters.
+        x: Parameters, or the models of all clients.
+        new: Whether these clients never took part.
     """
+    if isinstance(x, PersonalModels):
+        return x.mean_of("accuracy", storage, new)
     return storage.sum_over_rows(lambda rows, share: correct_sum(storage.problem, x, rows, share))
 
 
-def accuracies(storage, x: PyTree) -> Float[Array, " n"]:
+def accuracies(storage, x: PyTree, new: bool = False) -> Float[Array, " n"]:
     """Return for each client the share of its rows that x classifies correctly.
 
     Args:
         storage: Rows of all clients.
-        x: Parameters.
+        x: Parameters, or the models of all clients.
+        new: Whether these clients never took part.
     """
+    if isinstance(x, PersonalModels):
+        return storage.of_all_clients(x.of_each("accuracy", storage, new))
     problem, n = storage.problem, storage.problem.clients
 
     def part(rows, own):

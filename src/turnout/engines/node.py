@@ -13,6 +13,7 @@ from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
 from turnout.engines.encryption import SumKey
+from turnout.engines.groups.statistics import grouped_in
 from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
 from turnout.privacy.mechanism import Protection
@@ -146,7 +147,8 @@ class Node:
             body: The parameters.
             digest: SHA-256 digest of the body; None computes it.
         """
-        names, x = tuple(parse_header(header, MeasureHeader).measure), self._decode(body)
+        fields = parse_header(header, MeasureHeader)
+        names, x = tuple(fields.measure), self._model(fields.base, self._decode(body))
         if not self.local:
             return encode(self.runner.measure(names, x), self.start)
         request = _digest(header, body, digest)
@@ -206,6 +208,14 @@ class Node:
                 f"the request starts from the state {version}, which this node does not have: give it its former --states, "
                 "or start a new run"
             ) from None
+
+    def _model(self, base: Version, x: PyTree) -> PyTree:
+        """Return where this client's function is evaluated, given what a request for metrics holds."""
+        grouped = grouped_in(self.algorithm)
+        if grouped is None:
+            return x
+        x, statistics = x if grouped.statistics else (x, {})
+        return grouped.point(x, statistics, grouped.personal_of(self._base(base)))
 
     def _decode(self, body: Buffer) -> PyTree:
         try:

@@ -80,6 +80,8 @@ class Nodes(MessageEngine):
         every: Rounds between two trace rows.
     """
 
+    keeps_apart = False
+
     def __init__(self, problem: Problem, job: Job, algorithm, metrics: tuple[str, ...], every: int):
         super().__init__(job, algorithm, metrics, every)
         shared = algorithm, job.start, job.seeds
@@ -99,17 +101,17 @@ class Nodes(MessageEngine):
         return self._with_states(begin(self._asks, self.job, self.algorithm, self.sites))
 
     def saved_model(self, problem: Problem, x: PyTree) -> PyTree:
-        """Return what the file holds; a `Caution` where clients have statistics of their own, which no single file can hold."""
+        """Return what the file holds; a `Caution` where clients have buffers of their own, which no single file can hold."""
         oracles = [node.runner.oracle for node in self.nodes if isinstance(node.runner, HostClientRunner)]
         if not oracles:
             return problem.saved(x)
         whole = oracles[0].saved(x)
-        told = ((name, own) for one in oracles for name, own in one.statistics().items() if name in whole)
+        told = ((name, own) for one in oracles for name, own in one.kept().items() if name in whole)
         name = next((name for name, own in told if not np.array_equal(own, whole[name])), None)
         if name is not None:
             caution(
-                f"clients have statistics of their own, such as {name}: the file has those of one, so that its accuracy is not "
-                "that of the trace; let clients share a module, or normalise without statistics"
+                f"clients have buffers of their own, such as {name}: the file has those of one, so that its accuracy is not that "
+                "of the trace; let clients share a module, or keep no buffers that training changes"
             )
         return whole
 
@@ -131,9 +133,7 @@ class Nodes(MessageEngine):
 
     def _with_states(self, progress: Progress) -> Progress:
         """Return the progress with the nodes' private states, stacked [n, ...]."""
-        states = [node.state(tuple(version)) for node, version in zip(self.nodes, self.versions.tolist(), strict=True)]
-        clients = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
-        progress = progress._replace(clients=clients)
+        progress = progress._replace(clients=self._stacked())
         flight = progress.flight
         if flight is None:
             return progress
@@ -141,6 +141,11 @@ class Nodes(MessageEngine):
         for place, (node, version, _) in zip(np.flatnonzero(flight.cohort.active), self._in_flight(progress), strict=True):
             jax.tree.map(lambda leaf, own, place=place: leaf.__setitem__(place, own), held, node.state(version))
         return progress._replace(flight=replace(flight, done=flight.done._replace(state=jax.tree.map(jnp.asarray, held))))
+
+    def _stacked(self) -> PyTree:
+        """Return the nodes' private states, stacked [n, ...]."""
+        states = [node.state(tuple(version)) for node, version in zip(self.nodes, self.versions.tolist(), strict=True)]
+        return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *states)
 
     def _in_flight(self, progress: Progress) -> list[tuple[Node, Version, PyTree]]:
         """Return the node of each request in flight, and the version and the state that it makes."""
@@ -153,8 +158,11 @@ class Nodes(MessageEngine):
             for k in np.flatnonzero(flight.cohort.active).tolist()
         ]
 
-    def _everyone(self, header, body):
-        replies = {node.number: node.measure(header, body) for node in self.nodes}
+    def _clients(self, progress):
+        return self._stacked() if self._personal and not self.job.storage.problem.remote else progress.clients
+
+    def _everyone(self, requests):
+        replies = {node.number: node.measure(*requests[node.number]) for node in self.nodes}
         for node in self.nodes:
             node.forget()
         return replies

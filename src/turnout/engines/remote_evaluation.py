@@ -1,5 +1,7 @@
 """Test rows and held-out clients whose losses are no JAX functions: their clients, in this process, are only evaluated."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import PyTree
 
@@ -23,9 +25,13 @@ class RemoteEvaluation:
         self.shares = np.asarray(problem.population.shares)
         self.clients = [client_runner(problem.client(i)) for i in range(problem.clients if self.names else 0)]
 
-    def __call__(self, x: PyTree) -> dict[str, np.ndarray]:
-        """Return the means over the clients, weighted by their shares, and under "accuracies" the accuracy of each."""
-        parts = [client.measure(self.names, x) for client in self.clients]
+    def __call__(self, model: Callable[[int], PyTree]) -> dict[str, np.ndarray]:
+        """Return the means over the clients, weighted by their shares, and under "accuracies" the accuracy of each.
+
+        Args:
+            model: Returns where the function of each client is evaluated.
+        """
+        parts = [client.measure(self.names, model(i)) for i, client in enumerate(self.clients)]
         each = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in self.names}
         means = {name: np.asarray(self.shares @ values) for name, values in each.items()}
         return means | ({"accuracies": each["accuracy"]} if "accuracy" in each else {})

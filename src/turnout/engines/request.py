@@ -61,10 +61,12 @@ class MeasureHeader:
 
     Args:
         measure: Names of the functions.
+        base: Version of the state whose personal leaves count.
         attempt: Number of replies to the same request that the server did not accept.
     """
 
     measure: list[Function]
+    base: Version = FIRST
     attempt: Number = 0
 
 

@@ -15,6 +15,8 @@ from turnout.engines.dual_gap import dual_gap
 from turnout.engines.exchange.flight import Flight
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.flight_shape import no_requests
+from turnout.engines.groups.evaluation import evaluated
+from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.inputs import Job
 from turnout.engines.metrics import EMPTY, derive, evaluate, healthy
 from turnout.samplers.base import samplers_in
@@ -36,6 +38,7 @@ class Progress(NamedTuple):
         met: Round in which the target was met that ends the run, or -1.
         memories: The server's memory of compressed messages and replies, for each local method.
         flight: The requests in flight; None where there never are any.
+        statistics: The statistics that the server averages, by name.
     """
 
     server: PyTree
@@ -49,6 +52,7 @@ class Progress(NamedTuple):
     met: Any
     memories: dict
     flight: Flight | None
+    statistics: dict
 
     @property
     def over(self) -> Any:
@@ -71,7 +75,8 @@ def first_state(job: Job, algorithm, sites: tuple[Site, ...]) -> State:
     quality = unjudged(job.population) if job.judged else None
     memories = algorithm.memories(job.start, "server") if isinstance(algorithm, Coded) else {}
     memories = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n, *jnp.shape(leaf))), memories)
-    state = State(samplers, clients, no_counts(len(sites)), quality, zero, zero, memories=memories)
+    statistics = first_statistics(algorithm)
+    state = State(samplers, clients, no_counts(len(sites)), quality, zero, zero, memories=memories, statistics=statistics)
     return state._replace(flight=no_requests(job, algorithm, state))
 
 
@@ -93,14 +98,25 @@ def begin(asks: Callable[..., EngineAsk], job: Job, algorithm, sites: tuple[Site
         counts=ask.state.counts,
         quality=ask.state.quality,
         round=jnp.zeros((), "int32"),
-        good=algorithm.output(server),
+        good=delivered(algorithm.output(server), ask.state.statistics),
         failed=jnp.full((), -1, "int32"),
         met=jnp.full((), -1, "int32"),
         memories=ask.state.memories,
         flight=ask.state.flight,
+        statistics=ask.state.statistics,
     )
     # The compiled engine donates its progress, so no two parts of it may share memory.
     return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), first)
+
+
+def delivered(x: PyTree, statistics: dict) -> PyTree:
+    """Return what a run has found: the parameters, and the statistics where the server averages some.
+
+    Args:
+        x: The parameters.
+        statistics: The statistics, by name.
+    """
+    return {**x, **statistics} if statistics else x
 
 
 def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progress: Progress) -> Progress:
@@ -114,7 +130,7 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
         progress: State of the run.
     """
     zero = jnp.zeros((), "int32")
-    parts = ("samplers", "clients", "counts", "quality", "memories", "flight")
+    parts = ("samplers", "clients", "counts", "quality", "memories", "flight", "statistics")
     state = State(**{name: getattr(progress, name) for name in parts}, draws=zero, exchanges=zero)
     ask = asks(job, algorithm, progress.round + 1, state, sites)
     ask.refresh(algorithm.output(progress.server))
@@ -132,10 +148,11 @@ def trace_row(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress)
         metrics: Names of the metrics.
         progress: State of the run.
     """
-    good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality)
+    own = progress.statistics, progress.clients
+    good, quality, values = judge(job, algorithm, metrics, progress.server, progress.quality, *own)
     if "dual_gap" in metrics:
         values |= {"dual_gap": dual_gap(job, algorithm, progress.server, progress.clients, progress.round)}
-    x = algorithm.output(progress.server)
+    x = delivered(algorithm.output(progress.server), progress.statistics)
     progress = progress._replace(
         quality=quality,
         good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
@@ -164,6 +181,8 @@ def judge(
     metrics: tuple[str, ...],
     server: PyTree,
     quality: Quality | None,
+    statistics: dict,
+    clients: PyTree,
     measured: dict | None = None,
     apart: Mapping = EMPTY,
 ) -> tuple[Bool[Array, ""], Quality | None, dict]:
@@ -177,18 +196,21 @@ def judge(
         metrics: Names of the metrics.
         server: State of the server.
         quality: Quality of the draws; None where no metric needs it.
+        statistics: The statistics that the server averages, by name.
+        clients: What is kept of the clients' private states.
         measured: What the clients measured of f; None computes it from the rows in `job`.
         apart: What was measured of "test" or "held_out" where their rows are not in `job`.
     """
     x = algorithm.output(server)
+    model = evaluated(job, algorithm, x, statistics, clients)
     if measured is None:
-        values = evaluate(metrics, job.storage, job.optimum, x, job.test, job.held_out, apart)
+        values = evaluate(metrics, job.storage, job.optimum, model, job.test, job.held_out, apart)
     else:
-        values = derive(metrics, measured, job.optimum, x, job.test, job.held_out, apart)
+        values = derive(metrics, measured, job.optimum, model, job.test, job.held_out, apart)
     if quality is not None:
         sampling = shown(quality, samplers_in(algorithm)[0])
         values |= {name: sampling[name] for name in metrics if name in sampling}
-    return healthy(values, x), quality if quality is None else since_row(quality), values
+    return healthy(values, (x, statistics)), quality if quality is None else since_row(quality), values
 
 
 def as_row(progress: Progress, values: dict) -> dict:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.core.errors import UserError, caution
+from turnout.core.errors import UserError
 from turnout.core.named_class import import_from_here
 from turnout.core.records import Count, config
 from turnout.data.splits import Split
@@ -24,7 +24,8 @@ class RemoteSpec:
 
     The module has `start()`, which returns the initial parameters, the same everywhere, and `client(number)`, which returns the
     `NumpyOracle`, the `TorchOracle` or the `Problem` of one client. A node calls `client` for its own number only. Where it has
-    `module()`, which returns a PyTorch module, the files of models hold that module's whole state_dict.
+    `module()`, which returns a PyTorch module, the files of models hold that module's whole state_dict, and its running
+    statistics are averaged.
 
     Args:
         module: The name of the module.
@@ -42,7 +43,7 @@ class RemoteSpec:
         """Return the problem; `sizes` are the numbers of rows of clients that run elsewhere."""
         sizes = self.sizes(sizes)
         weights = sizes if self.weights == "size" else None
-        return Remote.of(self.start(), self.client, sizes, weights, self.classifies, self.whole)
+        return Remote.of(self.start(), self.client, sizes, weights, self.classifies, self.whole, self.running)
 
     def split(self, sizes: list[int] | None = None) -> Split:
         """Return the split, with rows numbered client by client."""
@@ -71,18 +72,21 @@ class RemoteSpec:
             return None
 
         def whole(x: PyTree) -> PyTree:
-            from turnout.problems.oracles.torch_module import running_statistics, state_of
+            from turnout.problems.oracles.torch_module import state_of
 
-            module = make()
-            name = next(running_statistics(module), None)
-            if name is not None:
-                caution(
-                    f"the statistics of the clients, such as {name}, stay with them: the file has those of a new module, so that "
-                    "its accuracy is not that of the trace; normalise without statistics"
-                )
-            return state_of(module, x)
+            return state_of(make(), x)
 
         return whole
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """The first running statistics, by name: those of `module()`; none where there is no such function."""
+        make = getattr(_module(self.module), "module", None)
+        if not callable(make):
+            return {}
+        from turnout.problems.oracles.torch_module import running_statistics
+
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in running_statistics(make())}
 
     def client(self, number: int) -> Any:
         """Return the oracle or the problem of client `number`."""

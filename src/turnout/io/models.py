@@ -10,20 +10,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.leaf_names import leaves_by_name
 from turnout.core.narrowing import narrowed
 from turnout.io.serialization import DTYPES
 
 
 def named_leaves(x: PyTree) -> dict[str, np.ndarray]:
     """Return the arrays of the parameters x by their paths, such as "hidden.weight"; a single array is called "x"."""
-    leaves = jax.tree_util.tree_leaves_with_path(x)
-    named = {}
-    for path, leaf in leaves:
-        name = ".".join(jax.tree_util.keystr((key,), simple=True) for key in path) or "x"
-        if name in named:
-            raise UserError(f"two parameters would be called {name!r} in a file: rename one")
-        named[name] = np.asarray(leaf)
-    return named
+    return {name: np.asarray(leaf) for name, leaf in leaves_by_name(x).items()}
 
 
 def encode_model(x: PyTree, facts: dict[str, Any], whole: PyTree = None) -> bytes:

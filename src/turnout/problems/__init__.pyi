@@ -1,4 +1,7 @@
 from .chain import Chain as Chain
+from .grouped import Grouped as Grouped
+from .groups import Frozen as Frozen
+from .groups import Personal as Personal
 from .log_sum import LogSum as LogSum
 from .logistic import Logistic as Logistic
 from .logistic import NonconvexLogistic as NonconvexLogistic

@@ -45,12 +45,12 @@ class Classifier(Problem):
         """
         raise UserError(f"{type(self).__name__} has no logits(self, x, features): write them")
 
-    def losses(self, x, rows, **counted):
+    def losses(self, x, rows, **further):
         # Slow to import.
         import optax
 
         features, labels = rows
-        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features, **counted), labels)
+        return optax.softmax_cross_entropy_with_integer_labels(self.logits(x, features, **further), labels)
 
     def regulariser(self, x):
         return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(x))

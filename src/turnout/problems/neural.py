@@ -12,6 +12,7 @@ import numpy as np
 
 from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError, unknown
+from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import record, static
 from turnout.problems.base import Precision
 from turnout.problems.classifier import Classifier
@@ -99,10 +100,19 @@ class Neural(Classifier):
         jax.eval_shape(make, jax.random.key(0))
         return cls((images, labels), **parts, mu=mu, model=model, shape=size, options=tuple(sorted(options.items())))
 
-    def logits(self, x, features, **counted):
+    def logits(self, x, features, **training):
         dtype = jax.tree.leaves(x)[0].dtype
         images = features.astype(dtype) / jnp.asarray(PIXEL if features.dtype == jnp.uint8 else 1, dtype)
-        return x(images.reshape(-1, *self.shape), **counted)
+        return x(images.reshape(-1, *self.shape), **training)
+
+    def training(self, x, rows, counted, key):
+        moved = {}
+        losses = self.losses(x, rows, counted=counted, moved=moved)
+        return losses, {name: moved[id(leaf)] for name, leaf in leaves_by_name(x).items() if id(leaf) in moved}
+
+    def regulariser(self, x):
+        leaves = leaves_by_name(x)
+        return self.mu / 2 * sum(jnp.vdot(leaf, leaf) for name, leaf in leaves.items() if name not in self.statistics)
 
     def start(self, key):
         """Return a network with random weights."""
@@ -122,6 +132,10 @@ class Neural(Classifier):
         return getattr(jax.eval_shape(partial(_drawn, self._setting), jax.random.key(0)), "mixes_rows", False)
 
     @property
+    def statistics(self):
+        return _statistics(self._setting)
+
+    @property
     def _setting(self) -> tuple:
         return self.model, self.shape, self.classes, self.options
 
@@ -133,6 +147,13 @@ def _drawn(setting: tuple, key):
 
 
 @cache
+def _statistics(setting: tuple) -> tuple[str, ...]:
+    """Return the names of running means and variances."""
+    names = leaves_by_name(jax.eval_shape(partial(_drawn, setting), jax.random.key(0)))
+    return tuple(name for name in names if name.endswith(("running_mean", "running_var")))
+
+
+@cache
 def _activation_bytes(setting: tuple) -> int:
     """Return how many more bytes the activations of two images take than those of one."""
     x = jax.eval_shape(partial(_drawn, setting), jax.random.key(0))
@@ -140,7 +161,11 @@ def _activation_bytes(setting: tuple) -> int:
     def total(rows: int) -> int:
         images, counted = jax.ShapeDtypeStruct((rows, *setting[1]), jnp.result_type(float)), jax.ShapeDtypeStruct((rows,), bool)
         mask = {"counted": counted} if getattr(x, "mixes_rows", False) else {}
-        program = jax.make_jaxpr(lambda x, images, mask: x(images, **mask))(x, images, mask)
+
+        def outputs(x, images, mask):
+            return x(images, **mask, **({"moved": {}} if mask else {}))
+
+        program = jax.make_jaxpr(outputs)(x, images, mask)
         results = [equation.outvars[0].aval for equation in program.eqns if equation.primitive.name in LARGE]
         return sum(result.size * result.dtype.itemsize for result in results)
 

@@ -1,7 +1,7 @@
 """Problems whose clients' losses only the clients can compute."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache, partial
 from typing import Any, NoReturn
 
@@ -30,6 +30,7 @@ class Remote(Problem):
         owned: Returns client i, an `Oracle` or a `Problem` of one client.
         labelled: Whether clients can tell their accuracy.
         whole: Returns what the file of a model with the parameters x holds; None: x.
+        running: The first statistics, which training moves without a gradient, by name.
 
     Examples:
         >>> import numpy as np
@@ -45,6 +46,7 @@ class Remote(Problem):
     owned: Callable[[int], Any] = static()
     labelled: bool = static(default=False)
     whole: Callable[[PyTree], PyTree] | None = static(default=None)
+    running: dict[str, Any] = field(default_factory=dict)
 
     remote = True
 
@@ -61,6 +63,7 @@ class Remote(Problem):
         weights: Any | None = None,
         classifies: bool = False,
         whole: Callable[[PyTree], PyTree] | None = None,
+        running: dict[str, Any] | None = None,
     ) -> "Remote":
         """Build the problem of clients with losses of their own.
 
@@ -72,6 +75,8 @@ class Remote(Problem):
             weights: Client weights lambda [n] up to their sum, uniform if None.
             classifies: Whether clients can tell their accuracy.
             whole: Returns what the file of a model with the parameters x holds; None: what a client in this process says, or x.
+            running: The first statistics, which training moves without a gradient, by name; None: those of the first client, or
+                none if `clients` is a function.
 
         Raises:
             UserError: Sizes are missing or below 1, or the weights do not fit.
@@ -84,18 +89,29 @@ class Remote(Problem):
             raise UserError(f"every client has at least one row, but sizes are {list(sizes)}")
         if weights is not None and (len(weights) != len(sizes) or min(weights) < 0 or not sum(weights) > 0):
             raise UserError(f"weights need one number for each of the {len(sizes)} clients, none negative and not all zero")
+        if running is None:
+            running = {} if callable(clients) or not isinstance(clients[0], Oracle) else clients[0].running
         share = None if weights is None else np.asarray(weights, float) / np.sum(weights)
         owned = cache(clients if callable(clients) else partial(_one_of, list(clients)))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         start = jax.tree.map(np.asarray, start)
-        return cls(np.zeros((offsets[-1], 0)), offsets, Population(len(sizes), share), start, owned, classifies, whole)
+        rows, population = np.zeros((offsets[-1], 0)), Population(len(sizes), share)
+        return cls(rows, offsets, population, start, owned, classifies, whole, running)
 
     def losses(self, x, rows):
         # Never computed; it only shows cost estimates that losses depend on rows and parameters.
         return rows.sum(1) + sum(0 * leaf.sum() for leaf in jax.tree.leaves(x))
 
+    def training(self, x, rows, counted, key):
+        return self.losses(x, rows), {name: x[name] for name in self.running}
+
     def start(self, key):
-        return jax.tree.map(jnp.asarray, self.initial)
+        start = jax.tree.map(jnp.asarray, self.initial)
+        return {**start, **jax.tree.map(jnp.asarray, self.running)} if self.running else start
+
+    @property
+    def statistics(self):
+        return tuple(self.running)
 
     def without_clients(self) -> "Remote":
         """Return the problem without its clients, so that problems of other clients of the same sizes share compiled programs."""

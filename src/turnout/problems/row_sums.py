@@ -38,7 +38,7 @@ def of_rows(order: str, problem, rows: PyTree, weights: Float[Array, " b"]) -> C
     rows that are classified correctly.
 
     Args:
-        order: "value", "value_and_grad", "hvp", "training" or "accuracy".
+        order: "value", "loss", "accuracy", "value_and_grad", "hvp" or "training".
         problem: The problem.
         rows: A batch of b rows: arrays with the first axis b.
         weights: Weight of each row [b].
@@ -51,13 +51,13 @@ def of_rows(order: str, problem, rows: PyTree, weights: Float[Array, " b"]) -> C
 
 
 def of_rest(order: str, problem) -> Callable:
-    """Return the function of x that each client's function has beside its rows: the regulariser.
+    """Return the function of x that each client's function has beside its rows: the regulariser; "loss" has none.
 
     Args:
-        order: "value", "value_and_grad", "hvp", "training" or "accuracy".
+        order: "value", "loss", "accuracy", "value_and_grad", "hvp" or "training".
         problem: The problem.
     """
-    if order == "accuracy":
+    if order in ("accuracy", "loss"):
         return lambda x: 0.0
     if order == "training":
         return lambda x: (problem.regulariser(x), {name: jnp.zeros_like(x.fixed[name]) for name in problem.statistics})
@@ -159,14 +159,14 @@ def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Call
 def derivative(order: str, f: Callable) -> Callable:
     """Return the oracle `order` of f, along what varies of a `Point`.
 
-    It is a function of x, and for "hvp" of v too: "value" and "accuracy" are f(x), "value_and_grad" has the gradient too, "hvp"
-    is the Hessian at x times v, and "training" is "value_and_grad" of an f that returns statistics beside its value.
+    It is a function of x, and for "hvp" of v too: "value", "loss" and "accuracy" are f(x), "value_and_grad" has the gradient too,
+    "hvp" is the Hessian at x times v, and "training" is "value_and_grad" of an f that returns statistics beside its value.
 
     Args:
-        order: "value", "value_and_grad", "hvp", "training" or "accuracy".
+        order: "value", "loss", "accuracy", "value_and_grad", "hvp" or "training".
         f: The function.
     """
-    if order in ("value", "accuracy"):
+    if order in ("value", "loss", "accuracy"):
         return f
 
     def along(x, *v):

@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from turnout.accounting.ledger import Ledger
 from turnout.core.algorithm import Algorithm
@@ -29,6 +30,7 @@ from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
 from turnout.problems.aligned import aligned
 from turnout.problems.base import Problem
+from turnout.problems.grouped import Grouped, ungrouped, with_groups
 from turnout.problems.optimum import Optimum, solve
 from turnout.runs.clients_frame import clients_frame, confusion_frame
 from turnout.runs.disk import on_disk, with_indexes
@@ -86,6 +88,7 @@ class Session:
     ):
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
+        problem = with_groups(problem)
         names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
         self.further = {"test": options.test, "held_out": options.held_out}
         for metric in self.own:
@@ -98,7 +101,8 @@ class Session:
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
         # Now they are known to be problems. Rows that are aligned already stay as they are.
-        self.further = {name: part and aligned(part, problem, name) for name, part in self.further.items()}
+        whole = ungrouped(problem)
+        self.further = {name: part and aligned(ungrouped(part), whole, name) for name, part in self.further.items()}
         options = replace(options, **self.further)
         if deployed is not None or on_disk(problem, options):
             self._indexes: list = []
@@ -123,11 +127,11 @@ class Session:
         names = [label] if cells is None else [cell.name for cell in cells]
         self.traces = [Trace(self.engine.sites, label=name, target=self.options.target, schema=problem.schema) for name in names]
         for trace in self.traces:
-            trace.each_client = partial(clients_frame, problem, self.precision)
-            trace.each_row = partial(confusion_frame, self.further["test"] or problem, self.precision)
+            trace.each_client = partial(clients_frame, ungrouped(problem), self.precision)
+            trace.each_row = partial(confusion_frame, self.further["test"] or ungrouped(problem), self.precision)
         if problem.remote:
             for trace in self.traces:
-                trace.whole = partial(self.engine.saved_model, problem)
+                trace.whole = partial(self.engine.saved_model, ungrouped(problem))
         self._written, self._seconds_of_metrics = 0, 0.0
         self._row_by_row = bool(self.own) or any(callback.each_row for callback in options.callbacks)
 
@@ -332,7 +336,15 @@ class Session:
         for k, trace in enumerate(self.traces):
             failed, met = (int(np.atleast_1d(end)[k]) for end in (self.progress.failed, self.progress.met))
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
-            trace.x = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
+            found = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
+            trace.x = self._whole(found)
+
+    def _whole(self, found: PyTree) -> PyTree:
+        """Return the whole model of what a run has found, whose personal leaves are those of a new client."""
+        if not isinstance(self.problem, Grouped):
+            return found
+        others = jax.tree.map(np.asarray, self.engine.job.others)
+        return self.problem.whole({**others, **found})
 
     def _in_flight(self, k: int) -> int:
         """Return how many requests of the `k`-th cell are in flight."""

@@ -34,6 +34,7 @@ from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.aligned import aligned
 from turnout.problems.base import Precision, Problem
+from turnout.problems.grouped import Grouped, ungrouped
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.store import store
 from turnout.runs.arguments import check_parts, check_seeds
@@ -139,10 +140,11 @@ def prepare(
     per_client = storage.bytes_per_client()
     if not on_cpu():
         per_client += 2 * problem.activation_bytes * min(int(problem.sizes.max()), problem.rows_at_once)
-    default = problem.start(host_key(seeds.model))
+    first, others = starting(problem, seeds, start)
     job = Job(
         storage=storage,
-        start=finite(default) if start is None else initial_parameters(start, default),
+        start=first,
+        others=others,
         seeds=seeds,
         faults=faults,
         optimum=optimum,
@@ -158,6 +160,19 @@ def prepare(
         return on_device(leaf, kind if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
 
     return jax.tree_util.tree_map_with_path(placed, job)
+
+
+def starting(problem: Problem, seeds: Seeds, start: PyTree) -> tuple[PyTree, dict[str, Any]]:
+    """Return the initial parameters that an algorithm sees, and the other leaves of the model, by name.
+
+    Args:
+        problem: The problem.
+        seeds: Seed of each purpose.
+        start: Initial parameters of the whole model, or the file of a saved one; None for the problem's.
+    """
+    default = ungrouped(problem).start(host_key(seeds.model))
+    whole = finite(default) if start is None else initial_parameters(start, default)
+    return problem.split(whole) if isinstance(problem, Grouped) else (whole, {})
 
 
 def exchange_bytes(runs: int = 1) -> int:
@@ -272,7 +287,8 @@ def evaluated(part: Problem, problem: Problem, what: str) -> Problem:
         problem: The problem that trains the model.
         what: The name of the argument `part`.
     """
-    return replace(aligned(part, problem, what), schema=None)
+    part = aligned(ungrouped(part), ungrouped(problem), what)
+    return replace(problem.around(part) if isinstance(problem, Grouped) else part, schema=None)
 
 
 def pooled(problem: Problem) -> Problem:

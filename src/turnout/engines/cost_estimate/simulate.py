@@ -59,15 +59,16 @@ def trace(job: Job, algorithm) -> TracedRun:
     asks: list[EventAsk] = []
 
     def new_ask(unknown, seeds, round, samplers, clients) -> EventAsk:
-        zero, (clients, memories, flight) = jnp.zeros((), "int32"), clients
-        state = State(samplers, clients, no_counts(0), None, zero, zero, memories=memories, flight=flight)
+        zero, (clients, memories, flight, statistics) = jnp.zeros((), "int32"), clients
+        own = {"memories": memories, "flight": flight, "statistics": statistics}
+        state = State(samplers, clients, no_counts(0), None, zero, zero, **own)
         inputs = replace(with_unknown(unknown), seeds=seeds, chunk=NO_CHUNKS, judged=False)
         asks.append(EventAsk(inputs, algorithm, round, state, None))
         return asks[-1]
 
     def start(unknown, seeds):
         first = first_state(with_unknown(unknown), algorithm, ())
-        ask = new_ask(unknown, seeds, jnp.zeros((), "int32"), first.samplers, (first.clients, first.memories, first.flight))
+        ask = new_ask(unknown, seeds, jnp.zeros((), "int32"), first.samplers, kept(first))
         server = ask.start(ask.job.start)
         return strongly_typed((server, ask.state.samplers, kept(ask.state))), ask.outputs
 
@@ -86,8 +87,8 @@ def trace(job: Job, algorithm) -> TracedRun:
 
 
 def kept(state: State) -> PyTree:
-    """Return what is kept of the clients: their states, what was said to them, and their requests in flight."""
-    return state.clients, state.memories, state.flight
+    """Return what is kept of the clients: states, what was said to them, requests in flight, and statistics."""
+    return state.clients, state.memories, state.flight, state.statistics
 
 
 def simulate(run: TracedRun, rounds: int, seeds: int) -> tuple[list, list]:

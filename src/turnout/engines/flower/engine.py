@@ -225,7 +225,7 @@ class Flower(MessageEngine):
     def _with_versions(self, progress: Progress) -> Progress:
         return progress._replace(clients=self.versions.copy())
 
-    def _everyone(self, header, body):
+    def _everyone(self, requests):
         """Ask all clients, and ask those without an answer again, unless missing clients are skipped."""
         scalar = jax.ShapeDtypeStruct((), jnp.result_type(float))
         expected = (
@@ -233,8 +233,7 @@ class Flower(MessageEngine):
         )
         expected |= dict.fromkeys({*self.asked} & {"accuracy"}, scalar)
         check = partial(validate_reply, start=self.job.start, expected=expected)
-        everyone = dict.fromkeys(range(self.job.population.count), (header, body))
-        dispensable = len(everyone) - 1 if self._skips else 0
-        answers, _ = self.clients.ask(everyone, "measure", size_of(expected), check, dispensable)
-        self.clients.mailbox.counts["evaluations by fewer clients"] += len(answers) < len(everyone)
+        dispensable = len(requests) - 1 if self._skips else 0
+        answers, _ = self.clients.ask(requests, "measure", size_of(expected), check, dispensable)
+        self.clients.mailbox.counts["evaluations by fewer clients"] += len(answers) < len(requests)
         return answers

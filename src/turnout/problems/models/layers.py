@@ -12,7 +12,10 @@ from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
 from turnout.core.tree import positive
 
-GROUP, EPSILON = 16, 1e-5
+GROUP, EPSILON, MOMENTUM = 16, 1e-5, 0.1
+
+Moved = dict[int, Array]
+"""Statistics after a pass in training, by the identity of the array that holds them before it."""
 
 
 class Convolution(eqx.Module):
@@ -78,7 +81,7 @@ class GroupNorm(eqx.Module):
     def __init__(self, channels: int):
         self.weight, self.bias = jnp.ones(channels), jnp.zeros(channels)
 
-    def __call__(self, images: Float[Array, "b h w c"], counted=None) -> Float[Array, "b h w c"]:
+    def __call__(self, images: Float[Array, "b h w c"], counted=None, moved=None) -> Float[Array, "b h w c"]:
         b, h, w, c = images.shape
         groups = images.reshape(b, h, w, max(1, c // GROUP), -1)
         centred = groups - jnp.mean(groups, (1, 2, 4), keepdims=True)
@@ -89,8 +92,9 @@ class GroupNorm(eqx.Module):
 class BatchNorm(eqx.Module):
     """(a - mean) / sqrt(variance + 1e-5) times `weight` plus `bias`, both [c] (Ioffe and Szegedy, 2015).
 
-    Mean and variance of each channel are over the `counted` images of the batch, in training and in evaluation; there are no
-    running statistics.
+    In evaluation mean and variance are the running ones. In training they are those of each channel over the `counted` images of
+    the batch, and the running ones move: running <- 0.9 running + 0.1 (those of the batch), where the variance of the batch is
+    the unbiased one, as in PyTorch.
 
     Args:
         channels: c, the number of channels.
@@ -98,15 +102,27 @@ class BatchNorm(eqx.Module):
 
     weight: Float[Array, " c"]
     bias: Float[Array, " c"]
+    running_mean: Float[Array, " c"]
+    running_var: Float[Array, " c"]
 
     def __init__(self, channels: int):
         self.weight, self.bias = jnp.ones(channels), jnp.zeros(channels)
+        self.running_mean, self.running_var = jnp.zeros(channels), jnp.ones(channels)
 
-    def __call__(self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"]) -> Float[Array, "b h w c"]:
+    def __call__(
+        self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None = None, moved: Moved | None = None
+    ) -> Float[Array, "b h w c"]:
+        if moved is None:
+            centred = images - self.running_mean[None, None, None]
+            return _affine(self, centred * lax.rsqrt(self.running_var + EPSILON)[None, None, None])
         weights = counted.astype(images.dtype)[:, None, None, None]
         count = positive(jnp.sum(weights)) * images.shape[1] * images.shape[2]
-        centred = images - jnp.sum(weights * images, (0, 1, 2), keepdims=True) / count
+        mean = jnp.sum(weights * images, (0, 1, 2), keepdims=True) / count
+        centred = images - mean
         variance = jnp.sum(weights * centred**2, (0, 1, 2), keepdims=True) / count
+        unbiased = variance * count / positive(count - 1)
+        for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
+            moved[id(running)] = running + MOMENTUM * (lax.stop_gradient(batch).ravel() - running)
         return _affine(self, centred * lax.rsqrt(variance + EPSILON))
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from turnout.core.errors import unknown
-from turnout.problems.models.layers import BatchNorm, Convolution, GroupNorm, at_least, dense
+from turnout.problems.models.layers import BatchNorm, Convolution, GroupNorm, Moved, at_least, dense
 
 NORMS = {"group": GroupNorm, "batch": BatchNorm}
 
@@ -37,20 +37,23 @@ class Block(eqx.Module):
         short = Convolution(inputs, outputs, 1, keys[2], stride=stride, use_bias=False)
         self.shortcut = None if same else (short, NORMS[norm](outputs))
 
-    def __call__(self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None) -> Float[Array, "b hh ww cc"]:
-        h = jax.nn.relu(self.norm1(self.conv1(images), counted))
-        h = self.norm2(self.conv2(h), counted)
+    def __call__(
+        self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None, moved: Moved | None
+    ) -> Float[Array, "b hh ww cc"]:
+        h = jax.nn.relu(self.norm1(self.conv1(images), counted, moved))
+        h = self.norm2(self.conv2(h), counted, moved)
         if self.shortcut is not None:
             conv, norm = self.shortcut
-            images = norm(conv(images), counted)
+            images = norm(conv(images), counted, moved)
         return jax.nn.relu(h + images)
 
 
 class Residual(eqx.Module):
     """conv 3x3, norm, ReLU, `blocks` blocks of each width, mean over all pixels, dense `classes` (He et al., 2016).
 
-    From each width to the next the height and width of images are halved. With norm "batch" the output for one image depends on
-    all `counted` images of the batch.
+    From each width to the next the height and width of images are halved. With norm "batch" the output for one image depends, in
+    training, on all `counted` images of the batch: a call that is given a dictionary `moved` is one in training, and puts the
+    running statistics after it there.
 
     Args:
         shape: (height, width, channels) of an image.
@@ -81,13 +84,15 @@ class Residual(eqx.Module):
 
     @property
     def mixes_rows(self) -> bool:
-        """Whether the output for one image depends on the others of its batch."""
+        """Whether in training the output for one image depends on the others of its batch."""
         return isinstance(self.norm, BatchNorm)
 
-    def __call__(self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None = None) -> Float[Array, "b classes"]:
-        h = jax.nn.relu(self.norm(self.conv(images), counted))
+    def __call__(
+        self, images: Float[Array, "b h w c"], counted: Bool[Array, " b"] | None = None, moved: Moved | None = None
+    ) -> Float[Array, "b classes"]:
+        h = jax.nn.relu(self.norm(self.conv(images), counted, moved))
         for block in self.blocks:
-            h = block(h, counted)
+            h = block(h, counted, moved)
         return jax.vmap(self.dense)(jnp.mean(h, (1, 2)))
 
 

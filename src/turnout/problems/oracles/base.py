@@ -92,12 +92,36 @@ class Oracle(ABC):
         """Return the share of the rows that x classifies correctly."""
         raise UserError(f"{type(self).__name__} does not classify, so it has no accuracy: take another metric")
 
+    def training(self, x: Any, rows: Any) -> tuple[tuple[float, dict[str, Any]], dict[str, Any]]:
+        """Return ((the mean loss over `rows`, the statistics after this pass by name), the gradient by name).
+
+        Args:
+            x: A `Point`.
+            rows: Numbers of the rows [b], or `slice(None)` for all.
+        """
+        raise UserError(f"{type(self).__name__} has no statistics that training moves: give the problem none")
+
+    def grouped(self, problem: Any) -> "Oracle":
+        """Return this oracle where the model has groups, so that it is asked at a `Point`.
+
+        Args:
+            problem: The `Grouped` problem.
+        """
+        from turnout.problems.oracles.grouped_oracle import GroupedOracle
+
+        return GroupedOracle(self, problem)
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """The statistics that training moves without a gradient, by name."""
+        return {}
+
     def saved(self, x: PyTree) -> PyTree:
         """Return what the file of a model with the parameters x holds: x, and all else that the model needs, by name."""
         return x
 
-    def statistics(self) -> dict[str, Any]:
-        """Return what the model has beside x that computing may change, by name."""
+    def kept(self) -> dict[str, Any]:
+        """Return what stays with the client beside x and its statistics, and computing may change, by name."""
         return {}
 
     @staticmethod

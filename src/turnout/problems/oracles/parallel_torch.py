@@ -72,8 +72,8 @@ class ModulePool:
 
     @contextmanager
     def lend(self, module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-        """Yield `module`, or a copy that shares its frozen parameters; `NotParallel` with buffers or on an accelerator."""
-        if next(module.buffers(), None) is not None or next(module.parameters()).device.type != "cpu":
+        """Yield `module`, or a copy that shares its frozen parameters; `NotParallel` on an accelerator."""
+        if next(module.parameters()).device.type != "cpu":
             raise NotParallel
         with self.lock:
             lent, spare = module, self.copies[module]

@@ -19,6 +19,7 @@ except ImportError as error:
     raise UserError(f"TorchOracle needs torch ({error}): pip install 'turnout[torch]'") from None
 
 from turnout.problems.oracles.parallel_torch import FETCH_LOCK, ModulePool, current_pool, leaves, run_parallel
+from turnout.problems.row_sums import Point
 
 BFLOAT16 = np.dtype(jnp.bfloat16)
 
@@ -27,12 +28,13 @@ class TorchOracle(Oracle):
     """f_i of a PyTorch module: loss(module, batch) is the mean loss over a batch of the loader's dataset.
 
     Parameters x are a dictionary of arrays by the names of `module.named_parameters()`, without those that require no gradient;
-    these and all buffers stay with the module. turnout chooses the rows of each batch and their order; the loader provides the
-    dataset, the collation, and the batch size for passes over all rows. Batches are moved to the module's device.
+    these and buffers stay with the module, but for the running statistics of normalisation by batches. turnout chooses the rows
+    of each batch and their order; the loader provides the dataset, the collation, and the batch size for passes over all rows.
+    Batches are moved to the module's device.
 
     Local methods use the module in the mode that it was given in, and its random numbers follow the client's key. Metrics are
-    computed in evaluation mode. The module's own parameters are unchanged after each call, so clients may share a module without
-    buffers.
+    computed in evaluation mode. The module's own parameters and running statistics are unchanged after each call, so that clients
+    may share a module without other buffers.
 
     Args:
         module: The module.
@@ -73,9 +75,11 @@ class TorchOracle(Oracle):
         self.module, self.loss, self.correct = module, loss, correct
         self.dataset, self.collate = loader.dataset, loader.collate_fn
         self.size, self.rows_at_once = len(loader.dataset), loader.batch_size or 1  # type: ignore
-        self.parameters = dict(_trained(module))
+        self.parameters, self.buffers = dict(_trained(module)), dict(running_statistics(module))
         if self.size < 1:
             raise UserError("a client has at least one row, but the DataLoader's dataset is empty")
+        if any(getattr(part, "momentum", 0) is None for part in module.modules()):
+            raise UserError("normalisation with momentum = None has no running mean that can be averaged: give it a momentum")
         if not self.parameters:
             raise UserError("no parameter of the module wants a gradient, so that there is nothing to train: unfreeze some")
         self.device = next(iter(self.parameters.values())).device
@@ -86,8 +90,23 @@ class TorchOracle(Oracle):
 
     def value_and_grad(self, x, rows):
         with self._at(x):
-            value = self._backward(rows)
-            return value, {name: _array(_or_zeros(p.grad, p)) for name, p in self.parameters.items()}
+            value = self._backward(rows, self._along(x))
+            return value, self._gradients(x)
+
+    def training(self, x, rows):
+        with self._at(x):
+            value = self._backward(rows, self._along(x))
+            moved = {name: _array(buffer).copy() for name, buffer in self.buffers.items() if name in x.fixed}
+            return (value, moved), self._gradients(x)
+
+    def _gradients(self, x) -> dict[str, np.ndarray]:
+        """Return the gradients of the parameters, or of those that vary."""
+        names = x.varied if isinstance(x, Point) else self.parameters
+        return {name: _array(_or_zeros(self.parameters[name].grad, self.parameters[name])) for name in names}
+
+    def _along(self, x) -> list[torch.Tensor] | None:
+        """Return the parameters along which there are gradients; None for all."""
+        return [self.parameters[name] for name in x.varied] if isinstance(x, Point) else None
 
     def step(self, x, rows, factor):
         if not self.borrowed or self.device.type != "cpu":
@@ -100,18 +119,18 @@ class TorchOracle(Oracle):
         self.placed = {name: _array(p) for name, p in self.parameters.items()}
         return self.placed
 
-    def _backward(self, rows) -> float:
-        """Add the gradient to those of the parameters, and return the value."""
+    def _backward(self, rows, along: list[torch.Tensor] | None = None) -> float:
+        """Add the gradient to those of the parameters, of all or `along` some, and return the value."""
         value = 0.0
         for share, batch in self._batches(rows):
             part = self._loss(batch) if share == 1 else share * self._loss(batch)
-            part.backward()
+            part.backward(inputs=along)
             value += part.item()
         return value
 
     def hvp(self, x, v, rows):
-        names, parameters = zip(*self.parameters.items(), strict=True)
-        along = [_tensor(v[name], p) for name, p in self.parameters.items()]
+        names, parameters = zip(*((name, p) for name, p in self.parameters.items() if name in v), strict=True)
+        along = [_tensor(v[name], p) for name, p in zip(names, parameters, strict=True)]
         products = [torch.zeros_like(p) for p in parameters]
         with self._at(x):
             for share, batch in self._batches(rows):
@@ -133,21 +152,32 @@ class TorchOracle(Oracle):
     def saved(self, x):
         return state_of(self.module, x)
 
-    def statistics(self):
-        return {name: _array(buffer) for name, buffer in self.module.named_buffers()}
+    def grouped(self, problem):
+        return self
+
+    @property
+    def running(self):
+        return {name: _array(buffer).copy() for name, buffer in self.buffers.items()}
+
+    def kept(self):
+        known = {*self.buffers, *_counters(self.module)}
+        return {name: _array(buffer) for name, buffer in self.module.named_buffers() if name not in known}
 
     @contextmanager
     def local_work(self, key):
         pool = current_pool()
-        with self._seeded(key) if pool is None else self._from_pool(pool) as oracle, _put_back(oracle.parameters.values()):
+        with self._seeded(key) if pool is None else self._from_pool(pool) as oracle, _put_back(oracle._held):
             oracle.borrowed = True
             yield oracle
 
     @contextmanager
     def _from_pool(self, pool: ModulePool) -> Iterator["TorchOracle"]:
+        if self.kept():
+            raise NotParallel
         with pool.lend(self.module) as module:
             oracle = copy(self)
             oracle.module, oracle.parameters, oracle.in_parallel = module, dict(_trained(module)), True
+            oracle.buffers = dict(running_statistics(module))
             oracle.originals = frozenset() if module is self.module else frozenset(self.parameters.values())
             yield oracle
 
@@ -174,10 +204,15 @@ class TorchOracle(Oracle):
             for part, mode in modes:
                 part.training = mode
 
+    @property
+    def _held(self) -> list[torch.Tensor]:
+        """The tensors of the module that are set."""
+        return [*self.parameters.values(), *self.buffers.values()]
+
     @contextmanager
     def _at(self, x) -> Iterator[None]:
         """Set the module's parameters to x inside, without a copy where types and devices agree."""
-        with nullcontext() if self.borrowed else _put_back(self.parameters.values()):
+        with nullcontext() if self.borrowed else _put_back(self._held):
             self._place(x)
             try:
                 yield
@@ -188,10 +223,15 @@ class TorchOracle(Oracle):
 
     def _place(self, x) -> None:
         """Set the module's parameters to x, and their gradients to none."""
+        leaves = {**x.fixed, **x.varied} if isinstance(x, Point) else x
         for name, p in self.parameters.items():
             p.grad = None
             if x is not self.placed:
-                p.data = _fitting(x, name, p)
+                p.data = _fitting(leaves, name, p)
+        for name, buffer in self.buffers.items():
+            if name in leaves:
+                # Passes in training write into these.
+                buffer.data = _fitting(leaves, name, buffer).clone()
         self.placed = None
         # Autocast around a whole run would keep casts of former parameters.
         torch.clear_autocast_cache()
@@ -259,25 +299,26 @@ def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
 
 
 def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
-    """Write the parameters x of a run into a module.
+    """Write the parameters x of a run into a module, and the running statistics where x has them.
 
     Args:
         module: The module.
         x: Parameters by name, such as `trace.x`.
     """
     with torch.no_grad():
-        for name, parameter in _trained(module):
-            parameter.copy_(_fitting(x, name, parameter))
+        for name, tensor in (*_trained(module), *((name, b) for name, b in running_statistics(module) if name in x)):
+            tensor.copy_(_fitting(x, name, tensor))
 
 
 def state_of(module: torch.nn.Module, x: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays of `module.state_dict()` with x in the place of the trained parameters, whichever names these have.
+    """Return the arrays of `module.state_dict()` with x in the place of the trained parameters and of running statistics.
 
     Args:
         module: The module.
         x: Parameters by name, such as `trace.x`.
     """
-    names = {id(parameter): name for name, parameter in _trained(module)}
+    running = ((name, buffer) for name, buffer in running_statistics(module) if name in x)
+    names = {id(tensor): name for name, tensor in (*_trained(module), *running)}
     buffers = {id(buffer) for buffer in module.buffers()}
     state = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
@@ -288,11 +329,19 @@ def state_of(module: torch.nn.Module, x: dict[str, Any]) -> dict[str, Any]:
     return state
 
 
-def running_statistics(module: torch.nn.Module) -> Iterator[str]:
-    """Return the names of buffers that training changes: those of normalisation by batches."""
+def running_statistics(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Return the running means and variances of normalisation by batches, by name."""
     for name, part in module.named_modules():
         if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.track_running_stats:
-            yield from (f"{name}.{buffer}" if name else buffer for buffer, _ in part.named_buffers())
+            named = part.named_buffers(name, recurse=False)
+            yield from ((buffer, tensor) for buffer, tensor in named if tensor.is_floating_point())
+
+
+def _counters(module: torch.nn.Module) -> Iterator[str]:
+    """Return the names of the numbers of batches that normalisation counts, and does not use."""
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.momentum is not None:
+            yield f"{name}.num_batches_tracked" if name else "num_batches_tracked"
 
 
 def moved(batch: Any, device: torch.device) -> Any:
@@ -313,14 +362,14 @@ def moved(batch: Any, device: torch.device) -> Any:
 
 
 @contextmanager
-def _put_back(parameters: Iterable[torch.nn.Parameter]) -> Iterator[None]:
-    """Set parameters and their gradients to what they are now at the end."""
-    before = [(p, p.data, p.grad) for p in parameters]
+def _put_back(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """Set parameters with their gradients, and buffers, to what they are now at the end."""
+    before = [(tensor, tensor.data, tensor.grad) for tensor in tensors]
     try:
         yield
     finally:
-        for p, data, gradient in before:
-            p.data, p.grad = data, gradient
+        for tensor, data, gradient in before:
+            tensor.data, tensor.grad = data, gradient
 
 
 def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:

@@ -1,0 +1,194 @@
+"""An algorithm on a problem with groups: its local methods see the shared leaves, and clients keep the rest."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from turnout.codecs.coded import CodedState
+from turnout.core.algorithm import Algorithm
+from turnout.core.client import Client, Done
+from turnout.core.errors import UserError
+from turnout.core.local_methods import BOTH, LOSS, NORM
+from turnout.core.records import record, static
+from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
+from turnout.engines.inputs import Job
+from turnout.problems.grouped import Grouped, Leaves
+from turnout.problems.groups import Assignment, Personal
+from turnout.problems.row_sums import Point
+
+BEFORE = 2_000_029
+"""Folded into a client's key for the batches of the steps before a local method."""
+
+
+class GroupedState(NamedTuple):
+    """The private state of a client.
+
+    Args:
+        own: Its state in the algorithm.
+        personal: Its personal leaves.
+    """
+
+    own: PyTree
+    personal: Leaves
+
+
+@record
+class GroupedAlgorithm(Algorithm):
+    """The `algorithm` on a problem with groups; made by the engines.
+
+    Args:
+        algorithm: The algorithm, bound to the problem.
+        personal: How personal leaves are trained; None where there are none.
+        first: The first personal leaves, the same for every client.
+        frozen: The frozen leaves.
+        statistics: The first statistics of those that the server averages.
+        groups: The group of each leaf.
+        draws: Whether a pass in training gets a random key.
+    """
+
+    algorithm: Algorithm
+    personal: Personal | None
+    first: Leaves
+    frozen: Leaves
+    statistics: Leaves
+    groups: Assignment = static()
+    draws: bool = static()
+
+    wraps: ClassVar[str] = "algorithm"
+
+    cohorts_per_round = None
+
+    @property
+    def addressed(self):
+        return self.algorithm.addressed
+
+    def local(self, method, name):
+        return partial(_grouped, self, method, name)
+
+    def start(self, ask, x):
+        return self.algorithm.start(ask, x)
+
+    def round(self, ask, server):
+        return self.algorithm.round(ask, server)
+
+    def output(self, server):
+        return self.algorithm.output(server)
+
+    def client_state(self, x):
+        own = self.algorithm.client_state(x)
+        return GroupedState(own, self.first) if self.first else own
+
+    def duals(self, server, clients, round):
+        return self.algorithm.duals(server, clients.own if self.first else clients, round)
+
+    def personal_of(self, state: PyTree) -> Leaves:
+        """Return the personal leaves in the private state of a client, or stacked in those of several.
+
+        Args:
+            state: The state.
+        """
+        if not self.first:
+            return {}
+        return state.own.personal if isinstance(state, CodedState) else state.personal
+
+    def point(self, x: Leaves, statistics: Leaves, personal: Leaves) -> Point:
+        """Return where the function of a client is evaluated.
+
+        Args:
+            x: The shared leaves.
+            statistics: The statistics that the server averages.
+            personal: The personal leaves of the client.
+        """
+        return Point(x, {**self.frozen, **statistics, **personal})
+
+
+def grouped(job: Job, algorithm: Algorithm) -> Algorithm:
+    """Return `algorithm` on the problem of a job, whose local methods see the shared leaves where it has groups.
+
+    Args:
+        job: Inputs of the engine.
+        algorithm: The algorithm, bound to the problem.
+    """
+    problem = job.storage.problem
+    if not isinstance(problem, Grouped):
+        return algorithm
+    groups, others = problem.groups, job.others
+    parts = (groups.personal, groups.frozen, groups.averaged)
+    first, frozen, statistics = ({name: others[name] for name in names} for names in parts)
+    # Clients that are no JAX functions draw their numbers by themselves.
+    draws = problem.trains_apart and not problem.remote
+    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, draws)
+
+
+def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Client, message: PyTree) -> Done:
+    """Run a local method on the client's function of the shared leaves, after what the client trains by itself."""
+    message, statistics = message if grouped.statistics else (message, {})
+    own, personal = client.state if grouped.first else (client.state, {})
+    variant, spec = name.split(".")[-1], grouped.personal
+    key = jax.random.fold_in(client.key, PASS) if grouped.draws else None
+    within = spec is not None and spec.trained == "within" and bool(grouped.groups.own)
+    held = Own(grouped.groups, grouped.frozen, {**personal, **statistics}, -spec.lr if within else None, key)
+    inside = GroupedClient(client.with_state(own), held)
+    queries = 0
+    if variant not in (NORM, LOSS) and spec is not None and spec.trained == "before" and grouped.groups.own:
+        queries = trained_before(inside, spec, shared_in(message, grouped.groups, name), held)
+    done = method(inside, message)
+    if held.pending:
+        raise UserError(
+            f"{name} takes gradients in a loop of JAX, where statistics and personal leaves do not move: loop with client.loop"
+        )
+    leaves = held.leaves
+    state = own if done.state is None else done.state
+    if grouped.first:
+        state = GroupedState(state, {name: leaves[name] for name in personal})
+    reply = done.reply
+    if grouped.statistics and variant not in (NORM, LOSS):
+        moved = {name: leaves[name] for name in statistics}
+        reply = ((reply[0], moved), reply[1]) if variant == BOTH else (reply, moved)
+    return done._replace(reply=reply, state=state, queries=jnp.asarray(done.queries, "int32") + queries)
+
+
+def trained_before(client: GroupedClient, spec: Personal, x: Leaves, own: Own) -> Any:
+    """Train the personal leaves at the shared leaves x, and return how many queries that took.
+
+    Args:
+        client: The client.
+        spec: How they are trained.
+        x: The shared leaves.
+        own: What the client has beside them.
+    """
+
+    def step(number):
+        if spec.batch is None:
+            client.personal_step(x, -spec.lr)
+        else:
+            key = jax.random.fold_in(jax.random.fold_in(client.key, BEFORE), number)
+            client.batch(key, spec.batch).personal_step(x, -spec.lr)
+        return number + 1
+
+    client.loop(spec.steps, step, jnp.zeros((), "int32"))
+    return spec.steps
+
+
+def shared_in(message: PyTree, groups: Assignment, name: str) -> Leaves:
+    """Return the first part of a message that has the shared leaves; `UserError` where none has.
+
+    Args:
+        message: The message.
+        groups: The group of each leaf.
+        name: Address of the local method.
+    """
+
+    def is_shared(part: Any) -> bool:
+        return isinstance(part, dict) and tuple(sorted(part)) == tuple(sorted(groups.shared))
+
+    found = next(filter(is_shared, jax.tree.leaves(message, is_leaf=is_shared)), None)
+    if found is None:
+        raise UserError(
+            f"{name} is sent no parameters, at which personal leaves could be trained before it: take trained = 'within'"
+        )
+    return found

@@ -1,0 +1,208 @@
+"""`Grouped`: a problem of which an algorithm sees the shared leaves."""
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from turnout.core.errors import UserError
+from turnout.core.leaf_names import leaves_by_name
+from turnout.core.records import record, static
+from turnout.core.seeds import host_key
+from turnout.problems.base import Problem
+from turnout.problems.groups import Assignment, Frozen, Group, Personal, assigned
+from turnout.problems.row_sums import Point
+
+Leaves = dict[str, Any]
+"""Arrays by the names of the leaves."""
+
+
+@record
+class Grouped(Problem):
+    """A problem whose model has groups of leaves, of which an algorithm sees the shared ones; see `Grouped.of`.
+
+    f(x) = sum_i lambda_i F_i(x, h_i, z, s), with the shared leaves x, the personal leaves h_i of client i, the frozen leaves z
+    and the statistics s. Everything else is that of the problem inside, whose attributes are also those of this one.
+
+    Args:
+        rows: The data of all clients.
+        offsets: Where each client's rows begin [n + 1].
+        population: The clients.
+        inner: The problem of the whole model, without its rows.
+        personal: How personal leaves are trained; None where there are none.
+        groups: The group of each leaf.
+        structure: The structure of the whole model.
+    """
+
+    inner: Problem
+    personal: Personal | None
+    groups: Assignment = static()
+    structure: Any = static(repr=False)
+
+    @classmethod
+    def of(cls, problem: Problem, *groups: Group) -> "Grouped":
+        """Return a problem with groups of leaves; leaves in none of them are shared.
+
+        Args:
+            problem: The problem of the whole model.
+            *groups: The groups, of which one may be `Personal`.
+
+        Raises:
+            UserError: A pattern matches nothing or everything, a leaf is in two groups, or two groups are personal.
+        """
+        problem = ungrouped(problem)
+        personal = [group for group in groups if isinstance(group, Personal)]
+        if len(personal) > 1:
+            raise UserError("two groups are Personal: put the leaves of both in one")
+        if any(not isinstance(group, (Personal, Frozen)) for group in groups):
+            raise UserError(f"groups are Personal or Frozen, not {groups!r}: write t.Frozen('embedding'), for instance")
+        like = jax.eval_shape(lambda: problem.start(host_key(0)))
+        names = leaves_by_name(like)
+        own = {"schema": problem.schema, "personal": personal[0] if personal else None}
+        parts = problem.rows, problem.offsets, problem.population, _without_rows(problem)
+        return cls(*parts, **own, groups=assigned(names, problem.statistics, groups), structure=jax.tree.structure(like))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "inner" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def around(self, problem: Problem) -> "Grouped":
+        """Return another problem of the same model, with the same groups.
+
+        Args:
+            problem: The problem, without groups.
+        """
+        parts = problem.rows, problem.offsets, problem.population, _without_rows(problem)
+        return Grouped(*parts, self.personal, self.groups, self.structure, schema=problem.schema)
+
+    def start(self, key):
+        """Return the initial shared leaves, by name."""
+        return self.split(self.inner.start(key))[0]
+
+    def split(self, whole: PyTree) -> tuple[Leaves, Leaves]:
+        """Return the shared leaves and the others of a whole model, by name."""
+        leaves = leaves_by_name(whole)
+        shared = {name: leaves[name] for name in self.groups.shared}
+        return shared, {name: leaf for name, leaf in leaves.items() if name not in shared}
+
+    def whole(self, leaves: Leaves) -> PyTree:
+        """Return the model that has these leaves, all of them by name."""
+        return jax.tree.unflatten(self.structure, [leaves[name] for name in self.groups.leaves])
+
+    def losses(self, x, rows, **counted):
+        whole, key = self._whole_of(x), x.key
+        if key is None or not self.inner.trains_apart:
+            return self.inner.losses(whole, rows, **counted)
+        inside = counted.get("counted", jnp.ones(jax.tree.leaves(rows)[0].shape[0], bool))
+        return self.inner.training(whole, rows, inside, key)[0]
+
+    def training(self, x, rows, counted, key):
+        losses, statistics = self.inner.training(self._whole_of(x), rows, counted, key)
+        return losses, {name: statistics[name] for name in self.groups.moved}
+
+    def regulariser(self, x):
+        return self.inner.regulariser(self._whole_of(x))
+
+    def correct(self, x, rows, **counted):
+        return self.inner.correct(self._whole_of(x), rows, **counted)
+
+    def predicted(self, x, rows, **counted):
+        return self.inner.predicted(self._whole_of(x), rows, **counted)
+
+    def client(self, i):
+        if not self.inner.remote:
+            return super().client(i)
+        client = ungrouped(self).client(i)
+        return self.around(client) if isinstance(client, Problem) else client.grouped(self)
+
+    def without_clients(self):
+        return replace(self, schema=None, inner=self.inner.without_clients())
+
+    @property
+    def statistics(self):
+        return self.groups.moved
+
+    @property
+    def trains_apart(self):
+        return self.inner.trains_apart
+
+    @property
+    def classifies(self) -> bool:  # type: ignore
+        return self.inner.classifies
+
+    @property
+    def twice_differentiable(self) -> bool:  # type: ignore
+        return self.inner.twice_differentiable
+
+    @property
+    def remote(self) -> bool:  # type: ignore
+        return self.inner.remote
+
+    @property
+    def precision(self):  # type: ignore
+        return self.inner.precision
+
+    @property
+    def codes(self):
+        return self.inner.codes
+
+    @property
+    def activation_bytes(self):
+        return self.inner.activation_bytes
+
+    @property
+    def rows_at_once(self):
+        return self.inner.rows_at_once
+
+    @property
+    def mixes_rows(self):
+        return self.inner.mixes_rows
+
+    def _whole_of(self, x: Any) -> PyTree:
+        """Return the model at a `Point`."""
+        if not isinstance(x, Point):
+            raise UserError(
+                "the loss of a problem with groups needs all leaves of its model, and only its clients and runs have them: "
+                "take the problem without groups"
+            )
+        return self.whole({**x.fixed, **x.varied})
+
+
+def with_groups(problem: Problem) -> Problem:
+    """Return a problem with groups where its model needs some: statistics are no parameters of an algorithm.
+
+    Args:
+        problem: A problem, with groups or without.
+    """
+    if isinstance(problem, Grouped) or not problem.statistics:
+        return problem
+    return Grouped.of(problem)
+
+
+def ungrouped(problem: Problem) -> Problem:
+    """Return the problem of the whole model: what `Grouped.of` was given.
+
+    Args:
+        problem: A problem, with groups or without.
+    """
+    if not isinstance(problem, Grouped):
+        return problem
+    parts = {name: getattr(problem, name) for name in ("rows", "offsets", "population", "schema")}
+    return _with(problem.inner, **parts)
+
+
+def _without_rows(problem: Problem) -> Problem:
+    return _with(problem, rows=(), offsets=np.zeros(1, int), schema=None)
+
+
+def _with(problem: Problem, **fields: Any) -> Problem:
+    """Return a copy of a record with fields replaced, unchecked: what it holds fits only together with a `Grouped`."""
+    problem = copy(problem)
+    for name, value in fields.items():
+        object.__setattr__(problem, name, value)
+    return problem
