@@ -18,7 +18,7 @@ BEGAN = time.perf_counter()
 """When the command began."""
 
 COMMANDS = {
-    "Experiments": ("run", "compare", "sweep", "study", "resume", "figures"),
+    "Experiments": ("run", "compare", "sweep", "study", "resume", "figures", "model"),
     "Before a run": ("plan", "describe", "theory", "data"),
     "Papers": ("reproduce",),
     "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "serve", "status", "audit"),

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
+from turnout.core.leaf_names import OwnLeaves
+from turnout.engines.groups.statistics import grouped_in
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
 from turnout.problems.base import Problem
@@ -40,6 +42,14 @@ class Engine(ABC):
         """Return the states of the samplers as their `saved` or `restored` changes them."""
         samplers = samplers_in(self.algorithm)
         return [getattr(one, change)(state) for one, state in zip(samplers, progress.samplers, strict=True)]
+
+    def own_leaves(self, progress: Progress) -> OwnLeaves:
+        """Return a function from a client to its personal leaves; None where clients have none, or only they know them."""
+        grouped = grouped_in(self.algorithm)
+        if grouped is None or not grouped.first:
+            return None
+        stacked = jax.tree.map(np.asarray, grouped.personal_of(progress.clients))
+        return lambda i: {name: leaf[i] for name, leaf in stacked.items()}
 
     def saved_model(self, problem: Problem, x: PyTree) -> PyTree:
         """Return what the file of a model with the parameters x of `problem` holds."""

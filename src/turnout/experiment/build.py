@@ -66,7 +66,8 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         start += _file_digest(Path(experiment.devices.trace))
     if not isinstance(spec, DataSpec):
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
-        return Built(spec.build(*arguments), spec.split(*arguments), start, start + getattr(spec, "digest", ""))
+        problem = experiment.groups.of(spec.build(*arguments))
+        return Built(problem, spec.split(*arguments), start, start + getattr(spec, "digest", ""))
     plain = load(spec.data, data)
     dataset, held_out_split = plain.normalized(spec.normalize), None
     refuse_stored(dataset, experiment)
@@ -80,9 +81,9 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
     mark += start
     held_out = None if held_out_split is None else spec.build(dataset, held_out_split)
-    return Built(
-        spec.build(dataset, split), None if isinstance(split, AsStored) else split, mark, mark, test, held_out, held_out_split
-    )
+    problem = experiment.groups.of(spec.build(dataset, split))
+    made = None if isinstance(split, AsStored) else split
+    return Built(problem, made, mark, mark, test, held_out, held_out_split)
 
 
 def refuse_stored(dataset: Dataset, experiment: Experiment) -> None:

@@ -20,10 +20,12 @@ from turnout.core.seeds import Seeds
 from turnout.devices import Devices, Spread
 from turnout.engines.faults import Faults
 from turnout.experiment.federation_spec import FederationSpec
+from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision
+from turnout.problems.groups import Personal
 from turnout.runs.options import RunOptions
 from turnout.samplers import Full
 from turnout.solvers import AsCohortSolver
@@ -71,6 +73,7 @@ class Experiment:
         prices: The prices to report.
         exchange: Codecs of messages and replies.
         faults: Lost replies, and what is done about them.
+        groups: Groups of leaves of the model, if configured.
         devices: Speeds of the clients' devices, if configured.
         privacy: Clipping and noise, if configured.
         sweep: The values of each swept setting, by its dotted name.
@@ -86,6 +89,7 @@ class Experiment:
     prices: tuple[Price, ...] = (Exchanges(),)
     exchange: Exchange | None = None
     faults: Faults | None = None
+    groups: GroupsSpec = GroupsSpec()
     devices: Devices | None = None
     privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
@@ -114,6 +118,9 @@ class Experiment:
             tables["exchange"] = _without_none(exchange)
         if self.faults is not None:
             tables["faults"] = _without_none(vars(self.faults))
+        groups = {"personal": self.groups.personal and _without_none(vars(self.groups.personal)), "frozen": self.groups.frozen}
+        if self.groups != GroupsSpec():
+            tables["groups"] = _without_none(groups)
         if self.devices is not None:
             tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
         if self.privacy is not None:
@@ -126,8 +133,8 @@ class Experiment:
 
 
 KNOWN = (
-    "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "devices", "privacy",
-    "sweep", "federation",
+    "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "groups", "devices",
+    "privacy", "sweep", "federation",
 )  # fmt: skip
 NEEDED = ("problem", "sampler", "algorithm")
 
@@ -188,6 +195,7 @@ class Reader:
             prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
             exchange=self.record(Exchange, ("exchange",), self.tables["exchange"]) if "exchange" in self.tables else None,
             faults=self.optional(Faults, "faults"),
+            groups=self.groups(),
             devices=self.optional(Devices, "devices"),
             privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
@@ -214,6 +222,15 @@ class Reader:
         if "split" in self.tables:
             raise self.error(("split",), f"problem kind {kind_of(problem)!r} has no rows to split: leave this table out")
         return None
+
+    def groups(self) -> GroupsSpec:
+        """Build the groups of leaves."""
+        content = self.tables.get("groups", {})
+        parts = {}
+        if isinstance(content, dict) and "personal" in content:
+            content = dict(content)
+            parts["personal"] = self.plain(Personal, ("groups", "personal"), content.pop("personal"))
+        return self.plain(GroupsSpec, ("groups",), content, **parts)
 
     def optional(self, cls, key: str):
         """Build `cls` from the table `key`; None without one."""

@@ -9,6 +9,7 @@ import numpy as np
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_of
+from turnout.experiment.personal_models import write_personal
 from turnout.experiment.privacy_accounting import privacy_spent
 from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import confusion_of, summarise, to_json
@@ -50,6 +51,7 @@ def write_run(experiment, problem: Problem, session: Session, folder: Path, comm
     """
     trace = session.trace
     _save(trace, folder, experiment, experiment.run.seed)
+    write_personal(folder, trace, problem.clients)
     write(folder / TRACE, parquet(trace.frame))
     facts = summarise(experiment, problem, trace, command, seconds) | facts_of(experiment, problem, session)
     facts |= confusion_of(session) | session.engine.facts()

@@ -23,7 +23,8 @@ def handshake_of(experiment: Experiment, built: Built) -> Handshake:
     """
     with scope(experiment.run.precision):
         file = experiment.run.start
-        start = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file).start
+        job = prepare(built.problem, experiment.run.purpose_seeds(), None, None, start=file)
+        start = (job.start, job.others) if job.others else job.start
     exact = built.problem.remote or file is not None
     encrypted = experiment.run.aggregation == "encrypted"
     schema = "" if built.problem.schema is None else built.problem.schema.digest

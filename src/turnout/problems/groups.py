@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
 from turnout.core.errors import UserError
-from turnout.core.records import Count, Positive, record, static
+from turnout.core.records import Count, Index, Positive, record, static
 
 Patterns = str | list[str] | tuple[str, ...]
 """Names of leaves, or patterns of names such as "head.*"; the name of a part stands for all its leaves."""
@@ -45,7 +45,7 @@ class Personal:
     steps: Count = 5
     batch: Count | None = static(default=None)
     trained: Literal["before", "within"] = static(default="before")
-    new: int = 0
+    new: Index = 0
 
     def __post_init__(self):
         _hashable(self)

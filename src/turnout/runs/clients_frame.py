@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.problems.base import Problem
 from turnout.problems.row_sums import per_row
 from turnout.problems.storage.row_formats import row_count, take
@@ -23,13 +24,14 @@ ACTUAL, NONE = "actual", "none of them"
 """The column of the classes that rows have, and that of rows that are taken for none."""
 
 
-def clients_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFrame":
+def clients_frame(problem: Problem, precision: Any, x: PyTree, own: OwnLeaves = None) -> "pl.DataFrame":
     """Return for each client its number of rows, the loss f_i(x) and, where rows have classes, its accuracy.
 
     Args:
         problem: The problem.
         precision: The precision of the run.
         x: Parameters.
+        own: Returns the personal leaves of a client; None where there are none.
 
     Raises:
         UserError: Only the nodes have the rows.
@@ -40,19 +42,21 @@ def clients_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFrame"
     if problem.remote:
         raise UserError("only the clients themselves know their losses and accuracies: ask them for metrics, such as accuracy_10")
     with scope("double" if precision == "double" else "single"):
-        columns = {"loss": _means(problem, problem.losses, x) + float(problem.regulariser(x))}
+        rest = [float(problem.regulariser(_model(x, own, i))) for i in range(1 if own is None else problem.clients)]
+        columns = {"loss": _means(problem, problem.losses, x, own) + np.array(rest)}
         if problem.classifies:
-            columns["accuracy"] = _means(problem, problem.correct, x)
+            columns["accuracy"] = _means(problem, problem.correct, x, own)
     return pl.DataFrame({"client": np.arange(problem.clients), "rows": problem.sizes, **columns})
 
 
-def confusion_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFrame":
+def confusion_frame(problem: Problem, precision: Any, x: PyTree, own: OwnLeaves = None) -> "pl.DataFrame":
     """Return the number of rows of each class that x takes for each class.
 
     Args:
         problem: The problem.
         precision: The precision of the run.
         x: Parameters.
+        own: Returns the personal leaves of a client; None where there are none.
 
     Raises:
         UserError: Only the nodes have the rows, or rows have no classes.
@@ -65,7 +69,7 @@ def confusion_frame(problem: Problem, precision: Any, x: PyTree) -> "pl.DataFram
             f"{type(problem).__name__} has no confusion table, which needs rows, their classes and predicted(x, rows)"
         )
     with scope("double" if precision == "double" else "single"):
-        predicted = _of_rows(problem, problem.predicted, x).astype(int)
+        predicted = _of_rows(problem, problem.predicted, x, own).astype(int)
     count, labels = len(problem.codes), np.asarray(problem.rows[1])
     actual = np.searchsorted(problem.codes, labels)
     # Column `count` is for rows that are taken for no class.
@@ -84,19 +88,25 @@ def tabulates(problem: Problem) -> bool:
     return np.ndim(problem.rows[1]) == 1
 
 
-def _means(problem: Problem, function: Any, x: PyTree) -> np.ndarray:
+def _model(x: PyTree, own: OwnLeaves, i: int) -> PyTree:
+    """Return the model of client i."""
+    return x if own is None else with_leaves(x, own(i))
+
+
+def _means(problem: Problem, function: Any, x: PyTree, own: OwnLeaves) -> np.ndarray:
     """Return the mean of a function of rows over the rows of each client [n]."""
-    return np.add.reduceat(_of_rows(problem, function, x).astype(float), problem.offsets[:-1]) / problem.sizes
+    return np.add.reduceat(_of_rows(problem, function, x, own).astype(float), problem.offsets[:-1]) / problem.sizes
 
 
-def _of_rows(problem: Problem, function: Any, x: PyTree) -> np.ndarray:
+def _of_rows(problem: Problem, function: Any, x: PyTree, own: OwnLeaves) -> np.ndarray:
     """Return a function of rows, of all rows [rows]."""
     rows, offsets = int(problem.offsets[-1]), np.asarray(problem.offsets)
-    # Rows that mix are evaluated client by client.
-    bounds = offsets if problem.mixes_rows else np.append(np.arange(0, rows, BLOCK), rows)
+    # Rows that mix, and clients with models of their own, are evaluated client by client.
+    apart = problem.mixes_rows or own is not None
+    bounds = offsets if apart else np.append(np.arange(0, rows, BLOCK), rows)
     value = jax.jit(lambda x, block: per_row(problem, function, x, block, jnp.ones(row_count(block))))
     values = [
-        np.asarray(value(x, take(problem.rows, np.arange(first, last))))
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+        np.asarray(value(_model(x, own, i), take(problem.rows, np.arange(first, last))))
+        for i, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
     ]
     return np.concatenate(values)

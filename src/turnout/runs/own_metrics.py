@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.core.named_class import named_object
 from turnout.engines.metrics import NAMES
 from turnout.problems.base import Problem
@@ -51,20 +52,22 @@ class Metric:
         if self.of not in ("parameters", "clients", "test", "held_out"):
             raise UserError(f"metric {self.name!r} is of {self.of!r}: say 'parameters', 'clients', 'test' or 'held_out'")
 
-    def value(self, x: PyTree, problem: Problem, further: dict[str, Problem | None]) -> float:
+    def value(self, x: PyTree, problem: Problem, further: dict[str, Problem | None], own: OwnLeaves = None) -> float:
         """Return the metric at x.
 
         Args:
             x: Parameters.
             problem: The problem.
             further: The problems of "test" and "held_out" rows.
+            own: Returns the personal leaves of a client by name; None where there are none.
         """
         x = jax.tree.map(np.asarray, x)
         if self.of == "parameters":
             return self._number(self.function(x))
         if self.of != "clients":
             return self._number(self.function(x, *rows_of(further[self.of])))
-        pairs = [self.function(x, *rows_of(problem, i)) for i in range(problem.clients)]
+        models = (x if own is None else with_leaves(x, own(i)) for i in range(problem.clients))
+        pairs = [self.function(model, *rows_of(problem, i)) for i, model in enumerate(models)]
         try:
             values, weights = np.array([(float(value), float(weight)) for value, weight in pairs]).T
         except (TypeError, ValueError):

@@ -35,6 +35,7 @@ from turnout.problems.optimum import Optimum, solve
 from turnout.runs.clients_frame import clients_frame, confusion_frame
 from turnout.runs.disk import on_disk, with_indexes
 from turnout.runs.going_on import Played
+from turnout.runs.group_checks import check_groups, tell_groups
 from turnout.runs.options import RunOptions, with_settings
 from turnout.runs.own_metrics import split_metrics
 from turnout.runs.setup import devices_of, fit, inputs_of, scope
@@ -100,6 +101,9 @@ class Session:
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
+        seeds = 1 if cells is None else len({cell.seed for cell in cells})
+        check_groups(problem, options, self.metrics, cells=seeds, deployed=deployed is not None)
+        tell_groups(algorithm, problem, options.rounds)
         # Now they are known to be problems. Rows that are aligned already stay as they are.
         whole = ungrouped(problem)
         self.further = {name: part and aligned(ungrouped(part), whole, name) for name, part in self.further.items()}
@@ -315,7 +319,9 @@ class Session:
                 new = rows["round"] > (trace.columns["round"][-1] if len(trace) else -1)
                 rows = {name: column[new][: 1 + np.searchsorted(rows["round"][new], trace.met)] for name, column in rows.items()}
             if self.own and len(rows["round"]):
-                values = {metric.name: metric.value(trace.x, self.problem, self.further) for metric in self.own}
+                values = {
+                    metric.name: metric.value(trace.x, ungrouped(self.problem), self.further, trace.own) for metric in self.own
+                }
                 rows |= {name: np.full(len(rows["round"]), value) for name, value in values.items()}
             trace.extend(rows)
             self._meet_own_target(trace)
@@ -338,6 +344,7 @@ class Session:
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             found = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
             trace.x = self._whole(found)
+            trace.own = self.engine.own_leaves(self.progress) if self.cells is None else None
 
     def _whole(self, found: PyTree) -> PyTree:
         """Return the whole model of what a run has found, whose personal leaves are those of a new client."""

@@ -14,6 +14,7 @@ from turnout.accounting.ledger import EVENTS, Ledger, Site
 from turnout.accounting.prices import Exchanges, Price, cost_to_target
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
+from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.core.schema import Schema
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
@@ -41,8 +42,9 @@ class Trace:
         columns: Arrays by name: "round", "counts" [rows, sites, counters, 2] and one for each metric.
         whole: Returns what the file of a model holds beside the parameters; None: nothing.
         schema: What the numbers of the problem's rows stand for, which the file of a model tells; None where that is not known.
-        each_client: Returns the frame `clients` of parameters.
-        each_row: Returns the frame `confusion` of parameters.
+        each_client: Returns the frame `clients` of the models of clients, given x and `own`.
+        each_row: Returns the frame `confusion` of these.
+        own: Returns the personal leaves of a client by name; None where clients have none, or only they know them.
         played: What a finished run needs to go on.
 
     Examples:
@@ -64,8 +66,9 @@ class Trace:
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     whole: Callable[[PyTree], PyTree] | None = field(default=None, repr=False, compare=False)
     schema: Schema | None = field(default=None, repr=False, compare=False)
-    each_client: Callable[[PyTree], Any] | None = field(default=None, repr=False, compare=False)
-    each_row: Callable[[PyTree], Any] | None = field(default=None, repr=False, compare=False)
+    each_client: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    each_row: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    own: OwnLeaves = field(default=None, repr=False, compare=False)
     played: Played | None = field(default=None, repr=False, compare=False)
     _room: dict[str, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
 
@@ -110,7 +113,15 @@ class Trace:
         """
         if self.each_client is None:
             raise UserError("this trace was read from a file, which has no rows of clients: run it again")
-        return self.each_client(self.x)
+        return self.each_client(self.x, self.own)
+
+    def model(self, client: int) -> PyTree:
+        """Return the model that a client uses: the last parameters x, with its own personal leaves where it has some.
+
+        Args:
+            client: Number of the client.
+        """
+        return self.x if self.own is None else with_leaves(self.x, self.own(client))
 
     @property
     def confusion(self) -> "pl.DataFrame":
@@ -123,7 +134,7 @@ class Trace:
         """
         if self.each_row is None:
             raise UserError("this trace was read from a file, which has no rows: run it again")
-        return self.each_row(self.x)
+        return self.each_row(self.x, self.own)
 
     @property
     def over(self) -> bool:
@@ -169,7 +180,8 @@ class Trace:
     def save_model(self, path: Path | str, x: PyTree = None, **facts) -> None:
         """Write parameters to a safetensors file: of PyTorch clients the whole state_dict, with buffers and tied names.
 
-        A `Caution` is given where clients have statistics of their own, which the file cannot hold.
+        Personal leaves are those of a client that never took part; `model` returns the model of one that did. A `Caution` is
+        given where PyTorch clients have buffers of their own, which the file cannot hold.
 
         Args:
             path: The file.

@@ -191,6 +191,9 @@ class Flower(MessageEngine):
             }
         }
 
+    def own_leaves(self, progress):
+        return None
+
     def speeds(self) -> str | None:
         """Return the measured speeds of the clients, as a CSV file; None where no exchange was measured."""
         return self.stopwatch.to_csv(self.job.population.count)
