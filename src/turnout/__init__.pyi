@@ -97,6 +97,9 @@ from .privacy.mechanism import Privacy as Privacy
 from .problems.base import Population as Population
 from .problems.base import Problem as Problem
 from .problems.chain import Chain as Chain
+from .problems.grouped import Grouped as Grouped
+from .problems.groups import Frozen as Frozen
+from .problems.groups import Personal as Personal
 from .problems.logistic import Logistic as Logistic
 from .problems.multinomial import Multinomial as Multinomial
 from .problems.neural import Neural as Neural

@@ -21,8 +21,8 @@ class Centred(t.Problem):
         return self._errors(x, rows, x["running_mean"]) ** 2 / 2
 
     def training(self, x, rows, counted, key):
-        share = counted / jnp.maximum(jnp.sum(counted), 1)
-        mean = share @ rows[0]
+        weights = counted.astype(rows[0].dtype)
+        mean = weights @ rows[0] / jnp.maximum(jnp.sum(weights), 1)
         moved = x["running_mean"] + MOMENTUM * (mean - x["running_mean"])
         return self._errors(x, rows, mean) ** 2 / 2, {"running_mean": moved}
 

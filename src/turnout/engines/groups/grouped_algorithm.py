@@ -135,7 +135,7 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     inside = GroupedClient(client.with_state(own), held)
     queries = 0
     if variant not in (NORM, LOSS) and spec is not None and spec.trained == "before" and grouped.groups.own:
-        queries = trained_before(inside, spec, shared_in(message, grouped.groups, name), held)
+        queries = trained_before(inside, spec, shared_in(message, grouped.groups, name), spec.steps)
     done = method(inside, message)
     if held.pending:
         raise UserError(
@@ -149,17 +149,17 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     if grouped.statistics and variant not in (NORM, LOSS):
         moved = {name: leaves[name] for name in statistics}
         reply = ((reply[0], moved), reply[1]) if variant == BOTH else (reply, moved)
-    return done._replace(reply=reply, state=state, queries=jnp.asarray(done.queries, "int32") + queries)
+    return done._replace(reply=reply, state=state, queries=jnp.asarray(done.queries, "int32") + jnp.asarray(queries, "int32"))
 
 
-def trained_before(client: GroupedClient, spec: Personal, x: Leaves, own: Own) -> Any:
+def trained_before(client: GroupedClient, spec: Personal, x: Leaves, steps: Any) -> Any:
     """Train the personal leaves at the shared leaves x, and return how many queries that took.
 
     Args:
         client: The client.
         spec: How they are trained.
         x: The shared leaves.
-        own: What the client has beside them.
+        steps: How many steps.
     """
 
     def step(number):
@@ -170,8 +170,8 @@ def trained_before(client: GroupedClient, spec: Personal, x: Leaves, own: Own) -
             client.batch(key, spec.batch).personal_step(x, -spec.lr)
         return number + 1
 
-    client.loop(spec.steps, step, jnp.zeros((), "int32"))
-    return spec.steps
+    client.loop(steps, step, jnp.zeros((), "int32"))
+    return steps
 
 
 def shared_in(message: PyTree, groups: Assignment, name: str) -> Leaves:

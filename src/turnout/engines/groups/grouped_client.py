@@ -1,6 +1,7 @@
 """The client of a problem with groups, as a local method of an algorithm sees it: its function is of the shared leaves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -32,7 +33,7 @@ class Own:
     def __init__(self, groups: Assignment, frozen: Leaves, leaves: Leaves, factor: Any, key: Any):
         self.groups, self.frozen, self.factor, self.key = groups, frozen, factor, key
         self.held = leaves, np.zeros((), "int32")
-        self.pending = False
+        self.pending, self._searching = False, False
         self._trace = current_trace()
 
     @property
@@ -42,8 +43,8 @@ class Own:
 
     @property
     def live(self) -> bool:
-        """Whether the code that runs now is in no loop of JAX's own, which would not carry what moves."""
-        return current_trace() == self._trace
+        """Whether gradients move something now: not in a search, and in no loop of JAX's own, which would not carry it."""
+        return not self._searching and current_trace() == self._trace
 
     @property
     def leaves(self) -> Leaves:
@@ -53,6 +54,15 @@ class Own:
     def take(self, held: tuple[Leaves, Any]) -> None:
         """Go on with what a loop carried here."""
         self.held, self._trace = held, current_trace()
+
+    @contextmanager
+    def search(self, wanted: bool) -> Iterator[None]:
+        """Say whether what runs inside is a search, in which the function stays the same one."""
+        before, self._searching = self._searching, wanted
+        try:
+            yield
+        finally:
+            self._searching = before
 
     def point(self, x: Leaves, further: tuple[str, ...] = ()) -> Point:
         """Return where the whole function is asked, along x and the `further` leaves.
@@ -168,7 +178,7 @@ class GroupedClient(Client):
 
     def alone(self, f):
         held = self._own.held
-        result, held = self._inner.alone(lambda: self._carried(lambda _: f(), (None, held)))
+        result, held = self._inner.alone(lambda: self._carried(lambda _: f(), (None, held), search=True))
         self._own.take(held)
         return result
 
@@ -185,8 +195,9 @@ class GroupedClient(Client):
         client.state = self.state
         return client
 
-    def _carried(self, body: Callable, carry: tuple[PyTree, tuple]) -> tuple[PyTree, tuple]:
+    def _carried(self, body: Callable, carry: tuple[PyTree, tuple], search: bool = False) -> tuple[PyTree, tuple]:
         """Return what `body` makes of a carry, and what the client has after it."""
         carry, held = carry
         self._own.take(held)
-        return body(carry), self._own.held
+        with self._own.search(search):
+            return body(carry), self._own.held
