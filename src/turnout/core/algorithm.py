@@ -91,6 +91,9 @@ class Algorithm:
     is_dual: ClassVar[bool] = False
     """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
 
+    personalises: ClassVar[bool] = False
+    """Whether each client uses a model of its own, which `own_model` returns: metrics are of these."""
+
     cohorts_per_round: ClassVar[int | None] = 1
     """How many cohorts of `sampler` a round asks, each once, as the lower bound of FedDCD's Theorem 7.1 counts rounds.
 
@@ -171,6 +174,20 @@ class Algorithm:
     def places(self) -> int:
         """How many requests may be in flight at once; default: 0, for an algorithm that sends none (`Ask.send`)."""
         return 0
+
+    @property
+    def model_groups(self) -> tuple:
+        """The groups of leaves that it trains by, such as `Personal`; default: none, so that it takes those of the problem."""
+        return ()
+
+    def own_model(self, x: PyTree, state: PyTree) -> PyTree:
+        """Return the model that a client uses, where `personalises`.
+
+        Args:
+            x: The parameters that the run has found: `output`.
+            state: The client's private state.
+        """
+        return x
 
     def client_state(self, x: PyTree) -> PyTree:
         """Return the initial private state of a client; default: None, for clients without a state.

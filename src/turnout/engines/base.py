@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.leaf_names import OwnLeaves
-from turnout.engines.groups.statistics import grouped_in
+from turnout.engines.groups.evaluation import own_leaves, personalised
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
 from turnout.problems.base import Problem
@@ -44,12 +44,11 @@ class Engine(ABC):
         return [getattr(one, change)(state) for one, state in zip(samplers, progress.samplers, strict=True)]
 
     def own_leaves(self, progress: Progress) -> OwnLeaves:
-        """Return a function from a client to its personal leaves; None where clients have none, or only they know them."""
-        grouped = grouped_in(self.algorithm)
-        if grouped is None or not grouped.first:
+        """Return a function from a client to the leaves of its own model; None where it has none, or only it knows them."""
+        if not personalised(self.algorithm):
             return None
-        stacked = jax.tree.map(np.asarray, grouped.personal_of(progress.clients))
-        return lambda i: {name: leaf[i] for name, leaf in stacked.items()}
+        x, clients = jax.tree.map(np.asarray, (self.algorithm.output(progress.server), progress.clients))
+        return lambda i: own_leaves(self.algorithm, x, jax.tree.map(lambda leaf: leaf[i], clients))
 
     def saved_model(self, problem: Problem, x: PyTree) -> PyTree:
         """Return what the file of a model with the parameters x of `problem` holds."""

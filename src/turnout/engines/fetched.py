@@ -11,7 +11,7 @@ import numpy as np
 from turnout.core.host_calls import registered
 from turnout.engines.compiled import Compiled
 from turnout.engines.fetched_ask import FetchedAsk
-from turnout.engines.groups.statistics import grouped_in
+from turnout.engines.groups.evaluation import own_leaves, personalised
 from turnout.engines.inputs import Job
 from turnout.engines.state_file import StateFile
 from turnout.problems.grouped import Leaves
@@ -48,16 +48,17 @@ class FetchedEngine(Compiled):
         return kept if self.states is None else kept._replace(clients=self.states.saved())
 
     def own_leaves(self, progress):
-        grouped, states = grouped_in(self.algorithm), self.states
-        if grouped is None or not grouped.first or states is None:
+        states = self.states
+        if states is None or not personalised(self.algorithm):
             return None
+        x = jax.tree.map(np.asarray, self.algorithm.output(progress.server))
         first, structure = jax.tree.flatten(jax.tree.map(np.asarray, self.algorithm.client_state(self.job.start)))
 
         def own(i: int) -> Leaves:
             known, into = np.zeros(1, bool), [np.zeros((1, *leaf.shape), leaf.dtype) for leaf in first]
             states.read(np.array([i]), known, into)
             leaves = [leaf[0] for leaf in into] if known[0] else first
-            return grouped.personal_of(jax.tree.unflatten(structure, leaves))
+            return own_leaves(self.algorithm, x, jax.tree.unflatten(structure, leaves))
 
         return own
 

@@ -28,8 +28,8 @@ from turnout.engines.encryption import add, encrypted_shape, numbers_in, restore
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.exchange.timing import timed
 from turnout.engines.faults import Faults
-from turnout.engines.groups.evaluation import evaluated
-from turnout.engines.groups.statistics import attached, grouped_in
+from turnout.engines.groups.evaluation import model_of, personalised
+from turnout.engines.groups.statistics import attached
 from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
 from turnout.engines.outliers import Outliers
@@ -313,7 +313,7 @@ class MessageEngine(Engine):
     def _trace_row(self, progress: Progress) -> tuple[Progress, dict]:
         """Do the same as `state.trace_row`, without a copy of the parameters, which may be a large model."""
         x, statistics = self.algorithm.output(progress.server), progress.statistics
-        apart = {prefix: evaluate(partial(self._model, x, statistics)) for prefix, evaluate in self.apart.items()}
+        apart = {prefix: evaluate(partial(self._model, x, statistics, prefix)) for prefix, evaluate in self.apart.items()}
         measured, clients = self._measured(x, statistics), self._clients(progress)
         good, quality, values = _judge(
             self.job, self.algorithm, self.metrics, progress.server, progress.quality, statistics, clients, measured, apart
@@ -347,15 +347,14 @@ class MessageEngine(Engine):
         """Return what is known here of the clients' private states."""
         return progress.clients
 
-    def _model(self, x: PyTree, statistics: dict, i: int) -> PyTree:
-        """Return where the function of a further client i is evaluated, such as one of test rows."""
-        return evaluated(self.job, self.algorithm, x, statistics, None)
+    def _model(self, x: PyTree, statistics: dict, prefix: str, i: int) -> PyTree:
+        """Return where the function of client i of "test" or "held_out" rows is evaluated: a held-out one begins anew."""
+        return model_of(self.algorithm, x, statistics, self.algorithm.client_state(self.job.start))
 
     @property
     def _personal(self) -> bool:
-        """Whether clients have leaves of their own."""
-        grouped = grouped_in(self.algorithm)
-        return grouped is not None and bool(grouped.first)
+        """Whether clients have models of their own."""
+        return personalised(self.algorithm)
 
     def _measured(self, x: PyTree, statistics: dict) -> dict | None:
         """Return the mean over the clients that answer of what `metrics.measure` returns; None where the server has the rows."""

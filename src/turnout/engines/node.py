@@ -13,7 +13,8 @@ from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
 from turnout.engines.encryption import SumKey
-from turnout.engines.groups.statistics import grouped_in
+from turnout.engines.groups.evaluation import model_of, personalised
+from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
 from turnout.privacy.mechanism import Protection
@@ -211,11 +212,8 @@ class Node:
 
     def _model(self, base: Version, x: PyTree) -> PyTree:
         """Return where this client's function is evaluated, given what a request for metrics holds."""
-        grouped = grouped_in(self.algorithm)
-        if grouped is None:
-            return x
-        x, statistics = x if grouped.statistics else (x, {})
-        return grouped.point(x, statistics, grouped.personal_of(self._base(base)))
+        x, statistics = x if first_statistics(self.algorithm) else (x, {})
+        return model_of(self.algorithm, x, statistics, self._base(base) if personalised(self.algorithm) else None)
 
     def _decode(self, body: Buffer) -> PyTree:
         try:

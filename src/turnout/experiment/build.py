@@ -15,6 +15,7 @@ from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.privacy.accounting import import_dp_accounting
 from turnout.problems.base import Problem
+from turnout.problems.grouped import with_groups
 from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
 
@@ -66,7 +67,7 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         start += _file_digest(Path(experiment.devices.trace))
     if not isinstance(spec, DataSpec):
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
-        problem = experiment.groups.of(spec.build(*arguments))
+        problem = grouped(experiment, spec.build(*arguments))
         return Built(problem, spec.split(*arguments), start, start + getattr(spec, "digest", ""))
     plain = load(spec.data, data)
     dataset, held_out_split = plain.normalized(spec.normalize), None
@@ -81,9 +82,20 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
     mark += start
     held_out = None if held_out_split is None else spec.build(dataset, held_out_split)
-    problem = experiment.groups.of(spec.build(dataset, split))
+    problem = grouped(experiment, spec.build(dataset, split))
     made = None if isinstance(split, AsStored) else split
     return Built(problem, made, mark, mark, test, held_out, held_out_split)
+
+
+def grouped(experiment: Experiment, problem: Problem) -> Problem:
+    """Return a problem with the groups of a configuration, or those of its algorithm.
+
+    Args:
+        experiment: The configuration.
+        problem: The problem.
+    """
+    algorithm = experiment.algorithm
+    return with_groups(experiment.groups.of(problem), algorithm.model_groups, type(algorithm).__name__)
 
 
 def refuse_stored(dataset: Dataset, experiment: Experiment) -> None:

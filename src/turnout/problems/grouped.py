@@ -173,15 +173,22 @@ class Grouped(Problem):
         return self.whole({**x.fixed, **x.varied})
 
 
-def with_groups(problem: Problem) -> Problem:
-    """Return a problem with groups where its model needs some: statistics are no parameters of an algorithm.
+def with_groups(problem: Problem, asked: tuple[Group, ...] = (), who: str = "") -> Problem:
+    """Return a problem with the groups that an algorithm asks for, and with groups where statistics need them.
 
     Args:
         problem: A problem, with groups or without.
+        asked: The groups of the algorithm.
+        who: Name of the algorithm.
+
+    Raises:
+        UserError: Both the problem and the algorithm have groups.
     """
-    if isinstance(problem, Grouped) or not problem.statistics:
-        return problem
-    return Grouped.of(problem)
+    if isinstance(problem, Grouped):
+        if asked and (problem.groups.personal or problem.groups.frozen):
+            raise UserError(f"{who} has groups of its own, and so has the problem: leave one of them out")
+        return Grouped.of(problem, *asked) if asked else problem
+    return Grouped.of(problem, *asked) if asked or problem.statistics else problem
 
 
 def ungrouped(problem: Problem) -> Problem:

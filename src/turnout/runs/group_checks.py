@@ -14,19 +14,31 @@ ENOUGH = 2
 """A client that takes part less often on average hardly uses what it has learned for itself."""
 
 
-def check_groups(problem: Problem, options: RunOptions, metrics: tuple[str, ...], *, cells: int, deployed: bool) -> None:
+def check_groups(
+    algorithm: Algorithm, problem: Problem, options: RunOptions, metrics: tuple[str, ...], *, cells: int, deployed: bool
+) -> None:
     """Raise `UserError` where a run cannot have the groups of its problem.
 
     Args:
+        algorithm: The algorithm.
         problem: The problem.
         options: Options of the run.
         metrics: Names of the metrics.
         cells: Number of seeds of a sweep; 1 for a run.
         deployed: Whether clients are nodes of a federation.
     """
+    tested = [name for name in metrics if name in TEST]
+    personal = algorithm.personalises or (isinstance(problem, Grouped) and bool(problem.groups.personal))
+    if personal and tested and deployed:
+        raise UserError(f"metric {tested[0]!r} needs the models of clients, which stay at the nodes: take metrics of their rows")
+    if personal and tested and options.test is not None and options.test.clients != problem.clients:
+        raise UserError(
+            f"clients with models of their own test these, but the test problem has {options.test.clients} clients and the "
+            f"problem {problem.clients}: give each client test rows, or hold clients out"
+        )
     if not isinstance(problem, Grouped):
         return
-    groups, tested = problem.groups, [name for name in metrics if name in TEST]
+    groups = problem.groups
     if groups.averaged and options.privacy is not None:
         raise UserError(
             f"[privacy] protects the replies of the algorithm, and statistics such as {groups.averaged[0]} would tell of rows: "
@@ -36,13 +48,6 @@ def check_groups(problem: Problem, options: RunOptions, metrics: tuple[str, ...]
         raise UserError(
             "a sweep of several seeds draws shared leaves for each, but frozen and personal ones once: give it a start, or one "
             "seed"
-        )
-    if groups.personal and tested and deployed:
-        raise UserError(f"metric {tested[0]!r} needs personal leaves, which stay at the nodes: take metrics of their own rows")
-    if groups.personal and tested and options.test is not None and options.test.clients != problem.clients:
-        raise UserError(
-            f"with personal leaves each client tests its own model, but the test problem has {options.test.clients} clients and "
-            f"the problem {problem.clients}: give each client test rows, or hold clients out"
         )
 
 

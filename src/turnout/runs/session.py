@@ -89,7 +89,7 @@ class Session:
     ):
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
-        problem = with_groups(problem)
+        problem = with_groups(problem, algorithm.model_groups, type(algorithm).__name__)
         names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
         self.further = {"test": options.test, "held_out": options.held_out}
         for metric in self.own:
@@ -102,7 +102,7 @@ class Session:
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
         seeds = 1 if cells is None else len({cell.seed for cell in cells})
-        check_groups(problem, options, self.metrics, cells=seeds, deployed=deployed is not None)
+        check_groups(algorithm, problem, options, self.metrics, cells=seeds, deployed=deployed is not None)
         tell_groups(algorithm, problem, options.rounds)
         # Now they are known to be problems. Rows that are aligned already stay as they are.
         whole = ungrouped(problem)

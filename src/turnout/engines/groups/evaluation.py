@@ -1,4 +1,4 @@
-"""The models of a run with groups that metrics are of: for each client the shared leaves together with its own."""
+"""The models that metrics are of: where clients have their own, each client's."""
 
 from typing import Any, NamedTuple
 
@@ -7,8 +7,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, PyTree
 
+from turnout.codecs.coded import CodedState
 from turnout.core.algorithm import Algorithm
-from turnout.engines.groups.grouped_algorithm import GroupedAlgorithm, trained_before
+from turnout.core.leaf_names import leaves_by_name
+from turnout.engines.groups.grouped_algorithm import GroupedState, trained_before
 from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
 from turnout.engines.groups.statistics import grouped_in
 from turnout.engines.inputs import Job
@@ -39,18 +41,18 @@ class PersonalModels(NamedTuple):
     """The models of all clients.
 
     Args:
-        grouped: The algorithm.
+        algorithm: The algorithm of the engine.
         first: The private state of a client that was never asked.
         kept: What is kept of the clients' private states.
-        x: The shared leaves.
+        x: The parameters, of which the algorithm knows.
         statistics: The statistics that the server averages.
         chunk: How many clients are evaluated at a time.
     """
 
-    grouped: GroupedAlgorithm
+    algorithm: Algorithm
     first: PyTree
     kept: PyTree
-    x: Leaves
+    x: PyTree
     statistics: Leaves
     chunk: int
 
@@ -60,14 +62,18 @@ class PersonalModels(NamedTuple):
         Args:
             order: What is asked, such as "value" or "accuracy".
             storage: The rows of the clients.
-            new: Whether these clients never took part: they begin with the first personal leaves, and train them.
+            new: Whether these clients never took part: they begin with the first private state, and train personal leaves.
         """
+
+        def asked(pair):
+            i, state = pair
+            return storage.oracle(i)(order, self.begun(storage, i) if new else self.of(state))
+
         if new:
-            return lax.map(lambda i: self._asked(order, storage, i, self._begun(storage, i)), storage.ids, batch_size=self.chunk)
+            return lax.map(lambda i: asked((i, None)), storage.ids, batch_size=self.chunk)
         if isinstance(storage, Fetched):
-            return lax.map(lambda i: self._asked(order, storage, i, self._looked_up(storage, i)), self._judged(storage))
-        own = self.grouped.personal_of(self.kept)
-        return lax.map(lambda pair: self._asked(order, storage, *pair), (storage.ids, own), batch_size=self.chunk)
+            return lax.map(lambda i: asked((i, self._looked_up(storage, i))), self._judged(storage))
+        return lax.map(asked, (storage.ids, self.kept), batch_size=self.chunk)
 
     def mean_of(self, order: str, storage, new: bool = False) -> Any:
         """Return the mean of `of_each`, weighted by lambda_i.
@@ -82,31 +88,58 @@ class PersonalModels(NamedTuple):
         sums = jax.tree.map(lambda each: jnp.tensordot(shares.astype(each.dtype), each, 1), self.of_each(order, storage, new))
         return storage.over_devices(sums) if hasattr(storage, "over_devices") else sums
 
+    def of(self, state: PyTree) -> PyTree | Point:
+        """Return where the function of a client with a private state is evaluated."""
+        return model_of(self.algorithm, self.x, self.statistics, state)
+
+    def begun(self, storage, i: Int[Array, ""]) -> PyTree | Point:
+        """Return where the function of a client that never took part is evaluated: it trains its personal leaves first."""
+        grouped = grouped_in(self.algorithm)
+        if grouped is None or grouped.personal is None or not grouped.groups.own:
+            return self.of(self.first)
+        key = jax.random.fold_in(jax.random.key(0), i)
+        own = Own(
+            grouped.groups, grouped.frozen, {**grouped.first, **self.statistics}, None,
+            jax.random.fold_in(key, PASS) if grouped.draws else None,
+        )  # fmt: skip
+        client = GroupedClient(JaxClient(i, key, None, storage.oracle(i)), own)
+        trained_before(client, grouped.personal, self.x, grouped.personal.new)
+        return grouped.point(self.x, self.statistics, {name: own.leaves[name] for name in grouped.first})
+
     def _judged(self, storage: Fetched) -> Int[Array, " e"]:
         return storage.ids if storage.sample is None else jnp.asarray(storage.sample)
 
-    def _looked_up(self, storage: Fetched, i: Int[Array, ""]) -> Leaves:
+    def _looked_up(self, storage: Fetched, i: Int[Array, ""]) -> PyTree:
         states, _ = storage.look_up(self.kept, Block(i[None], jnp.ones(1, bool)), self.first)
-        return self.grouped.personal_of(jax.tree.map(lambda leaf: leaf[0], states))
+        return jax.tree.map(lambda leaf: leaf[0], states)
 
-    def _begun(self, storage, i: Int[Array, ""]) -> Leaves:
-        grouped = self.grouped
-        if grouped.personal is None or not grouped.groups.own:
-            return grouped.first
-        key = jax.random.fold_in(jax.random.key(0), i)
-        leaves = {**grouped.first, **self.statistics}
-        passes = jax.random.fold_in(key, PASS) if grouped.draws else None
-        own = Own(grouped.groups, grouped.frozen, leaves, None, passes)
-        client = GroupedClient(JaxClient(i, key, None, storage.oracle(i)), own)
-        trained_before(client, grouped.personal, self.x, grouped.personal.new)
-        return {name: own.leaves[name] for name in grouped.first}
 
-    def _asked(self, order: str, storage, i: Int[Array, ""], personal: Leaves) -> PyTree:
-        return storage.oracle(i)(order, self.grouped.point(self.x, self.statistics, personal))
+def personalised(algorithm: Algorithm) -> bool:
+    """Return whether clients have models of their own.
+
+    Args:
+        algorithm: The algorithm of an engine.
+    """
+    grouped = grouped_in(algorithm)
+    return algorithm.addressed.personalises or (grouped is not None and bool(grouped.first))
+
+
+def model_of(algorithm: Algorithm, x: PyTree, statistics: Leaves, state: PyTree) -> PyTree | Point:
+    """Return where the function of a client is evaluated.
+
+    Args:
+        algorithm: The algorithm of the engine.
+        x: The parameters, of which the algorithm knows.
+        statistics: The statistics that the server averages.
+        state: The client's private state.
+    """
+    grouped, (personal, own) = grouped_in(algorithm), parts_of(state)
+    x = algorithm.addressed.own_model(x, own) if algorithm.addressed.personalises else x
+    return x if grouped is None else grouped.point(x, statistics, personal)
 
 
 def evaluated(job: Job, algorithm: Algorithm, x: PyTree, statistics: Leaves, clients: PyTree) -> PyTree | Point | PersonalModels:
-    """Return what metrics are evaluated at: the parameters, or with groups all leaves of the model, or those of each client.
+    """Return what metrics are evaluated at: the parameters, or with groups all leaves of the model, or the models of clients.
 
     Args:
         job: Inputs of the engine.
@@ -115,9 +148,26 @@ def evaluated(job: Job, algorithm: Algorithm, x: PyTree, statistics: Leaves, cli
         statistics: The statistics that the server averages.
         clients: What is kept of the clients' private states.
     """
+    if personalised(algorithm):
+        return PersonalModels(algorithm, algorithm.client_state(job.start), clients, x, statistics, job.chunk)
     grouped = grouped_in(algorithm)
-    if grouped is None:
-        return x
-    if not grouped.first:
-        return grouped.point(x, statistics, {})
-    return PersonalModels(grouped, algorithm.client_state(job.start), clients, x, statistics, job.chunk)
+    return x if grouped is None else grouped.point(x, statistics, {})
+
+
+def own_leaves(algorithm: Algorithm, x: PyTree, state: PyTree) -> Leaves:
+    """Return what the model of a client has in the place of the run's leaves, by name.
+
+    Args:
+        algorithm: The algorithm of the engine.
+        x: The parameters, of which the algorithm knows.
+        state: The client's private state.
+    """
+    personal, own = parts_of(state)
+    mine = leaves_by_name(algorithm.addressed.own_model(x, own)) if algorithm.addressed.personalises else {}
+    return {**mine, **personal}
+
+
+def parts_of(state: PyTree) -> tuple[Leaves, PyTree]:
+    """Return the personal leaves in the private state of a client, and its state in the algorithm."""
+    state = state.own if isinstance(state, CodedState) else state
+    return (state.personal, state.own) if isinstance(state, GroupedState) else ({}, state)

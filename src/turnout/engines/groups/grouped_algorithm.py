@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from turnout.codecs.coded import CodedState
 from turnout.core.algorithm import Algorithm
 from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
@@ -84,16 +83,6 @@ class GroupedAlgorithm(Algorithm):
 
     def duals(self, server, clients, round):
         return self.algorithm.duals(server, clients.own if self.first else clients, round)
-
-    def personal_of(self, state: PyTree) -> Leaves:
-        """Return the personal leaves in the private state of a client, or stacked in those of several.
-
-        Args:
-            state: The state.
-        """
-        if not self.first:
-            return {}
-        return state.own.personal if isinstance(state, CodedState) else state.personal
 
     def point(self, x: Leaves, statistics: Leaves, personal: Leaves) -> Point:
         """Return where the function of a client is evaluated.
