@@ -36,6 +36,16 @@ class Grouped(Problem):
         personal: How personal leaves are trained; None where there are none.
         groups: The group of each leaf.
         structure: The structure of the whole model.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Neural.of(data, IidSplit(clients=10).split(data), model="perceptron", hidden=16)
+        >>> heads = t.Grouped.of(problem, t.Personal("layers.output", lr=0.1))
+        >>> trace = t.run(t.FedAvg(t.Nice(5), lr=0.1), heads, rounds=4)
+        >>> trace.model(3).layers["output"]["bias"].shape
+        (10,)
     """
 
     inner: Problem
