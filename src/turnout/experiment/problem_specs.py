@@ -133,7 +133,7 @@ class NeuralSpec(DataSpec):
     classes: Count | None = None
     shape: list[Count] | None = None
     hidden: Count | None = None
-    norm: Literal["group", "batch"] | None = None
+    norm: Literal["none", "group", "batch"] | None = None
 
     precision: ClassVar[Precision] = problems.Neural.precision
 

@@ -1,6 +1,7 @@
 """An algorithm on a problem with groups: its local methods see the shared leaves, and clients keep the rest."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Algorithm
 from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
@@ -111,6 +113,25 @@ def grouped(job: Job, algorithm: Algorithm) -> Algorithm:
     # Clients that are no JAX functions draw their numbers by themselves.
     draws = problem.trains_apart and not problem.remote
     return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, draws)
+
+
+def for_cell(algorithm: Algorithm, others: Leaves | None) -> Algorithm:
+    """Return the algorithm of one cell of a sweep, whose numbers are set: personal leaves are trained with its own ones.
+
+    Args:
+        algorithm: The algorithm of an engine.
+        others: The first leaves of the cell's model that the algorithm does not see; None for those that it has.
+    """
+    if isinstance(algorithm, Coded):
+        return replace(algorithm, algorithm=for_cell(algorithm.algorithm, others))
+    if not isinstance(algorithm, GroupedAlgorithm):
+        return algorithm
+    asked = (group for group in algorithm.addressed.model_groups if isinstance(group, Personal))
+    algorithm = replace(algorithm, personal=next(asked, algorithm.personal))
+    if others is None:
+        return algorithm
+    parts = {"first": algorithm.groups.personal, "frozen": algorithm.groups.frozen, "statistics": algorithm.groups.averaged}
+    return replace(algorithm, **{part: {name: others[name] for name in names} for part, names in parts.items()})
 
 
 def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Client, message: PyTree) -> Done:
