@@ -118,9 +118,9 @@ class Experiment:
             tables["exchange"] = _without_none(exchange)
         if self.faults is not None:
             tables["faults"] = _without_none(vars(self.faults))
-        groups = {"personal": self.groups.personal and _without_none(vars(self.groups.personal)), "frozen": self.groups.frozen}
-        if self.groups != GroupsSpec():
-            tables["groups"] = _without_none(groups)
+        groups = self.groups.table()
+        if groups is not None:
+            tables["groups"] = groups
         if self.devices is not None:
             tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
         if self.privacy is not None:
