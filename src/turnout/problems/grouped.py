@@ -92,7 +92,7 @@ class Grouped(Problem):
 
     def start(self, key):
         """Return the initial shared leaves, by name."""
-        return self.split(self.inner.start(key))[0]
+        return self.split(ungrouped(self).start(key))[0]
 
     def split(self, whole: PyTree) -> tuple[Leaves, Leaves]:
         """Return the shared leaves and the others of a whole model, by name."""
