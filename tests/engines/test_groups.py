@@ -8,6 +8,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.centred import CLIENTS, DIMENSION, MOMENTUM, centred
+from tests.helpers.fetched import as_fetched
 from turnout.core.errors import Caution
 from turnout.data import IidSplit, load
 
@@ -145,6 +146,76 @@ def test_each_client_tests_its_own_model():
     models = [trace.model(i) for i in range(CLIENTS)]
     expected = [value(i, x) - 0.05 * (x["weight"] @ x["weight"] + x["bias"] ** 2) for i, x in enumerate(models)]
     np.testing.assert_allclose(trace.metrics["test_value"], np.mean(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mesh", [1, 2])
+def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh):
+    problems = [centred()] if mesh > 1 else [centred(), as_fetched(centred())]
+    personal = t.Personal(["bias", "running_mean"], lr=OWN_LR)
+    algorithm = t.FedAvg(t.Full(), lr=LR, steps=STEPS)
+    expected = played(personal, test=centred(), metrics=("test_value",)).metrics["test_value"]
+    for problem in problems:
+        grouped = t.Grouped.of(problem, personal)
+        trace = t.run(algorithm, grouped, rounds=ROUNDS, test=centred(), metrics=("value", "test_value"), mesh=mesh)
+        np.testing.assert_allclose(trace.metrics["test_value"], expected, rtol=1e-12)
+
+
+def test_problems_as_clients_of_their_own_give_the_same_run():
+    """Each trains in the mode of its problem, and its statistics are averaged."""
+    clients = [centred().client(i) for i in range(CLIENTS)]
+    remote = t.Remote.of(centred().start(None), clients)
+    algorithm = t.FedAvg(t.Nice(3), lr=LR, steps=STEPS)
+    groups = (t.Personal("bias", lr=OWN_LR),)
+    one, other = (
+        t.run(algorithm, t.Grouped.of(problem, *groups), rounds=4, engine="nodes", metrics=("value",))
+        for problem in (centred(), remote)
+    )
+    for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+    for i in range(CLIENTS):
+        np.testing.assert_allclose(one.model(i)["bias"], other.model(i)["bias"], rtol=1e-12)
+
+
+def test_a_loss_in_numpy_has_groups_too():
+    """Least squares of two leaves, one of which is personal, equal to the same problem in JAX."""
+    generator = np.random.default_rng(0)
+    parts = [(generator.normal(size=(5, 2)), generator.normal(size=5)) for _ in range(3)]
+
+    def client(i):
+        features, targets = parts[i]
+
+        def errors(x, rows):
+            return features[rows] @ x["weight"] + x["bias"] - targets[rows]
+
+        def gradient(x, rows):
+            return {"weight": features[rows].T @ errors(x, rows) / len(targets[rows]), "bias": np.mean(errors(x, rows))}
+
+        return t.NumpyOracle(lambda x, rows: np.mean(errors(x, rows) ** 2) / 2, gradient, size=5)
+
+    @t.record
+    class Same(t.Problem):
+        def losses(self, x, rows):
+            return (rows[0] @ x["weight"] + x["bias"][None] - rows[1]) ** 2 / 2
+
+        def start(self, key):
+            return {"weight": jax.numpy.zeros(2), "bias": jax.numpy.zeros(())}
+
+    rows = tuple(np.concatenate([part[k] for part in parts]) for k in range(2))
+    same = Same(rows, np.arange(4) * 5, t.Population(count=3))
+    remote = t.Remote.of({"weight": np.zeros(2), "bias": np.zeros(())}, [client(i) for i in range(3)])
+    for personal in (t.Personal("bias", lr=OWN_LR), t.Personal("bias", lr=OWN_LR, trained="within")):
+        one, other = (
+            t.run(
+                t.FedAvg(t.Full(), lr=LR),
+                t.Grouped.of(problem, personal),
+                rounds=4,
+                engine="nodes",
+                metrics=("value", "gradient"),
+            )
+            for problem in (same, remote)
+        )
+        for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-12)
 
 
 COMPRESSED = {

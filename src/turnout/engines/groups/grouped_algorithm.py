@@ -17,6 +17,7 @@ from turnout.core.local_methods import BOTH, LOSS, NORM
 from turnout.core.records import record, static
 from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
 from turnout.engines.inputs import Job
+from turnout.io.serialization import copy_leaves
 from turnout.problems.grouped import Grouped, Leaves
 from turnout.problems.groups import Assignment, Personal
 from turnout.problems.row_sums import Point
@@ -110,9 +111,21 @@ def grouped(job: Job, algorithm: Algorithm) -> Algorithm:
     groups, others = problem.groups, job.others
     parts = (groups.personal, groups.frozen, groups.averaged)
     first, frozen, statistics = ({name: others[name] for name in names} for names in parts)
-    # Clients that are no JAX functions draw their numbers by themselves.
-    draws = problem.trains_apart and not problem.remote
-    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, draws)
+    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, problem.takes_keys)
+
+
+def apart_from(algorithm: Algorithm) -> Algorithm:
+    """Return a copy of the algorithm of an engine that shares no memory with it but that of frozen leaves, which are constant.
+
+    Args:
+        algorithm: The algorithm.
+    """
+    if isinstance(algorithm, Coded) and isinstance(algorithm.algorithm, GroupedAlgorithm):
+        rest = copy_leaves(replace(algorithm, algorithm=replace(algorithm.algorithm, frozen={})))
+        return replace(rest, algorithm=replace(rest.algorithm, frozen=algorithm.algorithm.frozen))
+    if isinstance(algorithm, GroupedAlgorithm):
+        return replace(copy_leaves(replace(algorithm, frozen={})), frozen=algorithm.frozen)
+    return copy_leaves(algorithm)
 
 
 def for_cell(algorithm: Algorithm, others: Leaves | None) -> Algorithm:
@@ -139,14 +152,17 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     message, statistics = message if grouped.statistics else (message, {})
     own, personal = client.state if grouped.first else (client.state, {})
     variant, spec = name.split(".")[-1], grouped.personal
+    preview = variant in (NORM, LOSS)
     key = jax.random.fold_in(client.key, PASS) if grouped.draws else None
     within = spec is not None and spec.trained == "within" and bool(grouped.groups.own)
     held = Own(grouped.groups, grouped.frozen, {**personal, **statistics}, -spec.lr if within else None, key)
     inside = GroupedClient(client.with_state(own), held)
     queries = 0
-    if variant not in (NORM, LOSS) and spec is not None and spec.trained == "before" and grouped.groups.own:
+    if not preview and spec is not None and spec.trained == "before" and grouped.groups.own:
         queries = trained_before(inside, spec, shared_in(message, grouped.groups, name), spec.steps)
     done = method(inside, message)
+    if preview:
+        return done
     if held.pending:
         raise UserError(
             f"{name} takes gradients in a loop of JAX, where statistics and personal leaves do not move: loop with client.loop"
@@ -156,7 +172,7 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     if grouped.first:
         state = GroupedState(state, {name: leaves[name] for name in personal})
     reply = done.reply
-    if grouped.statistics and variant not in (NORM, LOSS):
+    if grouped.statistics:
         moved = {name: leaves[name] for name in statistics}
         reply = ((reply[0], moved), reply[1]) if variant == BOTH else (reply, moved)
     return done._replace(reply=reply, state=state, queries=jnp.asarray(done.queries, "int32") + jnp.asarray(queries, "int32"))
