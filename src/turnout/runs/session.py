@@ -32,6 +32,7 @@ from turnout.problems.aligned import aligned
 from turnout.problems.base import Problem
 from turnout.problems.grouped import Grouped, ungrouped, with_groups
 from turnout.problems.optimum import Optimum, solve
+from turnout.runs.arguments import check_parts
 from turnout.runs.clients_frame import clients_frame, confusion_frame
 from turnout.runs.disk import on_disk, with_indexes
 from turnout.runs.going_on import Played
@@ -89,6 +90,7 @@ class Session:
     ):
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
+        check_parts(algorithm, problem)
         problem = with_groups(problem, algorithm.model_groups, type(algorithm).__name__)
         names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
         self.further = {"test": options.test, "held_out": options.held_out}
