@@ -98,6 +98,7 @@ from .problems.base import Population as Population
 from .problems.base import Problem as Problem
 from .problems.chain import Chain as Chain
 from .problems.logistic import Logistic as Logistic
+from .problems.model import Model as Model
 from .problems.multinomial import Multinomial as Multinomial
 from .problems.neural import Neural as Neural
 from .problems.oracles.base import Oracle as Oracle

@@ -67,6 +67,7 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     if not isinstance(spec, DataSpec):
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
         return Built(spec.build(*arguments), spec.split(*arguments), start, start + getattr(spec, "digest", ""))
+    start += getattr(spec, "digest", "")
     plain = load(spec.data, data)
     dataset, held_out_split = plain.normalized(spec.normalize), None
     refuse_stored(dataset, experiment)

@@ -2,6 +2,7 @@ from .chain import Chain as Chain
 from .log_sum import LogSum as LogSum
 from .logistic import Logistic as Logistic
 from .logistic import NonconvexLogistic as NonconvexLogistic
+from .model import Model as Model
 from .multinomial import Multinomial as Multinomial
 from .neural import Neural as Neural
 from .quadratic import Quadratic as Quadratic
