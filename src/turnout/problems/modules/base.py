@@ -36,7 +36,7 @@ class OwnModule(ABC):
     ):
         self.shape, self.statistics, self.has_modes = shape, statistics, has_modes
         _refuse_types(like, statistics)
-        self.like = jax.eval_shape(lambda: like)
+        self.like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
         try:
             hash(identity)
         except TypeError:

@@ -43,8 +43,8 @@ def built(given: Any) -> tuple[Any, Library, Callable | None]:
         library = library_of(module)
     if library is None:
         raise UserError(
-            "a module is one of equinox, flax or PyTorch, a pair (init, apply), or a function of a key that returns one, but this "
-            f"is a {type(module).__name__}: give one of these"
+            "a module is one of equinox, flax or PyTorch, a pair (init, apply), or a function of a key that returns one, but "
+            f"this is a {type(module).__name__}: give one of these"
         )
     return module, library, make if library in ("equinox", "nnx") else None
 

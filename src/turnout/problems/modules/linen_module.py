@@ -37,8 +37,8 @@ class LinenModule(OwnModule):
         has_modes = bool(flags(self.arguments, True))
         if statistics and not has_modes:
             raise UserError(
-                f"the module has statistics such as {statistics[0]}, but its __call__ is not told whether it is in training: give "
-                "it an argument train"
+                f"the module has statistics such as {statistics[0]}, but its __call__ is not told whether it is in training: "
+                "give it an argument train"
             )
         super().__init__(given, shape, like, statistics, has_modes)
 

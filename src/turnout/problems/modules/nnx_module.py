@@ -26,7 +26,7 @@ class NnxModule(OwnModule):
             raise UserError(f"{type(given).__name__} is no function of rows: give its class a __call__")
         self.arguments = arguments_of(type(given).__call__, 2)
         self.graph, params, moved, self.random = _split(given)
-        self.paths, self.moved, self.variables = [*params], [*moved], {**params, **moved}
+        self.variables = {**params, **moved}
         like = self.x_of(given)
         statistics = leaves_by_name(nested({path: variable.get_value() for path, variable in moved.items()}))
         modes = [nnx.graphdef(self._module(like, None, training)) for training in (True, False)]
