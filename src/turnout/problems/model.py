@@ -1,7 +1,6 @@
 """`Model`: a federated problem of a module that the user wrote."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -56,7 +55,7 @@ class Model(Problem):
         >>> trace = t.run(t.FedAvg(t.Nice(5), lr=0.05, steps=2), problem, rounds=2, metrics=("accuracy",))
         >>> trace.x["layers"]["0"]["weight"].shape
         (16, 64)
-        >>> problem.whole(trace.x)(jax.numpy.zeros(64)).shape
+        >>> problem.whole(trace.x)(jax.numpy.zeros(64, "float32")).shape
         (10,)
     """
 
@@ -84,8 +83,8 @@ class Model(Problem):
 
         Args:
             module: A module of equinox, flax or PyTorch, whose parameters are the start where it has some; the pair of a module
-                of equinox and its state; a pair of functions (init, apply) as those of haiku; or a function of a random key that
-                returns one, with which the start is drawn.
+                of equinox and its state; a pair of functions (init, apply) as those of haiku; or a function of a random key, or
+                of nothing, that returns one, with which the start is drawn.
             loss: "cross-entropy" or "squared error" of a module's outputs, or a function (outputs [b, ...], labels [b]) that
                 returns the losses [b].
             dataset: The data set.
@@ -176,9 +175,6 @@ class Model(Problem):
     @property
     def rows_at_once(self):
         return rows_within(self.activation_bytes) if self.activation_bytes else ROWS_AT_ONCE
-
-    def without_clients(self):
-        return replace(self, schema=None, initial=None, make=None)
 
 
 def without_padding(counted: Bool[Array, " b"]) -> Int[Array, " b"]:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import jax
@@ -172,14 +173,14 @@ class OwnModule(ABC):
 
 
 def made(make: Callable | None, key: Any) -> Any:
-    """Return the module that the user's function makes with a random key.
+    """Return the module that the user's function makes with a random key, or without one where it takes none.
 
     Args:
         make: The function.
         key: The key.
     """
     try:
-        return make(key)  # type: ignore
+        return make(*[key][: _arguments(make)])  # type: ignore
     except UserError:
         raise
     except Exception as error:
@@ -252,6 +253,14 @@ def leaf_at(tree: dict, path: tuple[str, ...]) -> Any:
 def words_of(path: tuple) -> tuple[str, ...]:
     """Return a path of JAX in words."""
     return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
+
+
+def _arguments(make: Callable | None) -> int:
+    """Return how many arguments a function has; those of classes of C are not known, and taken to be one."""
+    try:
+        return len(signature(make).parameters)  # type: ignore
+    except ValueError:
+        return 1
 
 
 def _floating(leaf) -> jax.ShapeDtypeStruct:
