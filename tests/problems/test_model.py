@@ -339,7 +339,7 @@ def test_rows_that_replace_padding_are_counted_and_take_turns(counted):
 
 
 def test_federated_averaging_is_a_loop_by_hand():
-    made = problem(Layers, weights=[1, 2, 3])
+    made = problem(Layers, weights=np.array([1, 2, 3]))
     algorithm = t.FedAvg(t.Full(), lr=0.4, steps=3)
     trace = t.run(algorithm, made, rounds=3, seed=1, precision="double", metrics=("value", "accuracy"))
     with jax.enable_x64(True):

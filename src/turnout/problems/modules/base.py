@@ -227,7 +227,7 @@ def stored(x: PyTree) -> PyTree:
     return jax.tree.map(one, x)
 
 
-def nested(leaves: dict[tuple[str, ...], Any]) -> dict:
+def nested(leaves: dict[tuple, Any]) -> dict:
     """Return leaves by their paths as nested dictionaries."""
     tree: dict = {}
     for (*parts, last), leaf in leaves.items():
@@ -238,7 +238,7 @@ def nested(leaves: dict[tuple[str, ...], Any]) -> dict:
     return tree
 
 
-def leaf_at(tree: dict, path: tuple[str, ...]) -> Any:
+def leaf_at(tree: dict, path: tuple) -> Any:
     """Return the leaf of nested dictionaries at a path.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from turnout.core.errors import UserError, unknown
 from turnout.core.own_code import what_failed
@@ -94,8 +94,8 @@ def loss_failures_told(losses: Callable) -> Any:
         ) from error
 
 
-def losses_of(loss: Loss, outputs: Array, labels: Array) -> Float[Array, " b"]:
-    """Return the losses of outputs for b rows.
+def losses_of(loss: Loss, outputs: Array, labels: Array) -> Any:
+    """Return the losses of outputs for b rows [b], or whatever a function of the user's own returns.
 
     Args:
         loss: The loss.

@@ -57,7 +57,7 @@ class NnxModule(OwnModule):
         return module
 
 
-def _split(module: nnx.Module) -> tuple[nnx.GraphDef, dict, dict, dict]:
+def _split(module: nnx.Module) -> tuple[Any, dict, dict, dict]:
     """Return the graph of a module, and by their paths its parameters, its statistics and what random numbers come from."""
     graph, params, moved, random, rest = nnx.split(module, nnx.Param, nnx.BatchStat, nnx.RngState, ...)
     for path, leaf in nnx.to_flat_state(rest):
@@ -68,5 +68,5 @@ def _split(module: nnx.Module) -> tuple[nnx.GraphDef, dict, dict, dict]:
     return graph, _by_path(params), _by_path(moved), _by_path(random)
 
 
-def _by_path(state: nnx.State) -> dict:
+def _by_path(state: Any) -> dict:
     return {tuple(path): variable for path, variable in nnx.to_flat_state(state)}
