@@ -101,6 +101,7 @@ from .problems.grouped import Grouped as Grouped
 from .problems.groups import Frozen as Frozen
 from .problems.groups import Personal as Personal
 from .problems.logistic import Logistic as Logistic
+from .problems.model import Model as Model
 from .problems.multinomial import Multinomial as Multinomial
 from .problems.neural import Neural as Neural
 from .problems.oracles.base import Oracle as Oracle

@@ -23,7 +23,7 @@ from turnout.data.splits import IidSplit, Split
 from turnout.engines.metrics import accuracy
 from turnout.experiment.build import build
 from turnout.experiment.config import read
-from turnout.problems import neural
+from turnout.problems import activations, neural
 from turnout.problems.grouped import Grouped
 from turnout.problems.models import MODELS, Residual
 from turnout.problems.row_sums import Point
@@ -129,7 +129,7 @@ def test_passing_over_rows_in_parts_changes_nothing(sizes, monkeypatch):
     assert isinstance(store(made), Padded if len(sizes) == 3 else Ragged)
     x = made.start(jax.random.key(0))
     whole = jax.jit(oracles)(store(made), x, x)
-    monkeypatch.setattr(neural, "WORK", 3 * made.activation_bytes)
+    monkeypatch.setattr(activations, "WORK", 3 * made.activation_bytes)
     assert made.rows_at_once == 3
     close(jax.jit(oracles)(store(made), x, x), whole)
 

@@ -85,6 +85,16 @@ def with_short_traceback(function: Callable) -> Callable:
     return shortened
 
 
+def what_failed(error: Exception) -> str:
+    """Return the first line of what an error says, behind file and line where it is in the user's own code.
+
+    Args:
+        error: The error, which was caught.
+    """
+    what, own = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."), _own_frames(error.__traceback__)
+    return f"{Path(own[-1].tb_frame.f_code.co_filename).name}, line {own[-1].tb_lineno}: {what}" if own else what
+
+
 def _own_frames(traceback: TracebackType | None) -> list[TracebackType]:
     """Return the parts of a traceback, below the place that catches it, that are in the user's code."""
     found = []

@@ -71,6 +71,7 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
         arguments = (sizes,) if isinstance(spec, RemoteSpec) else ()
         problem = grouped(experiment, spec.build(*arguments))
         return Built(problem, spec.split(*arguments), start, start + getattr(spec, "digest", ""))
+    start += getattr(spec, "digest", "")
     plain = load(spec.data, data)
     dataset, held_out_split = plain.normalized(spec.normalize), None
     refuse_stored(dataset, experiment)

@@ -5,6 +5,7 @@ from .groups import Personal as Personal
 from .log_sum import LogSum as LogSum
 from .logistic import Logistic as Logistic
 from .logistic import NonconvexLogistic as NonconvexLogistic
+from .model import Model as Model
 from .multinomial import Multinomial as Multinomial
 from .neural import Neural as Neural
 from .quadratic import Quadratic as Quadratic

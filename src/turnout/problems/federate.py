@@ -83,3 +83,10 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
     else:
         labels = dataset.recoded(lambda labels: labels.astype(np.int32))
     return {**federate(dataset, split, labels, weights, names), "classes": classes}
+
+
+def numbers_of(labels: np.ndarray) -> np.ndarray:
+    """Return labels as numbers; `UserError` where they are names."""
+    if labels.dtype.kind not in "biuf":
+        raise UserError(f"the loss is of numbers, but a label is {labels[0].item()!r}: take a problem of classification")
+    return np.asarray(labels, float)

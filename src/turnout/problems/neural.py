@@ -4,29 +4,26 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from inspect import signature
 from math import isqrt, prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError, unknown
 from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import record, static
+from turnout.problems.activations import bytes_of_a_row, rows_within
 from turnout.problems.base import Precision
 from turnout.problems.classifier import Classifier
 from turnout.problems.federate import federate_classes
 from turnout.problems.storage.client_rows import Column
 
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
 PIXEL = 255
 """The byte value of a pixel 1.0."""
-
-WORK, WORK_OF_ACCELERATORS = 2**26, 2**30
-"""Bytes of activations of the rows whose losses are computed at once."""
-
-LARGE = ("concatenate", "dot_general")
-"""JAX operations whose results count as activations: patches and matrix products. Others are fused with them."""
 
 GROUP = 64
 """Consecutive rows that share batch statistics when all rows of a client are evaluated."""
@@ -124,8 +121,7 @@ class Neural(Classifier):
 
     @property
     def rows_at_once(self):
-        work = WORK if on_cpu() else WORK_OF_ACCELERATORS
-        return GROUP if self.mixes_rows else max(1, work // self.activation_bytes)
+        return GROUP if self.mixes_rows else rows_within(self.activation_bytes)
 
     @property
     def mixes_rows(self):
@@ -158,18 +154,16 @@ def _activation_bytes(setting: tuple) -> int:
     """Return how many more bytes the activations of two images take than those of one."""
     x = jax.eval_shape(partial(_drawn, setting), jax.random.key(0))
 
-    def total(rows: int) -> int:
+    def program(rows: int) -> "ClosedJaxpr":
         images, counted = jax.ShapeDtypeStruct((rows, *setting[1]), jnp.result_type(float)), jax.ShapeDtypeStruct((rows,), bool)
         mask = {"counted": counted} if getattr(x, "mixes_rows", False) else {}
 
         def outputs(x, images, mask):
             return x(images, **mask, **({"moved": {}} if mask else {}))
 
-        program = jax.make_jaxpr(outputs)(x, images, mask)
-        results = [equation.outvars[0].aval for equation in program.eqns if equation.primitive.name in LARGE]
-        return sum(result.size * result.dtype.itemsize for result in results)
+        return jax.make_jaxpr(outputs)(x, images, mask)
 
-    return total(2) - total(1)
+    return bytes_of_a_row(program)
 
 
 def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:

@@ -5,11 +5,10 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.core.errors import UserError
 from turnout.core.records import NonNegative, record
 from turnout.problems.base import Constants, Problem
 from turnout.problems.eigenvalues import top_eigenvalues
-from turnout.problems.federate import federate
+from turnout.problems.federate import federate, numbers_of
 
 
 @record
@@ -48,7 +47,7 @@ class Ridge(Problem):
         Raises:
             UserError: The weights do not fit.
         """
-        return cls(**federate(dataset.flat(), split, dataset.recoded(_targets), weights), mu=mu)
+        return cls(**federate(dataset.flat(), split, dataset.recoded(numbers_of), weights), mu=mu)
 
     def losses(self, x, rows):
         features, targets = rows
@@ -63,10 +62,3 @@ class Ridge(Problem):
     def constants(self):
         """Return the lower bound mu_i = mu and L_i = lambda_max(A_i^T A_i) / n_i + mu."""
         return Constants(np.full(self.clients, self.mu), top_eigenvalues(self) + self.mu)
-
-
-def _targets(labels: np.ndarray) -> np.ndarray:
-    """Return labels as numbers; `UserError` where they are names."""
-    if labels.dtype.kind not in "biuf":
-        raise UserError(f"ridge regression fits numbers, but a label is {labels[0].item()!r}: take a problem of classification")
-    return np.asarray(labels, float)

@@ -25,7 +25,7 @@ class MixedPrecision:
         self._problem = rounded(bare)
         self.regulariser, self.mixes_rows = problem.regulariser, problem.mixes_rows
         self.activation_bytes, self.rows_at_once = problem.activation_bytes, problem.rows_at_once
-        self.statistics = problem.statistics
+        self.statistics, self.trains_apart = problem.statistics, problem.trains_apart
 
     def losses(self, x: PyTree, rows: PyTree, **counted) -> Float[Array, " b"]:
         """Return the loss of each of b rows, computed in bfloat16, in the default type."""

@@ -113,12 +113,12 @@ class JaxOracle:
         rows: The rows [b, ...].
         weights: The weight of each row [b], 0 for padding.
         size: The number of rows that are not padding; they come first.
-        batch: Whether the rows are one minibatch, which is not divided into chunks if its rows mix.
+        batch: Whether the rows are one minibatch, which is not divided into chunks if its rows mix in training.
     """
 
     def __init__(self, problem, rows, weights, size, batch: bool = False):
         self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
-        self._whole = weights.size <= problem.rows_at_once or (batch and problem.mixes_rows)
+        self._whole = weights.size <= problem.rows_at_once or (batch and (problem.mixes_rows or problem.trains_apart))
 
     def __call__(self, order, x, *v):
         # Client by client, so that the activations of one client are in memory at a time.
