@@ -280,6 +280,25 @@ def test_training_is_the_librarys_own_pass_and_evaluation_too(library):
     np.testing.assert_allclose(made.regulariser(x), sum(float(jnp.sum(leaf**2)) for leaf in weights) / 2, rtol=1e-5)
 
 
+@pytest.mark.tiers(quick=["equinox"], slow=["linen"])
+@pytest.mark.parametrize("library", NORMALISED)
+def test_metrics_of_a_run_are_those_of_the_module_that_it_delivers(library):
+    """With statistics that the server averages and dropout, in engines that agree."""
+    module, pass_of, _ = NORMALISED[library]()
+    made = problem(module)
+    algorithm = t.FedAvg(t.Nice(2), lr=0.1, batch=2, epochs=2)
+    one, other = (t.run(algorithm, made, rounds=3, engine=engine, precision="double") for engine in ("compiled", "nodes"))
+    close(one.x, other.x)
+    features, labels = batch(made)
+    outputs, _ = pass_of(made.whole(one.x), features.astype(float), None)
+    losses = -jax.nn.log_softmax(outputs)[jnp.arange(ROWS), labels]
+    parts = [slice(*pair) for pair in zip(made.offsets, made.offsets[1:], strict=False)]
+    np.testing.assert_allclose(one.metrics["value"], np.mean([losses[part].mean() for part in parts]), rtol=1e-6)
+    right = np.asarray(np.argmax(outputs, 1) == labels)
+    np.testing.assert_allclose(one.metrics["accuracy"], np.mean([right[part].mean() for part in parts]), rtol=1e-12)
+    assert any(leaf.any() for name, leaf in leaves_by_name(one.x).items() if name in made.statistics)
+
+
 class Dropped(eqx.Module):
     """Dropout of the features, and a linear layer."""
 
