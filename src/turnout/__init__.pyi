@@ -98,6 +98,7 @@ from .problems.base import Population as Population
 from .problems.base import Problem as Problem
 from .problems.chain import Chain as Chain
 from .problems.grouped import Grouped as Grouped
+from .problems.groups import Adapter as Adapter
 from .problems.groups import Frozen as Frozen
 from .problems.groups import Personal as Personal
 from .problems.logistic import Logistic as Logistic
