@@ -1,9 +1,9 @@
-"""The `[groups]` table of a configuration: which leaves of the model are personal, and which are frozen."""
+"""The `[groups]` table of a configuration: which leaves of the model are personal or frozen, and which have adapters."""
 
 from turnout.core.records import config
 from turnout.problems.base import Problem
 from turnout.problems.grouped import Grouped, with_groups
-from turnout.problems.groups import Frozen, Personal
+from turnout.problems.groups import Adapter, Frozen, Personal
 
 
 @config
@@ -13,10 +13,12 @@ class GroupsSpec:
     Args:
         personal: Leaves that each client has for itself, and how it trains them.
         frozen: Names of leaves that stay as they are at the start, or patterns.
+        adapter: Matrices that get low-rank adapters.
     """
 
     personal: Personal | None = None
     frozen: list[str] | None = None
+    adapter: Adapter | None = None
 
     def of(self, problem: Problem) -> Problem:
         """Return a problem with these groups.
@@ -24,5 +26,6 @@ class GroupsSpec:
         Args:
             problem: The problem.
         """
-        groups = [*([] if self.personal is None else [self.personal]), *([] if self.frozen is None else [Frozen(self.frozen)])]
+        frozen = None if self.frozen is None else Frozen(self.frozen)
+        groups = [group for group in (self.personal, frozen, self.adapter) if group is not None]
         return Grouped.of(problem, *groups) if groups else with_groups(problem)

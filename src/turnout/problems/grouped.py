@@ -57,9 +57,7 @@ class Grouped(Wrapped):
         if len(personal) > 1:
             raise UserError("two groups are Personal: put the leaves of both in one")
         if any(not isinstance(group, Group) for group in groups):
-            raise UserError(
-                f"groups are Personal, Frozen or Adapter, not {groups!r}: write t.Frozen('embedding'), for instance"
-            )
+            raise UserError(f"groups are Personal, Frozen or Adapter, not {groups!r}: write t.Frozen('embedding'), for instance")
         adapters = [group for group in groups if isinstance(group, Adapter)]
         problem = Adapted.of(problem, adapters) if adapters else problem
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
