@@ -64,15 +64,15 @@ def gradient(i, x):
 def by_hand(x, moving):
     """Federated averaging of everyone: the model after the last round."""
     shares = np.asarray(linear().population.weights)
-    for _ in range(ROUNDS):
-        ends = []
+    for number in range(ROUNDS):
+        ends, now = [], moving[number % len(moving)]
         for i in range(CLIENTS):
             y = dict(x)
             for _ in range(STEPS):
                 slopes = gradient(i, y)[1]
-                y = y | {name: y[name] - LR * slopes[name] for name in moving}
+                y = y | {name: y[name] - LR * slopes[name] for name in now}
             ends.append(y)
-        x = x | {name: sum(share * end[name] for share, end in zip(shares, ends, strict=True)) for name in moving}
+        x = x | {name: sum(share * end[name] for share, end in zip(shares, ends, strict=True)) for name in now}
     return x
 
 
@@ -85,7 +85,8 @@ def played(problem, rounds=ROUNDS, **options):
     return t.run(t.FedAvg(t.Full(), lr=LR, steps=STEPS), problem, **{"rounds": rounds, "metrics": ("value",), **options})
 
 
-CASES = {"both": (A, B, "layer.bias"), "B": (B, "layer.bias")}
+CASES = {"both": [(A, B, "layer.bias")], "B": [(B, "layer.bias")], "alternating": [(B, "layer.bias"), (A, "layer.bias")]}
+"""The leaves that move in each round, in turn."""
 
 
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
@@ -98,7 +99,10 @@ def test_a_run_is_the_one_by_hand(trained, engine):
     values = [gradient(i, hand)[0] for i in range(CLIENTS)]
     np.testing.assert_allclose(trace.metrics["value"], values @ np.asarray(linear().population.weights), rtol=1e-10)
     np.testing.assert_allclose(trace.clients["loss"], values, rtol=1e-10)
-    assert trace.ledger.totals()["bytes_up"] == ROUNDS * CLIENTS * 8 * sum(hand[name].size for name in moving)
+    moved = [sum(hand[name].size for name in moving[number % len(moving)]) for number in range(ROUNDS)]
+    assert trace.ledger.totals()["bytes_up"] == CLIENTS * 8 * sum(moved)
+    known = sum(hand[name].size for name in (A, B, "layer.bias")) if trained == "alternating" else moved[0]
+    assert trace.ledger.totals()["bytes_down"] == CLIENTS * 8 * ROUNDS * known
 
 
 @pytest.mark.parametrize("trained", CASES)
@@ -110,7 +114,7 @@ def test_the_mean_of_b_is_exact_and_that_of_both_is_biased(trained):
         y = dict(x)
         for _ in range(STEPS):
             slopes = gradient(i, y)[1]
-            y = y | {name: y[name] - LR * slopes[name] for name in CASES[trained]}
+            y = y | {name: y[name] - LR * slopes[name] for name in CASES[trained][0]}
         ends.append(y)
     mean = {name: np.tensordot(linear().population.weights, np.stack([end[name] for end in ends]), 1) for name in (A, B)}
     products = np.tensordot(linear().population.weights, np.stack([end[B] @ end[A] for end in ends]), 1)

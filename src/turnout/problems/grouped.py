@@ -12,7 +12,7 @@ from turnout.core.records import record, static
 from turnout.core.seeds import host_key
 from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.base import Problem
-from turnout.problems.groups import Adapter, Assignment, Frozen, Group, Personal, assigned
+from turnout.problems.groups import Adapter, Assignment, Group, Personal, assigned
 from turnout.problems.row_sums import Point
 from turnout.problems.wrapped import Wrapped, bare, without_rows
 

@@ -85,13 +85,15 @@ class Adapter:
     * "both" trains and sends A and B (FedIT; Zhang et al., 2024). The mean of products B_i A_i is not the product of their means:
       `averaging_bias` measures the difference.
     * "B" leaves A as it is (FFA-LoRA; Sun et al., 2024): the mean of B_i A is the product of the mean of B_i and A, exactly.
+    * "alternating" trains B in odd rounds and A in even ones, and sends back what it trains (RoLoRA; Chen et al., 2025), by an
+      algorithm without a state beside its parameters: the means are exact too.
 
     Args:
         leaves: Names of matrices and of kernels [outputs, inputs, h, w], taken as [outputs, inputs h w], or patterns, of which
             other leaves are left out.
         rank: r, at most the number of rows and of columns.
         alpha: Weight of the adapters, > 0; None for r.
-        trained: "both", or "B" alone.
+        trained: "both", "B" alone, or one after the other, "alternating".
         inputs_first: Whether leaves of two axes are [inputs, outputs], as those of `Network`, and not as in PyTorch.
 
     Examples:
@@ -108,7 +110,7 @@ class Adapter:
     leaves: Patterns = static()
     rank: Count = static()
     alpha: Positive | None = static(default=None)
-    trained: Literal["both", "B"] = static(default="both")
+    trained: Literal["both", "B", "alternating"] = static(default="both")
     inputs_first: bool = static(default=False)
 
     def __post_init__(self):

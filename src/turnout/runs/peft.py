@@ -90,9 +90,10 @@ def load_peft(folder: Path | str, problem: Problem, x: PyTree = None) -> dict[st
     for name in sorted(entries.keys() ^ arrays.keys()):
         here, there = ("no", "one") if name in entries else ("an array", "none")
         raise UserError(
-            f"{folder} holds adapters of another model: it has {here} {name!r}, and the problem's has {there}; name the same matrices"
+            f"{folder} holds adapters of another model: it has {here} {name!r}, and the problem's has {there}; name the same "
+            "matrices"
         )
-    for name, (leaf, shape) in entries.items():
+    for name, (_, shape) in entries.items():
         if arrays[name].shape != shape:
             raise UserError(
                 f"{folder} holds adapters of another model: {name!r} has the shape {arrays[name].shape} there, and {shape} here; "
@@ -157,6 +158,6 @@ def _check_config(folder: Path, config: dict[str, Any], sites: tuple[Site, ...])
         alpha = (config.get("alpha_pattern") or {}).get(module, config.get("lora_alpha"))
         if (rank, alpha) != (site.rank, site.alpha):
             raise UserError(
-                f"the adapter of {site.name} in {folder} has the rank {rank} and alpha {alpha}, and the problem's {site.rank} and "
-                f"{site.alpha:g}: give Adapter these"
+                f"the adapter of {site.name} in {folder} has the rank {rank} and alpha {alpha}, and the problem's "
+                f"{site.rank} and {site.alpha:g}: give Adapter these"
             )

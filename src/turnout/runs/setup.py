@@ -170,7 +170,7 @@ def starting(problem: Problem, seeds: Seeds, start: PyTree) -> tuple[PyTree, dic
     Args:
         problem: The problem.
         seeds: Seed of each purpose.
-        start: Initial parameters of the whole model, with adapters or without, or the file of a saved one; None for the problem's.
+        start: Initial parameters of the whole model, with its adapters or none, or a file of them; None for the problem's.
     """
     whole = ungrouped(problem)
     default, drawn = whole.start(host_key(seeds.model)), whole.adapters if isinstance(whole, Adapted) else ()

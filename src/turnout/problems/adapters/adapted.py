@@ -75,6 +75,12 @@ class Adapted(Wrapped):
         """Names of the leaves that adapters freeze: each W, and A where B alone is trained."""
         return tuple(name for site in self.sites for name in (site.name, *([site.a] if site.trained == "B" else [])))
 
+    @property
+    def alternating(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the leaves A, and of the leaves B, of which one moves in each round."""
+        sites = [site for site in self.sites if site.trained == "alternating"]
+        return tuple(site.a for site in sites), tuple(site.b for site in sites)
+
     def start(self, key):
         """Return the leaves of F, which are those that it starts with, and the first A and B, by name."""
         leaves = leaves_by_name(self.inside.start(key))

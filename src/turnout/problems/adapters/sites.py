@@ -24,7 +24,7 @@ class Site(NamedTuple):
         rank: r.
         alpha: The factor is alpha / r.
         inputs_first: Whether the leaf is W transposed.
-        trained: "both" A and B, or "B" alone.
+        trained: "both" A and B, "B" alone, or one after the other, "alternating".
     """
 
     name: str
@@ -106,8 +106,8 @@ def sites_of(leaves: dict[str, Any], adapters: Iterable[Adapter]) -> tuple[Site,
             matrices = [name for name in found if _is_matrix(leaves[name])]
             if not matrices:
                 raise UserError(
-                    f"Adapter {pattern!r} names {found[0]} of shape {leaves[found[0]].shape}, but adapters are of matrices and of "
-                    "kernels of convolutions with real numbers: name one of these"
+                    f"Adapter {pattern!r} names {found[0]} of shape {leaves[found[0]].shape}, but adapters are of matrices and "
+                    "kernels of convolutions: name one of these"
                 )
             for name in matrices:
                 site = _site(name, leaves[name].shape, adapter)
