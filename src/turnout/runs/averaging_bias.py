@@ -27,7 +27,7 @@ def averaging_bias(algorithm: Algorithm, problem: Problem, x: PyTree = None, **s
         **settings: Fields of `RunOptions`, such as `seed`.
 
     Raises:
-        UserError: The problem has no adapters.
+        UserError: The problem has no adapters, or a client diverged.
 
     Examples:
         >>> import turnout as t
@@ -47,7 +47,10 @@ def averaging_bias(algorithm: Algorithm, problem: Problem, x: PyTree = None, **s
     shares, ends = np.asarray(problem.population.shares), []
     for i in range(problem.clients):
         alone = replace(problem, population=replace(problem.population, weights=np.eye(problem.clients)[i]))
-        ends.append(run(everyone, alone, rounds=1, start=x, **options).x)
+        trace = run(everyone, alone, rounds=1, start=x, **options)
+        if trace.diverged is not None:
+            raise UserError(f"client {i} diverged, so that there is no mean with it: lower the step size")
+        ends.append(trace.x)
     squares = 0.0
     for site in inner.sites:
         a, b = (np.stack([np.asarray(end[name], float) for end in ends]) for name in (site.a, site.b))
