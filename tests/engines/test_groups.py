@@ -8,7 +8,9 @@ import pytest
 
 import turnout as t
 from tests.helpers.centred import CLIENTS, DIMENSION, MOMENTUM, centred
+from tests.helpers.fetched import as_fetched
 from turnout.core.errors import Caution
+from turnout.data import IidSplit, load
 
 pytestmark = pytest.mark.filterwarnings("ignore:a client takes part")
 
@@ -146,6 +148,76 @@ def test_each_client_tests_its_own_model():
     np.testing.assert_allclose(trace.metrics["test_value"], np.mean(expected), rtol=1e-12)
 
 
+@pytest.mark.parametrize("mesh", [1, 2])
+def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh):
+    problems = [centred()] if mesh > 1 else [centred(), as_fetched(centred())]
+    personal = t.Personal(["bias", "running_mean"], lr=OWN_LR)
+    algorithm = t.FedAvg(t.Full(), lr=LR, steps=STEPS)
+    expected = played(personal, test=centred(), metrics=("test_value",)).metrics["test_value"]
+    for problem in problems:
+        grouped = t.Grouped.of(problem, personal)
+        trace = t.run(algorithm, grouped, rounds=ROUNDS, test=centred(), metrics=("value", "test_value"), mesh=mesh)
+        np.testing.assert_allclose(trace.metrics["test_value"], expected, rtol=1e-12)
+
+
+def test_problems_as_clients_of_their_own_give_the_same_run():
+    """Each trains in the mode of its problem, and its statistics are averaged."""
+    clients = [centred().client(i) for i in range(CLIENTS)]
+    remote = t.Remote.of(centred().start(None), clients)
+    algorithm = t.FedAvg(t.Nice(3), lr=LR, steps=STEPS)
+    groups = (t.Personal("bias", lr=OWN_LR),)
+    one, other = (
+        t.run(algorithm, t.Grouped.of(problem, *groups), rounds=4, engine="nodes", metrics=("value",))
+        for problem in (centred(), remote)
+    )
+    for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+    for i in range(CLIENTS):
+        np.testing.assert_allclose(one.model(i)["bias"], other.model(i)["bias"], rtol=1e-12)
+
+
+def test_a_loss_in_numpy_has_groups_too():
+    """Least squares of two leaves, one of which is personal, equal to the same problem in JAX."""
+    generator = np.random.default_rng(0)
+    parts = [(generator.normal(size=(5, 2)), generator.normal(size=5)) for _ in range(3)]
+
+    def client(i):
+        features, targets = parts[i]
+
+        def errors(x, rows):
+            return features[rows] @ x["weight"] + x["bias"] - targets[rows]
+
+        def gradient(x, rows):
+            return {"weight": features[rows].T @ errors(x, rows) / len(targets[rows]), "bias": np.mean(errors(x, rows))}
+
+        return t.NumpyOracle(lambda x, rows: np.mean(errors(x, rows) ** 2) / 2, gradient, size=5)
+
+    @t.record
+    class Same(t.Problem):
+        def losses(self, x, rows):
+            return (rows[0] @ x["weight"] + x["bias"][None] - rows[1]) ** 2 / 2
+
+        def start(self, key):
+            return {"weight": jax.numpy.zeros(2), "bias": jax.numpy.zeros(())}
+
+    rows = tuple(np.concatenate([part[k] for part in parts]) for k in range(2))
+    same = Same(rows, np.arange(4) * 5, t.Population(count=3))
+    remote = t.Remote.of({"weight": np.zeros(2), "bias": np.zeros(())}, [client(i) for i in range(3)])
+    for personal in (t.Personal("bias", lr=OWN_LR), t.Personal("bias", lr=OWN_LR, trained="within")):
+        one, other = (
+            t.run(
+                t.FedAvg(t.Full(), lr=LR),
+                t.Grouped.of(problem, personal),
+                rounds=4,
+                engine="nodes",
+                metrics=("value", "gradient"),
+            )
+            for problem in (same, remote)
+        )
+        for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-12)
+
+
 COMPRESSED = {
     "top-k": t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Identity(), feedback="ef14"),
     "qsgd": t.Exchange(up=t.codecs.Qsgd(bits=4)),
@@ -213,6 +285,21 @@ class RawLoop(t.Algorithm):
         return jax.lax.fori_loop(0, 2, lambda _, y: client.step(y, -0.1), x)
 
 
+@pytest.mark.parametrize("mesh", [1, 2])
+def test_the_cells_of_a_sweep_are_the_runs(mesh):
+    """Each seed draws all leaves of its own model, frozen and personal ones too."""
+    data = load("digits")
+    problem = t.Network.of(data, IidSplit(clients=4).split(data), hidden=3)
+    groups = t.Frozen("hidden.weight"), t.Personal("output.bias", lr=0.2)
+    algorithm, grouped = t.FedAvg(t.Nice(2), lr=0.1), t.Grouped.of(problem, *groups)
+    swept = t.sweep(algorithm, grouped, {"lr": [0.1, 0.3]}, rounds=4, every=4, seeds=(0, 5), mesh=mesh)
+    for cell, trace in zip(swept.cells, swept.traces, strict=True):
+        one = t.run(t.FedAvg(t.Nice(2), **cell.settings), grouped, rounds=4, every=4, seed=cell.seed)
+        for left, right in zip(*(jax.tree.leaves((run.x, run.columns)) for run in (trace, one)), strict=True):
+            np.testing.assert_allclose(left, right, rtol=1e-11, atol=1e-12)
+    assert not np.array_equal(swept.traces[0].x["hidden"]["weight"], swept.traces[1].x["hidden"]["weight"])
+
+
 BAD = {
     "nothing": (lambda: t.Grouped.of(centred(), t.Frozen("biass")), "Frozen 'biass' is no part of the model, which has"),
     "everything": (lambda: t.Grouped.of(centred(), t.Frozen("*")), "leave no parameter that is shared"),
@@ -232,10 +319,6 @@ BAD = {
     ),
     "start": (lambda: played(start={"weight": np.zeros(DIMENSION)}), "holds another architecture"),
     "optimum": (lambda: played(metrics=("gap",)), "the optimum of Grouped is not known"),
-    "sweep": (
-        lambda: t.sweep(t.FedAvg(t.Nice(3), lr=0.1), t.Grouped.of(centred(), t.Frozen("bias")), {}, rounds=1, seeds=(0, 1)),
-        "give it a start, or one seed",
-    ),
 }
 
 

@@ -74,7 +74,18 @@ def residual(shape, classes, norm):
     )  # fmt: skip
 
 
+def lenet(shape, classes):
+    """LeNet with batch normalisation."""
+    flat = 32 * (shape[0] // 4) * (shape[1] // 4)
+    return nn.Sequential(
+        nn.Conv2d(shape[2], 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(flat, 64), nn.ReLU(), nn.Linear(64, classes),
+    )  # fmt: skip
+
+
 CASES = {
+    "lenet": ((8, 9, 2), partial(MODELS["lenet"], norm="batch"), lenet),
     "femnist": ((12, 11, 2), MODELS["femnist-cnn"], femnist_cnn),
     "mcmahan": ((6, 5, 1), MODELS["mcmahan-cnn"], mcmahan_cnn),
     "group": (
@@ -86,7 +97,7 @@ CASES = {
 }
 
 
-@pytest.mark.tiers(quick=["mcmahan-accelerator"], slow=["femnist-cpu", "group-accelerator", "batch-cpu"])
+@pytest.mark.tiers(quick=["mcmahan-accelerator", "lenet-cpu"], slow=["femnist-cpu", "group-accelerator", "batch-cpu"])
 @pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize(("shape", "model", "module"), CASES.values(), ids=CASES)
 def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module, cpu, monkeypatch):
@@ -146,7 +157,7 @@ def test_a_perceptron_is_the_network_on_pixels():
     np.testing.assert_allclose(x(jnp.asarray(images)), inner @ layers["output"]["weight"] + layers["output"]["bias"], atol=1e-12)
 
 
-@pytest.mark.parametrize(("model", "side"), [("femnist-cnn", 10), ("mcmahan-cnn", 4), ("residual-6", 4)])
+@pytest.mark.parametrize(("model", "side"), [("femnist-cnn", 10), ("mcmahan-cnn", 4), ("lenet", 4), ("residual-6", 4)])
 def test_images_have_to_be_large_enough(model, side):
     assert sizes(model, (side, side, 1), 2)
     with pytest.raises(

@@ -113,6 +113,19 @@ def test_the_key_of_a_run_changes_with_all_that_determines_it_and_with_nothing_e
         assert not {*keys(**changes)} & {*first}, changes
 
 
+def test_groups_of_leaves_are_part_of_the_key():
+    problem = {
+        "problem": {"kind": "network", "data": "digits", "hidden": 3}, "split": {"kind": "iid", "clients": 3}, "sampler": "full",
+    }  # fmt: skip
+    groups = {"a": {}, "b": {"groups": {"frozen": ["hidden"]}}, "c": {"groups": {"frozen": ["output"]}}}
+    groups["d"] = {"groups": {"personal": {"leaves": ["output"], "lr": 0.1}}}
+    methods = {name: {"algorithm": {"kind": "fedavg", "lr": 0.1}, **more} for name, more in groups.items()}
+    declaration = declared({"run": {"rounds": 9}, "problems": {"digits": problem}, "methods": methods})
+    programs = plan_of(declaration, Cases(None), "report")
+    assert len({run.key for program in programs for run in program.runs}) == len(groups)
+    assert [program.experiment.groups.frozen for program in programs] == [None, ["hidden"], ["output"], None]
+
+
 def test_a_special_place_has_the_last_word():
     study = tables()
     study["methods"]["fedavg"] |= {

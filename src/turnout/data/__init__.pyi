@@ -7,6 +7,7 @@ from .client_writer import write_clients as write_clients
 from .dataset import Dataset as Dataset
 from .federated_rules import FederatedRules as FederatedRules
 from .hdf5 import Hdf5 as Hdf5
+from .holdout import hold_rows as hold_rows
 from .hugging_face import HuggingFace as HuggingFace
 from .leaf import Leaf as Leaf
 from .libsvm import Libsvm as Libsvm

@@ -30,6 +30,43 @@ def hold_out(split: Split, clients: float, seed: int) -> tuple[Split, Split]:
     return only(split, np.setdiff1d(np.arange(split.clients), held)), only(split, held)
 
 
+def hold_rows(split: Split, share: float, seed: int) -> tuple[Split, Split]:
+    """Divide the rows of each client into those that it trains with and those that it is tested with.
+
+    Client i is tested with round(share n_i) of its n_i rows, drawn uniformly, but at least one, and trains with at least one.
+
+    Args:
+        split: The split of all rows.
+        share: The share of rows to test with, between 0 and 1.
+        seed: Seed of the draws.
+
+    Returns:
+        The split of the training rows, and that of the test rows; client i is the same in both.
+
+    Raises:
+        UserError: A client has one row only.
+
+    Examples:
+        >>> import numpy as np
+        >>> from turnout.data import Split, hold_rows
+        >>> train, test = hold_rows(Split.of([np.arange(10), np.arange(10, 15)], rows=15), share=0.2, seed=0)
+        >>> train.sizes.tolist(), test.sizes.tolist()
+        ([8, 4], [2, 1])
+    """
+    if split.sizes.min() < 2:
+        raise UserError(
+            f"client {int(split.sizes.argmin())} has one row, which cannot both train and test: ask the split for min_rows = 2"
+        )
+    generator, parts = np.random.default_rng(seed), []
+    for i in range(split.clients):
+        rows = generator.permutation(split.rows(i))
+        count = int(np.clip(round(share * rows.size), 1, rows.size - 1))
+        parts.append((np.sort(rows[count:]), np.sort(rows[:count])))
+    rows = int(split.indices.max()) + 1
+    train, test = (Split.of([part[k] for part in parts], rows, split.strata) for k in (0, 1))
+    return train, test
+
+
 def only(split: Split, clients: np.ndarray) -> Split:
     """Return the split of `clients` only, in this order, with strata renumbered from 0.
 

@@ -43,6 +43,14 @@ class Engine(ABC):
         samplers = samplers_in(self.algorithm)
         return [getattr(one, change)(state) for one, state in zip(samplers, progress.samplers, strict=True)]
 
+    def others(self, k: int = 0) -> dict:
+        """Return the first leaves of the model that the algorithm does not see, by name, of the `k`-th cell of a sweep.
+
+        Args:
+            k: Number of the cell.
+        """
+        return self.job.others
+
     def own_leaves(self, progress: Progress) -> OwnLeaves:
         """Return a function from a client to the leaves of its own model; None where it has none, or only it knows them."""
         if not personalised(self.algorithm):

@@ -14,6 +14,7 @@ from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
 from turnout.engines.encryption import SumKey
 from turnout.engines.groups.evaluation import model_of, personalised
+from turnout.engines.groups.grouped_algorithm import apart_from
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
@@ -99,7 +100,7 @@ class Node:
         self.sum_key = sum_key
         self.schema = client.schema.digest if isinstance(client, Problem) and client.schema is not None else ""
         self.number, self.start, self.runner = number, copy_leaves(start), client_runner(client, mixed)
-        self.algorithm, self.seeds = copy_leaves(algorithm), copy_leaves(seeds)
+        self.algorithm, self.seeds = apart_from(algorithm), copy_leaves(seeds)
         protection = copy_leaves(protection)
         self.protect: Callable[[], Protection | None] = lambda: protection
         self.public: Callable[[str, PyTree], tuple[bool, bool]] = lambda method, message: (True, True)

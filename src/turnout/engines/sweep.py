@@ -19,9 +19,12 @@ from turnout.engines.cells_over_devices import everywhere, over_devices
 from turnout.engines.compiled import advance
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import strongly_typed
+from turnout.engines.groups.grouped_algorithm import for_cell
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import survey
 from turnout.engines.state import Progress, begin
+from turnout.problems.base import Problem
+from turnout.problems.grouped import Grouped, ungrouped
 
 BATCH = 64
 """Cells that an accelerator computes at once. On a CPU it is one: in a batch, cells with fewer steps wait for the others."""
@@ -56,7 +59,12 @@ class SweepEngine(Engine):
         mesh: Mesh | None = None,
     ):
         self.metrics, self.every, self.places, self.quick = metrics, every, places, quick and on_cpu()
-        algorithms = [set_leaves(algorithm, cell.settings) for cell in cells]
+        problem = job.storage.problem
+        begun = [begin_of(problem, jax.random.key(cell.seed)) if drawn else (job.start, job.others) for cell in cells]
+        self.cell_others = [others for _, others in begun]
+        algorithms = [
+            for_cell(set_leaves(algorithm, cell.settings), others) for cell, others in zip(cells, self.cell_others, strict=True)
+        ]
         structures = {jax.tree.structure(one) for one in algorithms}
         if len(structures) > 1:
             raise UserError("a sweep changes numbers, not what an algorithm is made of")
@@ -66,9 +74,7 @@ class SweepEngine(Engine):
         self.leaves = [jnp.stack([jnp.asarray(a) for a in c]) if k in self.swept else c[0] for k, c in enumerate(columns)]
         seeds = jnp.array([cell.seed for cell in cells])
         self.seeds = jax.tree.map(lambda _: seeds, job.seeds)
-        problem = job.storage.problem
-        starts = [strongly_typed(problem.start(jax.random.key(cell.seed)) if drawn else job.start) for cell in cells]
-        self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+        self.starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(strongly_typed(start) for start, _ in begun))
         self.sites = survey(job, algorithm).sites
         self.mesh = mesh
         self._everywhere = None if mesh is None else everywhere((job, self.leaves), mesh)
@@ -95,16 +101,31 @@ class SweepEngine(Engine):
     def cell(self, k: int) -> "SweepEngine":
         """Return the engine of the cell `k` alone; all cells share one program."""
         one = copy(self)
-        one.mesh = None
+        one.mesh, one.cell_others = None, [self.cell_others[k]]
         one.leaves = [np.asarray(leaf)[k : k + 1] if j in self.swept else leaf for j, leaf in enumerate(self.leaves)]
         one.seeds, one.starts = jax.tree.map(lambda leaf: np.asarray(leaf)[k : k + 1], (self.seeds, self.starts))
         return one
+
+    def others(self, k=0):
+        return self.cell_others[k]
 
     def _cells(self) -> tuple:
         return [self.leaves[k] for k in self.swept], self.seeds, self.starts
 
     def _static(self) -> dict:
         return {"structure": self.structure, "swept": self.swept}
+
+
+def begin_of(problem: Problem, key) -> tuple[PyTree, dict]:
+    """Return the initial parameters of a cell, and the other leaves of its model, by name.
+
+    Args:
+        problem: The problem.
+        key: Random key of the initial parameters.
+    """
+    if not isinstance(problem, Grouped):
+        return problem.start(key), {}
+    return jax.tree.map(jnp.asarray, problem.split(ungrouped(problem).start(key)))
 
 
 def _cell(job: Job, leaves, swept, structure, values, seeds, start):

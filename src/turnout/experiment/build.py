@@ -7,7 +7,7 @@ from pathlib import Path
 from turnout.core.errors import UserError
 from turnout.data.catalogue import load, load_test
 from turnout.data.dataset import Dataset, digest
-from turnout.data.holdout import hold_out
+from turnout.data.holdout import hold_out, hold_rows
 from turnout.data.splits import NaturalSplit, Split
 from turnout.data.splits.split import AsStored
 from turnout.experiment.config import Experiment, RunSpec
@@ -32,6 +32,7 @@ class Built:
         test: The problem to test with.
         held_out: The problem of the clients that are held out.
         held_out_split: Which of those has which rows.
+        test_split: Which client is tested with which of its own rows.
     """
 
     problem: Problem
@@ -41,6 +42,7 @@ class Built:
     test: Problem | None = None
     held_out: Problem | None = None
     held_out_split: Split | None = None
+    test_split: Split | None = None
 
     def digest(self, experiment: Experiment) -> str:
         """Return a digest of the data and a configuration.
@@ -75,8 +77,12 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     split = experiment.split.split(dataset)
     if spec.held_out is not None:
         split, held_out_split = hold_out(split, spec.held_out, getattr(experiment.split, "seed", 0))
+    own_test = None
+    if spec.own_test is not None:
+        split, own_test = hold_rows(split, spec.own_test, getattr(experiment.split, "seed", 0))
+    if spec.held_out is not None or own_test is not None:
         dataset = plain.fitted(split.indices).normalized(spec.normalize, split.indices)
-    mark, test = digest(dataset), None
+    mark, test = digest(dataset), None if own_test is None else spec.build(dataset, own_test)
     if spec.test is not None:
         test_set = load_test(spec.test, data, dataset)
         mark, test = mark + digest(test_set), spec.to_test(test_set, dataset)
@@ -84,7 +90,7 @@ def build(experiment: Experiment, data: Path | None, sizes: list[int] | None = N
     held_out = None if held_out_split is None else spec.build(dataset, held_out_split)
     problem = grouped(experiment, spec.build(dataset, split))
     made = None if isinstance(split, AsStored) else split
-    return Built(problem, made, mark, mark, test, held_out, held_out_split)
+    return Built(problem, made, mark, mark, test, held_out, held_out_split, own_test)
 
 
 def grouped(experiment: Experiment, problem: Problem) -> Problem:
@@ -111,10 +117,11 @@ def refuse_stored(dataset: Dataset, experiment: Experiment) -> None:
         raise UserError(
             f"{dataset.name} has its clients already: set [split] kind = 'natural' alone, or write another client file"
         )
-    if experiment.problem.held_out is not None:
-        raise UserError(
-            f"{dataset.name} has its clients already: leave held_out out, or write those clients to a file of their own"
-        )
+    for name in ("held_out", "own_test"):
+        if getattr(experiment.problem, name) is not None:
+            raise UserError(
+                f"{dataset.name} has its clients already: leave {name} out, or write those rows to a file of their own"
+            )
 
 
 def options_of(experiment: Experiment, built: Built) -> RunSpec:

@@ -118,10 +118,9 @@ class Experiment:
             tables["exchange"] = _without_none(exchange)
         if self.faults is not None:
             tables["faults"] = _without_none(vars(self.faults))
-        parts = {name: getattr(self.groups, name) for name in GROUPS}
-        groups = {"frozen": self.groups.frozen, **{name: part and _without_none(vars(part)) for name, part in parts.items()}}
-        if self.groups != GroupsSpec():
-            tables["groups"] = _without_none(groups)
+        groups = self.groups.table()
+        if groups is not None:
+            tables["groups"] = groups
         if self.devices is not None:
             tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
         if self.privacy is not None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from turnout import problems
 from turnout.core.errors import UserError
-from turnout.core.records import Count, Fraction, Index, NonNegative, Positive, config
+from turnout.core.records import Count, Fraction, Index, NonNegative, Positive, Proper, config
 from turnout.data.dataset import Dataset
 from turnout.data.quadratics import quadratics
 from turnout.data.source import Source
@@ -25,6 +25,7 @@ class DataSpec:
         weights: lambda_i, the same for every client ("uniform") or proportional to its number of rows ("size").
         test: The test data, in the same forms as `data`.
         held_out: The clients that are never drawn and serve to evaluate the model: a number, or a share below 1.
+        own_test: The share of each client's rows that it is tested with, in the place of `test`.
     """
 
     data: str | Source
@@ -32,6 +33,13 @@ class DataSpec:
     weights: Literal["uniform", "size"] = "uniform"
     test: str | Source | None = None
     held_out: Positive | None = None
+    own_test: Proper | None = None
+
+    def __post_init__(self):
+        if self.own_test == 0:
+            raise UserError("own_test is a share of each client's rows between 0 and 1, but it is 0: leave it out")
+        if self.own_test is not None and self.test is not None:
+            raise UserError("own_test takes rows of the clients to test with, and test names others: leave one of them out")
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
         """Return the problem on `dataset` with the clients of `split`.
@@ -125,7 +133,7 @@ class NeuralSpec(DataSpec):
     classes: Count | None = None
     shape: list[Count] | None = None
     hidden: Count | None = None
-    norm: Literal["group", "batch"] | None = None
+    norm: Literal["none", "group", "batch"] | None = None
 
     precision: ClassVar[Precision] = problems.Neural.precision
 

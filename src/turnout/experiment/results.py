@@ -33,7 +33,7 @@ def write_split(folder: Path, built: Built) -> None:
         folder: Folder of the results.
         built: The problem built from it.
     """
-    splits = {"": built.split, "held_out_": built.held_out_split}
+    splits = {"": built.split, "held_out_": built.held_out_split, "test_": built.test_split}
     rows = {f"{name}{part}": getattr(split, part) for name, split in splits.items() if split for part in ("indices", "offsets")}
     write(folder / SPLIT, _npz(rows))
 

@@ -13,6 +13,7 @@ from turnout.devices import Devices
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import fields_of
 from turnout.problems.base import Problem
+from turnout.problems.grouped import ungrouped
 from turnout.problems.storage.client_rows import columns_of
 from turnout.runs.clients_frame import tabulates
 from turnout.runs.session import Session
@@ -64,6 +65,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "aggregation": shown(experiment.run.aggregation),
         "exchange": experiment.exchange and {name: shown(part) for name, part in vars(experiment.exchange).items()},
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
+        "groups": experiment.groups.table(),
         "devices": shown_devices(experiment.devices),
         "rounds": int(trace.columns["round"][-1]),
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},
@@ -81,7 +83,7 @@ def confusion_of(session: Session) -> dict:
         session: The session of a run that has ended.
     """
     test = session.further["test"]
-    problem = test or session.problem
+    problem = test or ungrouped(session.problem)
     if not tabulates(problem) or len(problem.codes) > MOST_CLASSES or columns_of(problem.rows) is not None:
         return {}
     frame = session.trace.confusion

@@ -200,6 +200,11 @@ class Problem:
         """Whether clients train with `training` in the place of `losses`: statistics move, or numbers are drawn as by dropout."""
         return bool(self.statistics)
 
+    @property
+    def takes_keys(self) -> bool:
+        """Whether `training` is given random keys, which tell it from evaluation too; a loss that is no JAX function has none."""
+        return self.trains_apart
+
     def training(self, x: PyTree, rows: PyTree, counted: Bool[Array, " b"], key) -> tuple[Float[Array, " b"], dict]:
         """Return the loss of each of b rows in training, [b], and each of the `statistics` after this pass, by its name.
 

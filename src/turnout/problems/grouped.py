@@ -35,6 +35,16 @@ class Grouped(Wrapped):
         personal: How personal leaves are trained; None where there are none.
         groups: The group of each leaf.
         structure: The structure of the whole model.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Neural.of(data, IidSplit(clients=10).split(data), model="perceptron", hidden=16)
+        >>> heads = t.Grouped.of(problem, t.Personal("layers.output", lr=0.1))
+        >>> trace = t.run(t.FedAvg(t.Nice(5), lr=0.1), heads, rounds=4)
+        >>> trace.model(3).layers["output"]["bias"].shape
+        (10,)
     """
 
     personal: Personal | None
@@ -83,7 +93,7 @@ class Grouped(Wrapped):
 
     def start(self, key):
         """Return the initial shared leaves, by name."""
-        return self.split(self.inside.start(key))[0]
+        return self.split(ungrouped(self).start(key))[0]
 
     def split(self, whole: PyTree) -> tuple[Leaves, Leaves]:
         """Return the shared leaves and the others of a whole model, by name."""

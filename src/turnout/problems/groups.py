@@ -35,8 +35,8 @@ class Personal:
         >>> data = load("digits")
         >>> problem = t.Neural.of(data, IidSplit(clients=10).split(data), model="perceptron", hidden=16)
         >>> personal = t.Grouped.of(problem, t.Personal("layers.output", lr=0.1))
-        >>> trace = t.run(t.FedAvg(t.Nice(5), lr=0.1), personal, rounds=2)
-        >>> trace.ledger.totals()["bytes_up"] == 2 * 5 * 4 * (64 * 16 + 16)
+        >>> trace = t.run(t.FedAvg(t.Nice(5), lr=0.1), personal, rounds=4)
+        >>> trace.ledger.totals()["bytes_up"] == 4 * 5 * 4 * (64 * 16 + 16)
         True
     """
 

@@ -1,7 +1,7 @@
 """Problems whose clients' losses only the clients can compute."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import record, static
 from turnout.problems.base import Population, Problem
 from turnout.problems.oracles.base import Oracle
@@ -30,7 +31,8 @@ class Remote(Problem):
         owned: Returns client i, an `Oracle` or a `Problem` of one client.
         labelled: Whether clients can tell their accuracy.
         whole: Returns what the file of a model with the parameters x holds; None: x.
-        running: The first statistics, which training moves without a gradient, by name.
+        moved: Names of the statistics in `initial`, which training moves without a gradient.
+        apart: Whether clients are problems in JAX that train apart from how they are evaluated.
 
     Examples:
         >>> import numpy as np
@@ -46,7 +48,8 @@ class Remote(Problem):
     owned: Callable[[int], Any] = static()
     labelled: bool = static(default=False)
     whole: Callable[[PyTree], PyTree] | None = static(default=None)
-    running: dict[str, Any] = field(default_factory=dict)
+    moved: tuple[str, ...] = static(default=())
+    apart: bool = static(default=False)
 
     remote = True
 
@@ -89,29 +92,40 @@ class Remote(Problem):
             raise UserError(f"every client has at least one row, but sizes are {list(sizes)}")
         if weights is not None and (len(weights) != len(sizes) or min(weights) < 0 or not sum(weights) > 0):
             raise UserError(f"weights need one number for each of the {len(sizes)} clients, none negative and not all zero")
+        first = None if callable(clients) else clients[0]
         if running is None:
-            running = {} if callable(clients) or not isinstance(clients[0], Oracle) else clients[0].running
+            running = first.running if isinstance(first, Oracle) else {}
+        apart = isinstance(first, Problem) and first.trains_apart
+        moved = first.statistics if isinstance(first, Problem) else tuple(running)
         share = None if weights is None else np.asarray(weights, float) / np.sum(weights)
         owned = cache(clients if callable(clients) else partial(_one_of, list(clients)))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        start = jax.tree.map(np.asarray, start)
+        start = jax.tree.map(np.asarray, {**start, **running} if running else start)
         rows, population = np.zeros((offsets[-1], 0)), Population(len(sizes), share)
-        return cls(rows, offsets, population, start, owned, classifies, whole, running)
+        return cls(rows, offsets, population, start, owned, classifies, whole, moved, apart)
 
     def losses(self, x, rows):
         # Never computed; it only shows cost estimates that losses depend on rows and parameters.
         return rows.sum(1) + sum(0 * leaf.sum() for leaf in jax.tree.leaves(x))
 
     def training(self, x, rows, counted, key):
-        return self.losses(x, rows), {name: x[name] for name in self.running}
+        leaves = leaves_by_name(x)
+        return self.losses(x, rows), {name: leaves[name] for name in self.moved}
 
     def start(self, key):
-        start = jax.tree.map(jnp.asarray, self.initial)
-        return {**start, **jax.tree.map(jnp.asarray, self.running)} if self.running else start
+        return jax.tree.map(jnp.asarray, self.initial)
 
     @property
     def statistics(self):
-        return tuple(self.running)
+        return self.moved
+
+    @property
+    def trains_apart(self):
+        return self.apart or bool(self.moved)
+
+    @property
+    def takes_keys(self):
+        return self.apart
 
     def without_clients(self) -> "Remote":
         """Return the problem without its clients, so that problems of other clients of the same sizes share compiled programs."""

@@ -45,6 +45,10 @@ class Wrapped(Problem):
         return self.inner.trains_apart
 
     @property
+    def takes_keys(self):
+        return self.inner.takes_keys
+
+    @property
     def classifies(self) -> bool:  # type: ignore
         return self.inner.classifies
 

@@ -15,7 +15,7 @@ ENOUGH = 2
 
 
 def check_groups(
-    algorithm: Algorithm, problem: Problem, options: RunOptions, metrics: tuple[str, ...], *, cells: int, deployed: bool
+    algorithm: Algorithm, problem: Problem, options: RunOptions, metrics: tuple[str, ...], *, deployed: bool
 ) -> None:
     """Raise `UserError` where a run cannot have the groups of its problem.
 
@@ -24,7 +24,6 @@ def check_groups(
         problem: The problem.
         options: Options of the run.
         metrics: Names of the metrics.
-        cells: Number of seeds of a sweep; 1 for a run.
         deployed: Whether clients are nodes of a federation.
     """
     tested = [name for name in metrics if name in TEST]
@@ -43,11 +42,6 @@ def check_groups(
         raise UserError(
             f"[privacy] protects the replies of the algorithm, and statistics such as {groups.averaged[0]} would tell of rows: "
             "make them personal, freeze them, or normalise without statistics"
-        )
-    if cells > 1 and options.start is None and (groups.personal or groups.frozen):
-        raise UserError(
-            "a sweep of several seeds draws shared leaves for each, but frozen and personal ones once: give it a start, or one "
-            "seed"
         )
 
 

@@ -100,8 +100,7 @@ class Session:
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
-        seeds = 1 if cells is None else len({cell.seed for cell in cells})
-        check_groups(algorithm, problem, options, self.metrics, cells=seeds, deployed=deployed is not None)
+        check_groups(algorithm, problem, options, self.metrics, deployed=deployed is not None)
         tell_groups(algorithm, problem, options.rounds)
         # Now they are known to be problems. Rows that are aligned already stay as they are.
         self.further = {name: part and alike(part, problem, name) for name, part in self.further.items()}
@@ -341,14 +340,14 @@ class Session:
             failed, met = (int(np.atleast_1d(end)[k]) for end in (self.progress.failed, self.progress.met))
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             found = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
-            trace.x = self._whole(found)
+            trace.x = self._whole(found, k)
             trace.own = self.engine.own_leaves(self.progress) if self.cells is None else None
 
-    def _whole(self, found: PyTree) -> PyTree:
+    def _whole(self, found: PyTree, k: int) -> PyTree:
         """Return the whole model of what a run has found, whose personal leaves are those of a new client."""
         if not isinstance(self.problem, Grouped):
             return found
-        others = jax.tree.map(np.asarray, self.engine.job.others)
+        others = jax.tree.map(np.asarray, self.engine.others(k))
         return self.problem.whole({**others, **found})
 
     def _in_flight(self, k: int) -> int:

@@ -69,7 +69,8 @@ class Cases:
     def of(self, experiment: Experiment) -> Case:
         """Return the problem of `experiment`."""
         trace = None if experiment.devices is None else experiment.devices.trace
-        mark = fingerprint(experiment.problem, experiment.split, experiment.run.start, trace)
+        groups = experiment.groups, experiment.algorithm.model_groups
+        mark = fingerprint(experiment.problem, experiment.split, experiment.run.start, trace, groups)
         if mark not in self._kept:
             self._kept[mark] = Case(self._build(experiment))
         self._kept.move_to_end(mark)

@@ -82,7 +82,7 @@ def _problem(problems: dict, tables: dict, experiment: Experiment) -> str:
 
 def _method(tables: dict, problem: str, experiment: Experiment) -> dict:
     """Return the method of a configuration; names in its grid without a table are those of the algorithm."""
-    method = {key: tables[key] for key in ("algorithm", "sampler") if key in tables}
+    method = {key: tables[key] for key in ("algorithm", "sampler", "groups") if key in tables}
     if experiment.target is not None and experiment.target.stop:
         method["target"] = tables["target"]
     method["run"] = {key: value for key, value in tables.get("run", {}).items() if key != "seed"}

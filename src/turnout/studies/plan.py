@@ -11,6 +11,7 @@ import jax
 
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.config import Experiment
+from turnout.experiment.groups_spec import GroupsSpec
 from turnout.runs.setup import EXCHANGE_BYTES
 from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
@@ -171,6 +172,7 @@ def _base(one: Resolved, stops: tuple[Goal, ...], *without: str) -> str:
     target = experiment.target if experiment.target is not None and experiment.target.stop else None
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]
     parts = (experiment.problem, experiment.split, run, experiment.faults, experiment.privacy, target)
-    # What a run without codecs and devices is known by stays what it was.
+    # What a run without codecs, devices and groups is known by stays what it was.
     further = [part for part in (experiment.exchange, experiment.devices) if part is not None]
+    further += [experiment.groups] if experiment.groups != GroupsSpec() else []
     return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends, *further)

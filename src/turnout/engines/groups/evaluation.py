@@ -1,6 +1,6 @@
 """The models that metrics are of: where clients have their own, each client's."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from turnout.problems.grouped import Leaves
 from turnout.problems.row_sums import Point
 from turnout.problems.storage.fetched import Fetched
 from turnout.problems.storage.jax_client import JaxClient
+from turnout.problems.storage.layout import InMemory, Storage
 
 
 class Block(NamedTuple):
@@ -46,6 +47,7 @@ class PersonalModels(NamedTuple):
         kept: What is kept of the clients' private states.
         x: The parameters, of which the algorithm knows.
         statistics: The statistics that the server averages.
+        storage: The rows of the clients.
         chunk: How many clients are evaluated at a time.
     """
 
@@ -54,6 +56,7 @@ class PersonalModels(NamedTuple):
     kept: PyTree
     x: PyTree
     statistics: Leaves
+    storage: Storage
     chunk: int
 
     def of_each(self, order: str, storage, new: bool = False) -> PyTree:
@@ -64,16 +67,18 @@ class PersonalModels(NamedTuple):
             storage: The rows of the clients.
             new: Whether these clients never took part: they begin with the first private state, and train personal leaves.
         """
+        if new:
+            return lax.map(lambda i: storage.oracle(i)(order, self.begun(storage, i)), storage.ids, batch_size=self.chunk)
+        if isinstance(self.storage, Fetched):
+            return lax.map(lambda i: storage.oracle(i)(order, self.of(self._looked_up(i))), _judged(storage))
 
         def asked(pair):
             i, state = pair
-            return storage.oracle(i)(order, self.begun(storage, i) if new else self.of(state))
+            return storage.oracle(i)(order, self.of(state))
 
-        if new:
-            return lax.map(lambda i: asked((i, None)), storage.ids, batch_size=self.chunk)
-        if isinstance(storage, Fetched):
-            return lax.map(lambda i: asked((i, self._looked_up(storage, i))), self._judged(storage))
-        return lax.map(asked, (storage.ids, self.kept), batch_size=self.chunk)
+        # Test rows are on all devices of a mesh.
+        kept = self.kept if storage is self.storage else cast(InMemory, self.storage).of_all_clients(self.kept)
+        return lax.map(asked, (storage.ids, kept), batch_size=self.chunk)
 
     def mean_of(self, order: str, storage, new: bool = False) -> Any:
         """Return the mean of `of_each`, weighted by lambda_i.
@@ -106,12 +111,15 @@ class PersonalModels(NamedTuple):
         trained_before(client, grouped.personal, self.x, grouped.personal.new)
         return grouped.point(self.x, self.statistics, {name: own.leaves[name] for name in grouped.first})
 
-    def _judged(self, storage: Fetched) -> Int[Array, " e"]:
-        return storage.ids if storage.sample is None else jnp.asarray(storage.sample)
-
-    def _looked_up(self, storage: Fetched, i: Int[Array, ""]) -> PyTree:
-        states, _ = storage.look_up(self.kept, Block(i[None], jnp.ones(1, bool)), self.first)
+    def _looked_up(self, i: Int[Array, ""]) -> PyTree:
+        states, _ = self.storage.look_up(self.kept, cast(Any, Block(i[None], jnp.ones(1, bool))), self.first)
         return jax.tree.map(lambda leaf: leaf[0], states)
+
+
+def _judged(storage: Storage) -> Int[Array, " e"]:
+    """Return the clients on which f is evaluated."""
+    sample = storage.sample if isinstance(storage, Fetched) else None
+    return storage.ids if sample is None else jnp.asarray(sample)
 
 
 def personalised(algorithm: Algorithm) -> bool:
@@ -149,7 +157,7 @@ def evaluated(job: Job, algorithm: Algorithm, x: PyTree, statistics: Leaves, cli
         clients: What is kept of the clients' private states.
     """
     if personalised(algorithm):
-        return PersonalModels(algorithm, algorithm.client_state(job.start), clients, x, statistics, job.chunk)
+        return PersonalModels(algorithm, algorithm.client_state(job.start), clients, x, statistics, job.storage, job.chunk)
     grouped = grouped_in(algorithm)
     return x if grouped is None else grouped.point(x, statistics, {})
 

@@ -1,6 +1,7 @@
 """An algorithm on a problem with groups: its local methods see the shared leaves, and clients keep the rest."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Algorithm
 from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
@@ -16,6 +18,7 @@ from turnout.core.records import record, static
 from turnout.engines.groups.alternating import alternating
 from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
 from turnout.engines.inputs import Job
+from turnout.io.serialization import copy_leaves
 from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.grouped import Grouped, Leaves
 from turnout.problems.groups import Assignment, Personal
@@ -112,9 +115,40 @@ def grouped(job: Job, algorithm: Algorithm) -> Algorithm:
     groups, others = problem.groups, job.others
     parts = (groups.personal, groups.frozen, groups.averaged)
     first, frozen, statistics = ({name: others[name] for name in names} for names in parts)
-    # Clients that are no JAX functions draw their numbers by themselves.
-    draws = problem.trains_apart and not problem.remote
-    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, draws)
+    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, problem.takes_keys)
+
+
+def apart_from(algorithm: Algorithm) -> Algorithm:
+    """Return a copy of the algorithm of an engine that shares no memory with it but that of frozen leaves, which are constant.
+
+    Args:
+        algorithm: The algorithm.
+    """
+    if isinstance(algorithm, Coded) and isinstance(algorithm.algorithm, GroupedAlgorithm):
+        rest = copy_leaves(replace(algorithm, algorithm=replace(algorithm.algorithm, frozen={})))
+        return replace(rest, algorithm=replace(rest.algorithm, frozen=algorithm.algorithm.frozen))
+    if isinstance(algorithm, GroupedAlgorithm):
+        return replace(copy_leaves(replace(algorithm, frozen={})), frozen=algorithm.frozen)
+    return copy_leaves(algorithm)
+
+
+def for_cell(algorithm: Algorithm, others: Leaves | None) -> Algorithm:
+    """Return the algorithm of one cell of a sweep, whose numbers are set: personal leaves are trained with its own ones.
+
+    Args:
+        algorithm: The algorithm of an engine.
+        others: The first leaves of the cell's model that the algorithm does not see; None for those that it has.
+    """
+    if isinstance(algorithm, Coded):
+        return replace(algorithm, algorithm=for_cell(algorithm.algorithm, others))
+    if not isinstance(algorithm, GroupedAlgorithm):
+        return algorithm
+    asked = (group for group in algorithm.addressed.model_groups if isinstance(group, Personal))
+    algorithm = replace(algorithm, personal=next(asked, algorithm.personal))
+    if others is None:
+        return algorithm
+    parts = {"first": algorithm.groups.personal, "frozen": algorithm.groups.frozen, "statistics": algorithm.groups.averaged}
+    return replace(algorithm, **{part: {name: others[name] for name in names} for part, names in parts.items()})
 
 
 def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Client, message: PyTree) -> Done:
@@ -122,14 +156,17 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     message, statistics = message if grouped.statistics else (message, {})
     own, personal = client.state if grouped.first else (client.state, {})
     variant, spec = name.split(".")[-1], grouped.personal
+    preview = variant in (NORM, LOSS)
     key = jax.random.fold_in(client.key, PASS) if grouped.draws else None
     within = spec is not None and spec.trained == "within" and bool(grouped.groups.own)
     held = Own(grouped.groups, grouped.frozen, {**personal, **statistics}, -spec.lr if within else None, key)
     inside = GroupedClient(client.with_state(own), held)
     queries = 0
-    if variant not in (NORM, LOSS) and spec is not None and spec.trained == "before" and grouped.groups.own:
+    if not preview and spec is not None and spec.trained == "before" and grouped.groups.own:
         queries = trained_before(inside, spec, shared_in(message, grouped.groups, name), spec.steps)
     done = method(inside, message)
+    if preview:
+        return done
     if held.pending:
         raise UserError(
             f"{name} takes gradients in a loop of JAX, where statistics and personal leaves do not move: loop with client.loop"
@@ -139,7 +176,7 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     if grouped.first:
         state = GroupedState(state, {name: leaves[name] for name in personal})
     reply = done.reply
-    if grouped.statistics and variant not in (NORM, LOSS):
+    if grouped.statistics:
         moved = {name: leaves[name] for name in statistics}
         reply = ((reply[0], moved), reply[1]) if variant == BOTH else (reply, moved)
     return done._replace(reply=reply, state=state, queries=jnp.asarray(done.queries, "int32") + jnp.asarray(queries, "int32"))

@@ -99,7 +99,7 @@ class GroupedClient(Client):
         own: What it has beside the shared leaves.
     """
 
-    def __init__(self, inner: Client, own: Own):
+    def __init__(self, inner: Any, own: Own):
         self.id, self.key, self.state = inner.id, inner.key, inner.state
         self._inner, self._own = inner, own
 
@@ -189,7 +189,7 @@ class GroupedClient(Client):
         self._own.take(held)
         return result
 
-    def _with(self, inner: Client) -> "GroupedClient":
+    def _with(self, inner: Any) -> "GroupedClient":
         """Return this client with another function of the whole model, such as that of a batch."""
         client = GroupedClient(inner, self._own)
         client.state = self.state

@@ -1,6 +1,7 @@
 """Neural networks for `Neural`: Equinox modules, pytrees of arrays that are called with images [b, h, w, channels]."""
 
 from turnout.problems.models.femnist import FemnistCnn as FemnistCnn
+from turnout.problems.models.lenet import LeNet as LeNet
 from turnout.problems.models.mcmahan import McMahanCnn as McMahanCnn
 from turnout.problems.models.perceptron import Perceptron as Perceptron
 from turnout.problems.models.residual import Residual as Residual
@@ -8,6 +9,7 @@ from turnout.problems.models.residual import residual_6, resnet_18
 
 MODELS = {
     "femnist-cnn": FemnistCnn,
+    "lenet": LeNet,
     "mcmahan-cnn": McMahanCnn,
     "perceptron": Perceptron,
     "residual-6": residual_6,
