@@ -106,7 +106,7 @@ def test_a_run_is_the_one_by_hand(trained, engine):
 
 
 @pytest.mark.parametrize("trained", CASES)
-def test_the_mean_of_b_is_exact_and_that_of_both_is_biased(trained):
+def test_the_mean_of_one_matrix_is_exact_and_that_of_both_is_biased(trained):
     algorithm = t.FedAvg(t.Full(), lr=LR, steps=STEPS)
     x = first(adapted(trained))
     ends = []
