@@ -1,5 +1,7 @@
 """Algorithms on adapters: engines agree, lost replies are mended, runs go on, messages are compressed, statistics go along."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -64,6 +66,16 @@ def test_statistics_of_a_model_with_adapters_are_averaged():
     ]
     for trace in runs:
         assert any(np.any(leaf) for name, leaf in trace.x.items() if name.endswith("running_mean"))
+
+
+@pytest.mark.parametrize("trained", ["both", "alternating"])
+def test_a_cell_of_a_sweep_is_the_single_run(trained):
+    algorithm = ALGORITHMS["fedavg"]
+    swept = t.sweep(algorithm, adapted(trained), {"lr": [0.05, 0.1]}, seeds=(0, 1), rounds=2, metrics=("value",))
+    for cell, trace in zip(swept.cells, swept.traces, strict=True):
+        single = t.run(replace(algorithm, **cell.settings), adapted(trained), rounds=2, seed=cell.seed, metrics=("value",))
+        for name, leaf in single.x.items():
+            np.testing.assert_allclose(trace.x[name], leaf, rtol=1e-12, atol=1e-14)
 
 
 BAD = {

@@ -69,15 +69,16 @@ class Grouped(Wrapped):
         if any(not isinstance(group, Group) for group in groups):
             raise UserError(f"groups are Personal, Frozen or Adapter, not {groups!r}: write t.Frozen('embedding'), for instance")
         adapters = [group for group in groups if isinstance(group, Adapter)]
-        problem = Adapted.of(problem, adapters) if adapters else problem
+        fixed = ()
+        if adapters:
+            problem = Adapted.of(problem, adapters)
+            fixed = problem.fixed
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
         own = {"schema": problem.schema, "personal": personal[0] if personal else None}
         parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
-        rest, fixed = [group for group in groups if not isinstance(group, Adapter)], problem.fixed if adapters else ()
-        return cls(
-            *parts, **own, groups=assigned(leaves_by_name(like), problem.statistics, rest, fixed),
-            structure=jax.tree.structure(like),
-        )  # fmt: skip
+        rest = [group for group in groups if not isinstance(group, Adapter)]
+        of = assigned(leaves_by_name(like), problem.statistics, rest, fixed)
+        return cls(*parts, **own, groups=of, structure=jax.tree.structure(like))
 
     def around(self, problem: Problem) -> "Grouped":
         """Return another problem of the same model, with the same groups.

@@ -75,6 +75,20 @@ def load_peft(folder: Path | str, problem: Problem, x: PyTree = None) -> dict[st
 
     Raises:
         UserError: The files cannot be read, or hold the adapters of another model, of another rank or of another kind.
+
+    Examples:
+        >>> import tempfile
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Neural.of(data, IidSplit(clients=4).split(data), model="perceptron", hidden=16)
+        >>> problem = t.Grouped.of(problem, t.Adapter("*", rank=2, inputs_first=True))
+        >>> trace = t.run(t.FedAvg(t.Full(), lr=0.1), problem, rounds=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     t.save_peft(folder, trace.x, problem)
+        ...     again = t.run(t.FedAvg(t.Full(), lr=0.1), problem, rounds=1, start=t.load_peft(folder, problem, trace.x))
+        >>> again.metrics["value"] < trace.metrics["value"]
+        True
     """
     # Slow to import.
     from safetensors import SafetensorError

@@ -40,7 +40,7 @@ class Alternating(Algorithm):
         """Return the local method `name` of the algorithm, "b_train" or "a_train", for clients with the other matrix fixed."""
         moves, _, inner = name.partition("_")
         method = getattr(self.__dict__.get("algorithm"), inner, None) if moves in ("a", "b") else None
-        if not getattr(method, "on_client", False):
+        if method is None or not getattr(method, "on_client", False):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
         @on_client

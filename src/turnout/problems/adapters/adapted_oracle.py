@@ -24,7 +24,11 @@ class AdaptedOracle(Oracle):
 
     def __init__(self, oracle: Oracle, problem: Adapted):
         self.oracle, self.problem, self.size = oracle.grouped(problem), problem, oracle.size
-        self.returns_new_arrays = oracle.returns_new_arrays
+
+    @property
+    def returns_new_arrays(self) -> bool:  # type: ignore
+        """Whether every returned array is new."""
+        return self.oracle.returns_new_arrays
 
     def value(self, x: Point, rows):
         return self.oracle.value(self._merged(x), rows)
