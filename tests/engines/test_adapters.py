@@ -23,14 +23,13 @@ PLAIN = ("fedavg", "mbgd")
 
 
 CASES = [
-    (name, trained)
-    for name in ALGORITHMS
-    for trained in ("both", "B", "alternating")
-    if trained != "alternating" or name in PLAIN
+    *((name, trained) for name in ALGORITHMS for trained in ("both", "B")),
+    *((name, "alternating") for name in PLAIN),
+    ("fedavg", "stacked"),
 ]
 
 
-@pytest.mark.tiers(quick=["fedavg-alternating", "scaffold-both"])
+@pytest.mark.tiers(quick=["fedavg-alternating", "fedavg-stacked", "scaffold-both"])
 @pytest.mark.parametrize(("name", "trained"), CASES, ids=["-".join(one) for one in CASES])
 def test_algorithms_with_adapters(name, trained):
     tried = case(ALGORITHMS[name], adapted(trained))
@@ -38,7 +37,7 @@ def test_algorithms_with_adapters(name, trained):
         CHECKS[check](tried)
 
 
-@pytest.mark.parametrize("trained", ["both", "alternating"])
+@pytest.mark.parametrize("trained", ["both", "alternating", "stacked"])
 def test_adapters_are_compressed_in_both_engines(trained):
     exchange = t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=8), feedback="ef21")
     runs = [
@@ -50,7 +49,7 @@ def test_adapters_are_compressed_in_both_engines(trained):
 
 
 @pytest.mark.tiers(quick=["alternating"])
-@pytest.mark.parametrize("trained", ["both", "alternating"])
+@pytest.mark.parametrize("trained", ["both", "alternating", "stacked"])
 def test_devices_share_clients_with_adapters(trained):
     one, other = (t.run(ALGORITHMS["fedavg"], adapted(trained), rounds=3, mesh=devices) for devices in (1, 3))
     for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in (one, other)), strict=True):
@@ -68,7 +67,7 @@ def test_statistics_of_a_model_with_adapters_are_averaged():
         assert any(np.any(leaf) for name, leaf in trace.x.items() if name.endswith("running_mean"))
 
 
-@pytest.mark.parametrize("trained", ["both", "alternating"])
+@pytest.mark.parametrize("trained", ["both", "alternating", "stacked"])
 def test_a_cell_of_a_sweep_is_the_single_run(trained):
     algorithm = ALGORITHMS["fedavg"]
     swept = t.sweep(algorithm, adapted(trained), {"lr": [0.05, 0.1]}, seeds=(0, 1), rounds=2, metrics=("value",))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import turnout as t
-from turnout.core.seeds import host_key
+from turnout.core.seeds import Seeds, host_key
 from turnout.data import IidSplit, load
 from turnout.problems.grouped import ungrouped
 from turnout.problems.row_sums import Point
@@ -83,6 +83,38 @@ def first(problem) -> dict:
 
 def played(problem, rounds=ROUNDS, **options):
     return t.run(t.FedAvg(t.Full(), lr=LR, steps=STEPS), problem, **{"rounds": rounds, "metrics": ("value",), **options})
+
+
+def test_stacked_adapters_are_a_program_by_hand():
+    """Each round begins with a new A, and W moves by the mean of the products, whatever their rank."""
+    problem, shares = adapted("stacked"), np.asarray(linear().population.weights)
+    x, bound = first(problem), INPUTS**-0.5
+    with jax.enable_x64(True):
+        keys = [jax.random.fold_in(Seeds.of(0).exchange(number + 1, 0), CLIENTS) for number in range(ROUNDS)]
+        drawn = [np.asarray(jax.random.uniform(jax.random.split(key, 1)[0], x[A].shape, float, -bound, bound)) for key in keys]
+    for a in drawn:
+        ends = []
+        for i in range(CLIENTS):
+            y = x | {A: a, B: np.zeros_like(x[B])}
+            for _ in range(STEPS):
+                slopes = gradient(i, y)[1]
+                y = y | {name: y[name] - LR * slopes[name] for name in (A, B, "layer.bias")}
+            ends.append(y)
+        change = sum(share * end[B] @ end[A] for share, end in zip(shares, ends, strict=True))
+        bias = sum(share * end["layer.bias"] for share, end in zip(shares, ends, strict=True))
+        x = x | {"layer.weight": x["layer.weight"] + ALPHA / RANK * change, "layer.bias": bias}
+    assert np.linalg.matrix_rank(x["layer.weight"] - first(problem)["layer.weight"]) > RANK
+    for engine in ("compiled", "nodes"):
+        trace = played(problem, engine=engine)
+        for name in ("layer.weight", "layer.bias"):
+            np.testing.assert_allclose(trace.x[name], x[name], rtol=1e-10)
+        assert not trace.x[B].any()
+        sent = RANK * (INPUTS + OUTPUTS) + OUTPUTS
+        assert trace.ledger.totals()["bytes_up"] == ROUNDS * CLIENTS * 8 * sent
+        assert trace.ledger.totals()["bytes_down"] == ROUNDS * CLIENTS * 8 * (sent + INPUTS * OUTPUTS)
+    begun = played(problem, rounds=0, start={**x, A: drawn[0], B: np.ones_like(x[B])}).x
+    weight = x["layer.weight"] + ALPHA / RANK * np.ones_like(x[B]) @ drawn[0]
+    np.testing.assert_allclose(begun["layer.weight"], weight, rtol=1e-12)
 
 
 CASES = {"both": [(A, B, "layer.bias")], "B": [(B, "layer.bias")], "alternating": [(B, "layer.bias"), (A, "layer.bias")]}
@@ -321,6 +353,12 @@ BAD = {
     "personal": (lambda: adapted("both", t.Personal("layer.weight", lr=0.1)), "layer.weight is both in an Adapter and Personal"),
     "twice": (lambda: adapted("both", t.Adapter("layer", rank=1)), "layer.weight has two adapters"),
     "everything": (lambda: adapted("B", t.Frozen("*"), t.Frozen("*.lora_B")), "leave no parameter that is shared"),
+    "stacked": (
+        lambda: t.run(t.MbGd(t.Full(), lr=0.1), adapted("stacked"), rounds=1),
+        "replies of MbGd are no differences of parameters",
+    ),
+    "stacked-personal": (lambda: adapted("stacked", t.Personal("layer.weight", lr=0.1)), "both in an Adapter and Personal"),
+    "stacked-peft": (lambda: t.save_peft("x", {}, adapted("stacked")), "stacked adapters are merged into their matrices"),
     "bias": (lambda: t.averaging_bias(t.FedAvg(t.Full(), lr=0.1), linear()), "the problem has none: give Grouped.of an Adapter"),
     "peft": (lambda: t.save_peft("x", {}, linear()), "save_peft is about adapters, and the problem has none"),
     "start": (lambda: played(adapted(), start={A: np.zeros((RANK, INPUTS))}), "start holds another architecture"),

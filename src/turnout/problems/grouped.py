@@ -69,15 +69,15 @@ class Grouped(Wrapped):
         if any(not isinstance(group, Group) for group in groups):
             raise UserError(f"groups are Personal, Frozen or Adapter, not {groups!r}: write t.Frozen('embedding'), for instance")
         adapters = [group for group in groups if isinstance(group, Adapter)]
-        fixed = ()
+        fixed, moved = (), ()
         if adapters:
             problem = Adapted.of(problem, adapters)
-            fixed = problem.fixed
+            fixed, moved = problem.fixed, tuple(site.name for site in problem.stacked)
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
         own = {"schema": problem.schema, "personal": personal[0] if personal else None}
         parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
         rest = [group for group in groups if not isinstance(group, Adapter)]
-        of = assigned(leaves_by_name(like), problem.statistics, rest, fixed)
+        of = assigned(leaves_by_name(like), problem.statistics, rest, fixed, moved)
         return cls(*parts, **own, groups=of, structure=jax.tree.structure(like))
 
     def around(self, problem: Problem) -> "Grouped":

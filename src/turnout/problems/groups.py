@@ -87,13 +87,15 @@ class Adapter:
     * "B" leaves A as it is (FFA-LoRA; Sun et al., 2024): the mean of B_i A is the product of the mean of B_i and A, exactly.
     * "alternating" trains B in odd rounds and A in even ones, and sends back what it trains (RoLoRA; Chen et al., 2025), by an
       algorithm without a state beside its parameters: the means are exact too.
+    * "stacked" begins each round with a new A and B = 0, and the server adds the mean of the products B_i A_i to W, exactly
+      (FLoRA; Wang et al., 2024), by `FedAvg`. Replies are A and B, but messages have W too.
 
     Args:
         leaves: Names of matrices and of kernels [outputs, inputs, h, w], taken as [outputs, inputs h w], or patterns, of which
             other leaves are left out.
         rank: r, at most the number of rows and of columns.
         alpha: Weight of the adapters, > 0; None for r.
-        trained: "both", "B" alone, or one after the other, "alternating".
+        trained: "both", "B" alone, or one after the other, "alternating", or from zero in each round, "stacked".
         inputs_first: Whether leaves of two axes are [inputs, outputs], as those of `Network`, and not as in PyTorch.
 
     Examples:
@@ -110,7 +112,7 @@ class Adapter:
     leaves: Patterns = static()
     rank: Count = static()
     alpha: Positive | None = static(default=None)
-    trained: Literal["both", "B", "alternating"] = static(default="both")
+    trained: Literal["both", "B", "alternating", "stacked"] = static(default="both")
     inputs_first: bool = static(default=False)
 
     def __post_init__(self):
@@ -153,7 +155,13 @@ class Assignment(NamedTuple):
         return tuple(name for name in self.personal if name not in self.statistics)
 
 
-def assigned(names: Iterable[str], statistics: Iterable[str], groups: Iterable[Group], fixed: Iterable[str] = ()) -> Assignment:
+def assigned(
+    names: Iterable[str],
+    statistics: Iterable[str],
+    groups: Iterable[Group],
+    fixed: Iterable[str] = (),
+    moved: Iterable[str] = (),
+) -> Assignment:
     """Return the group of each leaf.
 
     Args:
@@ -161,6 +169,7 @@ def assigned(names: Iterable[str], statistics: Iterable[str], groups: Iterable[G
         statistics: Names of those that training moves without a gradient.
         groups: The personal and the frozen group.
         fixed: Names of those that adapters freeze.
+        moved: Names of those that move with their adapters, and are not frozen with the rest of a model.
 
     Raises:
         UserError: A pattern matches nothing, a leaf is in two groups, or no leaf is left to the algorithm.
@@ -175,6 +184,10 @@ def assigned(names: Iterable[str], statistics: Iterable[str], groups: Iterable[G
             if not found:
                 raise UserError(f"{what} {pattern!r} is no part of the model, which has {shown(names)}: name one of these")
             for name in found:
+                if what == "Frozen" and name in moved:
+                    continue
+                if name in moved:
+                    raise UserError(f"{name} is both in an Adapter and {what}: give each leaf one group")
                 if of.setdefault(name, what) != what:
                     other = "in an Adapter" if name in fixed else of[name]
                     raise UserError(f"{name} is both {other} and {what}: give each leaf one group")

@@ -56,6 +56,8 @@ def save_peft(folder: Path | str, x: PyTree, problem: Problem) -> None:
     from safetensors.numpy import save
 
     folder, sites = Path(folder), _adapted(problem, "save_peft").sites
+    if any(site.trained == "stacked" for site in sites):
+        raise UserError("stacked adapters are merged into their matrices in each round: save the model in the place of them")
     arrays = {}
     for site in sites:
         for name, leaf, shape in _entries(site):

@@ -72,8 +72,14 @@ class Adapted(Wrapped):
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Names of the leaves that adapters freeze: each W, and A where B alone is trained."""
-        return tuple(name for site in self.sites for name in (site.name, *([site.a] if site.trained == "B" else [])))
+        """Names of the leaves that adapters freeze: each W that does not move itself, and A where B alone is trained."""
+        frozen = (site.name for site in self.sites if site.trained != "stacked")
+        return *frozen, *(site.a for site in self.sites if site.trained == "B")
+
+    @property
+    def stacked(self) -> tuple[Site, ...]:
+        """The matrices to which the server adds the mean of products."""
+        return tuple(site for site in self.sites if site.trained == "stacked")
 
     @property
     def alternating(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -24,7 +24,7 @@ class Site(NamedTuple):
         rank: r.
         alpha: The factor is alpha / r.
         inputs_first: Whether the leaf is W transposed.
-        trained: "both" A and B, "B" alone, or one after the other, "alternating".
+        trained: "both" A and B, "B" alone, one after the other, "alternating", or "stacked".
     """
 
     name: str
