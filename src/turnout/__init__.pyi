@@ -98,6 +98,7 @@ from .problems.base import Population as Population
 from .problems.base import Problem as Problem
 from .problems.chain import Chain as Chain
 from .problems.grouped import Grouped as Grouped
+from .problems.groups import Adapter as Adapter
 from .problems.groups import Frozen as Frozen
 from .problems.groups import Personal as Personal
 from .problems.logistic import Logistic as Logistic
@@ -116,11 +117,14 @@ from .problems.two_layer import Network as Network
 from .runs import trackers as trackers
 from .runs.api import run as run
 from .runs.api import sweep as sweep
+from .runs.averaging_bias import averaging_bias as averaging_bias
 from .runs.callbacks import BestParameters as BestParameters
 from .runs.callbacks import Callback as Callback
 from .runs.callbacks import EachClient as EachClient
 from .runs.callbacks import EarlyStopping as EarlyStopping
 from .runs.own_metrics import Metric as Metric
+from .runs.peft import load_peft as load_peft
+from .runs.peft import save_peft as save_peft
 from .runs.sweep import Sweep as Sweep
 from .runs.trace import Trace as Trace
 from .samplers.adaptive_size import AdaptiveSize as AdaptiveSize

@@ -305,7 +305,7 @@ BAD = {
     "everything": (lambda: t.Grouped.of(centred(), t.Frozen("*")), "leave no parameter that is shared"),
     "twice": (lambda: t.Grouped.of(centred(), t.Frozen("bias"), t.Personal("b*", lr=0.1)), "bias is both Frozen and Personal"),
     "two": (lambda: t.Grouped.of(centred(), *[t.Personal("bias", lr=0.1)] * 2), "two groups are Personal"),
-    "group": (lambda: t.Grouped.of(centred(), "bias"), "groups are Personal or Frozen"),
+    "group": (lambda: t.Grouped.of(centred(), "bias"), "groups are Personal, Frozen or Adapter"),
     "privacy": (
         lambda: t.run(
             t.FedAvg(t.Nice(3), lr=0.1), centred(), rounds=1, privacy=t.Privacy(clip=1.0, noise_multiplier=1.0, delta=1e-5)

@@ -42,6 +42,8 @@ class FedAvg(Algorithm):
     batch: Count | None = static(default=None)
     epochs: Count | None = None
 
+    replies_differences = True
+
     def __post_init__(self):
         check_local_work(self, default=1)
 

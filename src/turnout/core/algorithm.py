@@ -91,6 +91,9 @@ class Algorithm:
     is_dual: ClassVar[bool] = False
     """Whether clients keep dual variables that sum to 0, so that x* is the fixed point for any cohorts."""
 
+    replies_differences: ClassVar[bool] = False
+    """Whether a round adds to the parameters the mean of replies, each what a client's own ones moved by: see `Adapter`."""
+
     personalises: ClassVar[bool] = False
     """Whether each client uses a model of its own, which `own_model` returns: metrics are of these."""
 

@@ -25,7 +25,7 @@ from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision
-from turnout.problems.groups import Personal
+from turnout.problems.groups import Adapter, Personal
 from turnout.runs.options import RunOptions
 from turnout.samplers import Full
 from turnout.solvers import AsCohortSolver
@@ -136,6 +136,7 @@ KNOWN = (
     "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "groups", "devices",
     "privacy", "sweep", "federation",
 )  # fmt: skip
+GROUPS = {"personal": Personal, "adapter": Adapter}
 NEEDED = ("problem", "sampler", "algorithm")
 
 
@@ -227,9 +228,10 @@ class Reader:
         """Build the groups of leaves."""
         content = self.tables.get("groups", {})
         parts = {}
-        if isinstance(content, dict) and "personal" in content:
+        if isinstance(content, dict):
             content = dict(content)
-            parts["personal"] = self.plain(Personal, ("groups", "personal"), content.pop("personal"))
+            for name in GROUPS.keys() & content.keys():
+                parts[name] = self.plain(GROUPS[name], ("groups", name), content.pop(name))
         return self.plain(GroupsSpec, ("groups",), content, **parts)
 
     def optional(self, cls, key: str):

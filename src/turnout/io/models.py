@@ -67,16 +67,19 @@ def load_model(path: Path | str, like: PyTree) -> PyTree:
     return match_structure(_read(Path(path)), like, str(path))
 
 
-def initial_parameters(start: PyTree | Path | str, like: PyTree) -> PyTree:
+def initial_parameters(start: PyTree | Path | str, like: PyTree, drawn: tuple[str, ...] = ()) -> PyTree:
     """Return a run's initial parameters, given as a file or as a pytree, in the structure and types of `like`.
 
     Args:
         start: A file, or parameters.
         like: Parameters of the problem, whose structure and types are required.
+        drawn: Names of leaves that are those of `like` where `start` has none of them, as a model without adapters.
     """
-    if isinstance(start, (str, Path)):
-        return load_model(start, like)
-    return match_structure(named_leaves(start), like, "start")
+    given, source = (_read(Path(start)), str(start)) if isinstance(start, (str, Path)) else (named_leaves(start), "start")
+    if not given.keys() & {*drawn}:
+        first = named_leaves(like)
+        given |= {name: first[name] for name in drawn}
+    return match_structure(given, like, source)
 
 
 def match_structure(arrays: dict[str, np.ndarray], like: PyTree, source: str) -> PyTree:

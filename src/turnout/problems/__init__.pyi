@@ -1,5 +1,6 @@
 from .chain import Chain as Chain
 from .grouped import Grouped as Grouped
+from .groups import Adapter as Adapter
 from .groups import Frozen as Frozen
 from .groups import Personal as Personal
 from .log_sum import LogSum as LogSum

@@ -1,28 +1,27 @@
 """`Grouped`: a problem of which an algorithm sees the shared leaves."""
 
-from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import record, static
 from turnout.core.seeds import host_key
+from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.base import Problem
-from turnout.problems.groups import Assignment, Frozen, Group, Personal, assigned
+from turnout.problems.groups import Adapter, Assignment, Group, Personal, assigned
 from turnout.problems.row_sums import Point
+from turnout.problems.wrapped import Wrapped, bare, without_rows
 
 Leaves = dict[str, Any]
 """Arrays by the names of the leaves."""
 
 
 @record
-class Grouped(Problem):
+class Grouped(Wrapped):
     """A problem whose model has groups of leaves, of which an algorithm sees the shared ones; see `Grouped.of`.
 
     f(x) = sum_i lambda_i F_i(x, h_i, z, s), with the shared leaves x, the personal leaves h_i of client i, the frozen leaves z
@@ -48,7 +47,6 @@ class Grouped(Problem):
         (10,)
     """
 
-    inner: Problem
     personal: Personal | None
     groups: Assignment = static()
     structure: Any = static(repr=False)
@@ -64,30 +62,34 @@ class Grouped(Problem):
         Raises:
             UserError: A pattern matches nothing or everything, a leaf is in two groups, or two groups are personal.
         """
-        problem = ungrouped(problem)
+        problem = bare(problem)
         personal = [group for group in groups if isinstance(group, Personal)]
         if len(personal) > 1:
             raise UserError("two groups are Personal: put the leaves of both in one")
-        if any(not isinstance(group, (Personal, Frozen)) for group in groups):
-            raise UserError(f"groups are Personal or Frozen, not {groups!r}: write t.Frozen('embedding'), for instance")
+        if any(not isinstance(group, Group) for group in groups):
+            raise UserError(f"groups are Personal, Frozen or Adapter, not {groups!r}: write t.Frozen('embedding'), for instance")
+        adapters = [group for group in groups if isinstance(group, Adapter)]
+        fixed, moved = (), ()
+        if adapters:
+            problem = Adapted.of(problem, adapters)
+            fixed, moved = problem.fixed, tuple(site.name for site in problem.stacked)
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
-        names = leaves_by_name(like)
         own = {"schema": problem.schema, "personal": personal[0] if personal else None}
-        parts = problem.rows, problem.offsets, problem.population, _without_rows(problem)
-        return cls(*parts, **own, groups=assigned(names, problem.statistics, groups), structure=jax.tree.structure(like))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "inner" not in vars(self):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
+        parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
+        rest = [group for group in groups if not isinstance(group, Adapter)]
+        of = assigned(leaves_by_name(like), problem.statistics, rest, fixed, moved)
+        return cls(*parts, **own, groups=of, structure=jax.tree.structure(like))
 
     def around(self, problem: Problem) -> "Grouped":
         """Return another problem of the same model, with the same groups.
 
         Args:
-            problem: The problem, without groups.
+            problem: The problem.
         """
-        parts = problem.rows, problem.offsets, problem.population, _without_rows(problem)
+        problem = bare(problem)
+        if isinstance(self.inner, Adapted):
+            problem = self.inner.around(problem)
+        parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
         return Grouped(*parts, self.personal, self.groups, self.structure, schema=problem.schema)
 
     def start(self, key):
@@ -130,52 +132,9 @@ class Grouped(Problem):
         client = ungrouped(self).client(i)
         return self.around(client) if isinstance(client, Problem) else client.grouped(self)
 
-    def without_clients(self):
-        return replace(self, schema=None, inner=self.inner.without_clients())
-
     @property
     def statistics(self):
         return self.groups.moved
-
-    @property
-    def trains_apart(self):
-        return self.inner.trains_apart
-
-    @property
-    def takes_keys(self):
-        return self.inner.takes_keys
-
-    @property
-    def classifies(self) -> bool:  # type: ignore
-        return self.inner.classifies
-
-    @property
-    def twice_differentiable(self) -> bool:  # type: ignore
-        return self.inner.twice_differentiable
-
-    @property
-    def remote(self) -> bool:  # type: ignore
-        return self.inner.remote
-
-    @property
-    def precision(self):  # type: ignore
-        return self.inner.precision
-
-    @property
-    def codes(self):
-        return self.inner.codes
-
-    @property
-    def activation_bytes(self):
-        return self.inner.activation_bytes
-
-    @property
-    def rows_at_once(self):
-        return self.inner.rows_at_once
-
-    @property
-    def mixes_rows(self):
-        return self.inner.mixes_rows
 
     def _whole_of(self, x: Any) -> PyTree:
         """Return the model at a `Point`."""
@@ -211,19 +170,4 @@ def ungrouped(problem: Problem) -> Problem:
     Args:
         problem: A problem, with groups or without.
     """
-    if not isinstance(problem, Grouped):
-        return problem
-    parts = {name: getattr(problem, name) for name in ("rows", "offsets", "population", "schema")}
-    return _with(problem.inner, **parts)
-
-
-def _without_rows(problem: Problem) -> Problem:
-    return _with(problem, rows=(), offsets=np.zeros(1, int), schema=None)
-
-
-def _with(problem: Problem, **fields: Any) -> Problem:
-    """Return a copy of a record with fields replaced, unchecked: what it holds fits only together with a `Grouped`."""
-    problem = copy(problem)
-    for name, value in fields.items():
-        object.__setattr__(problem, name, value)
-    return problem
+    return problem.inside if isinstance(problem, Grouped) else problem

@@ -1,4 +1,4 @@
-"""Groups of a model's leaves: which are shared, and which stay with a client or stay as they are."""
+"""Groups of a model's leaves: which are shared, which stay with a client or as they are, and which have adapters."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -74,7 +74,52 @@ class Frozen:
         _hashable(self)
 
 
-Group = Personal | Frozen
+@record
+class Adapter:
+    """Matrices W [outputs, inputs] that stay as they are and get low-rank adapters: the model uses W + (alpha / r) B A.
+
+    A [r, inputs] and B [outputs, r] are trained and sent in the place of W (LoRA; Hu et al., 2022). A is drawn from
+    U[-1/sqrt(inputs), 1/sqrt(inputs)], and B = 0. They are the leaves NAME.lora_A and NAME.lora_B of the run, `problem.merged(x)`
+    returns the model with W + (alpha / r) B A, and `Frozen("*")` beside an adapter freezes all leaves but these.
+
+    * "both" trains and sends A and B (FedIT; Zhang et al., 2024). The mean of products B_i A_i is not the product of their means:
+      `averaging_bias` measures the difference.
+    * "B" leaves A as it is (FFA-LoRA; Sun et al., 2024): the mean of B_i A is the product of the mean of B_i and A, exactly.
+    * "alternating" trains B in odd rounds and A in even ones, and sends back what it trains (RoLoRA; Chen et al., 2025), by an
+      algorithm without a state beside its parameters: the means are exact too.
+    * "stacked" begins each round with a new A and B = 0, and the server adds the mean of the products B_i A_i to W, exactly
+      (FLoRA; Wang et al., 2024), by `FedAvg`. Replies are A and B, but messages have W too.
+
+    Args:
+        leaves: Names of matrices and of kernels [outputs, inputs, h, w], taken as [outputs, inputs h w], or patterns, of which
+            other leaves are left out.
+        rank: r, at most the number of rows and of columns.
+        alpha: Weight of the adapters, > 0; None for r.
+        trained: "both", "B" alone, or one after the other, "alternating", or from zero in each round, "stacked".
+        inputs_first: Whether leaves of two axes are [inputs, outputs], as those of `Network`, and not as in PyTorch.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Neural.of(data, IidSplit(clients=10).split(data), model="perceptron", hidden=16)
+        >>> adapter = t.Adapter("layers.hidden.weight", rank=2, inputs_first=True)
+        >>> trace = t.run(t.FedAvg(t.Nice(5), lr=0.1), t.Grouped.of(problem, adapter, t.Frozen("*")), rounds=2)
+        >>> trace.ledger.totals()["bytes_up"] == 2 * 5 * 4 * 2 * (64 + 16)
+        True
+    """
+
+    leaves: Patterns = static()
+    rank: Count = static()
+    alpha: Positive | None = static(default=None)
+    trained: Literal["both", "B", "alternating", "stacked"] = static(default="both")
+    inputs_first: bool = static(default=False)
+
+    def __post_init__(self):
+        _hashable(self)
+
+
+Group = Personal | Frozen | Adapter
 
 
 class Assignment(NamedTuple):
@@ -110,33 +155,53 @@ class Assignment(NamedTuple):
         return tuple(name for name in self.personal if name not in self.statistics)
 
 
-def assigned(names: Iterable[str], statistics: Iterable[str], groups: Iterable[Group]) -> Assignment:
+def assigned(
+    names: Iterable[str],
+    statistics: Iterable[str],
+    groups: Iterable[Group],
+    fixed: Iterable[str] = (),
+    moved: Iterable[str] = (),
+) -> Assignment:
     """Return the group of each leaf.
 
     Args:
-        names: Names of all leaves.
+        names: Names of all leaves, those of adapters after the others.
         statistics: Names of those that training moves without a gradient.
-        groups: The groups.
+        groups: The personal and the frozen group.
+        fixed: Names of those that adapters freeze.
+        moved: Names of those that move with their adapters, and are not frozen with the rest of a model.
 
     Raises:
         UserError: A pattern matches nothing, a leaf is in two groups, or no leaf is left to the algorithm.
     """
-    names, of = tuple(names), dict[str, str]()
+    names, of = tuple(names), dict.fromkeys(fixed, "Frozen")
     for group in groups:
         what = type(group).__name__
         for pattern in group.leaves:
             found = [name for name in names if matches(name, pattern)]
+            # Leaves of adapters are named only as such, so that "*" means those of the model.
+            found = [name for name in found if not is_adapter(name)] or found
             if not found:
                 raise UserError(f"{what} {pattern!r} is no part of the model, which has {shown(names)}: name one of these")
             for name in found:
+                if what == "Frozen" and name in moved:
+                    continue
+                if name in moved:
+                    raise UserError(f"{name} is both in an Adapter and {what}: give each leaf one group")
                 if of.setdefault(name, what) != what:
-                    raise UserError(f"{name} is both {of[name]} and {what}: give each leaf one group")
+                    other = "in an Adapter" if name in fixed else of[name]
+                    raise UserError(f"{name} is both {other} and {what}: give each leaf one group")
     statistics = tuple(name for name in names if name in {*statistics})
     rest = {group: tuple(name for name in names if of.get(name) == group) for group in ("Personal", "Frozen")}
     shared = tuple(name for name in names if name not in of and name not in statistics)
     if not shared:
         raise UserError("the groups leave no parameter that is shared, so that there is nothing to train together: name fewer")
     return Assignment(names, shared, rest["Personal"], rest["Frozen"], statistics)
+
+
+def is_adapter(name: str) -> bool:
+    """Return whether a leaf is A or B of an adapter, by its name."""
+    return name.endswith((".lora_A", ".lora_B"))
 
 
 def matches(name: str, pattern: str) -> bool:

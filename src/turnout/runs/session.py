@@ -28,7 +28,6 @@ from turnout.engines.nodes import Nodes
 from turnout.engines.processes import agreed
 from turnout.engines.state import Progress
 from turnout.engines.sweep import SweepEngine
-from turnout.problems.aligned import aligned
 from turnout.problems.base import Problem
 from turnout.problems.grouped import Grouped, ungrouped, with_groups
 from turnout.problems.optimum import Optimum, solve
@@ -39,7 +38,7 @@ from turnout.runs.going_on import Played
 from turnout.runs.group_checks import check_groups, tell_groups
 from turnout.runs.options import RunOptions, with_settings
 from turnout.runs.own_metrics import split_metrics
-from turnout.runs.setup import devices_of, fit, inputs_of, scope
+from turnout.runs.setup import alike, devices_of, fit, inputs_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
 
@@ -106,8 +105,7 @@ class Session:
         check_groups(algorithm, problem, options, self.metrics, deployed=deployed is not None)
         tell_groups(algorithm, problem, options.rounds)
         # Now they are known to be problems. Rows that are aligned already stay as they are.
-        whole = ungrouped(problem)
-        self.further = {name: part and aligned(ungrouped(part), whole, name) for name, part in self.further.items()}
+        self.further = {name: part and alike(part, problem, name) for name, part in self.further.items()}
         options = replace(options, **self.further)
         if deployed is not None or on_disk(problem, options):
             self._indexes: list = []

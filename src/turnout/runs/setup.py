@@ -32,11 +32,13 @@ from turnout.engines.sweep import BATCH
 from turnout.io.models import initial_parameters
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
+from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.aligned import aligned
 from turnout.problems.base import Precision, Problem
 from turnout.problems.grouped import Grouped, ungrouped
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.store import store
+from turnout.problems.wrapped import bare
 from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.disk import on_disk, refuse_disk, sample_of, sampled
 from turnout.runs.options import RunOptions
@@ -168,10 +170,11 @@ def starting(problem: Problem, seeds: Seeds, start: PyTree) -> tuple[PyTree, dic
     Args:
         problem: The problem.
         seeds: Seed of each purpose.
-        start: Initial parameters of the whole model, or the file of a saved one; None for the problem's.
+        start: Initial parameters of the whole model, with its adapters or none, or a file of them; None for the problem's.
     """
-    default = ungrouped(problem).start(host_key(seeds.model))
-    whole = finite(default) if start is None else initial_parameters(start, default)
+    whole = ungrouped(problem)
+    default, drawn = whole.start(host_key(seeds.model)), whole.adapters if isinstance(whole, Adapted) else ()
+    whole = finite(default) if start is None else initial_parameters(start, default, drawn)
     return problem.split(whole) if isinstance(problem, Grouped) else (whole, {})
 
 
@@ -287,8 +290,20 @@ def evaluated(part: Problem, problem: Problem, what: str) -> Problem:
         problem: The problem that trains the model.
         what: The name of the argument `part`.
     """
-    part = aligned(ungrouped(part), ungrouped(problem), what)
+    part = alike(part, problem, what)
     return replace(problem.around(part) if isinstance(problem, Grouped) else part, schema=None)
+
+
+def alike(part: Problem, problem: Problem, what: str) -> Problem:
+    """Return a problem of the whole model that `problem` trains, which numbers classes and orders features in the same way.
+
+    Args:
+        part: The problem.
+        problem: The problem that trains the model.
+        what: The name of the argument `part`.
+    """
+    part = aligned(bare(part), bare(problem), what)
+    return ungrouped(problem.around(part)) if isinstance(problem, Grouped) else part
 
 
 def pooled(problem: Problem) -> Problem:

@@ -105,6 +105,17 @@ def test_personal_leaves_stay_at_the_nodes(tmp_path):
     assert trace.ledger.totals()["bytes_up"] == 3 * 3 * 8 * (64 * 4 + 4)
 
 
+@pytest.mark.parametrize("trained", ["alternating", "stacked"])
+def test_nodes_with_adapters_give_the_compiled_run(tmp_path, trained):
+    head, _, tail = PERSONAL.partition("[groups.personal]")
+    adapter = f'[groups.adapter]\nleaves = ["*"]\nrank = 2\ntrained = "{trained}"\ninputs_first = true\n'
+    experiment = written(tmp_path, trained, head + adapter + tail[tail.index("[run]") :])
+    trace, compiled = InProcess(experiment).session().run().trace, session_of(experiment, build(experiment, None)).run().trace
+    assert clockless(trace).ledger.totals() == clockless(compiled).ledger.totals()
+    for name, leaf in compiled.x.items():
+        np.testing.assert_allclose(trace.x[name], leaf, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
 def test_running_statistics_of_pytorch_nodes_are_averaged(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")
     from safetensors.torch import load_file

@@ -15,9 +15,12 @@ from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, LOSS, NORM
 from turnout.core.records import record, static
+from turnout.engines.groups.alternating import alternating
 from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
+from turnout.engines.groups.stacked import stacked
 from turnout.engines.inputs import Job
 from turnout.io.serialization import copy_leaves
+from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.grouped import Grouped, Leaves
 from turnout.problems.groups import Assignment, Personal
 from turnout.problems.row_sums import Point
@@ -108,6 +111,9 @@ def grouped(job: Job, algorithm: Algorithm) -> Algorithm:
     problem = job.storage.problem
     if not isinstance(problem, Grouped):
         return algorithm
+    if isinstance(problem.inner, Adapted):
+        algorithm = alternating(algorithm, *problem.inner.alternating, job.start)
+        algorithm = stacked(algorithm, problem.inner.stacked, job.start)
     groups, others = problem.groups, job.others
     parts = (groups.personal, groups.frozen, groups.averaged)
     first, frozen, statistics = ({name: others[name] for name in names} for names in parts)
