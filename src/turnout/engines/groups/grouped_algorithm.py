@@ -65,6 +65,12 @@ class GroupedAlgorithm(Algorithm):
     def addressed(self):
         return self.algorithm.addressed
 
+    @property
+    def spec(self) -> Personal | None:
+        """How personal leaves are trained: as the algorithm asks, whose numbers differ between the cells of a sweep."""
+        asked = (group for group in self.addressed.model_groups if isinstance(group, Personal))
+        return next(asked, self.personal)
+
     def local(self, method, name):
         return partial(_grouped, self, method, name)
 
@@ -117,7 +123,7 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     """Run a local method on the client's function of the shared leaves, after what the client trains by itself."""
     message, statistics = message if grouped.statistics else (message, {})
     own, personal = client.state if grouped.first else (client.state, {})
-    variant, spec = name.split(".")[-1], grouped.personal
+    variant, spec = name.split(".")[-1], grouped.spec
     key = jax.random.fold_in(client.key, PASS) if grouped.draws else None
     within = spec is not None and spec.trained == "within" and bool(grouped.groups.own)
     held = Own(grouped.groups, grouped.frozen, {**personal, **statistics}, -spec.lr if within else None, key)
