@@ -187,9 +187,9 @@ def with_groups(problem: Problem, asked: tuple[Group, ...] = (), who: str = "") 
     if not asked:
         return problem if isinstance(problem, Grouped) or not problem.statistics else Grouped.of(problem)
     new = Grouped.of(problem, *asked)
-    has_groups = isinstance(problem, Grouped) and (problem.groups.personal or problem.groups.frozen)
-    if has_groups and (new.groups, new.personal) != (problem.groups, problem.personal):
-        raise UserError(f"{who} has groups of its own, and so has the problem: leave one of them out")
+    if isinstance(problem, Grouped) and (problem.groups.personal or problem.groups.frozen):
+        if (new.groups, new.personal) != (problem.groups, problem.personal):
+            raise UserError(f"{who} has groups of its own, and so has the problem: leave one of them out")
     return new
 
 
