@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PROBLEMS, logistic, small
+from tests.helpers.centred import centred
+from tests.helpers.examples import ALGORITHMS, ASYNCHRONOUS, PERSONAL_LEAVES, PROBLEMS, logistic, small
 from tests.helpers.gradients import gradient
 from tests.helpers.hand_count import COHORT, expected_totals
 from turnout.core.seeds import Seeds
@@ -27,7 +28,13 @@ def close(a, b, tolerance=1e-11):
 @lru_cache(1)
 def case_of(name):
     """Return one case, which all checks share: they follow one another, so that nothing is compiled twice."""
+    if name in PERSONAL_LEAVES:
+        return case(PERSONAL_LEAVES[name].on(3.0), centred())
     return case(ASYNCHRONOUS[name] if name in ASYNCHRONOUS else ALGORITHMS[name].on(3.0), small())
+
+
+ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
+"""Checks of sessions without groups, and of sweeps of several seeds, which personal leaves do not go with."""
 
 
 @pytest.mark.tiers(
@@ -40,6 +47,13 @@ def case_of(name):
         "fedbuff-engines_agree",
         "feddcd-engines_agree",
         "fedred-engines_agree",
+        "fedper-*",
+        "fedrep-engines_agree",
+        "ditto-engines_agree",
+        "pfedme-engines_agree",
+        "apfl-engines_agree",
+        "flix-engines_agree",
+        "l2gd-engines_agree",
         "icgm-engines_agree",
         "locodl-engines_agree",
         "mifa-engines_agree",
@@ -54,8 +68,12 @@ def case_of(name):
 )
 @pytest.mark.parametrize(
     ("name", "check"),
-    [(name, check) for name in (*ALGORITHMS, *ASYNCHRONOUS) for check in CHECKS if check != "states_keep_their_types"],
+    [
+        *((name, check) for name in (*ALGORITHMS, *ASYNCHRONOUS) for check in CHECKS if check != "states_keep_their_types"),
+        *((name, check) for name in PERSONAL_LEAVES for check in CHECKS if check not in ONE_MODEL),
+    ],
 )
+@pytest.mark.filterwarnings("ignore:a client takes part")
 def test_conformance(name, check):
     CHECKS[check](case_of(name))
 
@@ -95,6 +113,18 @@ def test_the_ledger_is_a_hand_count(name):
     totals = t.run(example.make(t.Nice(COHORT)), small(), rounds=3, engine="nodes").ledger.totals()
     expected = expected_totals(example.start, example.round, 3, small())
     assert {event: totals[event] for event in expected} == expected
+
+
+@pytest.mark.filterwarnings("ignore:a client takes part")
+@pytest.mark.parametrize("name", PERSONAL_LEAVES)
+def test_the_ledger_counts_the_leaves_that_are_shared(name):
+    """Three weights, and three running means where these are not personal."""
+    example, problem = PERSONAL_LEAVES[name], centred()
+    totals = t.run(example.make(t.Nice(COHORT)), problem, rounds=3, metrics=("value",), engine="nodes").ledger.totals()
+    numbers = 3 if name == "fedbn" else 6
+    assert totals["bytes_down"] == totals["bytes_up"] == 3 * COHORT * 8 * numbers
+    assert totals["queries_total"] == 3 * COHORT * example.round[0].queries
+    assert totals["contacts"] == totals["aggregated"] == 3 * COHORT
 
 
 ROWS = {

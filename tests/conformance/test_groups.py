@@ -21,6 +21,7 @@ GROUPS = {
 """Statistics are averaged by the server, unless they are personal."""
 
 ALL = {**{name: example.on(3.0) for name, example in ALGORITHMS.items()}, **ASYNCHRONOUS}
+"""Those of `PERSONAL_LEAVES` ask for groups themselves, and take no others."""
 
 AGREEMENT = ("engines_agree", "lost_replies_are_mended", "resumes_to_the_bit", "goes_on_to_the_bit")
 

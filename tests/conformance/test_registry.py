@@ -11,6 +11,7 @@ from tests.helpers.examples import (
     CODECS,
     ESTIMATORS,
     OPTIMISERS,
+    PERSONAL_LEAVES,
     PROBABILITIES,
     SAMPLERS,
     SOLVERS,
@@ -20,7 +21,7 @@ from turnout import algorithms, client_solvers, codecs, estimators, optimisers, 
 from turnout.experiment.registry import TABLES
 from turnout.samplers import GradientStratified, Nice, Weighted, probabilities
 
-MADE = {name: example.make(Nice(3)) for name, example in ALGORITHMS.items()} | ASYNCHRONOUS
+MADE = {name: example.make(Nice(3)) for name, example in (ALGORITHMS | PERSONAL_LEAVES).items()} | ASYNCHRONOUS
 
 KINDS = [
     ("algorithm", algorithms, MADE, algorithms.FedAvg.__mro__[-2]),

@@ -131,6 +131,7 @@ def _examples() -> list[Example]:
             2 * one(queries=None, bytes_down=4),
             any_size=False,
         ),
+        Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",
             lambda s: t.CatalyzedSvrp(s, LOCAL, gamma=0.1, kappa=2.0, mu=1.0, inner=2, probability=0.5),
@@ -155,6 +156,11 @@ def _examples() -> list[Example]:
         ),
         # Two of three numbers, with two bits for the place of each.
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
+        Example(
+            "ditto",
+            lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
+            one(queries=STEPS + 2),
+        ),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
             "fedavg-sppm",
@@ -183,12 +189,20 @@ def _examples() -> list[Example]:
         ),
         Example("fedspeed", lambda s: t.FedSpeed(s, optimiser=SGD, gamma=0.1, steps=2), one(queries=2 * 2)),
         Example("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
+        # A client finds its optimum when it is asked first.
+        Example("flix", lambda s: t.Flix(s, LOCAL, lr=0.05, alpha=0.6), one(queries=None)),
         Example("gd", lambda s: t.Gd(s, lr=0.05), (PASS,)),
         Example(
             "icgm",
             lambda s: t.Icgm(s, t.RgSaga(), lam=10.0, probability=0.4, smoothness=10.0, delegate=t.Nice(1)),
             None,
             (PASS,),
+        ),
+        # The numbers of steps of both kinds come along.
+        Example(
+            "l2gd",
+            lambda s: t.L2gd(s, lr=0.02, probability=0.3, lam=2.0),
+            one(queries=None, who="everyone", bytes_down=8),
         ),
         # lam and whether anyone was heard come along, and that this client was goes back.
         Example(
@@ -220,6 +234,7 @@ def _examples() -> list[Example]:
             lambda s: t.MimeMvr(s, lr=0.02, steps=2, momentum=0.2),
             (Exchange(down=2, queries=2), again),
         ),
+        Example("pfedme", lambda s: t.PFedMe(s, LOCAL, lr=0.05, steps=2, lam=5.0), one(queries=2 * (STEPS + 1))),
         Example("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.1), solve),
         Example(
             "s-dane",
@@ -259,6 +274,18 @@ def sppm(solver: t.CohortSolver, sampler: t.Sampler, inner: int = 2) -> t.Algori
 
 ALGORITHMS = {example.name: example for example in _examples()}
 """An example of every algorithm, by its name in configurations."""
+
+PERSONAL_LEAVES = {
+    example.name: example
+    for example in (
+        Example("fedbn", lambda s: t.FedBn(s, lr=0.05, steps=STEPS, leaves=["bias", "running*"]), one(queries=STEPS)),
+        Example("fedper", lambda s: t.FedPer(s, lr=0.05, steps=STEPS, leaves="bias"), one(queries=STEPS)),
+        Example(
+            "fedrep", lambda s: t.FedRep(s, lr=0.05, steps=STEPS, leaves="bias", own_lr=0.1, own_steps=2), one(queries=STEPS + 2)
+        ),
+    )
+}
+"""An example of every algorithm that asks for groups of leaves, for the problem `centred`."""
 
 ASYNCHRONOUS = {
     "fedasync": t.FedAsync(t.Nice(1), lr=0.05, steps=STEPS, in_flight=4),

@@ -69,6 +69,12 @@ class Client(ABC):
         client.state = state
         return client
 
+    def with_key(self, key) -> "Client":
+        """Return this client with another random key."""
+        client = copy(self)
+        client.key = key
+        return client
+
     @abstractmethod
     def value(self, x: PyTree) -> Float[Array, ""]:
         """Return f_i(x)."""

@@ -155,13 +155,15 @@ def with_groups(problem: Problem, asked: tuple[Group, ...] = (), who: str = "") 
         who: Name of the algorithm.
 
     Raises:
-        UserError: Both the problem and the algorithm have groups.
+        UserError: Both the problem and the algorithm have groups, and not the same.
     """
-    if isinstance(problem, Grouped):
-        if asked and (problem.groups.personal or problem.groups.frozen):
+    if not asked:
+        return problem if isinstance(problem, Grouped) or not problem.statistics else Grouped.of(problem)
+    new = Grouped.of(problem, *asked)
+    if isinstance(problem, Grouped) and (problem.groups.personal or problem.groups.frozen):
+        if (new.groups, new.personal) != (problem.groups, problem.personal):
             raise UserError(f"{who} has groups of its own, and so has the problem: leave one of them out")
-        return Grouped.of(problem, *asked) if asked else problem
-    return Grouped.of(problem, *asked) if asked or problem.statistics else problem
+    return new
 
 
 def ungrouped(problem: Problem) -> Problem:

@@ -48,7 +48,7 @@ class Personal:
     new: Index = 0
 
     def __post_init__(self):
-        _hashable(self)
+        names_as_tuple(self)
 
 
 @record
@@ -71,7 +71,7 @@ class Frozen:
     leaves: Patterns = static()
 
     def __post_init__(self):
-        _hashable(self)
+        names_as_tuple(self)
 
 
 @record
@@ -220,6 +220,11 @@ def shown(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _hashable(group: Any) -> None:
-    leaves = group.leaves
-    object.__setattr__(group, "leaves", (leaves,) if isinstance(leaves, str) else tuple(leaves))
+def names_as_tuple(record: Any) -> None:
+    """Make the field `leaves` of a record a tuple, which is hashable.
+
+    Args:
+        record: A record with this field.
+    """
+    leaves = record.leaves
+    object.__setattr__(record, "leaves", (leaves,) if isinstance(leaves, str) else tuple(leaves))

@@ -15,6 +15,7 @@ from turnout.core.errors import UserError
 from turnout.engines.nodes import Nodes
 from turnout.io.serialization import Buffer
 from turnout.problems.base import Problem
+from turnout.problems.grouped import with_groups
 from turnout.runs.session import Session
 from turnout.runs.setup import scope
 from turnout.runs.trace import Trace
@@ -64,7 +65,7 @@ class Case:
     @cached_property
     def _recorded(self) -> tuple[Trace, list[Request]]:
         requests: list[Request] = []
-        return self.run(deployed=partial(recording, self.problem, requests)), requests
+        return self.run(deployed=partial(recording, self._grouped, requests)), requests
 
     @property
     def nodes(self) -> Trace:
@@ -80,7 +81,12 @@ class Case:
     def start(self) -> PyTree:
         """The first parameters."""
         with scope(self.problem.precision):
-            return self.problem.start(jax.random.key(SEED))
+            return self._grouped.start(jax.random.key(SEED))
+
+    @property
+    def _grouped(self) -> Problem:
+        """The problem with the groups that the algorithm asks for."""
+        return with_groups(self.problem, self.algorithm.model_groups, self.name)
 
     @property
     def tolerance(self) -> float:

@@ -1,0 +1,73 @@
+"""FedRep: a representation that is trained together, below a head that each client has for itself."""
+
+from dataclasses import KW_ONLY
+
+from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
+from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.records import Count, Positive, record, static
+from turnout.core.tree import add
+from turnout.optimisers.schedules import Schedule
+from turnout.problems.groups import Patterns, Personal, names_as_tuple
+from turnout.samplers import Sampler
+
+
+@record
+class FedRep(Algorithm):
+    """FedRep: steps of the client's head, then steps of the shared representation (Collins et al., 2021, Algorithm 1).
+
+    First h_i <- h_i - own_lr grad_h F_i(x, h_i), `own_steps` times at the x that client i in S is sent. Then
+    x <- x + mean_{i in S} (y_i - x), where y_i is x after local steps y <- y - lr grad_y F_i(y, h_i) with this new h_i.
+
+    Args:
+        sampler: Who takes part in each round.
+        lr: Step size of the shared leaves, > 0.
+        steps: Local steps of the shared leaves, or a list with one number for each client; 1 by default.
+        schedule: Factor of lr in each round; the product is sent along.
+        batch: Rows in each step, those of the head too; None for all rows.
+        epochs: Passes over the shuffled rows of a client, in the place of `steps`; needs `batch`.
+        leaves: Names of the leaves of the head, or patterns.
+        own_lr: Step size of the head, > 0.
+        own_steps: Steps of the head.
+
+    Examples:
+        >>> import turnout as t
+        >>> from turnout.data import IidSplit, load
+        >>> data = load("digits")
+        >>> problem = t.Neural.of(data, IidSplit(clients=10).split(data), model="perceptron", hidden=16)
+        >>> algorithm = t.FedRep(t.Nice(5), lr=0.1, leaves="layers.output", own_lr=0.1, own_steps=5)
+        >>> t.run(algorithm, problem, rounds=4).ledger.totals()["queries_total"]
+        120
+    """
+
+    sampler: Sampler
+    lr: Positive
+    steps: Steps = None
+    _: KW_ONLY
+    schedule: Schedule | None = None
+    batch: Count | None = static(default=None)
+    epochs: Count | None = None
+    leaves: Patterns = static()
+    own_lr: Positive
+    own_steps: Count = 5
+
+    def __post_init__(self):
+        names_as_tuple(self)
+        check_local_work(self, default=1)
+
+    @property
+    def model_groups(self):
+        return (Personal(self.leaves, lr=self.own_lr, steps=self.own_steps, batch=self.batch),)
+
+    def bind(self, problem):
+        return fit_steps(self, problem)
+
+    def round(self, ask, x):
+        replies = ask(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
+        ask.observe(replies)
+        return add(x, replies.mean())
+
+    @on_client
+    def train(self, client, message):
+        """y_i - x."""
+        x, lr = message
+        return local_sgd(client, x, self.lr if lr is None else lr, self.steps, self.batch, self.epochs)
