@@ -69,11 +69,12 @@ class Flix(Algorithm):
         """alpha grad f_i(T_i(x))."""
         point, found = client.state
 
-        def solve(point):
-            solved = self.solver.minimise(client, Tilt(), point)
+        def solve(carry):
+            solved = self.solver.minimise(client, Tilt(), carry[0])
             return solved.point, jnp.asarray(solved.queries, "int32")
 
-        point, queries = client.cond(found, lambda point: (point, jnp.zeros((), "int32")), solve, point)
+        # Not a branch, of which a cohort that is computed at once takes both sides: this loop is empty where all have theirs.
+        point, queries = client.loop(1 - found.astype("int32"), solve, (point, jnp.zeros((), "int32")))
         gradient = client.grad(self._mixture(x, point))
         return Done(jax.tree.map(lambda g: self.alpha * g, gradient), Optimum(point, jnp.ones((), bool)), queries + 1)
 
