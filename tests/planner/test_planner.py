@@ -85,6 +85,14 @@ LEFT_OUT = {
     "locodl": "likewise",
     "marina": "likewise",
     "tamuna": "likewise",
+    "fedper": "it is for models with leaves of clients' own, which a plan does not choose",
+    "fedrep": "likewise",
+    "fedbn": "likewise",
+    "ditto": "its answer is a model for each client, and a plan compares what one model costs",
+    "pfedme": "likewise",
+    "apfl": "likewise",
+    "flix": "likewise",
+    "l2gd": "likewise",
 }
 """Algorithms that no family has, since every family takes seconds of each plan."""
 

@@ -116,7 +116,7 @@ class Adapter:
     inputs_first: bool = static(default=False)
 
     def __post_init__(self):
-        _hashable(self)
+        names_as_tuple(self)
 
 
 Group = Personal | Frozen | Adapter
