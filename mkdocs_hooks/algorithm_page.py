@@ -46,8 +46,7 @@ def rest(name: str, cls: type) -> str:
         "## What a round sends",
         f"`{call}`, with eight clients and three parameters, as [`turnout describe`](../../describe.md) tells:",
         markdown(Grid("", table.headings, table.rows)).partition("\n\n")[2],
-        "## A measured run",
-        curves.section(name, call, before, flies),
+        *(["## A measured run", curves.section(name, call, before, flies)] if curves.drawn(algorithm) else []),
     ])  # fmt: skip
 
 

@@ -56,6 +56,11 @@ def program(call: str, before: str, flies: bool) -> str:
     return PROGRAM.format(call=call, before=f"{before}\n" if before else "", options=options)
 
 
+def drawn(algorithm) -> bool:
+    """Return whether the gap of one model says what an algorithm does: not where clients have models or leaves of their own."""
+    return not (algorithm.personalises or algorithm.model_groups)
+
+
 def section(name: str, call: str, before: str, flies: bool) -> str:
     """Return the text about the curve of an algorithm, in Markdown, with a mark where the curve will be."""
     return f"""\
@@ -131,7 +136,8 @@ def main() -> None:
     programs = {}
     for name, cls in reference.algorithms().items():
         call, before, algorithm = algorithm_page.example(name, cls)
-        programs[name] = program(call, before, hasattr(algorithm, "in_flight"))
+        if drawn(algorithm):
+            programs[name] = program(call, before, hasattr(algorithm, "in_flight"))
     sys.stdout.write(json.dumps({name: curve(text) for name, text in programs.items()}))
 
 

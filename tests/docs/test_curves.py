@@ -19,6 +19,7 @@ def programs() -> dict[str, str]:
     return {
         name: curves.program(call, before, hasattr(algorithm, "in_flight"))
         for name, (call, before, algorithm) in examples.items()
+        if curves.drawn(algorithm)
     }
 
 

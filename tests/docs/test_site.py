@@ -70,12 +70,17 @@ def test_pages_load_nothing_from_elsewhere_and_images_have_a_text(site):
         assert all(re.search(r' alt="[^"]', image) for image in re.findall(r"<img[^>]*>", shown)), path
 
 
+PERSONAL = ("apfl", "ditto", "fedbn", "fedper", "fedrep", "flix", "l2gd", "pfedme")
+"""Algorithms that find a model, or some of its leaves, for each client: there is no one gap."""
+
+
 def test_every_algorithm_has_a_measured_curve_with_a_text(site):
     pages = [path for path in (site / "reference" / "algorithms").glob("*.html")]
     assert pages
     for path in pages:
         text = path.read_text()
-        assert len(re.findall(r'<svg role="img" aria-label="Measured run of \w+: [^"]+"', text)) == 1, path
+        drawn = len(re.findall(r'<svg role="img" aria-label="Measured run of \w+: [^"]+"', text))
+        assert drawn == (path.stem not in PERSONAL), path
         assert "<!-- curve" not in text and "<math" in text, path
 
 

@@ -100,7 +100,7 @@ class PersonalModels(NamedTuple):
     def begun(self, storage, i: Int[Array, ""]) -> PyTree | Point:
         """Return where the function of a client that never took part is evaluated: it trains its personal leaves first."""
         grouped = grouped_in(self.algorithm)
-        if grouped is None or grouped.spec is None or not grouped.groups.own:
+        if grouped is None or grouped.personal is None or not grouped.groups.own:
             return self.of(self.first)
         key = jax.random.fold_in(jax.random.key(0), i)
         own = Own(
@@ -108,7 +108,7 @@ class PersonalModels(NamedTuple):
             jax.random.fold_in(key, PASS) if grouped.draws else None,
         )  # fmt: skip
         client = GroupedClient(JaxClient(i, key, None, storage.oracle(i)), own)
-        trained_before(client, grouped.spec, self.x, grouped.spec.new)
+        trained_before(client, grouped.personal, self.x, grouped.personal.new)
         return grouped.point(self.x, self.statistics, {name: own.leaves[name] for name in grouped.first})
 
     def _looked_up(self, i: Int[Array, ""]) -> PyTree:

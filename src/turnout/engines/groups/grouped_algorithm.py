@@ -71,12 +71,6 @@ class GroupedAlgorithm(Algorithm):
     def addressed(self):
         return self.algorithm.addressed
 
-    @property
-    def spec(self) -> Personal | None:
-        """How personal leaves are trained: as the algorithm asks, whose numbers differ between the cells of a sweep."""
-        asked = (group for group in self.addressed.model_groups if isinstance(group, Personal))
-        return next(asked, self.personal)
-
     def local(self, method, name):
         return partial(_grouped, self, method, name)
 
@@ -141,7 +135,7 @@ def apart_from(algorithm: Algorithm) -> Algorithm:
 
 
 def for_cell(algorithm: Algorithm, others: Leaves) -> Algorithm:
-    """Return the algorithm of one cell of a sweep, with the first leaves of its own model.
+    """Return the algorithm of one cell of a sweep, with the first leaves of its own model, trained with its own numbers.
 
     Args:
         algorithm: The algorithm of an engine.
@@ -151,6 +145,8 @@ def for_cell(algorithm: Algorithm, others: Leaves) -> Algorithm:
         return replace(algorithm, algorithm=for_cell(algorithm.algorithm, others))
     if not isinstance(algorithm, GroupedAlgorithm):
         return algorithm
+    asked = (group for group in algorithm.addressed.model_groups if isinstance(group, Personal))
+    algorithm = replace(algorithm, personal=next(asked, algorithm.personal))
     parts = {"first": algorithm.groups.personal, "frozen": algorithm.groups.frozen, "statistics": algorithm.groups.averaged}
     return replace(algorithm, **{part: {name: others[name] for name in names} for part, names in parts.items()})
 
@@ -159,7 +155,7 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     """Run a local method on the client's function of the shared leaves, after what the client trains by itself."""
     message, statistics = message if grouped.statistics else (message, {})
     own, personal = client.state if grouped.first else (client.state, {})
-    variant, spec = name.split(".")[-1], grouped.spec
+    variant, spec = name.split(".")[-1], grouped.personal
     preview = variant in (NORM, LOSS)
     key = jax.random.fold_in(client.key, PASS) if grouped.draws else None
     within = spec is not None and spec.trained == "within" and bool(grouped.groups.own)
