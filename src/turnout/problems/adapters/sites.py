@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from turnout.core.errors import UserError
@@ -70,7 +71,7 @@ class Site(NamedTuple):
         a = jax.random.uniform(key, (self.rank, self.inputs), dtype, -bound, bound)
         return {self.a: a, self.b: jnp.zeros((self.outputs, self.rank), dtype)}
 
-    def leaf(self, matrix: Float[Array, "outputs inputs"]) -> Any:
+    def leaf(self, matrix: Float[Array | np.ndarray, "outputs inputs"]) -> Any:
         """Return a matrix in the shape of the leaf."""
         return matrix.T if self.inputs_first else matrix.reshape(self.shape)
 
