@@ -273,6 +273,13 @@ def test_a_search_minimises_one_function_and_moves_statistics_at_its_end(name):
     assert np.allclose(trace.x["running_mean"], once, rtol=1e-12) == (name != "sgd")
 
 
+def test_a_search_within_a_cohorts_problem_moves_statistics_at_its_end_too():
+    """The client of the proximal function lets the one inside end its search."""
+    solver = t.solvers.AsCohortSolver(t.FedProxSppm(t.Full(), gamma=1.0, solver=t.client_solvers.Bfgs()))
+    trace = t.run(t.Sppm(t.Full(), solver, gamma=1.0), centred(), rounds=1, metrics=("value",))
+    assert np.all(trace.x["running_mean"])
+
+
 @t.record
 class RawLoop(t.Algorithm):
     sampler: t.Sampler

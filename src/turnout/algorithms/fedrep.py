@@ -2,17 +2,14 @@
 
 from dataclasses import KW_ONLY
 
-from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
-from turnout.core.algorithm import Algorithm, on_client
+from turnout.algorithms.fedavg import FedAvg
+from turnout.client_solvers.local_sgd import check_local_work
 from turnout.core.records import Count, Positive, record, static
-from turnout.core.tree import add
-from turnout.optimisers.schedules import Schedule
 from turnout.problems.groups import Patterns, Personal, names_as_tuple
-from turnout.samplers import Sampler
 
 
 @record
-class FedRep(Algorithm):
+class FedRep(FedAvg):
     """FedRep: steps of the client's head, then steps of the shared representation (Collins et al., 2021, Algorithm 1).
 
     First h_i <- h_i - own_lr grad_h F_i(x, h_i), `own_steps` times at the x that client i in S is sent. Then
@@ -39,13 +36,7 @@ class FedRep(Algorithm):
         120
     """
 
-    sampler: Sampler
-    lr: Positive
-    steps: Steps = None
     _: KW_ONLY
-    schedule: Schedule | None = None
-    batch: Count | None = static(default=None)
-    epochs: Count | None = None
     leaves: Patterns = static()
     own_lr: Positive
     own_steps: Count = 5
@@ -57,17 +48,3 @@ class FedRep(Algorithm):
     @property
     def model_groups(self):
         return (Personal(self.leaves, lr=self.own_lr, steps=self.own_steps, batch=self.batch),)
-
-    def bind(self, problem):
-        return fit_steps(self, problem)
-
-    def round(self, ask, x):
-        replies = ask(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
-        ask.observe(replies)
-        return add(x, replies.mean())
-
-    @on_client
-    def train(self, client, message):
-        """y_i - x."""
-        x, lr = message
-        return local_sgd(client, x, self.lr if lr is None else lr, self.steps, self.batch, self.epochs)

@@ -9,7 +9,7 @@ import numpy as np
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_of
-from turnout.experiment.personal_models import write_personal
+from turnout.experiment.personal_models import MODEL, write_personal
 from turnout.experiment.privacy_accounting import privacy_spent
 from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import confusion_of, summarise, to_json
@@ -23,7 +23,7 @@ from turnout.runs.session import Session
 from turnout.runs.trace import Trace
 
 CONFIG, CHECKPOINT, SUMMARY, TRACE = "config.toml", "checkpoint.safetensors", "summary.json", "trace.parquet"
-MODEL, SPLIT, DEVICES, ARRIVALS, REPORT = "model.safetensors", "split.npz", "devices.csv", "arrivals.csv", "report.html"
+SPLIT, DEVICES, ARRIVALS, REPORT = "split.npz", "devices.csv", "arrivals.csv", "report.html"
 
 
 def write_split(folder: Path, built: Built) -> None:

@@ -14,7 +14,7 @@ from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.base import Problem
 from turnout.problems.groups import Adapter, Assignment, Group, Personal, assigned
 from turnout.problems.row_sums import Point
-from turnout.problems.wrapped import Wrapped, bare, without_rows
+from turnout.problems.wrapped import Wrapped, bare, parts_of
 
 Leaves = dict[str, Any]
 """Arrays by the names of the leaves."""
@@ -75,10 +75,9 @@ class Grouped(Wrapped):
             fixed, moved = problem.fixed, tuple(site.name for site in problem.stacked)
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
         own = {"schema": problem.schema, "personal": personal[0] if personal else None}
-        parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
         rest = [group for group in groups if not isinstance(group, Adapter)]
         of = assigned(leaves_by_name(like), problem.statistics, rest, fixed, moved)
-        return cls(*parts, **own, groups=of, structure=jax.tree.structure(like))
+        return cls(*parts_of(problem), **own, groups=of, structure=jax.tree.structure(like))
 
     def around(self, problem: Problem) -> "Grouped":
         """Return another problem of the same model, with the same groups.
@@ -89,8 +88,7 @@ class Grouped(Wrapped):
         problem = bare(problem)
         if isinstance(self.inner, Adapted):
             problem = self.inner.around(problem)
-        parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
-        return Grouped(*parts, self.personal, self.groups, self.structure, schema=problem.schema)
+        return Grouped(*parts_of(problem), self.personal, self.groups, self.structure, schema=problem.schema)
 
     def start(self, key):
         """Return the initial shared leaves, by name."""

@@ -90,6 +90,15 @@ def without_rows(problem: Problem) -> Problem:
     return _with(problem, rows=(), offsets=np.zeros(1, int), schema=None)
 
 
+def parts_of(problem: Problem) -> tuple:
+    """Return the first fields of a `Wrapped` around a problem: its rows, offsets and population, and the problem without rows.
+
+    Args:
+        problem: The problem.
+    """
+    return problem.rows, problem.offsets, problem.population, without_rows(problem)
+
+
 def bare(problem: Problem) -> Problem:
     """Return the problem in all that is around it.
 

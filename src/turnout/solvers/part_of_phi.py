@@ -8,9 +8,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from turnout.core.client import Client
+from turnout.core.wrapped_client import WrappedClient
 
 
-class PartOfPhi(Client):
+class PartOfPhi(WrappedClient):
     """A client with phi_i = f_i + (pull / 2) |. - centre|^2 in the place of f_i.
 
     Args:
@@ -21,8 +22,8 @@ class PartOfPhi(Client):
     """
 
     def __init__(self, client: Client, state: PyTree, centre: PyTree, pull: Any):
-        self._client, self._centre, self._pull = client, centre, pull
-        self.id, self.key, self.state = client.id, client.key, state
+        super().__init__(client)
+        self._centre, self._pull, self.state = centre, pull, state
 
     def _on(self, rows: Client) -> "PartOfPhi":
         return PartOfPhi(rows, self.state, self._centre, self._pull)
@@ -52,21 +53,3 @@ class PartOfPhi(Client):
     def hessian(self, x):
         hessian = self._client.hessian(x)
         return hessian + self._pull * jnp.eye(len(hessian))
-
-    def batch(self, key, size):
-        return self._on(self._client.batch(key, size))
-
-    def passes(self, key, count, size, body, carry):
-        return self._client.passes(key, count, size, lambda rows, carry: body(self._on(rows), carry), carry)
-
-    def alone(self, f):
-        return self._client.alone(f)
-
-    def choose(self, number, branches):
-        return self._client.choose(number, branches)
-
-    def loop(self, count, body, carry):
-        return self._client.loop(count, body, carry)
-
-    def cond(self, predicate, then, otherwise, carry):
-        return self._client.cond(predicate, then, otherwise, carry)

@@ -9,6 +9,7 @@ from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.client import Client
 from turnout.core.errors import UserError
 from turnout.core.records import record
+from turnout.core.wrapped_client import WrappedClient
 from turnout.problems.grouped import Leaves
 
 
@@ -84,7 +85,7 @@ class HalfAsk:
         return getattr(self._halves, f"{self._moves}_{method.__name__}"), (message, self._fixed)
 
 
-class HalfClient(Client):
+class HalfClient(WrappedClient):
     """A client whose function is x -> f_i(x, z), z being leaves that are fixed.
 
     Args:
@@ -93,8 +94,8 @@ class HalfClient(Client):
     """
 
     def __init__(self, client: Client, fixed: Leaves):
-        self._client, self._fixed = client, fixed
-        self.id, self.key, self.state = client.id, client.key, client.state
+        super().__init__(client)
+        self._fixed = fixed
 
     def _on(self, rows: Client) -> "HalfClient":
         return HalfClient(rows, self._fixed)
@@ -119,21 +120,3 @@ class HalfClient(Client):
         marks = {name: np.full(np.shape(leaf), name in x) for name, leaf in whole.items()}
         inside = np.flatnonzero(np.concatenate([marks[name].ravel() for name in sorted(marks)]))
         return self._client.hessian(whole)[np.ix_(inside, inside)]
-
-    def batch(self, key, size):
-        return self._on(self._client.batch(key, size))
-
-    def passes(self, key, count, size, body, carry):
-        return self._client.passes(key, count, size, lambda rows, carry: body(self._on(rows), carry), carry)
-
-    def alone(self, f):
-        return self._client.alone(f)
-
-    def choose(self, number, branches):
-        return self._client.choose(number, branches)
-
-    def loop(self, count, body, carry):
-        return self._client.loop(count, body, carry)
-
-    def cond(self, predicate, then, otherwise, carry):
-        return self._client.cond(predicate, then, otherwise, carry)

@@ -13,7 +13,7 @@ from turnout.core.seeds import host_key
 from turnout.problems.adapters.sites import Site, sites_of
 from turnout.problems.base import Problem
 from turnout.problems.groups import Adapter
-from turnout.problems.wrapped import Wrapped, without_rows
+from turnout.problems.wrapped import Wrapped, parts_of
 
 ADAPTERS = 2_000_033
 """Folded into the key of the first parameters for the adapters."""
@@ -53,8 +53,7 @@ class Adapted(Wrapped):
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
         leaves = leaves_by_name(like)
         sites = sites_of(leaves, adapters)
-        parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
-        return cls(*parts, sites, tuple(leaves), jax.tree.structure(like), schema=problem.schema)
+        return cls(*parts_of(problem), sites, tuple(leaves), jax.tree.structure(like), schema=problem.schema)
 
     def around(self, problem: Problem) -> "Adapted":
         """Return another problem of the same model, with the same adapters.
@@ -62,8 +61,7 @@ class Adapted(Wrapped):
         Args:
             problem: The problem, without adapters.
         """
-        parts = problem.rows, problem.offsets, problem.population, without_rows(problem)
-        return Adapted(*parts, self.sites, self.leaves, self.structure, schema=problem.schema)
+        return Adapted(*parts_of(problem), self.sites, self.leaves, self.structure, schema=problem.schema)
 
     @property
     def adapters(self) -> tuple[str, ...]:

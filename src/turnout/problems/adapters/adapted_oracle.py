@@ -1,18 +1,16 @@
 """`AdaptedOracle`: a client's loss, which is no JAX function, of a model with adapters."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from copy import copy
 from typing import Any
 
 import numpy as np
 
 from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.oracles.base import Oracle
+from turnout.problems.oracles.wrapped_oracle import WrappedOracle
 from turnout.problems.row_sums import Point
 
 
-class AdaptedOracle(Oracle):
+class AdaptedOracle(WrappedOracle):
     """An oracle that is asked at a `Point` of leaves with adapters, and asks one of the model W + factor B A.
 
     With the gradient G along W, those along A and B are factor B^T G and factor G A^T.
@@ -23,12 +21,7 @@ class AdaptedOracle(Oracle):
     """
 
     def __init__(self, oracle: Oracle, problem: Adapted):
-        self.oracle, self.problem, self.size = oracle.grouped(problem), problem, oracle.size
-
-    @property
-    def returns_new_arrays(self) -> bool:  # type: ignore
-        """Whether every returned array is new."""
-        return self.oracle.returns_new_arrays
+        super().__init__(oracle.grouped(problem), problem)
 
     def value(self, x: Point, rows):
         return self.oracle.value(self._merged(x), rows)
@@ -61,25 +54,8 @@ class AdaptedOracle(Oracle):
     def grouped(self, problem):
         return self
 
-    @property
-    def running(self):
-        return self.oracle.running
-
     def saved(self, x):
         return {**self.oracle.saved({name: x[name] for name in self.problem.leaves}), **x}
-
-    def kept(self):
-        return self.oracle.kept()
-
-    @contextmanager
-    def local_work(self, key) -> Iterator["AdaptedOracle"]:
-        with self.oracle.local_work(key) as oracle:
-            inside = copy(self)
-            inside.oracle = oracle
-            yield inside
-
-    def evaluating(self):
-        return self.oracle.evaluating()
 
     def _merged(self, x: Point) -> Point:
         """Return the point of the model without adapters: each W varies that varies itself, or by its A or B."""

@@ -1,31 +1,21 @@
 """`GroupedOracle`: a client's loss, which is no JAX function, of the shared leaves of a model with groups."""
 
-from contextlib import contextmanager
-from copy import copy
 from typing import Any
 
 import numpy as np
 
 from turnout.core.leaf_names import leaves_by_name
-from turnout.problems.oracles.base import Oracle
+from turnout.problems.oracles.wrapped_oracle import WrappedOracle
 from turnout.problems.row_sums import Point
 
 
-class GroupedOracle(Oracle):
+class GroupedOracle(WrappedOracle):
     """An oracle that is asked at a `Point`, and answers along what varies there.
 
     Args:
         oracle: The oracle of the whole model.
         problem: The `Grouped` problem, which knows the structure of the model.
     """
-
-    def __init__(self, oracle: Oracle, problem: Any):
-        self.oracle, self.problem, self.size = oracle, problem, oracle.size
-
-    @property
-    def returns_new_arrays(self) -> bool:  # type: ignore
-        """Whether every returned array is new."""
-        return self.oracle.returns_new_arrays
 
     def value(self, x: Point, rows):
         return self.oracle.value(self._whole(x), rows)
@@ -40,19 +30,6 @@ class GroupedOracle(Oracle):
 
     def accuracy(self, x: Point):
         return self.oracle.accuracy(self._whole(x))
-
-    def saved(self, x):
-        return self.oracle.saved(x)
-
-    @contextmanager
-    def local_work(self, key):
-        with self.oracle.local_work(key) as oracle:
-            inside = copy(self)
-            inside.oracle = oracle
-            yield inside
-
-    def evaluating(self):
-        return self.oracle.evaluating()
 
     def _whole(self, x: Point) -> Any:
         return self.problem.whole({**x.fixed, **x.varied})
