@@ -15,7 +15,7 @@ from turnout.problems.activations import rows_within
 from turnout.problems.base import ROWS_AT_ONCE, Precision, Problem
 from turnout.problems.federate import federate, federate_classes, numbers_of
 from turnout.problems.modules.base import OwnModule, stored
-from turnout.problems.modules.library import built, own_module
+from turnout.problems.modules.frameworks import built, own_module
 from turnout.problems.modules.losses import CROSS_ENTROPY, Loss, check_loss, check_outputs, losses_of
 from turnout.problems.storage.client_rows import Column
 from turnout.problems.storage.row_formats import NarrowRows, take
