@@ -12,13 +12,16 @@ from benchmarks.timing import SEED, Line, alternate, ratio
 DIGITS = {"rounds": 15, "cohort": 4, "lr": 0.2, "batch": 20, "epochs": 2}
 """Settings of the example `examples/torch/digits.py`."""
 
+MANY = {"rounds": 5, "cohort": 50, "lr": 0.2, "batch": 7, "epochs": 4}
+
 HEAVY = {"rounds": 1, "cohort": 4, "lr": 0.05, "batch": 20, "epochs": 1}
 
 
 def measure() -> list[Line]:
-    """Return ratios of seconds of a round: a small network on digits, and one whose batches take longer than all around them."""
+    """Return ratios of seconds of a round: small networks on digits, and one whose batches take longer than all around them."""
     return [
-        line("a round of small PyTorch clients over a plain loop", 1.15, digits(), small(), DIGITS),
+        line("a round of small PyTorch clients over a plain loop", 1.15, digits(10), small(nn.Dropout(0.1)), DIGITS),
+        line("a round of fifty small PyTorch clients, as one batch, over a plain loop", 1.0, digits(50), small(), MANY),
         line("a round of heavy PyTorch clients over a plain loop", 1.15, noise(), network(28, 10), HEAVY),
     ]
 
@@ -40,19 +43,18 @@ def line(what: str, bar: float, rows: tuple[torch.Tensor, torch.Tensor], module:
     )
 
 
-def digits() -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ten clients' digits [10, 179, 1, 8, 8] and their labels [10, 179]."""
+def digits(clients: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return clients' digits [clients, rows, 1, 8, 8] and their labels [clients, rows]."""
     images, labels = load_digits(return_X_y=True)
-    images = torch.tensor(images[:1790] / 16, dtype=torch.float32)
-    return images.reshape(179, 10, 1, 8, 8).transpose(0, 1).contiguous(), torch.tensor(labels[:1790]).reshape(
-        179, 10
-    ).T.contiguous()
+    rows = len(images) // clients
+    images = torch.tensor(images[: rows * clients] / 16, dtype=torch.float32).reshape(rows, clients, 1, 8, 8)
+    return images.transpose(0, 1).contiguous(), torch.tensor(labels[: rows * clients]).reshape(rows, clients).T.contiguous()
 
 
-def small() -> nn.Module:
+def small(*extra: nn.Module) -> nn.Module:
     """Return the network of the example."""
     torch.manual_seed(SEED)
-    return nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.1), nn.Linear(144, 10))
+    return nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), *extra, nn.Linear(144, 10))
 
 
 def noise() -> tuple[torch.Tensor, torch.Tensor]:

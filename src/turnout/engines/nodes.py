@@ -20,33 +20,43 @@ from turnout.engines.node import Node
 from turnout.engines.request import FIRST, Version
 from turnout.engines.state import Progress, begin
 from turnout.problems.base import Problem
-from turnout.problems.oracles.base import Oracle
+from turnout.problems.oracles.base import NotParallel
 
 NO_DIGEST = b"the same process"
 """Stands for the digest of a message: no request is repeated after its exchange."""
 
 
-class ParallelRunner:
-    """Runs tasks of nodes: side by side if all oracles have one type that supports it, and in turn once that has failed."""
+class TaskRunner:
+    """Runs tasks of nodes, together if all oracles have one type that has a way, and in turn once all its ways have failed."""
 
     def __init__(self, nodes: list[Node]):
-        runners = [node.runner for node in nodes]
-        kinds = {type(runner.oracle) if isinstance(runner, HostClientRunner) else Oracle for runner in runners}
-        self.run_parallel = kinds.pop().run_parallel if len(kinds) == 1 else Oracle.run_parallel
+        first, *others = [node.runner.oracle if isinstance(node.runner, HostClientRunner) else None for node in nodes]
+        together = first is not None and all(type(one) is type(first) for one in others)
+        self.ways = [*(first.ways_together(others) if together else []), _in_turn]
 
     def run(self, tasks: list[Callable]) -> list:
-        """Return what the tasks return."""
-        results = self.run_parallel(tasks)
-        if results is None:
-            self.run_parallel = Oracle.run_parallel
-            results = [task() for task in tasks]
-        return results
+        """Return what the tasks return; a `Caution` says why a way that is slower has to be taken."""
+        why = ""
+        while True:
+            try:
+                results = self.ways[0](tasks)
+            except NotParallel as error:
+                why = why or str(error)
+                del self.ways[0]
+            else:
+                if why:
+                    caution(why)
+                return results
+
+
+def _in_turn(tasks: list[Callable]) -> list:
+    return [task() for task in tasks]
 
 
 class NodesAsk(MessageAsk):
     """Answers `ask` by requests to nodes, whose replies arrive in random order."""
 
-    def __init__(self, nodes: list[Node], runner: ParallelRunner, arrival: np.random.Generator, *arguments):
+    def __init__(self, nodes: list[Node], runner: TaskRunner, arrival: np.random.Generator, *arguments):
         super().__init__(*arguments)
         self.nodes, self.runner, self.arrival = nodes, runner, arrival
 
@@ -93,7 +103,7 @@ class Nodes(MessageEngine):
         for node in self.nodes:
             if first is not None and node.schema not in ("", first.schema):
                 raise UserError(f"client {node.number} has other classes or features than client {first.number}: {OTHER_SCHEMA}")
-        runner, arrival = ParallelRunner(self.nodes), np.random.default_rng(0)
+        runner, arrival = TaskRunner(self.nodes), np.random.default_rng(0)
         # Only the states in use have to stay available.
         self._asks = partial(NodesAsk, self.nodes, runner, arrival, self.versions, self.versions, self.outliers, self.sums)
 

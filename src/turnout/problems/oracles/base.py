@@ -14,7 +14,7 @@ ALL = slice(None)
 
 
 class NotParallel(Exception):
-    """A local method cannot run in parallel with others."""
+    """A local method cannot run together with others; the text, if any, is for the user."""
 
 
 class Oracle(ABC):
@@ -124,13 +124,15 @@ class Oracle(ABC):
         """Return what stays with the client beside x and its statistics, and computing may change, by name."""
         return {}
 
-    @staticmethod
-    def run_parallel(tasks: list[Callable]) -> list | None:
-        """Run `tasks`, local methods of clients with oracles of this type, in parallel and return their results.
+    def ways_together(self, others: list[Any]) -> list[Callable[[list[Callable]], list]]:
+        """Return ways to run local methods of this client and others together, the fastest first.
 
-        None means that they have to run one after another, because they share resources or one failed.
+        Each takes the local methods as tasks and returns their results, or raises `NotParallel`.
+
+        Args:
+            others: Oracles of this type.
         """
-        return None
+        return []
 
     def local_work(self, key) -> AbstractContextManager["Oracle"]:
         """Return the context of a local method, which yields the oracle to use.

@@ -18,49 +18,50 @@ from turnout.problems.oracles.base import NotParallel
 FETCH_LOCK = threading.Lock()
 """Held while rows are fetched, since clients' datasets may share a file."""
 
-_thread = threading.local()
+
+class Local(threading.local):
+    """What local methods in this thread use beside their own: modules of a pool, or answers that are computed for all at once."""
+
+    pool: "ModulePool | None" = None
+    ask: Callable | None = None
 
 
-def run_parallel(tasks: list[Callable]) -> list | None:
+local = Local()
+
+
+def run_parallel(tasks: list[Callable]) -> list:
     """Run `tasks`, as many at a time as PyTorch has threads, and return their results.
 
-    None if one fails, or draws from PyTorch's or NumPy's global generator, which all threads share.
+    `NotParallel` if one fails, or draws from PyTorch's or NumPy's global generator, which all threads share.
     """
     threads = torch.get_num_threads()
     workers = min(threads, len(tasks))
     if workers < 2:
         return [task() for task in tasks]
-    generators, modules, double = _generators(), ModulePool(), jnp.result_type(float) == jnp.float64
+    before, modules, double = generators(), ModulePool(), jnp.result_type(float) == jnp.float64
     cast = {"dtype": torch.get_autocast_dtype("cpu"), "enabled": torch.is_autocast_enabled("cpu")}
 
     def begin() -> None:
-        _thread.modules = modules
+        local.pool = modules
         torch.set_num_threads(threads // workers)
 
     def run(task: Callable):
         # JAX's and PyTorch's precision settings hold for one thread.
         with jax.enable_x64(double), torch.autocast("cpu", **cast):
             result = task()
-        if _generators() != generators:
+        if generators() != before:
             raise NotParallel
         return result
 
     try:
         with ThreadPoolExecutor(workers, initializer=begin) as pool:
-            results = list(pool.map(run, tasks))
+            return list(pool.map(run, tasks))
     # A user's loss may raise anything. The tasks then run one after another, where the first that fails raises its error.
-    except Exception:
-        results = None
+    except Exception as error:
+        set_generators(before)
+        raise NotParallel from error
     finally:
         torch.set_num_threads(threads)
-    if results is None:
-        _set_generators(generators)
-    return results
-
-
-def current_pool() -> "ModulePool | None":
-    """Return the pool of modules of this thread, or None outside `run_parallel`."""
-    return getattr(_thread, "modules", None)
 
 
 class ModulePool:
@@ -112,12 +113,17 @@ def leaves(loss: torch.Tensor) -> set[torch.Tensor | None]:
     return variables
 
 
-def _generators() -> bytes:
+def generators() -> bytes:
     """Return the states of PyTorch's and NumPy's global generators."""
     return pickle.dumps((torch.get_rng_state().numpy(), np.random.get_state()))
 
 
-def _set_generators(states: bytes) -> None:
+def set_generators(states: bytes) -> None:
+    """Set PyTorch's and NumPy's global generators to what `generators` returned.
+
+    Args:
+        states: Their states.
+    """
     of_torch, of_numpy = pickle.loads(states)
     torch.set_rng_state(torch.from_numpy(of_torch))
     np.random.set_state(of_numpy)

@@ -1,12 +1,11 @@
 """`TorchOracle`: a loss as a PyTorch module with a DataLoader."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from turnout.core.errors import UserError, caution
@@ -18,10 +17,21 @@ try:
 except ImportError as error:
     raise UserError(f"TorchOracle needs torch ({error}): pip install 'turnout[torch]'") from None
 
-from turnout.problems.oracles.parallel_torch import FETCH_LOCK, ModulePool, current_pool, leaves, run_parallel
+from turnout.problems.oracles.parallel_torch import FETCH_LOCK, ModulePool, leaves, local, run_parallel
+from turnout.problems.oracles.torch_lockstep import LockstepOracle, can_step_together, run_in_lockstep
+from turnout.problems.oracles.torch_tensors import (
+    checked,
+    counters,
+    fitting,
+    in_same_memory,
+    moved,
+    put_back,
+    running_statistics,
+    to_array,
+    to_tensor,
+    trained,
+)
 from turnout.problems.row_sums import Point
-
-BFLOAT16 = np.dtype(jnp.bfloat16)
 
 
 class TorchOracle(Oracle):
@@ -48,8 +58,6 @@ class TorchOracle(Oracle):
 
     returns_new_arrays: ClassVar[bool] = True
 
-    run_parallel = staticmethod(run_parallel)
-
     borrowed: bool = False
     """Whether the module's parameters are put back by the local method that uses it, rather than after each call."""
 
@@ -75,7 +83,7 @@ class TorchOracle(Oracle):
         self.module, self.loss, self.correct = module, loss, correct
         self.dataset, self.collate = loader.dataset, loader.collate_fn
         self.size, self.rows_at_once = len(loader.dataset), loader.batch_size or 1  # type: ignore
-        self.parameters, self.buffers = dict(_trained(module)), dict(running_statistics(module))
+        self.parameters, self.buffers = dict(trained(module)), dict(running_statistics(module))
         if self.size < 1:
             raise UserError("a client has at least one row, but the DataLoader's dataset is empty")
         if any(getattr(part, "momentum", 0) is None for part in module.modules()):
@@ -96,13 +104,13 @@ class TorchOracle(Oracle):
     def training(self, x, rows):
         with self._at(x):
             value = self._backward(rows, self._along(x))
-            moved = {name: _array(buffer).copy() for name, buffer in self.buffers.items() if name in x.fixed}
+            moved = {name: to_array(buffer).copy() for name, buffer in self.buffers.items() if name in x.fixed}
             return (value, moved), self._gradients(x)
 
     def _gradients(self, x) -> dict[str, np.ndarray]:
         """Return the gradients of the parameters, or of those that vary."""
         names = x.varied if isinstance(x, Point) else self.parameters
-        return {name: _array(_or_zeros(self.parameters[name].grad, self.parameters[name])) for name in names}
+        return {name: to_array(_or_zeros(self.parameters[name].grad, self.parameters[name])) for name in names}
 
     def _along(self, x) -> list[torch.Tensor] | None:
         """Return the parameters along which there are gradients; None for all."""
@@ -116,7 +124,7 @@ class TorchOracle(Oracle):
         for p in self.parameters.values():
             # The gradient's memory becomes that of the parameter, with the roundings of NumPy: a product, then a sum.
             p.data = p.data.clone() if p.grad is None else p.grad.mul_(factor).add_(p.data)
-        self.placed = {name: _array(p) for name, p in self.parameters.items()}
+        self.placed = {name: to_array(p) for name, p in self.parameters.items()}
         return self.placed
 
     def _backward(self, rows, along: list[torch.Tensor] | None = None) -> float:
@@ -130,7 +138,7 @@ class TorchOracle(Oracle):
 
     def hvp(self, x, v, rows):
         names, parameters = zip(*((name, p) for name, p in self.parameters.items() if name in v), strict=True)
-        along = [_tensor(v[name], p) for name, p in zip(names, parameters, strict=True)]
+        along = [to_tensor(v[name], p) for name, p in zip(names, parameters, strict=True)]
         products = [torch.zeros_like(p) for p in parameters]
         with self._at(x):
             for share, batch in self._batches(rows):
@@ -141,7 +149,7 @@ class TorchOracle(Oracle):
                 for product, part in zip(products, parts, strict=True):
                     if part is not None:
                         product += part
-        return {name: _array(product) for name, product in zip(names, products, strict=True)}
+        return {name: to_array(product) for name, product in zip(names, products, strict=True)}
 
     def accuracy(self, x):
         if self.correct is None:
@@ -157,16 +165,28 @@ class TorchOracle(Oracle):
 
     @property
     def running(self):
-        return {name: _array(buffer).copy() for name, buffer in self.buffers.items()}
+        return {name: to_array(buffer).copy() for name, buffer in self.buffers.items()}
 
     def kept(self):
-        known = {*self.buffers, *_counters(self.module)}
-        return {name: _array(buffer) for name, buffer in self.module.named_buffers() if name not in known}
+        known = {*self.buffers, *counters(self.module)}
+        return {name: to_array(buffer) for name, buffer in self.module.named_buffers() if name not in known}
+
+    def ways_together(self, others):
+        return [run_in_lockstep, run_parallel] if can_step_together([self, *others]) else [run_parallel]
 
     @contextmanager
     def local_work(self, key):
-        pool = current_pool()
-        with self._seeded(key) if pool is None else self._from_pool(pool) as oracle, _put_back(oracle._held):
+        if local.ask is not None:
+            yield LockstepOracle(self, local.ask)
+            return
+        with self._seeded(key) if local.pool is None else self._from_pool(local.pool) as oracle, oracle.borrow() as borrowed:
+            yield borrowed
+
+    @contextmanager
+    def borrow(self) -> Iterator["TorchOracle"]:
+        """Yield an oracle that leaves parameters and buffers in the module, where they are put back at the end."""
+        with put_back([*self.parameters.values(), *self.buffers.values()]):
+            oracle = copy(self)
             oracle.borrowed = True
             yield oracle
 
@@ -176,7 +196,7 @@ class TorchOracle(Oracle):
             raise NotParallel
         with pool.lend(self.module) as module:
             oracle = copy(self)
-            oracle.module, oracle.parameters, oracle.in_parallel = module, dict(_trained(module)), True
+            oracle.module, oracle.parameters, oracle.in_parallel = module, dict(trained(module)), True
             oracle.buffers = dict(running_statistics(module))
             oracle.originals = frozenset() if module is self.module else frozenset(self.parameters.values())
             yield oracle
@@ -188,11 +208,11 @@ class TorchOracle(Oracle):
         if self.device.type == "cpu":
             with torch.random.fork_rng([]):
                 torch.default_generator.manual_seed(seed)
-                yield copy(self)
+                yield self
         else:
             with torch.random.fork_rng([self.device], device_type=self.device.type):
                 torch.manual_seed(seed)
-                yield copy(self)
+                yield self
 
     @contextmanager
     def evaluating(self):
@@ -204,15 +224,10 @@ class TorchOracle(Oracle):
             for part, mode in modes:
                 part.training = mode
 
-    @property
-    def _held(self) -> list[torch.Tensor]:
-        """The tensors of the module that are set."""
-        return [*self.parameters.values(), *self.buffers.values()]
-
     @contextmanager
     def _at(self, x) -> Iterator[None]:
         """Set the module's parameters to x inside, without a copy where types and devices agree."""
-        with nullcontext() if self.borrowed else _put_back(self._held):
+        with nullcontext() if self.borrowed else self.borrow():
             self._place(x)
             try:
                 yield
@@ -227,11 +242,11 @@ class TorchOracle(Oracle):
         for name, p in self.parameters.items():
             p.grad = None
             if x is not self.placed:
-                p.data = _fitting(leaves, name, p)
+                p.data = fitting(leaves, name, p)
         for name, buffer in self.buffers.items():
             if name in leaves:
                 # Passes in training write into these.
-                buffer.data = _fitting(leaves, name, buffer).clone()
+                buffer.data = fitting(leaves, name, buffer).clone()
         self.placed = None
         # Autocast around a whole run would keep casts of former parameters.
         torch.clear_autocast_cache()
@@ -248,10 +263,7 @@ class TorchOracle(Oracle):
                 # turnout chooses the rows of batches, so that the loader's drop_last has no say.
                 remedy = "take batches of which the last of a pass has several rows, or another normalisation"
             raise UserError(f"a PyTorch client's loss fails ({why}): {remedy}") from error
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.is_floating_point():
-            what = f"{loss.dtype} of shape {(*loss.shape,)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
-            raise UserError(f"a PyTorch client's loss is {what}: return the mean loss of the batch, a scalar tensor")
-        return loss
+        return checked(loss)
 
     def _checked_loss(self, batch) -> torch.Tensor:
         """Return the loss; `NotParallel` if it uses the parameters of the original module."""
@@ -263,27 +275,34 @@ class TorchOracle(Oracle):
         return loss if torch.is_grad_enabled() else loss.detach()
 
     def _batches(self, rows) -> Iterator[tuple[float, Any]]:
-        """Yield batches of the loader's size, each with its share of the rows."""
+        """Yield batches of the loader's size on the module's device, each with its share of the rows."""
+        for share, numbers in self.parts(rows):
+            yield share, moved(self.batch(numbers), self.device)
+
+    def parts(self, rows) -> Iterator[tuple[float, np.ndarray]]:
+        """Yield the numbers of rows in batches of the loader's size, each with its share of all.
+
+        Args:
+            rows: Numbers of the rows [b], or `slice(None)` for all.
+        """
         numbers = np.arange(self.size)[rows] if isinstance(rows, slice) else np.asarray(rows)
         for start in range(0, numbers.size, self.rows_at_once):
             part = numbers[start : start + self.rows_at_once]
-            yield part.size / numbers.size, self._batch(part)
+            yield part.size / numbers.size, part
 
-    def _batch(self, numbers: np.ndarray) -> Any:
-        """Return the rows `numbers` as the loader collates them, on the module's device."""
+    def batch(self, numbers: np.ndarray) -> Any:
+        """Return the rows `numbers` as the loader collates them."""
         if type(self.dataset) is TensorDataset and self.collate is default_collate:
-            places = _shared(numbers)
-            return [tensor.index_select(0, places).to(self.device) for tensor in self.dataset.tensors]
+            places = in_same_memory(numbers)
+            return [tensor.index_select(0, places) for tensor in self.dataset.tensors]
         with FETCH_LOCK:
             try:
-                batch = self._fetched(numbers)
+                return self._fetched(numbers)
             except RuntimeError as error:
                 why = str(error).partition("\n")[0]
                 raise UserError(f"rows of a PyTorch client make no batch ({why}): give the DataLoader a collate_fn") from error
-        return moved(batch, self.device)
 
     def _fetched(self, numbers: np.ndarray) -> Any:
-        """Return the rows `numbers` as the loader collates them."""
         get_items = getattr(self.dataset, "__getitems__", None)
         if get_items is not None:
             return self.collate(get_items(numbers.tolist()))
@@ -292,10 +311,10 @@ class TorchOracle(Oracle):
 
 def parameters_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
     """Return copies of a module's trained parameters by name, to start a run with; `UserError` if one is NaN or infinite."""
-    for name, parameter in _trained(module):
+    for name, parameter in trained(module):
         if not torch.isfinite(parameter).all():
             raise UserError(f"parameter {name} of the module is NaN or infinite: initialise it, or load other weights")
-    return {name: _array(parameter).copy() for name, parameter in _trained(module)}
+    return {name: to_array(parameter).copy() for name, parameter in trained(module)}
 
 
 def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
@@ -306,8 +325,8 @@ def set_parameters(module: torch.nn.Module, x: dict[str, Any]) -> None:
         x: Parameters by name, such as `trace.x`.
     """
     with torch.no_grad():
-        for name, tensor in (*_trained(module), *((name, b) for name, b in running_statistics(module) if name in x)):
-            tensor.copy_(_fitting(x, name, tensor))
+        for name, tensor in (*trained(module), *((name, b) for name, b in running_statistics(module) if name in x)):
+            tensor.copy_(fitting(x, name, tensor))
 
 
 def state_of(module: torch.nn.Module, x: dict[str, Any]) -> dict[str, Any]:
@@ -318,90 +337,15 @@ def state_of(module: torch.nn.Module, x: dict[str, Any]) -> dict[str, Any]:
         x: Parameters by name, such as `trace.x`.
     """
     running = ((name, buffer) for name, buffer in running_statistics(module) if name in x)
-    names = {id(tensor): name for name, tensor in (*_trained(module), *running)}
+    names = {id(tensor): name for name, tensor in (*trained(module), *running)}
     buffers = {id(buffer) for buffer in module.buffers()}
     state = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         if id(tensor) in names:
             state[name] = x[names[id(tensor)]]
         elif isinstance(tensor, torch.Tensor):
-            state[name] = _array(tensor).copy() if id(tensor) in buffers else _array(tensor)
+            state[name] = to_array(tensor).copy() if id(tensor) in buffers else to_array(tensor)
     return state
-
-
-def running_statistics(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Return the running means and variances of normalisation by batches, by name."""
-    for name, part in module.named_modules():
-        if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.track_running_stats:
-            named = part.named_buffers(name, recurse=False)
-            yield from ((buffer, tensor) for buffer, tensor in named if tensor.is_floating_point())
-
-
-def _counters(module: torch.nn.Module) -> Iterator[str]:
-    """Return the names of the numbers of batches that normalisation counts, and does not use."""
-    for name, part in module.named_modules():
-        if isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.momentum is not None:
-            yield f"{name}.num_batches_tracked" if name else "num_batches_tracked"
-
-
-def moved(batch: Any, device: torch.device) -> Any:
-    """Return a batch with the tensors in its lists and dictionaries moved to `device`.
-
-    Args:
-        batch: Tensors in tuples, lists and dictionaries.
-        device: The device.
-    """
-    if hasattr(batch, "to"):
-        return batch.to(device)
-    if isinstance(batch, dict):
-        return {name: moved(part, device) for name, part in batch.items()}
-    if isinstance(batch, list | tuple):
-        parts = [moved(part, device) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    return batch
-
-
-@contextmanager
-def _put_back(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
-    """Set parameters with their gradients, and buffers, to what they are now at the end."""
-    before = [(tensor, tensor.data, tensor.grad) for tensor in tensors]
-    try:
-        yield
-    finally:
-        for tensor, data, gradient in before:
-            tensor.data, tensor.grad = data, gradient
-
-
-def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    return [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
-
-
-def _fitting(x: dict[str, Any], name: str, parameter: torch.Tensor) -> torch.Tensor:
-    """Return x[name] as a tensor of the shape, type and device of `parameter`."""
-    if name not in x or np.shape(x[name]) != parameter.shape:
-        given = f"of shape {np.shape(x[name])}" if name in x else "missing"
-        expected = f"parameter {name} of shape {(*parameter.shape,)}"
-        raise UserError(f"the module has a {expected}, which is {given} in the run's: start with parameters_of(module)")
-    return _tensor(x[name], parameter)
-
-
-def _tensor(array: Any, like: torch.Tensor) -> torch.Tensor:
-    array = np.asarray(array)
-    # NumPy's own interchange has no bfloat16.
-    bits = array.view(np.uint16) if array.dtype == BFLOAT16 else array
-    tensor = _shared(bits)
-    return (tensor.view(torch.bfloat16) if bits is not array else tensor).to(like.device, like.dtype)
-
-
-def _shared(array: np.ndarray) -> torch.Tensor:
-    """Return an array as a tensor in the same memory."""
-    # PyTorch warns of arrays that cannot be written, unless they come by the other way, which takes longer.
-    return torch.from_numpy(array) if array.flags.writeable else torch.from_dlpack(array)
-
-
-def _array(tensor: torch.Tensor) -> np.ndarray:
-    tensor = tensor.detach().cpu()
-    return tensor.view(torch.uint16).numpy().view(BFLOAT16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
 def _differentiable(tensor: torch.Tensor | None) -> bool:

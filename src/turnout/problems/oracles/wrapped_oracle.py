@@ -25,6 +25,11 @@ class WrappedOracle(Oracle):
         return self.oracle.returns_new_arrays
 
     @property
+    def in_parallel(self) -> bool:  # type: ignore
+        """Whether local methods of several clients run in parallel."""
+        return self.oracle.in_parallel
+
+    @property
     def running(self):
         return self.oracle.running
 
@@ -33,6 +38,10 @@ class WrappedOracle(Oracle):
 
     def kept(self):
         return self.oracle.kept()
+
+    def ways_together(self, others):
+        inside = [one.oracle for one in others]
+        return self.oracle.ways_together(inside) if {type(one) for one in inside} <= {type(self.oracle)} else []
 
     @contextmanager
     def local_work(self, key) -> Iterator["WrappedOracle"]:
