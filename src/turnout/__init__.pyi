@@ -23,6 +23,7 @@ from .algorithms.ef21 import Ef21 as Ef21
 from .algorithms.fedasync import FedAsync as FedAsync
 from .algorithms.fedavg import FedAvg as FedAvg
 from .algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
+from .algorithms.fedbabu import FedBabu as FedBabu
 from .algorithms.fedbn import FedBn as FedBn
 from .algorithms.fedbuff import FedBuff as FedBuff
 from .algorithms.feddcd import FedDcd as FedDcd

@@ -54,6 +54,15 @@ def test_fedrep_is_its_numpy_program():
             np.testing.assert_allclose(trace.model(i)[leaf], expected, rtol=1e-12)
 
 
+def test_fedbabu_is_its_numpy_program():
+    """Two steps of the weights below the first head; then three of the head at the last weights."""
+    algorithm = t.FedBabu(t.Full(), lr=0.1, steps=2, leaves="bias", own_lr=0.2, own_steps=3)
+    trace = t.run(algorithm, centred(), rounds=3, metrics=("value",))
+    for i, model in enumerate(by_hand(personal=("bias",), trained="after")):
+        for leaf, expected in model.items():
+            np.testing.assert_allclose(trace.model(i)[leaf], expected, rtol=1e-12)
+
+
 SWEPT = {
     "lr": t.FedPer(t.Full(), lr=0.1, leaves="bias"),
     "own_lr": t.FedRep(t.Full(), lr=0.1, own_lr=0.1, leaves="bias"),

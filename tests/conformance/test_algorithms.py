@@ -49,6 +49,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
         "fedred-engines_agree",
         "fedper-*",
         "fedrep-engines_agree",
+        "fedbabu-engines_agree",
         "ditto-engines_agree",
         "pfedme-engines_agree",
         "apfl-engines_agree",

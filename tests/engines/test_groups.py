@@ -58,6 +58,10 @@ def by_hand(personal=(), frozen=(), trained="before"):
             own[i] = {name: x[name] for name in personal}
             ends.append({name: x[name] for name in server})
         server = {name: np.mean([end[name] for end in ends], axis=0) for name in server}
+    for i in range(CLIENTS if trained == "after" else 0):
+        for _ in range(3):
+            slopes, _ = whole_gradient(i, server | own[i])
+            own[i] = {name: own[i][name] - OWN_LR * slopes[name] for name in own[i]}
     return [server | leaves for leaves in own]
 
 
@@ -66,6 +70,7 @@ CASES = {
     "frozen": ((t.Frozen("bias"),), {"frozen": ("bias",)}),
     "before": ((t.Personal("bias", lr=OWN_LR, steps=3),), {"personal": ("bias",)}),
     "within": ((t.Personal("bias", lr=OWN_LR, trained="within"),), {"personal": ("bias",), "trained": "within"}),
+    "after": ((t.Personal("bias", lr=OWN_LR, steps=3, trained="after"),), {"personal": ("bias",), "trained": "after"}),
     "own-statistics": ((t.Personal(["bias", "running_mean"], lr=OWN_LR, steps=3),), {"personal": ("bias", "running_mean")}),
 }
 
@@ -100,7 +105,7 @@ def test_bytes_are_those_of_shared_leaves_and_averaged_statistics(name):
     bytes = 8 * sum(count for leaf, count in numbers.items() if leaf not in stay)
     totals = played(*groups, rounds=2).ledger.totals()
     assert totals["bytes_up"] == totals["bytes_down"] == 2 * CLIENTS * bytes
-    steps = STEPS + (3 if hand.get("personal") and hand.get("trained") != "within" else 0)
+    steps = STEPS + (3 if hand.get("personal") and "trained" not in hand else 0)
     assert totals["queries_total"] == 2 * CLIENTS * steps
 
 
@@ -148,16 +153,20 @@ def test_each_client_tests_its_own_model():
     np.testing.assert_allclose(trace.metrics["test_value"], np.mean(expected), rtol=1e-12)
 
 
+@pytest.mark.parametrize("trained", ["before", "after"])
 @pytest.mark.parametrize("mesh", [1, 2])
-def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh):
+def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh, trained):
     problems = [centred()] if mesh > 1 else [centred(), as_fetched(centred())]
-    personal = t.Personal(["bias", "running_mean"], lr=OWN_LR)
+    personal = t.Personal(["bias", "running_mean"], lr=OWN_LR, batch=2, trained=trained)
     algorithm = t.FedAvg(t.Full(), lr=LR, steps=STEPS)
     expected = played(personal, test=centred(), metrics=("test_value",)).metrics["test_value"]
     for problem in problems:
         grouped = t.Grouped.of(problem, personal)
         trace = t.run(algorithm, grouped, rounds=ROUNDS, test=centred(), metrics=("value", "test_value"), mesh=mesh)
         np.testing.assert_allclose(trace.metrics["test_value"], expected, rtol=1e-12)
+        models = [trace.model(i) for i in range(CLIENTS)]
+        own = [value(i, x) - 0.05 * (x["weight"] @ x["weight"] + x["bias"] ** 2) for i, x in enumerate(models)]
+        np.testing.assert_allclose(np.mean(own), expected, rtol=1e-12)
 
 
 def test_problems_as_clients_of_their_own_give_the_same_run():
@@ -203,7 +212,8 @@ def test_a_loss_in_numpy_has_groups_too():
     rows = tuple(np.concatenate([part[k] for part in parts]) for k in range(2))
     same = Same(rows, np.arange(4) * 5, t.Population(count=3))
     remote = t.Remote.of({"weight": np.zeros(2), "bias": np.zeros(())}, [client(i) for i in range(3)])
-    for personal in (t.Personal("bias", lr=OWN_LR), t.Personal("bias", lr=OWN_LR, trained="within")):
+    for trained in ("before", "within", "after"):
+        personal = t.Personal("bias", lr=OWN_LR, trained=trained)
         one, other = (
             t.run(
                 t.FedAvg(t.Full(), lr=LR),
@@ -313,6 +323,7 @@ BAD = {
     "twice": (lambda: t.Grouped.of(centred(), t.Frozen("bias"), t.Personal("b*", lr=0.1)), "bias is both Frozen and Personal"),
     "two": (lambda: t.Grouped.of(centred(), *[t.Personal("bias", lr=0.1)] * 2), "two groups are Personal"),
     "group": (lambda: t.Grouped.of(centred(), "bias"), "groups are Personal, Frozen or Adapter"),
+    "new": (lambda: t.Personal("bias", lr=0.1, trained="after", new=2), "make `steps` steps at new clients too: leave new out"),
     "privacy": (
         lambda: t.run(
             t.FedAvg(t.Nice(3), lr=0.1), centred(), rounds=1, privacy=t.Privacy(clip=1.0, noise_multiplier=1.0, delta=1e-5)

@@ -278,6 +278,9 @@ ALGORITHMS = {example.name: example for example in _examples()}
 PERSONAL_LEAVES = {
     example.name: example
     for example in (
+        Example(
+            "fedbabu", lambda s: t.FedBabu(s, lr=0.05, steps=STEPS, leaves="bias", own_lr=0.1, own_steps=2), one(queries=STEPS)
+        ),
         Example("fedbn", lambda s: t.FedBn(s, lr=0.05, steps=STEPS, leaves=["bias", "running*"]), one(queries=STEPS)),
         Example("fedper", lambda s: t.FedPer(s, lr=0.05, steps=STEPS, leaves="bias"), one(queries=STEPS)),
         Example(

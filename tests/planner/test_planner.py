@@ -87,6 +87,7 @@ LEFT_OUT = {
     "tamuna": "likewise",
     "fedper": "it is for models with leaves of clients' own, which a plan does not choose",
     "fedrep": "likewise",
+    "fedbabu": "likewise",
     "fedbn": "likewise",
     "ditto": "its answer is a model for each client, and a plan compares what one model costs",
     "pfedme": "likewise",

@@ -10,6 +10,7 @@ from .ef21 import Ef21 as Ef21
 from .fedasync import FedAsync as FedAsync
 from .fedavg import FedAvg as FedAvg
 from .fedavg_sppm import FedAvgSppm as FedAvgSppm
+from .fedbabu import FedBabu as FedBabu
 from .fedbn import FedBn as FedBn
 from .fedbuff import FedBuff as FedBuff
 from .feddcd import FedDcd as FedDcd

@@ -1,6 +1,7 @@
 """What a session asks of an engine."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,8 @@ from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.leaf_names import OwnLeaves
-from turnout.engines.groups.evaluation import own_leaves, personalised
+from turnout.engines.client_runner import client_runner
+from turnout.engines.groups.evaluation import own_leaves, personalised, trains_after
 from turnout.engines.inputs import Job
 from turnout.engines.state import Progress
 from turnout.problems.base import Problem
@@ -51,12 +53,30 @@ class Engine(ABC):
         """
         return self.job.others
 
-    def own_leaves(self, progress: Progress) -> OwnLeaves:
-        """Return a function from a client to the leaves of its own model; None where it has none, or only it knows them."""
+    def own_leaves(self, progress: Progress, problem: Problem) -> OwnLeaves:
+        """Return a function from a client to the leaves of its own model; None where it has none, or only it knows them.
+
+        Args:
+            progress: State of the run.
+            problem: The problem of the run.
+        """
         if not personalised(self.algorithm):
             return None
-        x, clients = jax.tree.map(np.asarray, (self.algorithm.output(progress.server), progress.clients))
-        return lambda i: own_leaves(self.algorithm, x, jax.tree.map(lambda leaf: leaf[i], clients))
+        clients = jax.tree.map(np.asarray, progress.clients)
+        return self._own_leaves(progress, problem, lambda i: jax.tree.map(lambda leaf: leaf[i], clients))
+
+    def _own_leaves(self, progress: Progress, problem: Problem, state_of: Callable[[int], PyTree]) -> OwnLeaves:
+        """Return the same where `state_of` returns the private state of a client."""
+        x, statistics = jax.tree.map(np.asarray, (self.algorithm.output(progress.server), progress.statistics))
+
+        def own(i: int) -> dict:
+            state = state_of(i)
+            if trains_after(self.algorithm):
+                runner = client_runner(problem.client(i), self.job.storage.mixed)
+                state = runner.trained_state(self.algorithm, i, x, statistics, state)
+            return jax.tree.map(np.asarray, own_leaves(self.algorithm, x, state))
+
+        return own
 
     def saved_model(self, problem: Problem, x: PyTree) -> PyTree:
         """Return what the file of a model with the parameters x of `problem` holds."""

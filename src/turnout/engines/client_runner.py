@@ -12,6 +12,7 @@ from turnout.core.client import Client, Done
 from turnout.core.compiling import program
 from turnout.core.local_methods import local_method
 from turnout.engines.exchange.strong_types import completed
+from turnout.engines.groups.evaluation import evaluation_key, trained_state
 from turnout.engines.host_client import HostClient
 from turnout.io.serialization import copy_leaves
 from turnout.privacy.mechanism import Protection
@@ -70,6 +71,18 @@ class JaxClientRunner:
             name=name, mixed=self.mixed,
         )  # fmt: skip
 
+    def trained_state(self, algorithm, number: int, x: PyTree, statistics: PyTree, state: PyTree) -> PyTree:
+        """Return the private state of client `number` after steps of its personal leaves: `evaluation.trained_state`.
+
+        Args:
+            algorithm: The algorithm of the engine, with groups.
+            number: Id of the client.
+            x: The parameters, of which the algorithm knows.
+            statistics: The statistics that the server averages.
+            state: The client's private state.
+        """
+        return _train_compiled(algorithm, self.problem, self.weights, number, x, statistics, state, mixed=self.mixed)
+
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the functions `names` of `metrics.measure`, for f_i.
 
@@ -116,6 +129,23 @@ class HostClientRunner:
         reply, state = jax.tree.map(_as_array, (done.reply, state if done.state is None else done.state))
         return done._replace(reply=reply, state=state)
 
+    def trained_state(self, algorithm, number: int, x: PyTree, statistics: PyTree, state: PyTree) -> PyTree:
+        """Return the private state of client `number` after steps of its personal leaves: `evaluation.trained_state`.
+
+        Args:
+            algorithm: The algorithm of the engine, with groups.
+            number: Id of the client.
+            x: The parameters, of which the algorithm knows.
+            statistics: The statistics that the server averages.
+            state: The client's private state.
+        """
+        key = evaluation_key(number)
+        if not self.oracle.returns_new_arrays:
+            x, statistics, state = jax.device_put((x, statistics, state))
+        with self.oracle.local_work(key) as oracle:
+            client = HostClient(jnp.asarray(number, "int32"), key, None, oracle)
+            return jax.block_until_ready(trained_state(self._place(algorithm), client, x, statistics, state))
+
     def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
         """Return the functions `names` of `metrics.measure`, for f_i.
 
@@ -146,6 +176,13 @@ def _as_array(leaf):
 def _run_compiled(algorithm, problem, start, weights, number, state, key, message, protection, noise, *, name, mixed) -> Done:
     client = JaxClient(jnp.asarray(number, "int32"), key, state, _oracle(problem, weights, mixed))
     return _protected(local_method(algorithm, name, start)(client, message), state, protection, noise)
+
+
+@partial(program, static_argnames=("mixed",))
+def _train_compiled(algorithm, problem, weights, number, x, statistics, state, *, mixed) -> PyTree:
+    number = jnp.asarray(number, "int32")
+    client = JaxClient(number, evaluation_key(number), None, _oracle(problem, weights, mixed))
+    return trained_state(algorithm, client, x, statistics, state)
 
 
 def _protected(done: Done, state: PyTree, protection: Protection | None, noise) -> Done:

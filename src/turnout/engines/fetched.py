@@ -7,14 +7,14 @@ from typing import cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from turnout.core.host_calls import registered
 from turnout.engines.compiled import Compiled
 from turnout.engines.fetched_ask import FetchedAsk
-from turnout.engines.groups.evaluation import own_leaves, personalised
+from turnout.engines.groups.evaluation import personalised
 from turnout.engines.inputs import Job
 from turnout.engines.state_file import StateFile
-from turnout.problems.grouped import Leaves
 from turnout.problems.storage.fetched import Fetched
 
 
@@ -47,20 +47,18 @@ class FetchedEngine(Compiled):
         kept = super().saved(progress)
         return kept if self.states is None else kept._replace(clients=self.states.saved())
 
-    def own_leaves(self, progress):
+    def own_leaves(self, progress, problem):
         states = self.states
         if states is None or not personalised(self.algorithm):
             return None
-        x = jax.tree.map(np.asarray, self.algorithm.output(progress.server))
         first, structure = jax.tree.flatten(jax.tree.map(np.asarray, self.algorithm.client_state(self.job.start)))
 
-        def own(i: int) -> Leaves:
+        def state_of(i: int) -> PyTree:
             known, into = np.zeros(1, bool), [np.zeros((1, *leaf.shape), leaf.dtype) for leaf in first]
             states.read(np.array([i]), known, into)
-            leaves = [leaf[0] for leaf in into] if known[0] else first
-            return own_leaves(self.algorithm, x, jax.tree.unflatten(structure, leaves))
+            return jax.tree.unflatten(structure, [leaf[0] for leaf in into] if known[0] else first)
 
-        return own
+        return self._own_leaves(progress, problem, state_of)
 
     def restored(self, saved):
         if self.states is None:

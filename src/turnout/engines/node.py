@@ -13,7 +13,7 @@ from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
 from turnout.engines.client_runner import client_runner
 from turnout.engines.encryption import SumKey
-from turnout.engines.groups.evaluation import model_of, personalised
+from turnout.engines.groups.evaluation import model_of, personalised, trains_after
 from turnout.engines.groups.grouped_algorithm import apart_from
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
@@ -214,7 +214,19 @@ class Node:
     def _model(self, base: Version, x: PyTree) -> PyTree:
         """Return where this client's function is evaluated, given what a request for metrics holds."""
         x, statistics = x if first_statistics(self.algorithm) else (x, {})
-        return model_of(self.algorithm, x, statistics, self._base(base) if personalised(self.algorithm) else None)
+        return self.model(x, statistics, self._base(base) if personalised(self.algorithm) else None)
+
+    def model(self, x: PyTree, statistics: PyTree, state: PyTree) -> PyTree:
+        """Return where the function of this client is evaluated.
+
+        Args:
+            x: The parameters, of which the algorithm knows.
+            statistics: The statistics that the server averages.
+            state: The private state.
+        """
+        if trains_after(self.algorithm):
+            state = self.runner.trained_state(self.algorithm, self.number, x, statistics, state)
+        return model_of(self.algorithm, x, statistics, state)
 
     def _decode(self, body: Buffer) -> PyTree:
         try:

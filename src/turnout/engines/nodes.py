@@ -13,7 +13,6 @@ from turnout.core.errors import UserError, caution
 from turnout.core.schema import OTHER_SCHEMA
 from turnout.engines.client_runner import HostClientRunner
 from turnout.engines.encryption import SumKey, new_key
-from turnout.engines.groups.evaluation import model_of
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine, Request
 from turnout.engines.node import Node
@@ -175,7 +174,7 @@ class Nodes(MessageEngine):
     def _model(self, x, statistics, prefix, i):
         if prefix != "test" or not self._personal:
             return super()._model(x, statistics, prefix, i)
-        return model_of(self.algorithm, x, statistics, self.nodes[i].state(tuple(self.versions[i].tolist())))
+        return self.nodes[i].model(x, statistics, self.nodes[i].state(tuple(self.versions[i].tolist())))
 
     def _everyone(self, requests):
         replies = {node.number: node.measure(*requests[node.number]) for node in self.nodes}

@@ -124,6 +124,7 @@ TABLES = {
         "fedasync": algorithms.FedAsync,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
+        "fedbabu": algorithms.FedBabu,
         "fedbn": algorithms.FedBn,
         "fedbuff": algorithms.FedBuff,
         "feddcd": algorithms.FedDcd,

@@ -19,14 +19,16 @@ class Personal:
 
     * "before" the local method, `steps` times at the parameters x that the client was sent (FedRep; Collins et al., 2021): for
       h_i = argmin F_i(x, .) the local method then sees the gradient of min_h F_i(x, h);
-    * "within" it: once with each gradient that the local method computes, at the same point (FedPer; Arivazhagan et al., 2019).
+    * "within" it: once with each gradient that the local method computes, at the same point (FedPer; Arivazhagan et al., 2019);
+    * "after" the run: local methods see the first h_i, and the model of client i, which metrics are of, has h_i after `steps`
+      steps at the last parameters, on the client's training rows (FedBABU; Oh et al., 2022).
 
     Args:
         leaves: Names of the leaves, or patterns.
         lr: Step size, > 0.
-        steps: Steps before a local method.
+        steps: Steps before a local method, or after the run.
         batch: Rows of each of these steps, drawn uniformly with replacement; None for all rows.
-        trained: "before" the local method, or "within" it.
+        trained: "before" the local method, "within" it, or "after" the run.
         new: Steps that a client which never took part makes before it is evaluated, from the first parameters on.
 
     Examples:
@@ -44,11 +46,13 @@ class Personal:
     lr: Positive
     steps: Count = 5
     batch: Count | None = static(default=None)
-    trained: Literal["before", "within"] = static(default="before")
+    trained: Literal["before", "within", "after"] = static(default="before")
     new: Index = 0
 
     def __post_init__(self):
         names_as_tuple(self)
+        if self.trained == "after" and isinstance(self.new, int) and self.new != 0:
+            raise UserError("personal leaves that are trained after the run make `steps` steps at new clients too: leave new out")
 
 
 @record

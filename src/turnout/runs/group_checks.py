@@ -56,6 +56,8 @@ def tell_groups(algorithm: Algorithm, problem: Problem, rounds: int) -> None:
     samplers = samplers_in(algorithm)
     if not isinstance(problem, Grouped) or not problem.groups.personal or not samplers:
         return
+    if problem.personal is not None and problem.personal.trained == "after":
+        return
     population = problem.population
     try:
         drawn = samplers[0].expected_draws(samplers[0].start(population), population)

@@ -343,7 +343,7 @@ class Session:
             trace.diverged, trace.met = (None if end < 0 else end for end in (failed, met))
             found = good if self.cells is None else jax.tree.map(lambda leaf, k=k: leaf[k], good)
             trace.x = self._whole(found, k)
-            trace.own = self.engine.own_leaves(self.progress) if self.cells is None else None
+            trace.own = self.engine.own_leaves(self.progress, self.problem) if self.cells is None else None
 
     def _whole(self, found: PyTree, k: int) -> PyTree:
         """Return the whole model of what a run has found, whose personal leaves are those of a new client."""

@@ -191,7 +191,7 @@ class Flower(MessageEngine):
             }
         }
 
-    def own_leaves(self, progress):
+    def own_leaves(self, progress, problem):
         return None
 
     def speeds(self) -> str | None:

@@ -9,9 +9,9 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.codecs.coded import CodedState
 from turnout.core.algorithm import Algorithm
+from turnout.core.client import Client
 from turnout.core.leaf_names import leaves_by_name
-from turnout.engines.groups.grouped_algorithm import GroupedState, trained_before
-from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
+from turnout.engines.groups.grouped_algorithm import GroupedAlgorithm, GroupedState
 from turnout.engines.groups.statistics import grouped_in
 from turnout.engines.inputs import Job
 from turnout.problems.grouped import Leaves
@@ -77,7 +77,8 @@ class PersonalModels(NamedTuple):
             return storage.oracle(i)(order, self.of(state))
 
         # Test rows are on all devices of a mesh.
-        kept = self.kept if storage is self.storage else cast(InMemory, self.storage).of_all_clients(self.kept)
+        kept = self._used()
+        kept = kept if storage is self.storage else cast(InMemory, self.storage).of_all_clients(kept)
         return lax.map(asked, (storage.ids, kept), batch_size=self.chunk)
 
     def mean_of(self, order: str, storage, new: bool = False) -> Any:
@@ -100,20 +101,27 @@ class PersonalModels(NamedTuple):
     def begun(self, storage, i: Int[Array, ""]) -> PyTree | Point:
         """Return where the function of a client that never took part is evaluated: it trains its personal leaves first."""
         grouped = grouped_in(self.algorithm)
-        if grouped is None or grouped.personal is None or not grouped.groups.own:
+        if grouped is None or grouped.personal is None:
             return self.of(self.first)
-        key = jax.random.fold_in(jax.random.key(0), i)
-        own = Own(
-            grouped.groups, grouped.frozen, {**grouped.first, **self.statistics}, None,
-            jax.random.fold_in(key, PASS) if grouped.draws else None,
-        )  # fmt: skip
-        client = GroupedClient(JaxClient(i, key, None, storage.oracle(i)), own)
-        trained_before(client, grouped.personal, self.x, grouped.personal.new)
-        return grouped.point(self.x, self.statistics, {name: own.leaves[name] for name in grouped.first})
+        steps = grouped.personal.steps if grouped.trains_after else grouped.personal.new
+        return self.of(self._trained(storage, i, self.first, steps))
+
+    def _trained(self, storage, i: Int[Array, ""], state: PyTree, steps: Any = None) -> PyTree:
+        """Return the private state of client i after steps of its personal leaves on rows in `storage`."""
+        client = JaxClient(i, evaluation_key(i), None, storage.oracle(i))
+        return trained_state(self.algorithm, client, self.x, self.statistics, state, steps)
+
+    def _used(self) -> PyTree:
+        """Return what is kept of the clients' private states, with the personal leaves that their models have."""
+        if not trains_after(self.algorithm):
+            return self.kept
+        pairs = self.storage.ids, self.kept
+        return lax.map(lambda pair: self._trained(self.storage, *pair), pairs, batch_size=self.chunk)
 
     def _looked_up(self, i: Int[Array, ""]) -> PyTree:
         states, _ = self.storage.look_up(self.kept, cast(Any, Block(i[None], jnp.ones(1, bool))), self.first)
-        return jax.tree.map(lambda leaf: leaf[0], states)
+        state = jax.tree.map(lambda leaf: leaf[0], states)
+        return self._trained(self.storage, i, state) if trains_after(self.algorithm) else state
 
 
 def _judged(storage: Storage) -> Int[Array, " e"]:
@@ -130,6 +138,39 @@ def personalised(algorithm: Algorithm) -> bool:
     """
     grouped = grouped_in(algorithm)
     return algorithm.addressed.personalises or (grouped is not None and bool(grouped.first))
+
+
+def trains_after(algorithm: Algorithm) -> bool:
+    """Return whether clients train personal leaves where their models are asked for.
+
+    Args:
+        algorithm: The algorithm of an engine.
+    """
+    grouped = grouped_in(algorithm)
+    return grouped is not None and grouped.trains_after
+
+
+def evaluation_key(i) -> Any:
+    """Return the random key of client i for the batches of steps before its model is evaluated."""
+    return jax.random.fold_in(jax.random.key(0), i)
+
+
+def trained_state(
+    algorithm: Algorithm, client: Client, x: PyTree, statistics: Leaves, state: PyTree, steps: Any = None
+) -> GroupedState:
+    """Return the private state of a client after steps of its personal leaves at its other ones.
+
+    Args:
+        algorithm: The algorithm of the engine, with groups.
+        client: The client, whose function is of the whole model.
+        x: The parameters, of which the algorithm knows.
+        statistics: The statistics that the server averages.
+        state: The client's private state.
+        steps: How many steps; None for those of the group.
+    """
+    grouped, (personal, own) = cast(GroupedAlgorithm, grouped_in(algorithm)), parts_of(state)
+    x = algorithm.addressed.own_model(x, own) if algorithm.addressed.personalises else x
+    return GroupedState(own, grouped.trained(client, x, statistics, personal, steps))
 
 
 def model_of(algorithm: Algorithm, x: PyTree, statistics: Leaves, state: PyTree) -> PyTree | Point:

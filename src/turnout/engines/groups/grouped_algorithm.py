@@ -90,6 +90,28 @@ class GroupedAlgorithm(Algorithm):
     def duals(self, server, clients, round):
         return self.algorithm.duals(server, clients.own if self.first else clients, round)
 
+    @property
+    def trains_after(self) -> bool:
+        """Whether personal leaves are trained where models of clients are asked for, and never in a round."""
+        return self.personal is not None and self.personal.trained == "after" and bool(self.groups.own)
+
+    def trained(self, client: Client, x: Leaves, statistics: Leaves, personal: Leaves, steps: Any = None) -> Leaves:
+        """Return the personal leaves of a client after steps at the shared leaves.
+
+        Args:
+            client: The client, whose function is of the whole model.
+            x: The shared leaves.
+            statistics: The statistics that the server averages.
+            personal: The personal leaves before.
+            steps: How many steps; None for those of the group.
+        """
+        if self.personal is None or not self.groups.own:
+            return personal
+        key = jax.random.fold_in(client.key, PASS) if self.draws else None
+        own = Own(self.groups, self.frozen, {**personal, **statistics}, None, key)
+        trained_before(GroupedClient(client, own), self.personal, x, self.personal.steps if steps is None else steps)
+        return {name: own.leaves[name] for name in personal}
+
     def point(self, x: Leaves, statistics: Leaves, personal: Leaves) -> Point:
         """Return where the function of a client is evaluated.
 
