@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import turnout as t
 from turnout.accounting.ledger import EVENTS
 from turnout.studies.costs import best_settings, costs, run_costs
+from turnout.studies.tables import row_of
 
 VALUES = st.lists(st.sampled_from([0.1, 0.4, 0.5, 1.0, 2.0, 8.0, float("nan")]), min_size=1, max_size=8)
 GOALS = st.sampled_from(
@@ -84,3 +85,13 @@ def test_a_goal_without_a_level_is_the_best_value_or_the_last():
     assert run_costs(frame([[8.0, 0.5]], diverged=True), t.Goal("gradient", hold="last"), t.Exchanges())["cost"].item() == np.inf
     with pytest.raises(t.UserError, match="leave out below and share"):
         t.Goal("gradient", below=0.5, hold="last")
+
+
+def test_accuracies_are_shown_as_they_are_from_the_lower_to_the_higher():
+    """They are compared by their error rates."""
+    errors = {"cost": 0.3, "low": 0.25, "high": 0.4, "interval_low": 0.2, "interval_high": 0.45}
+    facts = {**errors, "setting": "lr = 1", "seeds": 5, "reached": 5}
+    row = row_of(facts, t.Goal("test_accuracy", hold="last"), t.Exchanges(), ("digits", "FedAvg"), wins=False)
+    assert (row.cost, row.quartiles, row.interval) == ("0.7", "0.6 – 0.75", "0.55 – 0.8")
+    row = row_of(facts, t.Goal("test_value", hold="last"), t.Exchanges(), ("digits", "FedAvg"), wins=False)
+    assert (row.cost, row.quartiles, row.interval) == ("0.3", "0.25 – 0.4", "0.2 – 0.45")

@@ -164,6 +164,7 @@ def test_a_goal_without_a_level_compares_best_values(problem):
     least = done.runs.group_by("method", "setting", "seed").agg(pl.col("value").min()).filter(pl.col("method") == "gd")
     assert done.best()["cost"].to_list()[1] == least["value"].median() and list(done.tables()) == [("least", "exchanges")]
     assert "the best value" in done.table().title.lower() and "comes to" in str(done.claims()[0])
+    assert done.table().headings[3] == "value"
 
 
 def test_a_goal_may_be_about_part_of_the_settings(problem):

@@ -71,4 +71,9 @@ def smaller_better(metric: str, values) -> Any:
         metric: Name of the metric.
         values: Its values, a number or an array.
     """
-    return 1 - values if "accuracy" in metric and not metric.endswith("spread") else values
+    return 1 - values if is_accuracy(metric) else values
+
+
+def is_accuracy(metric: str) -> bool:
+    """Return whether a metric is a share of rows that are classified correctly, of which larger is better."""
+    return "accuracy" in metric and not metric.endswith("spread")

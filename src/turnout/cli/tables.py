@@ -174,7 +174,7 @@ def show_study(study: "Study", folder: Path) -> None:
         costs = study.table()
         console.print(f"[bold]{escape(costs.title)}[/]")
         for problem, rows in groupby(costs.rows, key=lambda row: row.problem):
-            console.print(_study_table(problem, list(rows)[:LONGEST]))
+            console.print(_study_table(problem, list(rows)[:LONGEST], costs.headings))
         for note in costs.notes:
             console.print(escape(note))
         for price in list(study.declaration.prices)[1:]:
@@ -187,12 +187,12 @@ def show_study(study: "Study", folder: Path) -> None:
     console.print(f"runs: {folder / 'runs.parquet'}", soft_wrap=True)
 
 
-def _study_table(problem: str, rows: "list[Row]") -> Table:
+def _study_table(problem: str, rows: "list[Row]", headings: tuple[str, ...]) -> Table:
     """Return the table of one problem; long names go over several lines."""
     shown = Table(title=escape(problem), title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in ("method", "setting"):
         shown.add_column(heading, overflow="fold", ratio=1)
-    _add_numbers(shown, "cost", "quartiles", "95 % interval", "reached")
+    _add_numbers(shown, *headings[3:])
     for row in rows:
         cost = f"[bold]{row.cost}[/]" if row.wins else row.cost
         shown.add_row(escape(row.method), escape(row.setting), cost, row.quartiles, row.interval, row.reached)

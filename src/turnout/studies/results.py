@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from turnout.accounting.prices import Price
+from turnout.accounting.target import is_accuracy
 from turnout.core.errors import UserError, unknown
 from turnout.studies.cases import Case, Cases
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
@@ -18,7 +19,7 @@ from turnout.studies.goals import Goal
 from turnout.studies.grid import settings_of
 from turnout.studies.plan import Run
 from turnout.studies.statistics import Ratio, ratio
-from turnout.studies.tables import HEADINGS, Table, row_of
+from turnout.studies.tables import Table, row_of
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ class Study:
             rows.append(row_of(facts, aim, paid, titles, winners[facts["problem"]] == facts["method"]))
         notes = [*(self._outcome(problem, best, winners[problem], goal, price) for problem in self._met(best)), self._choice()]
         what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"{aim.words.capitalize()} of each run"
-        return Table(f"{what}: median over the seeds", tuple(rows), tuple(notes), shown)
+        measured = "cost" if aim.levelled else aim.metric
+        return Table(f"{what}: median over the seeds", measured, tuple(rows), tuple(notes), shown)
 
     def tables(self) -> dict[tuple[str, str], Table]:
         """Return the tables of all goals that runs are about and all prices, by their names.
@@ -218,8 +220,9 @@ class Study:
 
         table = self.table() if self.declaration.goals and not self.runs.is_empty() else None
         drawing = next((drawing for drawn in figures_of(self) for drawing in drawn.drawings), None)
-        rows = [] if table is None else [row.cells(str) for row in table.rows]
-        return shown(HEADINGS if rows else [self.declaration.title], rows, drawing)
+        if table is None or not table.rows:
+            return shown([self.declaration.title], [], drawing)
+        return shown(table.headings, [row.cells(str) for row in table.rows], drawing)
 
     def _run_costs(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
         """Return the cost of each run."""
@@ -254,7 +257,9 @@ class Study:
             setting = mine["setting"][0]
             return f"On {where}, {titles[mine['method'][0]]} {f'is {least} with {setting}' if setting else 'has no rival'}."
         first, rival, between = nearest
-        compared = f"{titles[first]} to {titles[rival]}: {ratio_words(between)}"
+        aim = self.goal(goal)
+        what = "error rates of " if not aim.levelled and is_accuracy(aim.metric) else ""
+        compared = f"{what}{titles[first]} to {titles[rival]}: {ratio_words(between)}"
         if winner is not None:
             return f"On {where}, {titles[first]} is {least} ({compared})."
         reason = "" if between.decided else f", since {too_few(between)}"

@@ -8,12 +8,10 @@ from html import escape
 import polars as pl
 
 from turnout.accounting.prices import Price
-from turnout.accounting.target import smaller_better
+from turnout.accounting.target import is_accuracy, smaller_better
 from turnout.report.format import amount, number
 from turnout.studies.goals import Goal
 from turnout.studies.statistics import FEWEST
-
-HEADINGS = ("problem", "method", "setting", "cost", "quartiles", "95 % interval", "reached")
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Row:
     wins: bool = False
 
     def cells(self, bold: Callable[[str], str], write: Callable[[str], str] = str) -> list[str]:
-        """Return the cells in the order of `HEADINGS`, each in the form of `write`, and the cost of a winner `bold`."""
+        """Return the cells in the order of the headings, each in the form of `write`, and the cost of a winner `bold`."""
         names = self.problem, self.method, self.setting, self.cost, self.quartiles, self.interval, self.reached
         cells = [write(cell) for cell in names]
         cells[3] = bold(cells[3]) if self.wins else cells[3]
@@ -43,19 +41,26 @@ class Table:
 
     Args:
         title: What was to be reached, and at which price.
+        measured: What is compared: "cost", or the metric of a goal without a level.
         rows: The rows as they are shown.
         notes: What is to be known about them: who wins, and on which seeds settings were chosen.
         frame: The numbers.
     """
 
     title: str
+    measured: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     frame: pl.DataFrame
 
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings of the columns."""
+        return "problem", "method", "setting", self.measured, "quartiles", "95 % interval", "reached"
+
     def markdown(self) -> str:
         """Return the table in Markdown."""
-        table = markdown_table(HEADINGS, [row.cells(lambda cost: f"**{cost}**") for row in self.rows])
+        table = markdown_table(self.headings, [row.cells(lambda cost: f"**{cost}**") for row in self.rows])
         return "\n".join([f"**{self.title}**", "", table, *(f"* {note}" for note in self.notes), ""])
 
     def _repr_html_(self) -> str:
@@ -63,12 +68,12 @@ class Table:
         from turnout.report.notebook import shown
 
         title, *notes = (f"<p>{escape(text)}</p>" for text in (self.title, *self.notes))
-        return "".join([title, shown(HEADINGS, [row.cells(str) for row in self.rows], None), *notes])
+        return "".join([title, shown(self.headings, [row.cells(str) for row in self.rows], None), *notes])
 
     def latex(self) -> str:
         """Return the table in LaTeX, for the package booktabs."""
         lines = [f"% {note}" for note in (self.title, *self.notes)]
-        lines += [r"\begin{tabular}{lllrrrr}", r"\toprule", _latex_row(map(_latex, HEADINGS)), r"\midrule"]
+        lines += [r"\begin{tabular}{lllrrrr}", r"\toprule", _latex_row(map(_latex, self.headings)), r"\midrule"]
         for k, row in enumerate(self.rows):
             if k and row.problem != self.rows[k - 1].problem:
                 lines.append(r"\addlinespace")
@@ -94,11 +99,15 @@ def row_of(facts: dict, goal: Goal, price: Price, titles: tuple[str, str], wins:
         titles: What its problem and its method are called.
         wins: Whether it is cheapest beyond doubt.
     """
-    cost, low, high, *bounds = (
-        shown(goal, price, facts[name]) for name in ("cost", "low", "high", "interval_low", "interval_high")
-    )
-    interval = " – ".join(bounds) if facts["seeds"] >= FEWEST else "–"
-    return Row(*titles, facts["setting"], cost, f"{low} – {high}", interval, f"{facts['reached']}/{facts['seeds']}", wins)
+    # Accuracies are compared by their error rates, whose order is the other way round.
+    turned = not goal.levelled and is_accuracy(goal.metric)
+
+    def between(*names: str) -> str:
+        return " – ".join(shown(goal, price, facts[name]) for name in (reversed(names) if turned else names))
+
+    interval = between("interval_low", "interval_high") if facts["seeds"] >= FEWEST else "–"
+    cost, reached = shown(goal, price, facts["cost"]), f"{facts['reached']}/{facts['seeds']}"
+    return Row(*titles, facts["setting"], cost, between("low", "high"), interval, reached, wins)
 
 
 def shown(goal: Goal, price: Price, cost: float) -> str:
