@@ -98,6 +98,7 @@ from .estimators.saga import Saga as Saga
 from .estimators.sarah import Sarah as Sarah
 from .estimators.sarah import Storm as Storm
 from .estimators.svrg import Svrg as Svrg
+from .hubs.hubs import Hubs as Hubs
 from .io.models import load_model as load_model
 from .optimisers import schedules as schedules
 from .planner.api import plan as plan

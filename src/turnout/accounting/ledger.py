@@ -41,22 +41,34 @@ queries_slowest, queries_total: oracle calls of the slowest client, summed over 
 microseconds: duration of the exchanges, by the clock of `turnout.devices` or in a federation the real one; zero without either.
 """
 
-EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up", "seconds")
+SERVER = {
+    "server_exchanges": "cohorts",
+    "server_contacts": "contacts",
+    "server_arrivals": "arrivals",
+    "server_bytes_down": "bytes_down",
+    "server_bytes_up": "bytes_up",
+}
+"""What passes the server's own link, and the events that these are without hubs."""
+
+EVENTS = (*COUNTERS, "iterations", "vectors_down", "vectors_up", "bytes_down", "bytes_up", "seconds", *SERVER)
 """The counters and the events derived from them.
 
 iterations: exchanges less the rejected ones, as papers count that do not charge line searches.
 vectors_down, vectors_up: arrays or pytrees of the shape of the parameters, sent to clients and back.
 bytes_down, bytes_up: payload bytes in the same directions.
 seconds: microseconds / 10^6.
+server_exchanges: exchanges that pass the server's own link; without hubs those with a new cohort, as if it had a hub of its own.
+server_contacts, server_arrivals: messages that the server sends, one to each hub, and replies that it receives: a sum from each
+hub, or each reply.
+server_bytes_down, server_bytes_up: their payload bytes.
 """
 
+NEW: dict[str, str | None] = {"microseconds": None, "seconds": None, **SERVER}
+"""Events that results of earlier versions lack, and what they are there: another event, or None for zero."""
 
-NEW = ("microseconds", "seconds")
-"""Events that results of earlier versions lack, in which they are zero."""
-
-
-OTHERS = ("draw", "send", "decrypt", "wait")
-"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, and waiting."""
+OTHERS = ("draw", "send", "decrypt", "wait", "link")
+"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, waiting, and what passes the link
+above a level of hubs."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,9 @@ class Site:
         vectors_up: The same in a reply.
         bytes_down: Payload bytes of a message.
         bytes_up: Payload bytes of a reply.
+        level: 0 for messages to clients; k for those that pass the link above the hubs of level k. There `contacts` counts
+            messages to hubs, `drawn` the clients that they are for, and `arrivals` what comes back.
+        bytes_each: Payload bytes of what each client is sent for itself, on a link: a message to a hub has all of these parts.
     """
 
     path: str
@@ -80,6 +95,8 @@ class Site:
     vectors_up: int = 0
     bytes_down: int = 0
     bytes_up: int = 0
+    level: int = 0
+    bytes_each: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,11 +126,28 @@ class Ledger:
 
     def totals(self) -> dict[str, Any]:
         """Return the count of each event in `EVENTS`, summed over the call sites."""
-        rows = self.rows()
+        rows = [row for row in self.rows() if row["level"] == 0]
         totals = {name: sum(row[name] for row in rows) for name in COUNTERS}
         totals["iterations"] = totals["exchanges"] - totals["rejected"]
         for unit in ("vectors", "bytes"):
             for way, moved in (("down", "contacts"), ("up", "arrivals")):
                 totals[f"{unit}_{way}"] = sum(row[f"{unit}_{way}"] * row[moved] for row in rows)
         totals["seconds"] = totals["microseconds"] / 1e6
-        return totals
+        highest = max((site.level for site in self.sites), default=0)
+        passed = self.links()[-1] if highest else {}
+        return totals | {name: passed.get(name, totals[flat]) for name, flat in SERVER.items()}
+
+    def links(self) -> list[dict[str, Any]]:
+        """Return what passes the link above each level of hubs, the lowest first: the last one is the server's own.
+
+        Each has the events of `SERVER`; without hubs there are none.
+        """
+        rows = [row for row in self.rows() if row["level"]]
+        parts = []
+        for level in range(1, 1 + max((row["level"] for row in rows), default=0)):
+            here = [row for row in rows if row["level"] == level]
+            counts = [sum(row[name] for row in here) for name in ("exchanges", "contacts", "arrivals")]
+            down = sum(row["bytes_down"] * row["contacts"] + row["bytes_each"] * row["drawn"] for row in here)
+            up = sum(row["bytes_up"] * row["arrivals"] for row in here)
+            parts.append(dict(zip(SERVER, (*counts, down, up), strict=True)))
+        return parts

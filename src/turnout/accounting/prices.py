@@ -66,16 +66,19 @@ class Exchanges:
 
 @config
 class Hierarchical:
-    """(c1 K + c2) T: c1 for each exchange inside a cohort's hub, c2 for each new cohort (Cohort Squeeze, section 3.6).
+    """(c1 K + c2) T: c1 for each exchange with clients, c2 for each with the server (Cohort Squeeze, section 3.6).
+
+    With `turnout.Hubs` the exchanges with the server are those that pass its own link. Without, they are taken to be those with
+    a new cohort, as if each cohort had a hub of its own: T cohorts with K exchanges each.
 
     Args:
-        c1: Cost of one exchange, >= 0.
-        c2: Cost of one new cohort, >= 0.
+        c1: Cost of one exchange with clients, >= 0.
+        c2: Cost of one exchange with the server, >= 0.
         kind: The name of the price in configurations.
 
     Examples:
         >>> import turnout as t
-        >>> t.Hierarchical(c1=0.25, c2=1.0).cost({"exchanges": 12, "cohorts": 3})
+        >>> t.Hierarchical(c1=0.25, c2=1.0).cost({"exchanges": 12, "server_exchanges": 3})
         6.0
     """
 
@@ -89,7 +92,7 @@ class Hierarchical:
         return f"hierarchical(c1={self.c1:g}, c2={self.c2:g})"
 
     def cost(self, events: Columns):
-        return self.c1 * events["exchanges"] + self.c2 * events["cohorts"]
+        return self.c1 * events["exchanges"] + self.c2 * events["server_exchanges"]
 
 
 @config
@@ -229,6 +232,10 @@ class LinearPrice:
         bytes_down: Of a byte to a client.
         bytes_up: Of a byte to the server.
         seconds: Of a second on the clock.
+        server_exchanges: Of an exchange that passes the server's own link, where there are hubs.
+        server_contacts: Of a message that the server sends.
+        server_bytes_down: Of a byte that the server sends.
+        server_bytes_up: Of a byte that it receives.
         kind: The name of the price in configurations.
 
     Raises:
@@ -256,6 +263,10 @@ class LinearPrice:
     bytes_down: NonNegative = 0.0
     bytes_up: NonNegative = 0.0
     seconds: NonNegative = 0.0
+    server_exchanges: NonNegative = 0.0
+    server_contacts: NonNegative = 0.0
+    server_bytes_down: NonNegative = 0.0
+    server_bytes_up: NonNegative = 0.0
 
     def __post_init__(self):
         if not self._terms():

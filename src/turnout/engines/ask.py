@@ -19,7 +19,7 @@ from turnout.core.client import Done
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, address, local_method
-from turnout.core.messages import split_each
+from turnout.core.messages import payload, split_each
 from turnout.core.replies import Replies, Weight
 from turnout.engines.exchange.coding import Coder
 from turnout.engines.exchange.consulting import by_client, consultation, consultation_events, refuse_individual
@@ -30,6 +30,7 @@ from turnout.engines.exchange.counting import (
     encrypted_sites,
     exchange_events,
     exchange_site,
+    link_sites,
 )
 from turnout.engines.exchange.drawing import Draw, Draws, first_time
 from turnout.engines.exchange.flight import Flight, without
@@ -40,6 +41,8 @@ from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.exchange.timing import decryption_time, microseconds, timed
 from turnout.engines.groups.statistics import attached, averaged, without_statistics
 from turnout.engines.inputs import Job
+from turnout.hubs import Layout
+from turnout.hubs.layout import crossing
 from turnout.problems.base import Population
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality
@@ -249,6 +252,9 @@ class EngineAsk(Ask):
         if self.job.fleet is not None:
             answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, self._exchanged)
         self._count(self._exchanged, exchange_events(cohort, fresh, answered, done.queries, done.missed, repeats) | duration)
+        if self.job.hubs is not None:
+            each = payload(split_each(message)[0]) // cohort.places
+            self._pass_links(self.job.hubs, self._exchanged, cohort, fresh, answered, each)
         if decryption is not None:
             if self.job.fleet is not None:
                 turn = self.round + self.state.exchanges
@@ -258,6 +264,26 @@ class EngineAsk(Ask):
             undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
             self._count(decryption, decryption_events(answered, undecrypted) | duration)
         return done, answered
+
+    def _pass_links(self, hubs: Layout, site: Site, cohort: Cohort, fresh, answered: Bool[Array, " m"], each: int) -> None:
+        """Count an exchange on the link above each level of hubs.
+
+        Args:
+            hubs: The hubs.
+            site: Call site of the exchange with the clients.
+            cohort: Clients that were asked.
+            fresh: 1 if the cohort was asked for the first time since it was drawn, else 0.
+            answered: Places whose reply is used [m].
+            each: Payload bytes of what each client is sent for itself.
+        """
+        for level in range(len(hubs.counts)):
+            passing, served = link_sites(hubs, level, site, each)
+            events = crossing(hubs, level, site.path, cohort, answered)
+            if hubs.serves(site.path):
+                here = (events["contacts"] == 1).astype("int32")
+                self._count(served, dict.fromkeys(("exchanges", "contacts", "arrivals"), here * fresh))
+                events = {name: (1 - here) * count for name, count in events.items()}
+            self._count(passing, events)
 
     def _asked(
         self, path: str, cohort: Cohort, name: str, message: PyTree, key, everyone: Done | None = None

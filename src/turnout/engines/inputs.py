@@ -12,6 +12,7 @@ from turnout.core.records import record, static
 from turnout.core.seeds import Seeds
 from turnout.devices import Fleet
 from turnout.engines.faults import Faults
+from turnout.hubs import Layout
 from turnout.privacy.mechanism import Protection
 from turnout.problems.optimum import Optimum
 from turnout.problems.storage.layout import Storage
@@ -43,6 +44,7 @@ class Job:
         protection: Noise for differential privacy.
         secret: Two 32-bit words [2] that the draws of cohorts depend on too, if these are to be secret.
         fleet: Devices of the clients; None: there is no clock.
+        hubs: Hubs between the server and the clients; None: there are none.
         keeps_messages: Whether messages in flight are kept, to be sent again after a restart.
         others: The first leaves of the model that the algorithm does not see, by name; empty without groups.
     """
@@ -62,6 +64,7 @@ class Job:
     protection: Protection | None = None
     secret: Any = None
     fleet: Fleet | None = None
+    hubs: Layout | None = None
     keeps_messages: bool = static(default=False)
     others: dict[str, Any] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from turnout.accounting.ledger import Site
 from turnout.core.compiling import without_collector
 from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
+from turnout.core.messages import payload
 from turnout.core.own_code import own_mistakes_told
 from turnout.core.replies import Replies, Weight
 from turnout.engines.compiled_ask import CompiledAsk
@@ -44,12 +45,14 @@ class Survey:
         sites: Call sites, in the order in which they are reached.
         used: Path of each call, and the uses of its replies.
         drawn: Path of each call, and who drew its cohort.
+        state_bytes: Payload bytes of the server's state.
     """
 
     algorithm: str
     sites: tuple[Site, ...]
     used: tuple[tuple[str, frozenset[str]], ...]
     drawn: tuple[tuple[str, Drawn], ...]
+    state_bytes: int
 
     def uses(self, path: str) -> frozenset[str]:
         """Return the uses of the replies to the call at `path`."""
@@ -125,11 +128,16 @@ class RecordingAsk(CompiledAsk):
         self.uses: dict[str, set[str]] = {}
         self.drawn_by: dict[str, Drawn] = {}
 
-    def survey(self) -> Survey:
-        """Return what was recorded so far."""
+    def survey(self, server: PyTree) -> Survey:
+        """Return what was recorded so far.
+
+        Args:
+            server: The server's state.
+        """
         used = ((path, frozenset(uses)) for path, uses in self.uses.items())
         sites = (*self.calls.reached.values(),)
-        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), (*self.drawn_by.items(),))
+        drawn = (*self.drawn_by.items(),)
+        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, payload(server))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming
@@ -174,7 +182,7 @@ def _survey(job: Job, algorithm) -> Survey:
     server = ask.start(job.start)
     ask.refresh(algorithm.output(server))
     _refuse_another_state(algorithm, server, algorithm.round(ask, server))
-    return ask.survey()
+    return ask.survey(server)
 
 
 def _refuse_another_state(algorithm, before: PyTree, after: PyTree) -> None:

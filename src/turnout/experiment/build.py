@@ -133,6 +133,7 @@ def options_of(experiment: Experiment, built: Built) -> RunSpec:
         exchange=experiment.exchange,
         faults=experiment.faults,
         devices=experiment.devices,
+        hubs=experiment.hubs,
         privacy=experiment.privacy,
         test=built.test,
         held_out=built.held_out,

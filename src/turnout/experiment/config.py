@@ -23,6 +23,7 @@ from turnout.experiment.federation_spec import FederationSpec
 from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
+from turnout.hubs import Hubs
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision
 from turnout.problems.groups import Adapter, Personal
@@ -75,6 +76,7 @@ class Experiment:
         faults: Lost replies, and what is done about them.
         groups: Groups of leaves of the model, if configured.
         devices: Speeds of the clients' devices, if configured.
+        hubs: Hubs between the server and the clients, if configured.
         privacy: Clipping and noise, if configured.
         sweep: The values of each swept setting, by its dotted name.
         federation: What only the server of a federation has to know.
@@ -91,6 +93,7 @@ class Experiment:
     faults: Faults | None = None
     groups: GroupsSpec = GroupsSpec()
     devices: Devices | None = None
+    hubs: Hubs | None = None
     privacy: Privacy | None = None
     sweep: dict[str, list] = dataclasses.field(default_factory=dict)
     federation: FederationSpec | None = None
@@ -123,6 +126,8 @@ class Experiment:
             tables["groups"] = groups
         if self.devices is not None:
             tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
+        if self.hubs is not None:
+            tables["hubs"] = _without_none({name: _table(value) for name, value in vars(self.hubs).items()})
         if self.privacy is not None:
             tables["privacy"] = _without_none(vars(self.privacy))
         if self.sweep:
@@ -134,7 +139,7 @@ class Experiment:
 
 KNOWN = (
     "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "groups", "devices",
-    "privacy", "sweep", "federation",
+    "hubs", "privacy", "sweep", "federation",
 )  # fmt: skip
 GROUPS = {"personal": Personal, "adapter": Adapter}
 NEEDED = ("problem", "sampler", "algorithm")
@@ -198,6 +203,7 @@ class Reader:
             faults=self.optional(Faults, "faults"),
             groups=self.groups(),
             devices=self.optional(Devices, "devices"),
+            hubs=self.optional(Hubs, "hubs"),
             privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
             federation=self.optional(FederationSpec, "federation"),

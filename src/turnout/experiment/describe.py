@@ -15,8 +15,10 @@ from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import TABLES, kind_of
+from turnout.hubs import Hubs
 from turnout.problems.base import Precision, Problem
 from turnout.report.plan import NamedPlan
+from turnout.runs.hub_layout import layout_of, with_hubs
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, fleet_of, prepare, scope
 from turnout.samplers.base import warnings_of
@@ -31,7 +33,7 @@ def describe(experiment: Experiment, problem: Problem) -> NamedPlan:
     """
     run = experiment.run
     seeds, rounds, precision = run.purpose_seeds(), run.rounds, run.precision
-    options = {name: getattr(experiment, name) for name in ("exchange", "faults", "devices")}
+    options = {name: getattr(experiment, name) for name in ("exchange", "faults", "devices", "hubs")}
     options |= {"precision": precision, "aggregation": run.aggregation}
     costs = plan_for(experiment.algorithm, problem, seeds=seeds, rounds=rounds, **options)
     return NamedPlan(experiment.name, costs, every_price(experiment))
@@ -44,6 +46,7 @@ def warnings(experiment: Experiment, problem: Problem) -> list[str]:
         experiment: The configuration.
         problem: The problem.
     """
+    problem = with_hubs(problem, experiment.hubs)
     with scope(experiment.run.precision):
         return warnings_of(bind(experiment.algorithm, problem, experiment.run.rounds), problem.population)
 
@@ -56,6 +59,7 @@ def plan_for(
     rounds: int,
     faults: Faults | None = None,
     devices: Devices | None = None,
+    hubs: Hubs | None = None,
     precision: Precision | None = None,
     aggregation: Aggregation | RobustMean = "plain",
     exchange: Exchange | None = None,
@@ -69,17 +73,22 @@ def plan_for(
         rounds: Number of rounds.
         faults: How replies are lost; None means not at all.
         devices: Devices of the clients; None: there is no clock.
+        hubs: Hubs between the server and the clients; None: there are none.
         precision: Precision of the run; None for double.
         aggregation: What the server receives of the replies; it matters if they are encrypted.
         exchange: Codecs of messages and replies.
     """
+    problem = with_hubs(problem, hubs)
     with scope(precision or problem.precision):
         job = prepare(problem, seeds, faults, None)
         if not isinstance(aggregation, RobustMean):
             job = replace(job, aggregation=aggregation)
         if devices is not None:
             job = replace(job, fleet=fleet_of(devices, faults, problem))
-        return estimate(job, coded(job, bind(algorithm, problem, rounds), exchange), rounds)
+        made = coded(job, bind(algorithm, problem, rounds), exchange)
+        if hubs is not None:
+            job = replace(job, hubs=layout_of(hubs, job, made))
+        return estimate(job, made, rounds)
 
 
 def plan_of(session: Session) -> CostEstimate:

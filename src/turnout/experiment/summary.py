@@ -12,6 +12,7 @@ import numpy as np
 from turnout.devices import Devices
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import fields_of
+from turnout.hubs import Hubs
 from turnout.problems.base import Problem
 from turnout.problems.grouped import ungrouped
 from turnout.problems.storage.client_rows import columns_of
@@ -67,6 +68,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
         "groups": experiment.groups.table(),
         "devices": shown_devices(experiment.devices),
+        "hubs": shown_devices(experiment.hubs),
         "rounds": int(trace.columns["round"][-1]),
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},
         "metrics": trace.metrics,
@@ -131,11 +133,11 @@ def shown(value) -> Any:
     return {"kind": kind, **{name: shown(part) for name, part in fields.items()}}
 
 
-def shown_devices(devices: Devices | None) -> dict | None:
-    """Return what is configured of the devices.
+def shown_devices(devices: Devices | Hubs | None) -> dict | None:
+    """Return what is configured of the devices or hubs.
 
     Args:
-        devices: The devices; None without any.
+        devices: The devices or hubs; None without any.
     """
     return None if devices is None else {name: shown(value) for name, value in vars(devices).items() if value is not None}
 

@@ -33,6 +33,10 @@ OF_CLIENTS = (
     "queries_total",
     "vectors_down",
     "vectors_up",
+    "server_contacts",
+    "server_arrivals",
+    "server_bytes_down",
+    "server_bytes_up",
     "bytes_down",
     "bytes_up",
 )

@@ -23,7 +23,7 @@ OWN = "yours"
 
 PROBLEM = "problem"
 
-SHARED = ("problem", "split", "run", "target", "exchange", "faults", "devices", "groups", "privacy")
+SHARED = ("problem", "split", "run", "target", "exchange", "faults", "devices", "hubs", "groups", "privacy")
 """The tables of a file that say which problem it is."""
 
 TABLES = ("name", *SHARED, "sampler", "algorithm", "price", "plan", "methods")

@@ -154,7 +154,8 @@ def _trace(folder: Path) -> pl.DataFrame:
         raise UserError(f"{path}: cannot be read ({_reason(error)}): restore it or run again") from None
     if trace.is_empty():
         raise UserError(f"{path}: holds no rows: run again")
-    return trace.with_columns(pl.lit(0).alias(name) for name in NEW if name not in trace.columns)
+    missing = {name: flat for name, flat in NEW.items() if name not in trace.columns}
+    return trace.with_columns((pl.lit(0) if flat is None else pl.col(flat)).alias(name) for name, flat in missing.items())
 
 
 def _reason(error: BaseException) -> str:

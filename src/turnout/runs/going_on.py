@@ -25,6 +25,7 @@ FIXED = (
     "exchange",
     "faults",
     "devices",
+    "hubs",
 )
 """Options that a run keeps when it goes on."""
 

@@ -18,6 +18,7 @@ from turnout.core.seeds import Seeds
 from turnout.devices import Devices
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
+from turnout.hubs import Hubs
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision, Problem
 from turnout.runs.callbacks import Callback
@@ -48,6 +49,7 @@ class RunOptions:
         exchange: Codecs of messages and replies.
         faults: Probability that a reply is lost, and what follows.
         devices: Speeds of the clients' devices, from which the run has a clock.
+        hubs: Hubs between the server and the clients, whose link to the server is counted apart.
         privacy: Differential privacy of the replies.
         test: Problem that holds the test rows.
         held_out: Problem whose clients are evaluated but never drawn.
@@ -72,6 +74,7 @@ class RunOptions:
     exchange: Exchange | None = field(default=None, repr=False)
     faults: Faults | None = field(default=None, repr=False)
     devices: Devices | None = field(default=None, repr=False)
+    hubs: Hubs | None = field(default=None, repr=False)
     privacy: Privacy | None = field(default=None, repr=False)
     test: Problem | None = field(default=None, repr=False)
     held_out: Problem | None = field(default=None, repr=False)

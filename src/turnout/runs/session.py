@@ -36,6 +36,7 @@ from turnout.runs.clients_frame import clients_frame, confusion_frame
 from turnout.runs.disk import on_disk, with_indexes
 from turnout.runs.going_on import Played
 from turnout.runs.group_checks import check_groups, tell_groups
+from turnout.runs.hub_layout import with_hubs
 from turnout.runs.options import RunOptions, with_settings
 from turnout.runs.own_metrics import split_metrics
 from turnout.runs.setup import alike, devices_of, fit, inputs_of, scope
@@ -90,6 +91,7 @@ class Session:
         self.options = options = with_settings(options, settings)
         self.label, self.cells = label, cells
         check_parts(algorithm, problem)
+        problem = with_hubs(problem, options.hubs)
         problem = with_groups(problem, algorithm.model_groups, type(algorithm).__name__)
         names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
         self.further = {"test": options.test, "held_out": options.held_out}

@@ -118,7 +118,10 @@ def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
         return pl.DataFrame()
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
     rows = _labels(runs, keys).join(stored, on="run", maintain_order="left_right")
-    rows = rows.with_columns((pl.col(name) if name in rows.columns else pl.lit(0).alias(name)).fill_null(0) for name in NEW)
+    # Runs that were kept by an earlier version lack these.
+    for name, flat in NEW.items():
+        usual = pl.lit(0) if flat is None else pl.col(flat)
+        rows = rows.with_columns((pl.col(name).fill_null(usual) if name in rows.columns else usual).alias(name))
     first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
     own = (name for name in rows.columns if ":" in name)
     return rows.select(*first, *(name for name in NAMES if name in rows.columns), *own, *EVENTS, "diverged")

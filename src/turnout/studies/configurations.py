@@ -8,7 +8,7 @@ from turnout.core.errors import UserError
 from turnout.experiment.config import KNOWN, Experiment, Reader, read_toml
 from turnout.studies.sources import File, Place, Source, read_source
 
-SHARED = ("problem", "split", "exchange", "faults", "devices", "privacy")
+SHARED = ("problem", "split", "exchange", "faults", "devices", "hubs", "privacy")
 """The tables that say which problem it is."""
 
 

@@ -173,6 +173,6 @@ def _base(one: Resolved, stops: tuple[Goal, ...], *without: str) -> str:
     ends = [(goal.metric, goal.below, goal.share) for goal in stops]
     parts = (experiment.problem, experiment.split, run, experiment.faults, experiment.privacy, target)
     # What a run without codecs, devices and groups is known by stays what it was.
-    further = [part for part in (experiment.exchange, experiment.devices) if part is not None]
+    further = [part for part in (experiment.exchange, experiment.devices, experiment.hubs) if part is not None]
     further += [experiment.groups] if experiment.groups != GroupsSpec() else []
     return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends, *further)

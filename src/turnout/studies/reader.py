@@ -18,7 +18,21 @@ TABLES = (
     "title", "duration", "seeds", "tuning", "run", "problems", "methods", "grid",
     "goals", "prices", "claims", "figures", "pictures", "findings", "exhibits",
 )  # fmt: skip
-SHARED = ("problem", "split", "sampler", "run", "target", "exchange", "faults", "devices", "groups", "privacy", "grid", "scale")
+SHARED = (
+    "problem",
+    "split",
+    "sampler",
+    "run",
+    "target",
+    "exchange",
+    "faults",
+    "devices",
+    "hubs",
+    "groups",
+    "privacy",
+    "grid",
+    "scale",
+)
 PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
 """The keys of a problem."""
 OVERRIDES = ("algorithm", *SHARED)

@@ -1,0 +1,2 @@
+from .hubs import Hubs as Hubs
+from .layout import Layout as Layout

@@ -1,0 +1,80 @@
+"""The hubs of a run as arrays, and what an exchange sends over the links above them."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from turnout.core.cohort import Cohort
+from turnout.core.records import record, static
+
+
+@record
+class Layout:
+    """The hubs of all clients, level by level.
+
+    Link k is the one from the hubs of level k to those of level k + 1, or from the highest ones to the server.
+
+    Args:
+        groups: The hub of each client at each level [levels, n], the lowest level first.
+        counts: The number of hubs at each level.
+        forwarded: Paths of the calls whose replies pass the links one by one, since the server reads each.
+        works: Whether a hub can do the server's work for a cohort of its own clients: a round draws one cohort, and its sampler
+            learns nothing from replies.
+        state_bytes: Payload bytes of the server's state, which such a hub gets, and returns.
+    """
+
+    groups: Int[Any, "levels n"]
+    counts: tuple[int, ...] = static()
+    forwarded: tuple[str, ...] = static(default=())
+    works: bool = static(default=False)
+    state_bytes: int = static(default=0)
+
+    def serves(self, path: str) -> bool:
+        """Return whether a hub can make the exchange at a call site by itself, for a cohort of its own clients."""
+        return self.works and not path.startswith(("start.", "refresh."))
+
+    def reached(self, level: int, ids: Int[Array, " m"], places: Bool[Array, " m"]) -> Int[Array, ""]:
+        """Return how many hubs of a level have clients at some places of a cohort.
+
+        Args:
+            level: The level, from 0.
+            ids: The clients of a cohort [m].
+            places: The places [m].
+        """
+        own = jnp.asarray(self.groups)[level][ids]
+        return jnp.sum(jnp.zeros(self.counts[level], bool).at[own].max(places), dtype="int32")
+
+
+def crossing(layout: Layout, level: int, path: str, cohort: Cohort, answered: Bool[Array, " m"]) -> dict:
+    """Return the events of an exchange on the link above a level: a message to each hub, and from it a sum or each reply.
+
+    Args:
+        layout: The hubs.
+        level: The level, from 0.
+        path: Path of the call.
+        cohort: Clients that are asked.
+        answered: Places whose reply is used [m].
+    """
+    each = path in layout.forwarded
+    return {
+        "exchanges": (cohort.size > 0).astype("int32"),
+        "contacts": layout.reached(level, cohort.ids, cohort.active),
+        "drawn": cohort.size,
+        "arrivals": jnp.sum(answered, dtype="int32") if each else layout.reached(level, cohort.ids, answered),
+    }
+
+
+def numbered(paths: list[tuple]) -> tuple[Int[np.ndarray, "levels n"], tuple[int, ...]]:
+    """Return the number of each client's hub at each level, the lowest first, and how many hubs each level has.
+
+    Args:
+        paths: For each client the names of its hubs, the highest first.
+    """
+    rows, counts = [], []
+    for depth in range(len(paths[0]), 0, -1):
+        known: dict[tuple, int] = {}
+        rows.append([known.setdefault(path[:depth], len(known)) for path in paths])
+        counts.append(len(known))
+    return np.array(rows, "int32"), tuple(counts)

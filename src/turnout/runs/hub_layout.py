@@ -1,0 +1,51 @@
+"""The hubs of a run: which replies they sum, and whether one can do the server's work for a cohort of its own clients."""
+
+from dataclasses import replace
+
+from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
+from turnout.engines.groups.statistics import first_statistics
+from turnout.engines.inputs import Job
+from turnout.engines.reply_usage import Survey, survey, why_not_one_sum
+from turnout.hubs import Hubs, Layout
+from turnout.problems.base import Problem
+from turnout.samplers.base import samplers_in
+
+
+def with_hubs(problem: Problem, hubs: Hubs | None) -> Problem:
+    """Return a problem whose strata are the lowest hubs, where there are some: those of samplers that take the problem's.
+
+    Args:
+        problem: The problem.
+        hubs: What the user says of the hubs; None for none.
+    """
+    if hubs is None:
+        return problem
+    population = replace(problem.population, strata=hubs.bind(problem.population).groups[0])
+    return replace(problem, population=population)
+
+
+def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
+    """Return the hubs of a run.
+
+    Args:
+        hubs: What the user says of them.
+        job: Inputs of the engine, without hubs.
+        algorithm: The algorithm, bound to the problem.
+    """
+    if algorithm.places:
+        name = type(algorithm.addressed).__name__
+        raise UserError(f"[hubs] count exchanges, and {name} has requests in flight: take another algorithm, or no hubs")
+    surveyed = survey(job, algorithm)
+    forwarded = tuple(path for path, uses in surveyed.used if why_not_one_sum(uses) is not None)
+    works = _one_cohort(surveyed, algorithm) and not first_statistics(algorithm) and algorithm.addressed is algorithm
+    works = works and job.protection is None
+    return replace(hubs.bind(job.population), forwarded=forwarded, works=works, state_bytes=surveyed.state_bytes)
+
+
+def _one_cohort(surveyed: Survey, algorithm: Algorithm) -> bool:
+    """Return whether a round draws one cohort, by a sampler that needs to know nothing of its replies."""
+    draws = [site for site in surveyed.sites if site.method == "draw" and not site.path.startswith(("start.", "refresh."))]
+    if len(draws) != 1 or "." in draws[0].path:
+        return False
+    return not any(sampler.learns_from_feedback or sampler.consults_before_draw for sampler in samplers_in(algorithm))
