@@ -198,7 +198,7 @@ def test_what_binding_sets_is_neither_given_by_position_nor_shown(sampler, given
     with pytest.raises(TypeError, match="positional argument"):
         sampler(*given, None)
     bound = sampler(*given).bind(t.Population(count=3))
-    fields = ("members", "sizes", "inclusion", "order", "starts", "places")
+    fields = ("members", "sizes", "inclusion", "order", "starts", "places", "largest")
     assert not any(f"{name}=" in repr(bound) for name in fields)
 
 
@@ -213,6 +213,21 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
     assert sum(chance for chance, _, _ in cohorts) == pytest.approx(1, abs=1e-12)
     mean = sum(chance * (weight @ replies[list(chosen)]) for chance, chosen, weight in cohorts)
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_draw_in_a_program_is_the_one_outside(name):
+    """Numbers of a sampler are arguments of the program of a run."""
+    population = six("unequal")
+    sampler, key = DESIGNS[name].bind(population), jax.random.key(3)
+    state = sampler.start(population)
+    one, other = (draw(sampler, state, key) for draw in (draw_of(population), jax.jit(draw_of(population))))
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6)
+
+
+def draw_of(population):
+    return lambda sampler, state, key: sampler.draw(state, key, population)
 
 
 @pytest.mark.tiers(quick=["nice-3", "independent", "block", "stratified"])

@@ -28,6 +28,7 @@ class Block(Sampler):
         order: Set by `bind`: the clients sorted by block.
         starts: Set by `bind`: where each block starts in `order`.
         places: Set by `bind`: the size of the largest cohort.
+        largest: Set by `bind`: the size of the largest block.
 
     Raises:
         UserError: On binding, if the blocks or their probabilities do not fit.
@@ -46,13 +47,15 @@ class Block(Sampler):
     order: Any = field(default=None, repr=False, kw_only=True)
     starts: Any = field(default=None, repr=False, kw_only=True)
     places: int = static(default=0, repr=False, kw_only=True)
+    largest: int = static(default=0, repr=False, kw_only=True)
 
     def bind(self, population):
         order, starts = partition(self.blocks, population, "block", "block", "blocks")
         sizes = np.diff(starts)
         q = as_distribution(self.probability, sizes.size, "block", "block")
-        places = min(int(sizes.max()), self.size or population.count)
-        return replace(self, blocks=None, probability=q, order=order, starts=starts, places=places)
+        largest = int(sizes.max())
+        places = min(largest, self.size or population.count)
+        return replace(self, blocks=None, probability=q, order=order, starts=starts, places=places, largest=largest)
 
     @in_double
     def draw(self, state, key, population):
@@ -61,7 +64,7 @@ class Block(Sampler):
         places, members = jnp.arange(self.places, dtype=starts.dtype), starts[j + 1] - starts[j]
         active, p = places < members, q[j]
         if self.size is not None:
-            places = _some(jax.random.fold_in(key, 1), places, members, int(np.diff(self.starts).max()))
+            places = _some(jax.random.fold_in(key, 1), places, members, self.largest)
             p = p * jnp.minimum(1, self.size / jnp.asarray(members, float))
         # Places beyond the last client, where JAX reads the last one, are empty.
         return Cohort.of(order[starts[j] + places], p, population, selection="arbitrary", active=active)
