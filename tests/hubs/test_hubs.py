@@ -1,12 +1,16 @@
 """Hubs between the server and the clients: the same runs, and on each link the messages and bytes of a count by hand."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
 
 import turnout as t
+from tests.helpers.commands import turnout
 from turnout.accounting.ledger import NEW, SERVER
 from turnout.core.seeds import Seeds
+from turnout.experiment.config import read
 from turnout.experiment.describe import plan_for
 from turnout.runs.setup import bind
 
@@ -222,3 +226,38 @@ def test_mistakes_in_a_table_are_told(name, tmp_path):
         file.write_text(text)
     with pytest.raises(t.UserError, match=sentence):
         played(ALGORITHMS["fedavg"], t.Hubs(table=file))
+
+
+TEXT = """
+[problem]
+kind = "logistic"
+data = "breast_cancer"
+[split]
+kind = "iid"
+clients = 8
+[sampler]
+kind = "full"
+[algorithm]
+kind = "gd"
+lr = 0.1
+[hubs]
+count = [2, 2]
+[run]
+rounds = 2
+"""
+
+
+def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(TEXT)
+    experiment = read(file)
+    again = tmp_path / "again.toml"
+    again.write_text(experiment.to_toml())
+    assert read(again).hubs == experiment.hubs == t.Hubs([2, 2])
+    turnout("run", str(file), "--out", str(tmp_path / "out"))
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    totals = summary["ledger"]["totals"]
+    assert summary["hubs"] == {"count": [2, 2]}
+    assert (
+        totals["contacts"] == 2 * 8 and totals["server_contacts"] == 2 * 2 and totals["server_bytes_up"] * 4 == totals["bytes_up"]
+    )

@@ -29,7 +29,7 @@ def result(label: str, distances, exchanges_per_round: int = 1, below: float = 0
     """A run whose distance after each round is given, with `exchanges_per_round` exchanges and one cohort a round."""
     rounds = np.arange(len(distances))
     events = dict.fromkeys(EVENTS, np.zeros(len(rounds), int))
-    events |= {"exchanges": exchanges_per_round * rounds, "cohorts": rounds, "bytes_up": 800 * rounds}
+    events |= {"exchanges": exchanges_per_round * rounds, "server_exchanges": rounds, "bytes_up": 800 * rounds}
     trace = pl.DataFrame(
         {"round": rounds, "distance": np.asarray(distances, float), "value": np.asarray(distances, float), **events}
     )
