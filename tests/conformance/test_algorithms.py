@@ -54,6 +54,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
         "apfl-engines_agree",
         "flix-engines_agree",
         "l2gd-engines_agree",
+        "scafflix-engines_agree",
         "icgm-engines_agree",
         "locodl-engines_agree",
         "mifa-engines_agree",
