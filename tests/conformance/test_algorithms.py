@@ -79,7 +79,19 @@ def test_conformance(name, check):
     CHECKS[check](case_of(name))
 
 
-ASKING_EVERYONE = {"catalyzed-svrp", "fedred", "gd", "icgm", "locodl", "marina", "saber-full", "scaffnew", "svrp"}
+ASKING_EVERYONE = {
+    "catalyzed-svrp",
+    "fedred",
+    "gd",
+    "icgm",
+    "l2gd",
+    "locodl",
+    "marina",
+    "saber-full",
+    "scafflix",
+    "scaffnew",
+    "svrp",
+}
 """Algorithms whose rounds ask clients that their sampler does not draw."""
 
 
