@@ -11,10 +11,11 @@ import turnout as t
 from tests.algorithms.test_references import ROUNDS, cohorts
 from tests.engines.test_groups import by_hand, played
 from tests.helpers.centred import CLIENTS, centred
-from tests.helpers.examples import quadratic
+from tests.helpers.examples import quadratic, small
 from tests.helpers.gradients import client_gradient
 from turnout.core.seeds import Seeds
 from turnout.experiment.config import Reader
+from turnout.testing.algorithms import CHECKS, case
 
 pytestmark = pytest.mark.filterwarnings("ignore:a client takes part")
 
@@ -85,6 +86,22 @@ def test_mixtures_are_swept(name):
         single = t.run(replace(algorithm, **{field: value}), quadratic(), rounds=3, metrics=("value",))
         np.testing.assert_allclose(trace.metrics["value"], single.metrics["value"], rtol=1e-12)
     assert not np.allclose(*(trace.metrics["value"] for trace in swept.traces), rtol=1e-3)
+
+
+OF_EACH = {
+    "flix": t.Flix(t.Nice(3), EXACT, lr=0.05, alpha=[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+    "scafflix": t.Scafflix(t.Nice(3), EXACT, lr=[0.05] * 5 + [0.1], alpha=[0.5, 0.2, 0.4, 0.6, 0.8, 1.0], probability=0.5),
+    "apfl": t.Apfl(t.Nice(3), lr=0.05, steps=3, alpha=0.5, alpha_lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OF_EACH)
+def test_conformance_where_each_client_has_its_mixture(name):
+    shared = case(OF_EACH[name], small())
+    for check in ("states_keep_their_types", "engines_agree", "lost_replies_are_mended", "resumes_to_the_bit"):
+        CHECKS[check](shared)
+    single = t.run(OF_EACH[name], small(), rounds=3, precision="single")
+    np.testing.assert_allclose(single.x, t.run(OF_EACH[name], small(), rounds=3).x, rtol=1e-4)
 
 
 UNUSABLE = [

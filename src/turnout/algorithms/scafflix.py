@@ -37,12 +37,13 @@ class Scafflix(Algorithm):
     w_i = lambda_i alpha_i^2 / lr_i, and h_i <- h_i + (p alpha_i / lr_i) (x - x_i), x_i <- x; h_i = 0 at first.
 
     This is `Scaffnew` on the functions f_i(T_i(.)), with the step size lr_i / alpha_i^2 for each client, and messages and lost
-    replies are as there. The steps keep sum_i lambda_i alpha_i h_i, which must be 0, and not sum_i h_i: at the optimum x* it is
-    the gradient, with h_i = grad f_i(T_i(x*)). A client finds x_i* and uses T_i(x) as in `Flix`.
+    replies are as there. So the sum that the steps keep, and that must be 0, is sum_i lambda_i alpha_i h_i and not sum_i h_i. A
+    client finds x_i* and uses T_i(x) as in `Flix`.
 
     For mu_i-strongly convex, L_i-smooth f_i, any lambda_i and lr_i <= 1 / L_i,
     Psi = sum_i lambda_i (|T_i(x_i) - T_i(x*)|^2 / lr_i + (lr_i / p^2) |h_i - grad f_i(T_i(x*))|^2) falls as
-    E Psi_t <= (1 - min(min_i lr_i mu_i, p^2))^t Psi_0 over t local steps, whatever the alpha_i.
+    E Psi_t <= (1 - min(min_i lr_i mu_i, p^2))^t Psi_0 over t local steps, whatever the alpha_i, and
+    however roughly the x_i* are found.
 
     Args:
         sampler: How many clients are asked at a time; a round is charged as ceil(n / m) arbitrary selections.
