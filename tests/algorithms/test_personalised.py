@@ -1,6 +1,7 @@
 """Algorithms that give each client a model of its own: by hand in NumPy, fixed points, and what goes together."""
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import numpy as np
@@ -10,9 +11,11 @@ import turnout as t
 from tests.algorithms.test_references import ROUNDS, cohorts
 from tests.engines.test_groups import by_hand, played
 from tests.helpers.centred import CLIENTS, centred
-from tests.helpers.examples import quadratic
+from tests.helpers.examples import quadratic, small
 from tests.helpers.gradients import client_gradient
 from turnout.core.seeds import Seeds
+from turnout.experiment.config import Reader
+from turnout.testing.algorithms import CHECKS, case
 
 pytestmark = pytest.mark.filterwarnings("ignore:a client takes part")
 
@@ -77,6 +80,83 @@ def test_a_sweep_of_the_step_size_is_one_of_personal_leaves_too(name):
         np.testing.assert_allclose(trace.metrics["value"], single.metrics["value"], rtol=1e-12)
 
 
+MIXTURES = {
+    "flix": (t.Flix(SAMPLER, EXACT, lr=0.05, alpha=0.5), "alpha", [0.0, 0.7]),
+    "scafflix": (t.Scafflix(SAMPLER, EXACT, lr=0.05, alpha=0.5, probability=0.5), "alpha", [0.2, 0.7]),
+    "apfl": (t.Apfl(SAMPLER, lr=0.05, steps=3, alpha=0.5, alpha_lr=0.1), "alpha_lr", [0.01, 0.1]),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_mixtures_are_swept(name):
+    algorithm, field, values = MIXTURES[name]
+    swept = t.sweep(algorithm, quadratic(), {field: values}, seeds=[0], rounds=3, metrics=("value",))
+    for value, trace in zip(values, swept.traces, strict=True):
+        single = t.run(replace(algorithm, **{field: value}), quadratic(), rounds=3, metrics=("value",))
+        np.testing.assert_allclose(trace.metrics["value"], single.metrics["value"], rtol=1e-12)
+    assert not np.allclose(*(trace.metrics["value"] for trace in swept.traces), rtol=1e-3)
+
+
+OF_EACH = {
+    "flix": t.Flix(t.Nice(3), EXACT, lr=0.05, alpha=[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+    "scafflix": t.Scafflix(t.Nice(3), EXACT, lr=[0.05] * 5 + [0.1], alpha=[0.5, 0.2, 0.4, 0.6, 0.8, 1.0], probability=0.5),
+    "apfl": t.Apfl(t.Nice(3), lr=0.05, steps=3, alpha=0.5, alpha_lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OF_EACH)
+def test_conformance_where_each_client_has_its_mixture(name):
+    shared = case(OF_EACH[name], small())
+    for check in ("states_keep_their_types", "engines_agree", "lost_replies_are_mended", "resumes_to_the_bit"):
+        CHECKS[check](shared)
+    single = t.run(OF_EACH[name], small(), rounds=3, precision="single")
+    np.testing.assert_allclose(single.x, t.run(OF_EACH[name], small(), rounds=3).x, rtol=1e-4)
+
+
+UNUSABLE = [
+    (
+        lambda: t.Flix(SAMPLER, EXACT, lr=0.1, alpha=[0.5] * 3),
+        "Flix.alpha must be one number, or a list of 12, one for each client",
+    ),
+    (lambda: t.Flix(SAMPLER, EXACT, lr=0.1, alpha=np.full((12, 2), 0.5)), "Flix.alpha must be one number, or a list of 12"),
+    (lambda: t.Flix(SAMPLER, EXACT, lr=0.1, alpha=[0.5, 2.0]), "Flix.alpha must be at most 1, but entry 1 is 2"),
+    (lambda: scafflix(lr=[0.1] * 13), "Scafflix.lr must be one number, or a list of 12, one for each client"),
+    (lambda: scafflix(lr=[0.1, 0]), "Scafflix.lr must be greater than 0, but entry 1 is 0"),
+    (lambda: scafflix(alpha=0.0), "Scafflix.alpha must be greater than 0, but it is 0"),
+    (lambda: scafflix(alpha=np.linspace(0, 1, 12)), "Scafflix.alpha must be greater than 0, but entry 0 is 0"),
+    (lambda: t.Apfl(SAMPLER, lr=0.1, alpha=0.5, alpha_lr=0.0), "Apfl.alpha_lr must be greater than 0, but it is 0"),
+]
+
+
+def scafflix(lr=0.1, alpha=0.5) -> t.Scafflix:
+    return t.Scafflix(SAMPLER, EXACT, lr=lr, alpha=alpha, probability=0.5)
+
+
+@pytest.mark.parametrize(("make", "words"), UNUSABLE)
+def test_unusable_mixtures_are_one_sentence(make, words):
+    with pytest.raises(t.UserError) as error:
+        t.run(make(), quadratic(), rounds=1)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_configuration_gives_every_client_its_mixture():
+    tables = {
+        "problem": {"kind": "ridge", "data": "made"},
+        "split": {"kind": "iid", "clients": 3},
+        "sampler": {"kind": "full"},
+        "algorithm": {
+            "kind": "scafflix",
+            "solver": "bfgs",
+            "lr": [0.1, 0.2, 0.3],
+            "alpha": [0.5, 1, 0.1],
+            "probability": 0.5,
+        },
+    }
+    experiment = Reader("made.toml", "", tables).experiment("made")
+    assert experiment.algorithm.alpha == [0.5, 1, 0.1] and experiment.algorithm.lr == [0.1, 0.2, 0.3]
+    assert "alpha = [\n" in experiment.to_toml()
+
+
 def test_groups_of_an_algorithm_and_of_a_problem_are_the_same_or_refused():
     algorithm = t.FedPer(t.Full(), lr=0.1, leaves="bias")
     same = t.Grouped.of(centred(), *algorithm.model_groups)
@@ -109,51 +189,60 @@ def proximal(problem, i, lam, w) -> np.ndarray:
     return np.linalg.solve(matrices[i] + lam * np.eye(len(w)), vectors[i] + lam * w)
 
 
-def ditto(problem, i, x, own):
+def ditto(problem, i, x, own, share):
     for _ in range(2):
         own = own - 0.04 * (client_gradient(problem, i, own) + 0.7 * (own - x))
-    return descent(problem, i, x), own
+    return descent(problem, i, x), own, share
 
 
-def apfl(problem, i, x, own):
-    w = x
-    for _ in range(3):
-        mixed = client_gradient(problem, i, 0.3 * own + 0.7 * w)
-        w, own = w - 0.05 * client_gradient(problem, i, w), own - 0.05 * 0.3 * mixed
-    return w, own
+def apfl(problem, i, x, own, share, alpha_lr=0.0):
+    w, alpha = x, 1 - share
+    for step in range(3):
+        mixed, old = client_gradient(problem, i, alpha * own + (1 - alpha) * w), alpha
+        if step == 0:
+            alpha = np.clip(alpha - alpha_lr * mixed @ (own - w), 0, 1)
+        w, own = w - 0.05 * client_gradient(problem, i, w), own - 0.05 * old * mixed
+    return w, own, 1 - alpha
 
 
-def pfedme(problem, i, x, own):
+def pfedme(problem, i, x, own, share):
     w = x
     for _ in range(2):
         own = proximal(problem, i, 3.0, w)
         w = w - 0.1 * 3.0 * (w - own)
-    return 0.2 * x + 0.8 * w, own
+    return 0.2 * x + 0.8 * w, own, share
 
 
-def flix(problem, i, x, own):
-    own = proximal(problem, i, 0.0, x)
-    return x - 0.05 * 0.4 * client_gradient(problem, i, 0.4 * x + 0.6 * own), own
+def flix(problem, i, x, own, share):
+    own, alpha = proximal(problem, i, 0.0, x), ALPHAS[i]
+    return x - 0.05 * alpha * client_gradient(problem, i, alpha * x + (1 - alpha) * own), own, alpha
 
+
+ALPHAS = [k / 11 for k in range(12)]
 
 BY_HAND = {
     "ditto": (t.Ditto(SAMPLER, lr=0.05, steps=3, lam=0.7, own_lr=0.04, own_steps=2), ditto, 0.0),
     "apfl": (t.Apfl(SAMPLER, lr=0.05, steps=3, alpha=0.3), apfl, 0.7),
+    "apfl-adaptive": (
+        t.Apfl(SAMPLER, lr=0.05, steps=3, alpha=0.3, alpha_lr=0.3),
+        partial(apfl, alpha_lr=0.3),
+        0.7,
+    ),
     "pfedme": (t.PFedMe(SAMPLER, EXACT, lr=0.1, steps=2, lam=3.0, server_lr=0.8), pfedme, 0.0),
-    "flix": (t.Flix(SAMPLER, EXACT, lr=0.05, alpha=0.4), flix, 0.4),
+    "flix": (t.Flix(SAMPLER, EXACT, lr=0.05, alpha=ALPHAS), flix, 1.0),
 }
-"""The algorithm, what a client sends and keeps in one round, and the share of x in the model that it uses."""
+"""The algorithm, what a client sends and keeps in one round, and the share of x in the model that it uses at first."""
 
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_a_run_is_its_numpy_program(name):
-    (algorithm, client, share_of_x), problem = BY_HAND[name], quadratic()
+    (algorithm, client, first), problem = BY_HAND[name], quadratic()
     trace = t.run(algorithm, problem, rounds=ROUNDS, seed=1, metrics=("value",), faults=t.Faults(0.0, "repeat"))
-    x, own = np.zeros(5), np.zeros((problem.clients, 5))
+    x, own, share_of_x = np.zeros(5), np.zeros((problem.clients, 5)), np.full((problem.clients, 1), first)
     for cohort in cohorts(SAMPLER, problem, 1):
         ends = []
         for i, share, _ in cohort:
-            end, own[i] = client(problem, i, x, own[i])
+            end, own[i], share_of_x[i] = client(problem, i, x, own[i], share_of_x[i])
             ends.append((share, end))
         x = mean(ends)
     own = share_of_x * x + (1 - share_of_x) * own
@@ -174,6 +263,7 @@ def test_the_shared_parameters_of_ditto_and_apfl_are_those_of_fedavg(work):
     for algorithm in (
         t.Ditto(t.Nice(4), lr=0.05, lam=0.3, own_lr=0.1, **work),
         t.Apfl(t.Nice(4), lr=0.05, alpha=0.5, **work),
+        t.Apfl(t.Nice(4), lr=0.05, alpha=0.5, alpha_lr=0.1, **work),
     ):
         np.testing.assert_allclose(t.run(algorithm, problem, rounds=4, seed=3).x, plain.x, rtol=1e-13)
 
@@ -205,8 +295,8 @@ def test_the_step_of_pfedme_is_along_the_gradient_of_the_envelope():
 
 def test_flix_ends_at_the_minimum_of_its_mixtures():
     problem = quadratic()
-    trace = t.run(t.Flix(t.Full(), EXACT, lr=0.3, alpha=0.5), problem, rounds=1000, every=1000)
-    slopes = [client_gradient(problem, i, model) for i, model in enumerate(models(trace, problem))]
+    trace = t.run(t.Flix(t.Full(), EXACT, lr=0.3, alpha=ALPHAS), problem, rounds=1000, every=1000)
+    slopes = [ALPHAS[i] * client_gradient(problem, i, model) for i, model in enumerate(models(trace, problem))]
     np.testing.assert_allclose(np.mean(slopes, axis=0), 0, atol=1e-9)
 
 

@@ -55,6 +55,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
         "apfl-engines_agree",
         "flix-engines_agree",
         "l2gd-engines_agree",
+        "scafflix-engines_agree",
         "icgm-engines_agree",
         "locodl-engines_agree",
         "mifa-engines_agree",
@@ -79,7 +80,19 @@ def test_conformance(name, check):
     CHECKS[check](case_of(name))
 
 
-ASKING_EVERYONE = {"catalyzed-svrp", "fedred", "gd", "icgm", "locodl", "marina", "saber-full", "scaffnew", "svrp"}
+ASKING_EVERYONE = {
+    "catalyzed-svrp",
+    "fedred",
+    "gd",
+    "icgm",
+    "l2gd",
+    "locodl",
+    "marina",
+    "saber-full",
+    "scafflix",
+    "scaffnew",
+    "svrp",
+}
 """Algorithms whose rounds ask clients that their sampler does not draw."""
 
 

@@ -70,7 +70,7 @@ def test_pages_load_nothing_from_elsewhere_and_images_have_a_text(site):
         assert all(re.search(r' alt="[^"]', image) for image in re.findall(r"<img[^>]*>", shown)), path
 
 
-PERSONAL = ("apfl", "ditto", "fedbabu", "fedbn", "fedper", "fedrep", "flix", "l2gd", "pfedme")
+PERSONAL = ("apfl", "ditto", "fedbabu", "fedbn", "fedper", "fedrep", "flix", "l2gd", "pfedme", "scafflix")
 """Algorithms that find a model, or some of its leaves, for each client: there is no one gap."""
 
 

@@ -248,6 +248,12 @@ def _examples() -> list[Example]:
             (*2 * one(down=2, queries=STEPS + 2), Exchange(), Exchange()),
             (PASS,),
         ),
+        # A client finds its optimum when it is asked first; the number of steps comes along.
+        Example(
+            "scafflix",
+            lambda s: t.Scafflix(s, LOCAL, lr=0.02, alpha=0.6, probability=0.3),
+            one(queries=None, who="everyone", bytes_down=4),
+        ),
         Example(
             "scaffnew",
             lambda s: t.Scaffnew(s, lr=0.02, probability=0.3),

@@ -94,6 +94,7 @@ LEFT_OUT = {
     "apfl": "likewise",
     "flix": "likewise",
     "l2gd": "likewise",
+    "scafflix": "likewise",
 }
 """Algorithms that no family has, since every family takes seconds of each plan."""
 

@@ -55,7 +55,7 @@ def initial_state(x: PyTree, clients: int, delivery: Delivery) -> DualState:
 
 
 def exchange_solutions(
-    ask: Ask, cohort: Cohort, state: DualState, solve: Callable, correct: Callable, convexity: Any, *rest
+    ask: Ask, cohort: Cohort, state: DualState, solve: Callable, correct: Any, convexity: Any, *rest
 ) -> tuple[DualState, Replies]:
     """Ask a cohort for solutions, and hand out their mean sum lambda_i alpha_i w_i / sum lambda_i alpha_i.
 
@@ -64,7 +64,7 @@ def exchange_solutions(
         cohort: The cohort to ask.
         state: The server's state.
         solve: Local method that replies with w_i to the message (mean owed or None, *rest).
-        correct: Local method that makes the step for a mean and replies with nothing, for eager delivery.
+        correct: Local method that makes the step for a mean and replies with nothing, for eager delivery; None with lazy one.
         convexity: alpha, one number or [n].
         *rest: Further parts of the message to `solve`.
     """

@@ -3,9 +3,11 @@
 Local solvers run at the client. Those here use the loops of JAX, as their oracles are JAX functions.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -193,6 +195,27 @@ def of_client(constant: Any, i: Int[Array, ""]) -> Float[Array, ""]:
     """
     constant = jnp.asarray(constant, jnp.result_type(float))
     return constant[i] if constant.ndim else constant
+
+
+def fit_each(algorithm: Any, problem: Any, *names: str) -> Any:
+    """Return the record `algorithm` with lists in its fields `names` turned into arrays [n], for `of_client`.
+
+    Args:
+        algorithm: The record.
+        problem: The problem.
+        *names: Fields that hold one number, or one for each client.
+
+    Raises:
+        UserError: If a list does not hold one number for each client of `problem`.
+    """
+    given = {name: getattr(algorithm, name) for name in names}
+    lists = {name: np.asarray(value, float) for name, value in given.items() if isinstance(value, (list, tuple, np.ndarray))}
+    for name, values in lists.items():
+        if values.shape != (problem.clients,):
+            raise UserError(
+                f"{type(algorithm).__name__}.{name} must be one number, or a list of {problem.clients}, one for each client"
+            )
+    return replace(algorithm, **lists)
 
 
 def check_twice_differentiable(solver: Any, problem) -> None:

@@ -47,6 +47,17 @@ def _added(x: np.ndarray, step: np.ndarray) -> np.ndarray:
     return np.add(x, step, out=step) if x.dtype == step.dtype and x.shape == step.shape else np.asarray(x + step)
 
 
+def mixture(share, x: PyTree, y: PyTree) -> PyTree:
+    """Return share x + (1 - share) y, leaf by leaf.
+
+    Args:
+        share: Share of x.
+        x: A pytree of arrays.
+        y: A pytree with the same structure.
+    """
+    return jax.tree.map(lambda x, y: share * x + (1 - share) * y, x, y)
+
+
 def zeros(x: PyTree) -> PyTree:
     """Return zeros like the parameters x."""
     return jax.tree.map(jnp.zeros_like, x)

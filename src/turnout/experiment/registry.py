@@ -159,6 +159,7 @@ TABLES = {
         "s-dane": algorithms.SDane,
         "saber-full": algorithms.SaberFull,
         "saber-partial": algorithms.SaberPartial,
+        "scafflix": algorithms.Scafflix,
         "scaffnew": algorithms.Scaffnew,
         "scaffold": algorithms.Scaffold,
         "scaffold-sag": algorithms.ScaffoldSag,
