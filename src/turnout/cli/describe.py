@@ -22,14 +22,14 @@ def describe(
     from turnout.experiment.build import build
     from turnout.experiment.describe import describe as estimate
     from turnout.experiment.describe import warnings
-    from turnout.report.plan import calls, markdown, side_by_side
+    from turnout.report.plan import calls, links, markdown, side_by_side
 
     experiments = [config.read(file) for file in files]
     problems = [build(experiment, data).problem for experiment in experiments]
     plans = [*map(estimate, experiments, problems)]
     for found in map(warnings, experiments, problems):
         warn(found)
-    for grid in [*map(calls, plans), side_by_side(plans)]:
+    for grid in [*(grid for plan in plans for grid in (calls(plan), *links(plan))), side_by_side(plans)]:
         if as_markdown:
             typer.echo(markdown(grid))
         else:

@@ -14,7 +14,7 @@ from turnout.report.headline import headline
 from turnout.report.html import TEMPLATES, script_json
 from turnout.report.loaded_run import Result
 from turnout.report.pictures import write_charts
-from turnout.report.plan import PLAN, Grid, NamedPlan, calls, message, side_by_side
+from turnout.report.plan import PLAN, Grid, NamedPlan, calls, links, message, side_by_side
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 
@@ -91,7 +91,7 @@ def _expected(result: Result) -> list[Grid]:
     if "plan" not in result.summary:
         return []
     estimate = NamedPlan(result.label, PLAN.validate_python(result.summary["plan"]), tuple(result.prices))
-    return [side_by_side([estimate]), calls(estimate)]
+    return [side_by_side([estimate]), calls(estimate), *links(estimate)]
 
 
 def _members(summary: dict) -> Grid | None:

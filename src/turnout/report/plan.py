@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pydantic
 
+from turnout.accounting.ledger import SERVER
 from turnout.accounting.prices import Price
 from turnout.engines.cost_estimate.estimate import Call, CostEstimate, Count, Memory
 from turnout.engines.reply_usage import ALONE, EACH, SUMS
@@ -58,11 +59,27 @@ def calls(estimate: NamedPlan) -> Grid:
     """Return a row for each call site: selections, exchanges, messages and replies."""
     asked = ["call", "exchanges", "clients each", "selections"]
     headings = [*asked, "a message", "a reply", "server reads", "queries of the slowest client"]
-    rows = [_call(call, estimate.plan.rounds) for call in estimate.plan.calls]
-    if any("microseconds" in call.counts for call in estimate.plan.calls):
+    asking = [call for call in estimate.plan.calls if call.site.level == 0]
+    rows = [_call(call, estimate.plan.rounds) for call in asking]
+    if any("microseconds" in call.counts for call in asking):
         headings.append("seconds of an exchange")
-        rows = [[*row, _seconds(call.counts)] for row, call in zip(rows, estimate.plan.calls, strict=True)]
+        rows = [[*row, _seconds(call.counts)] for row, call in zip(rows, asking, strict=True)]
     return Grid(f"{estimate.name}: calls", headings, rows)
+
+
+def links(estimate: NamedPlan) -> list[Grid]:
+    """Return a table of what passes the link above each level of hubs in a round; none without hubs."""
+    passed, rate = estimate.plan.links(), 1 / max(estimate.plan.rounds, 1)
+    if not passed:
+        return []
+    names = [*(f"hubs of level {level} and {level + 1}" for level in range(1, len(passed))), "hubs and server"]
+    headings = ["between", "exchanges", "messages down", "replies up", "bytes down", "bytes up"]
+    formats = [human_bytes if "bytes" in event else number for event in SERVER]
+    rows = [
+        [name, *(format_count(_scaled(link[event], rate), write) for event, write in zip(SERVER, formats, strict=True))]
+        for name, link in zip(names, passed, strict=True)
+    ]
+    return [Grid(f"{estimate.name}: links in a round", headings, rows)]
 
 
 def side_by_side(estimates: list[NamedPlan]) -> Grid:

@@ -98,15 +98,20 @@ class CostEstimate:
 
     def totals(self) -> dict[str, Count]:
         """Return every event of `ledger.EVENTS`, summed over the calls."""
+        return _counts(*(ledger.totals() for ledger in self._ledgers))
+
+    def links(self) -> list[dict[str, Count]]:
+        """Return what passes the link above each level of hubs, the lowest first, as `Ledger.links` does."""
+        return [_counts(*parts) for parts in zip(*(ledger.links() for ledger in self._ledgers), strict=True)]
+
+    @property
+    def _ledgers(self) -> list[Ledger]:
+        """The least counts, the largest ones and their errors."""
         sites = tuple(call.site for call in self.calls)
-        parts = []
-        for part in range(3):
-            counts = tuple(tuple(_part(call.counts.get(name), part) for name in COUNTERS) for call in self.calls)
-            parts.append(Ledger(sites, counts).totals())
-        return {
-            name: Count(least, most if math.isfinite(most) else None, parts[2][name])
-            for name, least, most in ((name, parts[0][name], parts[1][name]) for name in parts[0])
-        }
+        return [
+            Ledger(sites, tuple(tuple(_part(call.counts.get(name), part) for name in COUNTERS) for call in self.calls))
+            for part in range(3)
+        ]
 
     def cost(self, price: Price) -> Count:
         """Return the expected cost of the run under `price`."""
@@ -193,6 +198,11 @@ def _count(least: Float[np.ndarray, " seeds"], most: Float[np.ndarray, " seeds"]
     if not np.isfinite(most).all():
         return Count(float(least.mean()), None)
     return Count(float(least.mean()), float(most.mean()), float(most.std(ddof=1) / np.sqrt(most.size)))
+
+
+def _counts(least: dict, most: dict, error: dict) -> dict[str, Count]:
+    """Return counts of their parts, by name."""
+    return {name: Count(least[name], most[name] if math.isfinite(most[name]) else None, error[name]) for name in least}
 
 
 def _part(count: Count | None, part: int) -> float:
