@@ -87,8 +87,8 @@ def events(**given):
 
 def test_prices_are_their_formulas():
     trace = events(
-        exchanges=[0, 4, 8], server_exchanges=[0, 1, 2], draws_arbitrary=[0, 3, 6], draws_random=[0, 1, 2], draws_delegate=[0, 2, 4],
-        reasks=[0, 3, 6], bytes_down=[0, 100, 200], bytes_up=[0, 50, 100], queries_slowest=[0, 7, 14],
+        exchanges=[0, 4, 8], server_exchanges=[0, 1, 2], draws_arbitrary=[0, 3, 6], draws_random=[0, 1, 2],
+        draws_delegate=[0, 2, 4], reasks=[0, 3, 6], bytes_down=[0, 100, 200], bytes_up=[0, 50, 100], queries_slowest=[0, 7, 14],
     )  # fmt: skip
     assert t.Exchanges().cost(trace).tolist() == [0, 4, 8]
     np.testing.assert_allclose(t.Hierarchical(c1=0.1, c2=2.0).cost(trace), [0, 2.4, 4.8])
