@@ -55,8 +55,9 @@ NEW = ("microseconds", "seconds")
 """Events that results of earlier versions lack, in which they are zero."""
 
 
-OTHERS = ("draw", "send", "decrypt", "wait")
-"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, and waiting."""
+OTHERS = ("draw", "send", "decrypt", "wait", "ranks")
+"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, waiting, and the messages of an
+exchange to clients whose adapters have a larger rank than the smallest one, with their replies."""
 
 
 @dataclass(frozen=True)

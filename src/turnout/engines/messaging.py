@@ -3,7 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -29,6 +29,7 @@ from turnout.engines.exchange.strong_types import completed
 from turnout.engines.exchange.timing import timed
 from turnout.engines.faults import Faults
 from turnout.engines.groups.evaluation import model_of, personalised
+from turnout.engines.groups.ranks import by_rank, cut, kinds, padded
 from turnout.engines.groups.statistics import attached
 from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
@@ -138,10 +139,14 @@ class MessageAsk(AsyncAsk):
         encrypted = self.job.aggregation == "encrypted"
         sent = encrypted_shape(numbers_in(expected)) if encrypted else expected
         replies, repeats = self._exchange(self._requests(cohort, method, messages), sent, np.asarray(losses))
+        ids = np.asarray(cohort.ids).tolist()
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
+        if not encrypted:
+            # What a client says beyond its rank is none of its business.
+            sites, trees = self.cut, decoded.items()
+            decoded = {place: (padded(cut(tree, sites, ids[place]), sites), header) for place, (tree, header) in trees}
         if self.job.faults is not None and self.job.faults.bounds:
             decoded = bounded(decoded, self.job.faults)
-        ids = np.asarray(cohort.ids).tolist()
         if not encrypted:
             self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
@@ -155,7 +160,8 @@ class MessageAsk(AsyncAsk):
         if self.job.fleet is not None:
             again = np.asarray(losses) * self._repeats + repeats
             site = Site("", method, cohort.selection, bytes_down=payload(messages[0]), bytes_up=payload(sent))
-            usable = np.asarray(timed(self.job.fleet, cohort, usable, queries, again, site).on_time)
+            parts = by_rank(site, self.cut, cohort, messages[0], () if encrypted else expected)
+            usable = np.asarray(timed(self.job.fleet, cohort, usable, queries, again, parts).on_time)
         used = np.flatnonzero(usable).tolist()
         if encrypted:
             total = self._decrypted({ids[place]: trees[place] for place in used}, expected)
@@ -185,11 +191,17 @@ class MessageAsk(AsyncAsk):
 
     def _requests(self, cohort: Cohort, method: str, messages: list[PyTree]) -> list[Request]:
         """Return a request to each client of the cohort; one message is for all of them, and several are one for each place."""
-        bodies, ids = [encode(message, self.job.start) for message in messages], np.asarray(cohort.ids).tolist()
+        ids, sites = np.asarray(cohort.ids).tolist(), self.cut
+        kind_of, clients = kinds(sites) if sites else (np.zeros(self.job.population.count, int), (0,))
+
+        @cache
+        def body(number: int, kind: int) -> bytes:
+            return encode(cut(messages[number], sites, clients[kind]), self.job.start)
+
         weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
         return [
-            Request(k, ids[k], self._header(method, ids[k], weights[k]), bodies[k if len(bodies) > 1 else 0])
-            for k in np.flatnonzero(cohort.active).tolist()
+            Request(k, i, self._header(method, i, weights[k]), body(k if len(messages) > 1 else 0, int(kind_of[i])))
+            for k, i in ((k, ids[k]) for k in np.flatnonzero(cohort.active).tolist())
         ]
 
     @property

@@ -1,5 +1,6 @@
 """The models that metrics are of: where clients have their own, each client's."""
 
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -105,7 +106,7 @@ class PersonalModels(NamedTuple):
         key = jax.random.fold_in(jax.random.key(0), i)
         own = Own(
             grouped.groups, grouped.frozen, {**grouped.first, **self.statistics}, None,
-            jax.random.fold_in(key, PASS) if grouped.draws else None,
+            jax.random.fold_in(key, PASS) if grouped.draws else None, partial(grouped.part, i=i),
         )  # fmt: skip
         client = GroupedClient(JaxClient(i, key, None, storage.oracle(i)), own)
         trained_before(client, grouped.personal, self.x, grouped.personal.new)
