@@ -77,9 +77,13 @@ def by_rank(site: Call, sites: Sites, cohort: Cohort, message: PyTree, reply: Py
     kind_of, clients = kinds(sites)
     kind, parts = jnp.asarray(kind_of)[cohort.ids], []
     for number, i in enumerate(clients):
-        further = {"path": f"{site.path}.ranks{number}", "method": "ranks"} if number else {}
-        down, up = site.bytes_down - _unsent(message, sites, i), site.bytes_up - _unsent(reply, sites, i)
-        parts.append((replace(site, bytes_down=down, bytes_up=up, **further), cohort.active & (kind == number)))
+        own = {"path": f"{site.path}.ranks{number}", "method": "ranks"} if number else {}
+        for way, tree in (("down", message), ("up", reply)):
+            unsent = _unsent(tree, sites, i)
+            own[f"bytes_{way}"] = getattr(site, f"bytes_{way}") - unsent
+            # What is cut has not the shape of the parameters.
+            own[f"vectors_{way}"] = 0 if unsent else getattr(site, f"vectors_{way}")
+        parts.append((replace(site, **own), cohort.active & (kind == number)))
     return parts
 
 

@@ -93,7 +93,7 @@ def factors(product: Float[Array, "outputs inputs"], rest: Float[Array, "r input
     # Rounding decides on the signs of U and V.
     signs = jnp.sign(jnp.take_along_axis(vt, jnp.argmax(jnp.abs(vt), 1)[:, None], 1))
     zero = s <= max(product.shape) * jnp.finfo(s.dtype).eps * s[0]
-    return jnp.where(zero[:, None], rest, signs * vt), jnp.where(zero, 0, u * signs.T * s)
+    return jnp.where(zero[:, None], rest, signs * vt), jnp.where(zero[None], 0, u * signs.T * s[None])
 
 
 def singular(algorithm: Algorithm, sites: tuple[Site, ...], x: Leaves) -> Algorithm:
