@@ -11,7 +11,13 @@ from tests.problems import test_adapter_ranks as ranked
 from tests.problems.test_adapters import adapted, digits
 from turnout.testing.algorithms import CHECKS, case
 
-AGREEMENT = ("engines_agree", "ledger_counts_what_nodes_send", "lost_replies_are_mended", "resumes_to_the_bit", "goes_on_to_the_bit")
+AGREEMENT = (
+    "engines_agree",
+    "ledger_counts_what_nodes_send",
+    "lost_replies_are_mended",
+    "resumes_to_the_bit",
+    "goes_on_to_the_bit",
+)
 
 ALGORITHMS = {
     "fedavg": t.FedAvg(t.Nice(2), lr=0.1, steps=2),
@@ -19,6 +25,7 @@ ALGORITHMS = {
     "mbgd": t.MbGd(t.Nice(2), lr=0.05),
     "newton": t.FedProxSppm(t.Nice(2), gamma=0.5, solver=t.client_solvers.NewtonCg()),
 }
+PERSONAL = {"ditto": t.Ditto(t.Nice(2), lr=0.1, own_lr=0.1, lam=0.5)}
 PLAIN = ("fedavg", "mbgd")
 """Those whose state is their parameters."""
 
@@ -27,7 +34,7 @@ CASES = [
     *((name, trained) for name in ALGORITHMS for trained in ("both", "B")),
     *((name, "alternating") for name in PLAIN),
     ("fedavg", "stacked"),
-    *((name, "ranks") for name in ALGORITHMS),
+    *((name, "ranks") for name in (*ALGORITHMS, "ditto")),
     ("fedavg", "svd"),
 ]
 
@@ -43,7 +50,7 @@ def of(trained: str) -> t.Grouped:
 @pytest.mark.tiers(quick=["fedavg-alternating", "fedavg-stacked", "fedavg-ranks", "fedavg-svd", "scaffold-both"])
 @pytest.mark.parametrize(("name", "trained"), CASES, ids=["-".join(one) for one in CASES])
 def test_algorithms_with_adapters(name, trained):
-    tried = case(ALGORITHMS[name], of(trained))
+    tried = case({**ALGORITHMS, **PERSONAL}[name], of(trained))
     for check in AGREEMENT:
         CHECKS[check](tried)
 
@@ -52,8 +59,7 @@ def test_algorithms_with_adapters(name, trained):
 def test_adapters_are_compressed_in_both_engines(trained):
     exchange = t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=8), feedback="ef21")
     runs = [
-        t.run(ALGORITHMS["fedavg"], of(trained), rounds=3, exchange=exchange, engine=engine)
-        for engine in ("compiled", "nodes")
+        t.run(ALGORITHMS["fedavg"], of(trained), rounds=3, exchange=exchange, engine=engine) for engine in ("compiled", "nodes")
     ]
     for left, right in zip(*(jax.tree.leaves((trace.x, trace.columns)) for trace in runs), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-12)

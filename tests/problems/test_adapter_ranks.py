@@ -204,7 +204,7 @@ BAD = {
     "zero": (lambda: adapted(ranks=[0, 2, 3]), "Adapter.ranks"),
     "replies": (
         lambda: t.run(t.MbGd(t.Full(), lr=0.1), adapted("svd"), rounds=1),
-        "replies of MbGd are no differences of parameters, of whose adapters the server takes singular values: take FedAvg",
+        "replies of MbGd are no differences of parameters, from which the server takes products and their singular values",
     ),
     "personal": (
         lambda: played(adapted("svd", t.Personal("*.lora_B", lr=0.1))),

@@ -260,8 +260,8 @@ class EngineAsk(Ask):
             answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, parts)
         events = exchange_events(cohort, fresh, answered, done.queries, done.missed, repeats) | duration
         for number, (site, here) in enumerate(parts):
-            own = part_events(here, answered, repeats) if len(parts) > 1 else {}
-            self._count(site, own if number else events | own)
+            moved = part_events(here, answered, repeats) if len(parts) > 1 else {}
+            self._count(site, moved if number else events | moved)
         if decryption is not None:
             if self.job.fleet is not None:
                 turn = self.round + self.state.exchanges

@@ -3,7 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -29,7 +29,7 @@ from turnout.engines.exchange.strong_types import completed
 from turnout.engines.exchange.timing import timed
 from turnout.engines.faults import Faults
 from turnout.engines.groups.evaluation import model_of, personalised
-from turnout.engines.groups.ranks import by_rank, cut, kinds, padded
+from turnout.engines.groups.ranks import by_rank, cut, padded
 from turnout.engines.groups.statistics import attached
 from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
@@ -142,7 +142,7 @@ class MessageAsk(AsyncAsk):
         ids = np.asarray(cohort.ids).tolist()
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
         if not encrypted:
-            # What a client says beyond its rank is none of its business.
+            # A client has no say in the rows above its rank.
             sites, trees = self.cut, decoded.items()
             decoded = {place: (padded(cut(tree, sites, ids[place]), sites), header) for place, (tree, header) in trees}
         if self.job.faults is not None and self.job.faults.bounds:
@@ -190,19 +190,19 @@ class MessageAsk(AsyncAsk):
         return restored(numbers, expected)
 
     def _requests(self, cohort: Cohort, method: str, messages: list[PyTree]) -> list[Request]:
-        """Return a request to each client of the cohort; one message is for all of them, and several are one for each place."""
-        ids, sites = np.asarray(cohort.ids).tolist(), self.cut
-        kind_of, clients = kinds(sites) if sites else (np.zeros(self.job.population.count, int), (0,))
+        """Return a request to each client of the cohort; one message is for all of them, and several are one for each place.
 
-        @cache
-        def body(number: int, kind: int) -> bytes:
-            return encode(cut(messages[number], sites, clients[kind]), self.job.start)
-
+        Clients of the same ranks share one body.
+        """
+        ids, sites, bodies, requests = np.asarray(cohort.ids).tolist(), self.cut, {}, []
         weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
-        return [
-            Request(k, i, self._header(method, i, weights[k]), body(k if len(messages) > 1 else 0, int(kind_of[i])))
-            for k, i in ((k, ids[k]) for k in np.flatnonzero(cohort.active).tolist())
-        ]
+        for k in np.flatnonzero(cohort.active).tolist():
+            i, number = ids[k], k if len(messages) > 1 else 0
+            form = number, *(site.ranks[i] for site in sites)
+            if form not in bodies:
+                bodies[form] = encode(cut(messages[number], sites, i), self.job.start)
+            requests.append(Request(k, i, self._header(method, i, weights[k]), bodies[form]))
+        return requests
 
     @property
     def _repeats(self) -> bool:

@@ -89,12 +89,12 @@ class Adapter:
       algorithm without a state beside its parameters: the means are exact too.
     * "stacked" begins each round with a new A and B = 0, and the server adds the mean of the products B_i A_i to W, exactly
       (FLoRA; Wang et al., 2024), by `FedAvg`. Replies are A and B, but messages have W too.
-    * "svd" trains A and B, by `FedAvg`, and the server makes them anew from the mean of the products, sum_i w_i B_i A_i = U S V^T:
-      B = U_r S_r and A = V_r^T, its best approximation of rank r (FlexLoRA; Bai et al., 2024).
+    * "svd" trains both, by `FedAvg`, and the server takes B = U_r S_r and A = V_r^T of the mean of the products, U S V^T: the nearest
+      matrix of rank r (FlexLoRA; Bai et al., 2024).
 
-    With `ranks`, client i has the first r_i rows of A and columns of B: it trains F_i(P_i x), P_i setting the others to zero. A row
-    that a client does not have it leaves as it is: sum_i w_i (y_i - x) is over replies padded with zeros. HetLoRA (Cho et al.,
-    2024) pads parameters, so that its mean draws such a row to zero; so does "svd", since the mean is that of rank-r_i products.
+    With `ranks`, client i has the first r_i rows of A and columns of B: its function is F_i(P_i x), where P_i sets the others to
+    zero. In x <- x + sum_i w_i (y_i - x) replies are padded with zeros: a client leaves a row that it does not have as it is.
+    HetLoRA (Cho et al., 2024) pads y_i, whose mean draws such a row to zero; so does "svd", with products of rank r_i.
 
     Args:
         leaves: Names of matrices and of kernels [outputs, inputs, h, w], taken as [outputs, inputs h w], or patterns, of which
@@ -103,8 +103,8 @@ class Adapter:
         alpha: Weight of the adapters, > 0; None for r.
         trained: "both", "B" alone, or one after the other, "alternating", or from zero in each round, "stacked", or from the
             singular values of the mean of products, "svd".
-        ranks: r_i of each client, at most r; None: all have r.
         inputs_first: Whether leaves of two axes are [inputs, outputs], as those of `Network`, and not as in PyTorch.
+        ranks: r_i of each client, at most r; None: all have r.
 
     Examples:
         >>> import turnout as t

@@ -16,7 +16,7 @@ from turnout.samplers import Full
 
 
 def averaging_bias(algorithm: Algorithm, problem: Problem, x: PyTree = None, **settings) -> float:
-    """Return |sum_i lambda_i B_i A_i - B A|, where in one round from x client i alone gets to A_i and B_i, and everyone to A and B.
+    """Return |sum_i lambda_i B_i A_i - B A|, where a round takes client i alone from x to A_i and B_i, and everyone to A and B.
 
     The norm is that of all matrices with adapters together, with their factor alpha / r, and of W where this moves. For each
     client one round of everyone is played in which that client has all the weight, so that an algorithm of means, such as

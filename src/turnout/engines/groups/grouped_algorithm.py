@@ -16,9 +16,9 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, LOSS, NORM
 from turnout.core.records import record, static
 from turnout.engines.groups.alternating import alternating
+from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
 from turnout.engines.groups.halves import Halves
 from turnout.engines.groups.singular import singular
-from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
 from turnout.engines.groups.stacked import stacked
 from turnout.engines.inputs import Job
 from turnout.io.serialization import copy_leaves
@@ -80,8 +80,9 @@ class GroupedAlgorithm(Algorithm):
     def cut(self) -> tuple[Site, ...]:
         """The matrices of whose adapters a client is sent and sends back only what it has."""
         inner = self.algorithm.algorithm if isinstance(self.algorithm, Halves) else self.addressed
-        # Other replies may be points, whose mean needs every row.
-        return self.sites if inner.replies_differences and not inner.places else ()
+        # Other replies may be points, whose mean needs every row, and states of clients may have every row of a message.
+        plain = inner.replies_differences and type(inner).client_state is Algorithm.client_state and not inner.places
+        return self.sites if plain else ()
 
     def part(self, leaves: Leaves, i: Any) -> Leaves:
         """Return leaves with zeros in the place of what client i does not have of adapters.

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from turnout.accounting.ledger import Site as Call
 from turnout.core.cohort import Cohort
@@ -74,9 +73,10 @@ def by_rank(site: Call, sites: Sites, cohort: Cohort, message: PyTree, reply: Py
     """
     if not sites:
         return [(site, cohort.active)]
-    kind_of, clients = kinds(sites)
-    kind, parts = jnp.asarray(kind_of)[cohort.ids], []
-    for number, i in enumerate(clients):
+    # The smallest ranks come first.
+    _, clients, kind_of = np.unique([site.ranks for site in sites], axis=1, return_index=True, return_inverse=True)
+    kind, parts = jnp.asarray(kind_of.reshape(-1))[cohort.ids], []
+    for number, i in enumerate(clients.tolist()):
         own = {"path": f"{site.path}.ranks{number}", "method": "ranks"} if number else {}
         for way, tree in (("down", message), ("up", reply)):
             unsent = _unsent(tree, sites, i)
@@ -85,18 +85,6 @@ def by_rank(site: Call, sites: Sites, cohort: Cohort, message: PyTree, reply: Py
             own[f"vectors_{way}"] = 0 if unsent else getattr(site, f"vectors_{way}")
         parts.append((replace(site, **own), cohort.active & (kind == number)))
     return parts
-
-
-@cache
-def kinds(sites: Sites) -> tuple[Int[np.ndarray, " n"], tuple[int, ...]]:
-    """Return the kind of each client [n], clients of one kind having the same ranks, and one client of each kind.
-
-    Args:
-        sites: The matrices, of `cut_sites`.
-    """
-    ranks = np.array([site.ranks for site in sites])
-    _, first, kind_of = np.unique(ranks, axis=1, return_index=True, return_inverse=True)
-    return kind_of.reshape(-1), tuple(first.tolist())
 
 
 def _unsent(tree: PyTree, sites: Sites, i: int) -> int:

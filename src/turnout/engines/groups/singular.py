@@ -111,10 +111,12 @@ def singular(algorithm: Algorithm, sites: tuple[Site, ...], x: Leaves) -> Algori
         return algorithm
     if not algorithm.replies_differences or not has_only_parameters(algorithm, x):
         raise UserError(
-            f"replies of {type(algorithm).__name__} are no differences of parameters, of whose adapters the server takes singular "
-            "values: take FedAvg, or trained = 'both'"
+            f"replies of {type(algorithm).__name__} are no differences of parameters, from which the server takes products and "
+            "their singular values: take FedAvg, or trained = 'both'"
         )
     apart = next((name for site in sites for name in (site.a, site.b) if name not in x), None)
     if apart is not None:
-        raise UserError(f"the server takes singular values of products, and {apart} is not sent: leave it out of the other groups")
+        raise UserError(
+            f"the server takes singular values of products, and {apart} is not sent: leave it out of the other groups"
+        )
     return Singular(algorithm, sites)

@@ -48,8 +48,8 @@ class Adapted(Wrapped):
             adapters: The groups that say which matrices have adapters.
 
         Raises:
-            UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank, or there are
-                ranks of another number of clients.
+            UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank, or ranks are
+                those of another number of clients.
         """
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
         leaves = leaves_by_name(like)

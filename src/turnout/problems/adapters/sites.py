@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from turnout.core.errors import UserError
@@ -91,7 +92,7 @@ class Site(NamedTuple):
         if self.ranks is None:
             return leaves
         # Clients in NumPy would wait for JAX.
-        numbers = jnp if isinstance(i, jax.core.Tracer) else np
+        numbers = jnp if isinstance(i, Tracer) else np
         has, own = numbers.arange(self.rank) < numbers.asarray(self.ranks)[i], dict(leaves)
         for name, part in ((self.a, has[:, None]), (self.b, has[None])):
             if name in leaves:
@@ -117,8 +118,8 @@ def sites_of(leaves: dict[str, Any], adapters: Iterable[Adapter], clients: int) 
         clients: n, the number of clients.
 
     Raises:
-        UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank, or there are ranks
-            of another number of clients.
+        UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank, or ranks are
+            those of another number of clients.
     """
     sites: dict[str, Site] = {}
     for adapter in adapters:
