@@ -89,8 +89,8 @@ class Adapter:
       algorithm without a state beside its parameters: the means are exact too.
     * "stacked" begins each round with a new A and B = 0, and the server adds the mean of the products B_i A_i to W, exactly
       (FLoRA; Wang et al., 2024), by `FedAvg`. Replies are A and B, but messages have W too.
-    * "svd" trains both, by `FedAvg`, and the server takes B = U_r S_r and A = V_r^T of the mean of the products, U S V^T: the nearest
-      matrix of rank r (FlexLoRA; Bai et al., 2024).
+    * "svd" trains both, by `FedAvg`, and the server takes B = U_r S_r and A = V_r^T of the mean of the products, U S V^T, which
+      gives the nearest matrix of rank r (FlexLoRA; Bai et al., 2024).
 
     With `ranks`, client i has the first r_i rows of A and columns of B: its function is F_i(P_i x), where P_i sets the others to
     zero. In x <- x + sum_i w_i (y_i - x) replies are padded with zeros: a client leaves a row that it does not have as it is.
