@@ -25,7 +25,6 @@ ALGORITHMS = {
     "mbgd": t.MbGd(t.Nice(2), lr=0.05),
     "newton": t.FedProxSppm(t.Nice(2), gamma=0.5, solver=t.client_solvers.NewtonCg()),
 }
-PERSONAL = {"ditto": t.Ditto(t.Nice(2), lr=0.1, own_lr=0.1, lam=0.5)}
 PLAIN = ("fedavg", "mbgd")
 """Those whose state is their parameters."""
 
@@ -34,7 +33,7 @@ CASES = [
     *((name, trained) for name in ALGORITHMS for trained in ("both", "B")),
     *((name, "alternating") for name in PLAIN),
     ("fedavg", "stacked"),
-    *((name, "ranks") for name in (*ALGORITHMS, "ditto")),
+    *((name, "ranks") for name in ALGORITHMS),
     ("fedavg", "svd"),
 ]
 
@@ -50,7 +49,7 @@ def of(trained: str) -> t.Grouped:
 @pytest.mark.tiers(quick=["fedavg-alternating", "fedavg-stacked", "fedavg-ranks", "fedavg-svd", "scaffold-both"])
 @pytest.mark.parametrize(("name", "trained"), CASES, ids=["-".join(one) for one in CASES])
 def test_algorithms_with_adapters(name, trained):
-    tried = case({**ALGORITHMS, **PERSONAL}[name], of(trained))
+    tried = case(ALGORITHMS[name], of(trained))
     for check in AGREEMENT:
         CHECKS[check](tried)
 

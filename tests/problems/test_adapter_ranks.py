@@ -172,6 +172,14 @@ def test_replies_that_are_no_differences_are_sent_whole():
     assert totals["bytes_up"] == totals["bytes_down"] == 3 * 8 * 2 * whole
 
 
+def test_clients_with_states_are_sent_every_row():
+    """The own model of a client is drawn to all rows of the parameters."""
+    ditto = t.Ditto(t.Nice(2), lr=0.1, own_lr=0.1, lam=0.5)
+    one, other = (t.run(ditto, adapted(), rounds=4, engine=engine) for engine in ("compiled", "nodes"))
+    np.testing.assert_allclose(one.metrics["value"], other.metrics["value"], rtol=1e-10)
+    assert one.ledger.totals()["bytes_up"] == 4 * 2 * 8 * (RANK * (INPUTS + OUTPUTS) + OUTPUTS)
+
+
 def test_noise_of_clients_is_on_whole_replies():
     privacy = t.Privacy(clip=1.0, noise_multiplier=0.5, delta=1e-5, model="local", seed=0)
     traces = [played(adapted(), engine=engine, privacy=privacy) for engine in ("compiled", "nodes")]
