@@ -10,6 +10,7 @@ import turnout as t
 from tests.helpers.commands import turnout
 from turnout.accounting.ledger import NEW, SERVER
 from turnout.core.seeds import Seeds
+from turnout.data import IidSplit, load
 from turnout.experiment.config import read
 from turnout.experiment.describe import plan_for
 from turnout.runs.setup import bind
@@ -189,7 +190,17 @@ def test_a_table_names_the_hubs_of_each_client(tmp_path):
         assert links(played(ALGORITHMS["fedavg"], hubs)) == expected
 
 
+def with_ranks() -> t.Grouped:
+    data = load("digits")
+    digits = t.Network.of(data, IidSplit(clients=2).split(data), hidden=3)
+    return t.Grouped.of(digits, t.Adapter("hidden.weight", rank=2, ranks=[1, 2], inputs_first=True), t.Frozen("*"))
+
+
 BAD = {
+    "ranks": (
+        lambda: t.run(t.FedAvg(t.Full(), lr=0.1), with_ranks(), rounds=1, hubs=t.Hubs(2)),
+        "adapters of clients have several ranks: leave ranks or hubs out",
+    ),
     "nothing": (lambda: t.Hubs(), r"\[hubs\] has nothing: give one of count, of and table"),
     "two": (lambda: t.Hubs(3, of=[0, 1]), "has count and of: give one"),
     "word": (lambda: t.Hubs(of="regions"), "give the hub of each client, or 'strata'"),

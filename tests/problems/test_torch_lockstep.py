@@ -56,6 +56,11 @@ def adapted(**options) -> t.Grouped:
     return t.Grouped.of(problem(**options), t.Adapter(["0.weight", "4.weight"], 2, 4.0), t.Frozen("*"))
 
 
+def of_several_ranks(**options) -> t.Grouped:
+    ranks = [1 + i % 2 for i in range(len(ROWS))]
+    return t.Grouped.of(problem(**options), t.Adapter(["0.weight", "4.weight"], 2, 4.0, ranks=ranks), t.Frozen("*"))
+
+
 def personal(**options) -> t.Grouped:
     return t.Grouped.of(problem(nn.BatchNorm2d(3), **options), t.Personal(["1.*"], lr=0.1, trained="within"))
 
@@ -89,6 +94,7 @@ CASES = {
     ),
     "personal leaves": (t.FedAvg(EVERYONE, **LOCAL), personal),
     "adapters": (t.FedAvg(EVERYONE, **LOCAL), adapted),
+    "adapters of several ranks": (t.FedAvg(EVERYONE, **LOCAL), of_several_ranks),
     "second derivatives": (Curved(EVERYONE), problem),
 }
 

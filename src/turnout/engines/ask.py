@@ -31,6 +31,7 @@ from turnout.engines.exchange.counting import (
     exchange_events,
     exchange_site,
     link_sites,
+    part_events,
 )
 from turnout.engines.exchange.drawing import Draw, Draws, first_time
 from turnout.engines.exchange.flight import Flight, without
@@ -39,6 +40,7 @@ from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.exchange.timing import decryption_time, microseconds, timed
+from turnout.engines.groups.ranks import by_rank, cut_sites
 from turnout.engines.groups.statistics import attached, averaged, without_statistics
 from turnout.engines.inputs import Job
 from turnout.hubs import Layout
@@ -111,6 +113,11 @@ class EngineAsk(Ask):
         self.delivery: Delivery | None = None
         self._exchanged: Site | None = None
         self._weight: Weight | None = None
+
+    @property
+    def cut(self) -> tuple:
+        """The matrices of whose adapters messages and replies have only what the client has."""
+        return cut_sites(self.algorithm, self.job.protection)
 
     @abstractmethod
     def _run_clients(self, cohort: Cohort, method: str, message: PyTree, losses: Int[Array, " m"]) -> Done:
@@ -243,18 +250,23 @@ class EngineAsk(Ask):
             What the method returned at each place, and the places whose reply is used.
         """
         done, answered, repeats, self._exchanged = self._asked(path, cohort, name, message, key, everyone)
-        decryption = None
+        decryption, (individual, write) = None, split_each(message)
+        own, first = jax.tree.map(lambda stacked: stacked[0], (individual, done.reply))
         if self.job.aggregation == "encrypted":
-            first = jax.tree.map(lambda stacked: stacked[0], done.reply)
             self._exchanged, decryption = encrypted_sites(self._exchanged, first)
+            first = ()
+        parts = by_rank(self._exchanged, self.cut, cohort, write(own), first)
+        self._exchanged = parts[0][0]
         measured = None if self.delivery is None else self.delivery.microseconds
         duration = {} if measured is None else {"microseconds": in_limbs(measured[0])}
         if self.job.fleet is not None:
-            answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, self._exchanged)
-        self._count(self._exchanged, exchange_events(cohort, fresh, answered, done.queries, done.missed, repeats) | duration)
+            answered, duration["microseconds"] = timed(self.job.fleet, cohort, answered, done.queries, repeats, parts)
+        events = exchange_events(cohort, fresh, answered, done.queries, done.missed, repeats) | duration
+        for number, (site, here) in enumerate(parts):
+            moved = part_events(here, answered, repeats) if len(parts) > 1 else {}
+            self._count(site, moved if number else events | moved)
         if self.job.hubs is not None:
-            each = payload(split_each(message)[0]) // cohort.places
-            self._pass_links(self.job.hubs, self._exchanged, cohort, fresh, answered, each)
+            self._pass_links(self.job.hubs, self._exchanged, cohort, fresh, answered, payload(individual) // cohort.places)
         if decryption is not None:
             if self.job.fleet is not None:
                 turn = self.round + self.state.exchanges

@@ -29,6 +29,7 @@ from turnout.engines.exchange.strong_types import completed
 from turnout.engines.exchange.timing import timed
 from turnout.engines.faults import Faults
 from turnout.engines.groups.evaluation import model_of, personalised
+from turnout.engines.groups.ranks import by_rank, cut, padded
 from turnout.engines.groups.statistics import attached
 from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
@@ -138,10 +139,14 @@ class MessageAsk(AsyncAsk):
         encrypted = self.job.aggregation == "encrypted"
         sent = encrypted_shape(numbers_in(expected)) if encrypted else expected
         replies, repeats = self._exchange(self._requests(cohort, method, messages), sent, np.asarray(losses))
+        ids = np.asarray(cohort.ids).tolist()
         decoded = {place: decode(reply, self.job.start) for place, reply in replies.items()}
+        if not encrypted:
+            # A client has no say in the rows above its rank.
+            sites, trees = self.cut, decoded.items()
+            decoded = {place: (padded(cut(tree, sites, ids[place]), sites), header) for place, (tree, header) in trees}
         if self.job.faults is not None and self.job.faults.bounds:
             decoded = bounded(decoded, self.job.faults)
-        ids = np.asarray(cohort.ids).tolist()
         if not encrypted:
             self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
         headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
@@ -155,7 +160,8 @@ class MessageAsk(AsyncAsk):
         if self.job.fleet is not None:
             again = np.asarray(losses) * self._repeats + repeats
             site = Site("", method, cohort.selection, bytes_down=payload(messages[0]), bytes_up=payload(sent))
-            usable = np.asarray(timed(self.job.fleet, cohort, usable, queries, again, site).on_time)
+            parts = by_rank(site, self.cut, cohort, messages[0], () if encrypted else expected)
+            usable = np.asarray(timed(self.job.fleet, cohort, usable, queries, again, parts).on_time)
         used = np.flatnonzero(usable).tolist()
         if encrypted:
             total = self._decrypted({ids[place]: trees[place] for place in used}, expected)
@@ -184,13 +190,19 @@ class MessageAsk(AsyncAsk):
         return restored(numbers, expected)
 
     def _requests(self, cohort: Cohort, method: str, messages: list[PyTree]) -> list[Request]:
-        """Return a request to each client of the cohort; one message is for all of them, and several are one for each place."""
-        bodies, ids = [encode(message, self.job.start) for message in messages], np.asarray(cohort.ids).tolist()
+        """Return a request to each client of the cohort; one message is for all of them, and several are one for each place.
+
+        Clients of the same ranks share one body.
+        """
+        ids, sites, bodies, requests = np.asarray(cohort.ids).tolist(), self.cut, {}, []
         weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
-        return [
-            Request(k, ids[k], self._header(method, ids[k], weights[k]), bodies[k if len(bodies) > 1 else 0])
-            for k in np.flatnonzero(cohort.active).tolist()
-        ]
+        for k in np.flatnonzero(cohort.active).tolist():
+            i, number = ids[k], k if len(messages) > 1 else 0
+            form = number, *(site.ranks[i] for site in sites)
+            if form not in bodies:
+                bodies[form] = encode(cut(messages[number], sites, i), self.job.start)
+            requests.append(Request(k, i, self._header(method, i, weights[k]), bodies[form]))
+        return requests
 
     @property
     def _repeats(self) -> bool:

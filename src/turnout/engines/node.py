@@ -15,6 +15,7 @@ from turnout.engines.client_runner import client_runner
 from turnout.engines.encryption import SumKey
 from turnout.engines.groups.evaluation import model_of, personalised, trains_after
 from turnout.engines.groups.grouped_algorithm import apart_from
+from turnout.engines.groups.ranks import cut, cut_sites, padded
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
@@ -80,6 +81,7 @@ class Node:
         schema: A digest of the classes and the names of the features; empty where these are not known.
         states: The private states by version; at first in memory.
         last: The last reply.
+        cut: The matrices of whose adapters messages and replies have only what the client has.
         local: Whether each client adds its own noise.
         protect: Called before each new answer; returns the protection of its reply, and raises `Refused` to refuse it.
         public: Returns of a local method and a message whether the numbers of queries and of unsolved problems may be told.
@@ -100,7 +102,7 @@ class Node:
         self.sum_key = sum_key
         self.schema = client.schema.digest if isinstance(client, Problem) and client.schema is not None else ""
         self.number, self.start, self.runner = number, copy_leaves(start), client_runner(client, mixed)
-        self.algorithm, self.seeds = apart_from(algorithm), copy_leaves(seeds)
+        self.algorithm, self.seeds, self.cut = apart_from(algorithm), copy_leaves(seeds), cut_sites(algorithm, protection)
         protection = copy_leaves(protection)
         self.protect: Callable[[], Protection | None] = lambda: protection
         self.public: Callable[[str, PyTree], tuple[bool, bool]] = lambda method, message: (True, True)
@@ -178,7 +180,7 @@ class Node:
 
     def _run(self, fields: AskHeader, body: Buffer) -> bytes:
         self._check(fields.method)
-        new, base, message = fields.made, self._base(fields.base), self._decode(body)
+        new, base, message = fields.made, self._base(fields.base), padded(self._decode(body), self.cut)
         protection = self.protect()
         noise = None if protection is None else protection.key(fields.method, *new, self.number)
         key = _key(self.seeds, *new, self.number)
@@ -187,8 +189,7 @@ class Node:
         self.states.keep({fields.base, fields.kept})
         self.states[new] = jax.tree.map(np.asarray, done.state)
         reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
-        if self.sum_key is not None:
-            reply = self.sum_key.encrypt(reply)
+        reply = cut(reply, self.cut, self.number) if self.sum_key is None else self.sum_key.encrypt(reply)
         queries, missed = (
             int(count) * public for count, public in zip(done[2:], self.public(fields.method, message), strict=True)
         )

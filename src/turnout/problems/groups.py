@@ -93,14 +93,22 @@ class Adapter:
       algorithm without a state beside its parameters: the means are exact too.
     * "stacked" begins each round with a new A and B = 0, and the server adds the mean of the products B_i A_i to W, exactly
       (FLoRA; Wang et al., 2024), by `FedAvg`. Replies are A and B, but messages have W too.
+    * "svd" trains both, by `FedAvg`, and the server takes B = U_r S_r and A = V_r^T of the mean of the products, U S V^T, which
+      gives the nearest matrix of rank r (FlexLoRA; Bai et al., 2024).
+
+    With `ranks`, client i has the first r_i rows of A and columns of B: its function is F_i(P_i x), where P_i sets the others to
+    zero. In x <- x + sum_i w_i (y_i - x) replies are padded with zeros: a client leaves a row that it does not have as it is.
+    HetLoRA (Cho et al., 2024) pads y_i, whose mean draws such a row to zero; so does "svd", with products of rank r_i.
 
     Args:
         leaves: Names of matrices and of kernels [outputs, inputs, h, w], taken as [outputs, inputs h w], or patterns, of which
             other leaves are left out.
         rank: r, at most the number of rows and of columns.
         alpha: Weight of the adapters, > 0; None for r.
-        trained: "both", "B" alone, or one after the other, "alternating", or from zero in each round, "stacked".
+        trained: "both", "B" alone, or one after the other, "alternating", or from zero in each round, "stacked", or from the
+            singular values of the mean of products, "svd".
         inputs_first: Whether leaves of two axes are [inputs, outputs], as those of `Network`, and not as in PyTorch.
+        ranks: r_i of each client, at most r; None: all have r.
 
     Examples:
         >>> import turnout as t
@@ -116,11 +124,16 @@ class Adapter:
     leaves: Patterns = static()
     rank: Count = static()
     alpha: Positive | None = static(default=None)
-    trained: Literal["both", "B", "alternating", "stacked"] = static(default="both")
+    trained: Literal["both", "B", "alternating", "stacked", "svd"] = static(default="both")
     inputs_first: bool = static(default=False)
+    ranks: list[Count] | tuple[Count, ...] | None = static(default=None)
 
     def __post_init__(self):
         names_as_tuple(self)
+        if self.ranks is not None:
+            object.__setattr__(self, "ranks", tuple(self.ranks))
+            if max(self.ranks, default=0) > self.rank:
+                raise UserError(f"a client of Adapter.ranks has the rank {max(self.ranks)}, above rank = {self.rank}: raise rank")
 
 
 Group = Personal | Frozen | Adapter

@@ -1,6 +1,7 @@
 """How far the mean of adapters is from the adapter of the mean."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
@@ -15,10 +16,11 @@ from turnout.samplers import Full
 
 
 def averaging_bias(algorithm: Algorithm, problem: Problem, x: PyTree = None, **settings) -> float:
-    """Return |sum_i lambda_i B_i A_i - B A|, where client i goes from x to A_i and B_i in one round, and A and B are their means.
+    """Return |sum_i lambda_i B_i A_i - B A|, where a round takes client i alone from x to A_i and B_i, and everyone to A and B.
 
-    The norm is that of all matrices with adapters together, with their factor alpha / r. For each client one round of everyone is
-    played in which that client has all the weight, so that an algorithm of means, such as `FedAvg`, gives A_i and B_i.
+    The norm is that of all matrices with adapters together, with their factor alpha / r, and of W where this moves. For each
+    client one round of everyone is played in which that client has all the weight, so that an algorithm of means, such as
+    `FedAvg`, gives A_i and B_i, of which a client of the rank r_i has the first r_i rows and columns.
 
     Args:
         algorithm: An algorithm of means with a sampler, in the place of which everyone takes part.
@@ -44,16 +46,19 @@ def averaging_bias(algorithm: Algorithm, problem: Problem, x: PyTree = None, **s
         raise UserError("averaging_bias compares adapters, and the problem has none: give Grouped.of an Adapter")
     everyone = replace(algorithm, sampler=Full())
     options = {"engine": "nodes" if problem.remote else "compiled", "metrics": ("value",), **settings}
-    shares, ends = np.asarray(problem.population.shares), []
-    for i in range(problem.clients):
-        alone = replace(problem, population=replace(problem.population, weights=np.eye(problem.clients)[i]))
-        trace = run(everyone, alone, rounds=1, start=x, **options)
+    shares = np.asarray(problem.population.shares, float)
+
+    def models(weights: np.ndarray) -> dict[str, Any]:
+        """Return the leaves, by name, after a round of everyone with these weights."""
+        weighted = replace(problem, population=replace(problem.population, weights=weights))
+        trace = run(everyone, weighted, rounds=1, start=x, **options)
         if trace.diverged is not None:
-            raise UserError(f"client {i} diverged, so that there is no mean with it: lower the step size")
-        ends.append(trace.x)
+            raise UserError("a client diverged, so that there is no mean with it: lower the step size")
+        return {name: np.asarray(leaf, float) for name, leaf in trace.x.items()}
+
+    mean, ends = models(shares), [models(one) for one in np.eye(problem.clients)]
     squares = 0.0
     for site in inner.sites:
-        a, b = (np.stack([np.asarray(end[name], float) for end in ends]) for name in (site.a, site.b))
-        products, mean = np.tensordot(shares, b @ a, 1), np.tensordot(shares, b, 1) @ np.tensordot(shares, a, 1)
-        squares += np.sum((site.factor * (products - mean)) ** 2)
+        own = np.stack([site.merged(site.of_client(end, i)) for i, end in enumerate(ends)])
+        squares += np.sum((np.tensordot(shares / np.sum(shares), own, 1) - site.merged(mean)) ** 2)
     return float(np.sqrt(squares))

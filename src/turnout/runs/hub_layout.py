@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
+from turnout.engines.groups.ranks import cut_sites
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import Survey, survey, why_not_one_sum
@@ -36,6 +37,8 @@ def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
     if algorithm.places:
         name = type(algorithm.addressed).__name__
         raise UserError(f"[hubs] count exchanges, and {name} has requests in flight: take another algorithm, or no hubs")
+    if cut_sites(algorithm, job.protection):
+        raise UserError("[hubs] sum replies of one size, and adapters of clients have several ranks: leave ranks or hubs out")
     surveyed = survey(job, algorithm)
     forwarded = tuple(path for path, uses in surveyed.used if why_not_one_sum(uses) is not None)
     works = _one_cohort(surveyed, algorithm) and not first_statistics(algorithm) and algorithm.addressed is algorithm

@@ -105,10 +105,11 @@ def test_personal_leaves_stay_at_the_nodes(tmp_path):
     assert trace.ledger.totals()["bytes_up"] == 3 * 3 * 8 * (64 * 4 + 4)
 
 
-@pytest.mark.parametrize("trained", ["alternating", "stacked"])
-def test_nodes_with_adapters_give_the_compiled_run(tmp_path, trained):
+@pytest.mark.parametrize(("trained", "ranks"), [("alternating", None), ("stacked", None), ("svd", [2, 1, 2, 1])])
+def test_nodes_with_adapters_give_the_compiled_run(tmp_path, trained, ranks):
     head, _, tail = PERSONAL.partition("[groups.personal]")
     adapter = f'[groups.adapter]\nleaves = ["*"]\nrank = 2\ntrained = "{trained}"\ninputs_first = true\n'
+    adapter += "" if ranks is None else f"ranks = {ranks}\n"
     experiment = written(tmp_path, trained, head + adapter + tail[tail.index("[run]") :])
     trace, compiled = InProcess(experiment).session().run().trace, session_of(experiment, build(experiment, None)).run().trace
     assert clockless(trace).ledger.totals() == clockless(compiled).ledger.totals()

@@ -134,6 +134,18 @@ def decryption_events(answered, undecrypted: int) -> dict:
     return {"contacts": once + undecrypted, "arrivals": once}
 
 
+def part_events(here, answered, repeats) -> dict:
+    """Return the messages of an exchange to some of its clients, and their replies.
+
+    Args:
+        here: Places of these clients, [m].
+        answered: Places whose reply is used, [m].
+        repeats: How often each place was asked again, [m].
+    """
+    contacts, arrivals = jnp.where(here, 1 + repeats, 0), here & answered
+    return {"contacts": jnp.sum(contacts, dtype="int32"), "arrivals": jnp.sum(arrivals, dtype="int32")}
+
+
 # Outside of compiled programs this is one dispatch; inside, the function is inlined.
 @partial(jax.jit, inline=True)
 def exchange_events(cohort: Cohort, fresh, answered, queries, missed, repeats) -> dict:

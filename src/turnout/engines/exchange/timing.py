@@ -10,9 +10,10 @@ from turnout.accounting.counters import limbs
 from turnout.accounting.ledger import Site
 from turnout.core.cohort import Cohort
 from turnout.devices import Fleet, Timing
+from turnout.engines.groups.ranks import Parts
 
 
-def timed(fleet: Fleet, cohort: Cohort, arrived: Bool[Array, " m"], queries, repeats, site: Site) -> Timing:
+def timed(fleet: Fleet, cohort: Cohort, arrived: Bool[Array, " m"], queries, repeats, parts: Parts) -> Timing:
     """Return which replies are on time, and the duration of the exchange; a delegate is waited for always.
 
     Args:
@@ -21,12 +22,17 @@ def timed(fleet: Fleet, cohort: Cohort, arrived: Bool[Array, " m"], queries, rep
         arrived: Places whose reply is not lost otherwise [m].
         queries: Oracle calls at each place [m].
         repeats: How often each place was asked again [m].
-        site: Call site of the exchange.
+        parts: Call sites of the exchange.
     """
     if cohort.selection == "delegate":
         fleet = replace(fleet, first=None)
-    fleet.check_first(cohort.places, site.method)
-    return fleet.exchange(cohort.ids, cohort.active, arrived, queries, repeats, (site.bytes_down, site.bytes_up))
+    first = parts[0][0]
+    fleet.check_first(cohort.places, first.method)
+    down, up = first.bytes_down, first.bytes_up
+    with jax.enable_x64(True):
+        for site, here in parts[1:]:
+            down, up = jnp.where(here, float(site.bytes_down), down), jnp.where(here, float(site.bytes_up), up)
+    return fleet.exchange(cohort.ids, cohort.active, arrived, queries, repeats, (down, up))
 
 
 def microseconds(seconds: Float[Array, ""]) -> UInt[Array, " 2"]:

@@ -106,7 +106,7 @@ class FlowerAsk(MessageAsk):
 
     def _exchange(self, requests, expected, losses):
         contents = {request.number: request[2:] for request in requests}
-        check = check_of(self.job, expected)
+        check = check_of(self.job, expected, self.cut)
         began = time.perf_counter()
         replies, repeats = self.clients.ask(contents, "ask", size_of(expected), check, 0 if self._repeats else len(contents))
         self._measured = round(1e6 * (time.perf_counter() - began)) if contents else 0, 0

@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from turnout.core.errors import UserError
 from turnout.engines.encryption import unusable
 from turnout.engines.faults import Faults
+from turnout.engines.groups.ranks import Sites, padded
 from turnout.engines.inputs import Job
 from turnout.engines.outliers import largest_entry
 from turnout.io.serialization import Buffer, decode
@@ -18,12 +19,13 @@ LEAF_BYTES = 2**10
 """Bytes that the description of one array in a reply may have."""
 
 
-def check_of(job: Job, expected: PyTree) -> Callable[[Buffer], str | None]:
+def check_of(job: Job, expected: PyTree, sites: Sites = ()) -> Callable[[Buffer], str | None]:
     """Return what says why a reply to an exchange cannot be used.
 
     Args:
         job: Inputs of the engine.
         expected: Shapes and types of a valid reply.
+        sites: The matrices of whose adapters replies have only what the client has.
     """
     return partial(
         validate_reply,
@@ -32,6 +34,7 @@ def check_of(job: Job, expected: PyTree) -> Callable[[Buffer], str | None]:
         counts=("queries", "missed"),
         faults=job.faults,
         encrypted=job.aggregation == "encrypted",
+        sites=sites,
     )
 
 
@@ -48,6 +51,7 @@ def validate_reply(
     counts: tuple[str, ...] = (),
     faults: Faults | None = None,
     encrypted: bool = False,
+    sites: Sites = (),
 ) -> str | None:
     """Return None if a reply has the expected structure, shapes, types and counts and is finite, and otherwise what is wrong.
 
@@ -58,6 +62,7 @@ def validate_reply(
         counts: Names of the counts that must come with it.
         faults: Bounds of its norm.
         encrypted: Whether it is encrypted.
+        sites: The matrices of whose adapters it has only what the client has.
     """
     try:
         tree, header = decode(reply, start)
@@ -66,6 +71,7 @@ def validate_reply(
     if not all(type(count := header.get(name)) is int and 0 <= count < 2**31 for name in counts):
         return "without its counts"
     expected_leaves, expected_structure = jax.tree.flatten(expected)
+    tree = padded(tree, sites)
     leaves, structure = jax.tree.flatten(tree)
     types, expected_types = ([(leaf.shape, leaf.dtype) for leaf in each] for each in (leaves, expected_leaves))
     if structure != expected_structure or types != expected_types:

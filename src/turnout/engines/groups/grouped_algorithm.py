@@ -17,10 +17,13 @@ from turnout.core.local_methods import BOTH, LOSS, NORM
 from turnout.core.records import record, static
 from turnout.engines.groups.alternating import alternating
 from turnout.engines.groups.grouped_client import PASS, GroupedClient, Own
+from turnout.engines.groups.halves import Halves
+from turnout.engines.groups.singular import singular
 from turnout.engines.groups.stacked import stacked
 from turnout.engines.inputs import Job
 from turnout.io.serialization import copy_leaves
 from turnout.problems.adapters.adapted import Adapted
+from turnout.problems.adapters.sites import Site
 from turnout.problems.grouped import Grouped, Leaves
 from turnout.problems.groups import Assignment, Personal
 from turnout.problems.row_sums import Point
@@ -53,6 +56,7 @@ class GroupedAlgorithm(Algorithm):
         statistics: The first statistics of those that the server averages.
         groups: The group of each leaf.
         draws: Whether a pass in training gets a random key.
+        sites: The matrices with adapters whose ranks differ between clients.
     """
 
     algorithm: Algorithm
@@ -62,6 +66,7 @@ class GroupedAlgorithm(Algorithm):
     statistics: Leaves
     groups: Assignment = static()
     draws: bool = static()
+    sites: tuple[Site, ...] = static(default=())
 
     wraps: ClassVar[str] = "algorithm"
 
@@ -70,6 +75,25 @@ class GroupedAlgorithm(Algorithm):
     @property
     def addressed(self):
         return self.algorithm.addressed
+
+    @property
+    def cut(self) -> tuple[Site, ...]:
+        """The matrices of whose adapters a client is sent and sends back only what it has."""
+        inner = self.algorithm.algorithm if isinstance(self.algorithm, Halves) else self.addressed
+        # Other replies may be points, whose mean needs every row, and states of clients may have every row of a message.
+        plain = inner.replies_differences and type(inner).client_state is Algorithm.client_state and not inner.places
+        return self.sites if plain else ()
+
+    def part(self, leaves: Leaves, i: Any) -> Leaves:
+        """Return leaves with zeros in the place of what client i does not have of adapters.
+
+        Args:
+            leaves: The leaves by name.
+            i: The client.
+        """
+        for site in self.sites:
+            leaves = site.of_client(leaves, i)
+        return leaves
 
     def local(self, method, name):
         return partial(_grouped, self, method, name)
@@ -108,7 +132,7 @@ class GroupedAlgorithm(Algorithm):
         if self.personal is None or not self.groups.own:
             return personal
         key = jax.random.fold_in(client.key, PASS) if self.draws else None
-        own = Own(self.groups, self.frozen, {**personal, **statistics}, None, key)
+        own = Own(self.groups, self.frozen, {**personal, **statistics}, None, key, partial(self.part, i=client.id))
         trained_before(GroupedClient(client, own), self.personal, x, self.personal.steps if steps is None else steps)
         return {name: own.leaves[name] for name in personal}
 
@@ -133,13 +157,16 @@ def grouped(job: Job, algorithm: Algorithm) -> Algorithm:
     problem = job.storage.problem
     if not isinstance(problem, Grouped):
         return algorithm
+    sites = ()
     if isinstance(problem.inner, Adapted):
         algorithm = alternating(algorithm, *problem.inner.alternating, job.start)
         algorithm = stacked(algorithm, problem.inner.stacked, job.start)
+        algorithm = singular(algorithm, problem.inner.by_singular_values, job.start)
+        sites = tuple(site for site in problem.inner.sites if site.ranks is not None)
     groups, others = problem.groups, job.others
     parts = (groups.personal, groups.frozen, groups.averaged)
     first, frozen, statistics = ({name: others[name] for name in names} for names in parts)
-    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, problem.takes_keys)
+    return GroupedAlgorithm(algorithm, problem.personal, first, frozen, statistics, groups, problem.takes_keys, sites)
 
 
 def apart_from(algorithm: Algorithm) -> Algorithm:
@@ -181,7 +208,8 @@ def _grouped(grouped: GroupedAlgorithm, method: Callable, name: str, client: Cli
     preview = variant in (NORM, LOSS)
     key = jax.random.fold_in(client.key, PASS) if grouped.draws else None
     within = spec is not None and spec.trained == "within" and bool(grouped.groups.own)
-    held = Own(grouped.groups, grouped.frozen, {**personal, **statistics}, -spec.lr if within else None, key)
+    part = partial(grouped.part, i=client.id)
+    held = Own(grouped.groups, grouped.frozen, {**personal, **statistics}, -spec.lr if within else None, key, part)
     inside = GroupedClient(client.with_state(own), held)
     queries = 0
     if not preview and spec is not None and spec.trained == "before" and grouped.groups.own:

@@ -28,10 +28,13 @@ class Own:
         leaves: Personal leaves, and statistics.
         factor: Minus the step size of personal leaves that are trained with each gradient; None: they are not.
         key: Random key of passes in training; None where a pass draws nothing.
+        part: Returns the part of leaves that the client has, where its adapters have a rank of their own.
     """
 
-    def __init__(self, groups: Assignment, frozen: Leaves, leaves: Leaves, factor: Any, key: Any):
-        self.groups, self.frozen, self.factor, self.key = groups, frozen, factor, key
+    def __init__(
+        self, groups: Assignment, frozen: Leaves, leaves: Leaves, factor: Any, key: Any, part: Callable[[Leaves], Leaves]
+    ):
+        self.groups, self.frozen, self.factor, self.key, self.part = groups, frozen, factor, key, part
         self.held = leaves, np.zeros((), "int32")
         self.pending, self._searching = False, False
         self._trace = current_trace()
@@ -74,7 +77,19 @@ class Own:
         leaves, passes = self.held
         varied = {**x, **{name: leaves[name] for name in further}}
         fixed = {**self.frozen, **{name: leaf for name, leaf in leaves.items() if name not in varied}}
-        return Point(varied, fixed, None if self.key is None else jax.random.fold_in(self.key, passes))
+        return self.at(varied, fixed, passes)
+
+    def at(self, varied: Leaves, fixed: Leaves, passes: Any) -> Point:
+        """Return where the whole function is asked in the pass number `passes`.
+
+        Args:
+            varied: The leaves along which it is asked.
+            fixed: The others.
+            passes: Number of the pass.
+        """
+        # Along a row of A and a column of B that are both zero gradients are zero, so that a client moves no others than its own.
+        key = None if self.key is None else jax.random.fold_in(self.key, passes)
+        return Point(self.part(varied), self.part(fixed), key)
 
     def move(self, statistics: Leaves, gradient: Leaves) -> None:
         """Take the statistics of a pass, and a step of the personal leaves along their gradient.
@@ -141,7 +156,7 @@ class GroupedClient(Client):
         leaves, passes = own.held
         varied = {name: leaves[name] for name in own.groups.own}
         fixed = {**own.frozen, **x, **{name: leaf for name, leaf in leaves.items() if name not in varied}}
-        point = Point(varied, fixed, None if own.key is None else jax.random.fold_in(own.key, passes))
+        point = own.at(varied, fixed, passes)
         if own.groups.moved:
             (_, statistics), gradient = self._inner.training(point)
         else:
@@ -149,7 +164,7 @@ class GroupedClient(Client):
         own.held = {**leaves, **statistics, **add(varied, gradient, factor)}, passes + 1
 
     def hvp(self, x, v):
-        return self._inner.hvp(self._own.point(x), v)
+        return self._inner.hvp(self._own.point(x), self._own.part(v))
 
     def hessian(self, x):
         return type(self._inner).hessian(self, x)

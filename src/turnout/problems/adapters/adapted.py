@@ -48,11 +48,12 @@ class Adapted(Wrapped):
             adapters: The groups that say which matrices have adapters.
 
         Raises:
-            UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank.
+            UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank, or ranks are
+                those of another number of clients.
         """
         like = jax.eval_shape(lambda: problem.start(host_key(0)))
         leaves = leaves_by_name(like)
-        sites = sites_of(leaves, adapters)
+        sites = sites_of(leaves, adapters, problem.clients)
         return cls(*parts_of(problem), sites, tuple(leaves), jax.tree.structure(like), schema=problem.schema)
 
     def around(self, problem: Problem) -> "Adapted":
@@ -78,6 +79,11 @@ class Adapted(Wrapped):
     def stacked(self) -> tuple[Site, ...]:
         """The matrices to which the server adds the mean of products."""
         return tuple(site for site in self.sites if site.trained == "stacked")
+
+    @property
+    def by_singular_values(self) -> tuple[Site, ...]:
+        """The matrices whose adapters the server makes from the singular values of the mean of products."""
+        return tuple(site for site in self.sites if site.trained == "svd")
 
     @property
     def alternating(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

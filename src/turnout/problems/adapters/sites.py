@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from turnout.core.errors import UserError
@@ -25,7 +26,8 @@ class Site(NamedTuple):
         rank: r.
         alpha: The factor is alpha / r.
         inputs_first: Whether the leaf is W transposed.
-        trained: "both" A and B, "B" alone, one after the other, "alternating", or "stacked".
+        trained: "both" A and B, "B" alone, one after the other, "alternating", "stacked" or "svd".
+        ranks: Rank of each client, if they differ.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Site(NamedTuple):
     alpha: float
     inputs_first: bool
     trained: str
+    ranks: tuple[int, ...] | None = None
 
     @property
     def a(self) -> str:
@@ -79,6 +82,24 @@ class Site(NamedTuple):
         """Return what has the shape of the leaf as a matrix [outputs, inputs]."""
         return leaf.T if self.inputs_first else leaf.reshape(self.outputs, self.inputs)
 
+    def of_client(self, leaves: dict[str, Any], i: Any) -> dict[str, Any]:
+        """Return leaves with zeros in the place of the rows of A and the columns of B that client i does not have.
+
+        Args:
+            leaves: Leaves by name, with A and B or one of them.
+            i: The client.
+        """
+        if self.ranks is None:
+            return leaves
+        # Clients in NumPy would wait for JAX.
+        numbers = jnp if isinstance(i, Tracer) else np
+        has, own = numbers.arange(self.rank) < numbers.asarray(self.ranks)[i], dict(leaves)
+        for name, part in ((self.a, has[:, None]), (self.b, has[None])):
+            if name in leaves:
+                leaf = leaves[name]
+                own[name] = (jnp if isinstance(leaf, jax.Array) else np).where(part, leaf, leaf.dtype.type(0))
+        return own
+
     def merged(self, leaves: dict[str, Any]) -> Any:
         """Return the leaf that the model uses: W + factor B A.
 
@@ -88,18 +109,22 @@ class Site(NamedTuple):
         return leaves[self.name] + self.leaf(self.factor * (leaves[self.b] @ leaves[self.a]))
 
 
-def sites_of(leaves: dict[str, Any], adapters: Iterable[Adapter]) -> tuple[Site, ...]:
+def sites_of(leaves: dict[str, Any], adapters: Iterable[Adapter], clients: int) -> tuple[Site, ...]:
     """Return the matrices that have adapters.
 
     Args:
         leaves: All leaves of the model by name, or their shapes and types.
         adapters: The groups.
+        clients: n, the number of clients.
 
     Raises:
-        UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank.
+        UserError: A pattern names no matrix, a matrix has two adapters, or fewer rows or columns than the rank, or ranks are
+            those of another number of clients.
     """
     sites: dict[str, Site] = {}
     for adapter in adapters:
+        if adapter.ranks is not None and len(adapter.ranks) != clients:
+            raise UserError(f"Adapter.ranks has {len(adapter.ranks)} ranks for {clients} clients: give each client one")
         for pattern in adapter.leaves:
             found = [name for name in leaves if matches(name, pattern)]
             if not found:
@@ -123,7 +148,8 @@ def _is_matrix(leaf: Any) -> bool:
 
 def _site(name: str, shape: tuple[int, ...], adapter: Adapter) -> Site:
     alpha = adapter.rank if adapter.alpha is None else adapter.alpha
-    site = Site(name, tuple(shape), adapter.rank, float(alpha), adapter.inputs_first and len(shape) != KERNEL, adapter.trained)
+    first = adapter.inputs_first and len(shape) != KERNEL
+    site = Site(name, tuple(shape), adapter.rank, float(alpha), first, adapter.trained, adapter.ranks)
     if site.rank > min(site.outputs, site.inputs):
         raise UserError(
             f"an adapter of rank {site.rank} of {name} is larger than this matrix of {site.outputs} rows and {site.inputs} "
