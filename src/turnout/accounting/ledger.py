@@ -67,8 +67,8 @@ NEW: dict[str, str | None] = {"microseconds": None, "seconds": None, **SERVER}
 """Events that results of earlier versions lack, and what they are there: another event, or None for zero."""
 
 OTHERS = ("draw", "send", "decrypt", "wait", "ranks", "link")
-"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, waiting, messages of an exchange to
-clients whose adapters have a larger rank than the smallest one, with their replies, and what passes the link above hubs."""
+"""What else is counted: draws, requests in flight that could not be sent, decryptions of sums, waiting, messages of an exchange
+to clients whose adapters have a larger rank than the smallest one, with their replies, and what passes the link above hubs."""
 
 
 @dataclass(frozen=True)
