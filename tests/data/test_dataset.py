@@ -237,3 +237,9 @@ def test_images_that_are_no_bytes_are_refused(features):
 def test_two_axes_of_bytes_are_rows_of_numbers():
     data = made(np.array([[3, 255]], np.uint8))
     assert not data.images and data.features.dtype == np.float64 and data.features.tolist() == [[3, 255]]
+
+
+def test_a_data_set_is_shown_in_one_line():
+    images = Dataset("pictures", np.zeros((3, 2, 2, 3), np.uint8), np.array([0, 1, 0]), ids=np.array(["a", "b", "b"]))
+    assert repr(images) == "Dataset('pictures': 3 images of 2 x 2 x 3 bytes, labels of 2 values, 2 natural clients)"
+    assert "3 rows of 3 sparse features" in repr(Dataset("s", csr_array(np.eye(3)), np.arange(3)))

@@ -49,6 +49,8 @@ class Dataset:
         >>> data = Dataset("mine", np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([0, 1]))
         >>> data.normalized("rows").features.tolist()
         [[0.6, 0.8], [0.0, 1.0]]
+        >>> data
+        Dataset('mine': 2 rows of 2 features, labels of 2 values)
     """
 
     name: str
@@ -92,6 +94,16 @@ class Dataset:
         if self.known_classes is not None:
             object.__setattr__(self, "known_classes", np.unique(self.known_classes))
             refuse_further_labels(self.name, np.unique(self.labels).tolist(), self.classes.tolist(), "known_classes")
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.features.shape[1:]))
+        kind = (
+            f"images of {shape} bytes"
+            if self.images
+            else f"rows of {shape} {'sparse ' * is_sparse_matrix(self.features)}features"
+        )
+        clients = "" if self.ids is None else f", {np.unique(self.ids).size:,} natural clients"
+        return f"Dataset({self.name!r}: {self.rows:,} {kind}, labels of {np.unique(self.labels).size:,} values{clients})"
 
     def _set_column(self, field: str, values) -> None:
         values = unmasked(values, f"data set {self.name}: {field}")
