@@ -62,7 +62,7 @@ def test_hubs_change_nothing_but_what_is_counted_on_their_links(name, engine):
     one, two = (trace.ledger.totals() for trace in (flat, tree))
     assert {name: one[name] for name in one if name not in SERVER} == {name: two[name] for name in two if name not in SERVER}
     assert all(one[name] == one[usual] for name, usual in SERVER.items())
-    assert len(tree.ledger.links()) == 2 and tree.ledger.links()[-1] == {name: two[name] for name in SERVER}
+    assert len(links(tree)) == 2 and links(tree)[-1] == tuple(two[name] for name in SERVER)
 
 
 def test_sums_pass_a_link_once_for_each_hub():
@@ -121,6 +121,39 @@ def test_the_lowest_hub_that_has_the_whole_cohort_serves_it():
     sppm = t.Sppm(t.Block(regions), t.solvers.Bfgs(), gamma=1.0, inner=3)
     sites, region = links(played(sppm, t.Hubs(LEVELS)))
     assert sites[:2] == (3 * ROUNDS, 3 * 3 * ROUNDS) and region[:2] == (ROUNDS, ROUNDS)
+
+
+SPEEDS = {"latency": [0.1, 0.02], "bandwidth_up": 1000.0, "bandwidth_down": [2000.0, 4000.0]}
+DEVICES = t.Devices(latency=0.002, seconds_per_query=0.001)
+
+
+def test_each_link_takes_its_time():
+    """On top of the slowest client: 100 ms to the server and 20 ms to the regions, and what the bytes take."""
+    hubs = t.Hubs(LEVELS, **SPEEDS)
+    trace, flat = (played(ALGORITHMS["fedavg"], one, devices=DEVICES) for one in (hubs, None))
+    each = [0.02 + NUMBERS / 4000 + NUMBERS / 1000, 0.1 + NUMBERS / 2000 + NUMBERS / 1000]
+    np.testing.assert_allclose([link["seconds"] for link in trace.ledger.links()], ROUNDS * np.array(each), rtol=1e-9)
+    seconds = [run.ledger.totals()["seconds"] for run in (trace, flat)]
+    np.testing.assert_allclose(seconds[0] - seconds[1], ROUNDS * sum(each), rtol=1e-9)
+    single = played(ALGORITHMS["fedavg"], hubs, devices=DEVICES, precision="single").ledger.links()
+    halves = [link["seconds"] for link in single]
+    np.testing.assert_allclose(halves, ROUNDS * np.array([0.02 + 20 / 4000 + 0.02, 0.1 + 20 / 2000 + 0.02]), rtol=1e-9)
+
+
+def test_a_cohort_that_is_served_waits_for_the_server_once():
+    sppm = t.Sppm(t.Block(), t.solvers.Bfgs(), gamma=1.0, inner=3)
+    trace = played(sppm, t.Hubs(4, latency=0.1, bandwidth_up=1000.0), devices=DEVICES)
+    (link,), state = trace.ledger.links(), NUMBERS + 8
+    np.testing.assert_allclose(link["seconds"], ROUNDS * (0.1 + state / 1000), rtol=1e-9)
+    np.testing.assert_allclose(trace.ledger.totals()["seconds"], link["seconds"] + ROUNDS * 3 * 0.003, rtol=1e-9)
+
+
+def test_forwarded_replies_of_a_hub_follow_each_other():
+    """The hub with the most clients is waited for."""
+    trace = played(ALGORITHMS["feddcd"], t.Hubs(4, bandwidth_up=1000.0), devices=DEVICES)
+    most = [max(np.bincount([i // 6 for i in cohort])) for cohort in drawn(NICE)]
+    (link,), reply = trace.ledger.links(), trace.ledger.totals()["bytes_up"] / trace.ledger.totals()["arrivals"]
+    np.testing.assert_allclose(link["seconds"], sum(most) * reply / 1000, rtol=1e-9)
 
 
 LEARNS = {
@@ -200,6 +233,11 @@ BAD = {
     "ranks": (
         lambda: t.run(t.FedAvg(t.Full(), lr=0.1), with_ranks(), rounds=1, hubs=t.Hubs(2)),
         "adapters of clients have several ranks: leave ranks or hubs out",
+    ),
+    "clock": (lambda: played(ALGORITHMS["fedavg"], t.Hubs(2, latency=0.1)), r"need a clock, which \[devices\] gives"),
+    "speeds": (
+        lambda: played(ALGORITHMS["fedavg"], t.Hubs(2, latency=[0.1, 0.2])),
+        "latency has 2 numbers, but there are 1 levels",
     ),
     "nothing": (lambda: t.Hubs(), r"\[hubs\] has nothing: give one of count, of and table"),
     "two": (lambda: t.Hubs(3, of=[0, 1]), "has count and of: give one"),

@@ -132,6 +132,7 @@ class Ledger:
         for unit in ("vectors", "bytes"):
             for way, moved in (("down", "contacts"), ("up", "arrivals")):
                 totals[f"{unit}_{way}"] = sum(row[f"{unit}_{way}"] * row[moved] for row in rows)
+        totals["microseconds"] = sum(row["microseconds"] for row in self.rows())
         totals["seconds"] = totals["microseconds"] / 1e6
         highest = max((site.level for site in self.sites), default=0)
         passed = self.links()[-1] if highest else {}
@@ -140,7 +141,7 @@ class Ledger:
     def links(self) -> list[dict[str, Any]]:
         """Return what passes the link above each level of hubs, the lowest first: the last one is the server's own.
 
-        Each has the events of `SERVER`; without hubs there are none.
+        Each has the events of `SERVER`, and its seconds on the clock; without hubs there are none.
         """
         rows = [row for row in self.rows() if row["level"]]
         parts = []
@@ -149,5 +150,6 @@ class Ledger:
             counts = [sum(row[name] for row in here) for name in ("exchanges", "contacts", "arrivals")]
             down = sum(row["bytes_down"] * row["contacts"] + row["bytes_each"] * row["drawn"] for row in here)
             up = sum(row["bytes_up"] * row["arrivals"] for row in here)
-            parts.append(dict(zip(SERVER, (*counts, down, up), strict=True)))
+            seconds = sum(row["microseconds"] for row in here) / 1e6
+            parts.append({**dict(zip(SERVER, (*counts, down, up), strict=True)), "seconds": seconds})
         return parts

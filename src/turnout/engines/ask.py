@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from turnout.accounting.counters import add_events, elapsed, in_limbs
+from turnout.accounting.counters import add_events, elapsed, in_limbs, limbs
 from turnout.accounting.ledger import Site
 from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Ask
@@ -290,12 +290,21 @@ class EngineAsk(Ask):
         """
         for level in range(len(hubs.counts)):
             passing, served = link_sites(hubs, level, site, each)
-            events = crossing(hubs, level, site.path, cohort, answered)
+            events, here = crossing(hubs, level, site.path, cohort, answered), jnp.zeros((), "int32")
             if hubs.serves(site.path):
                 here = (events["contacts"] == 1).astype("int32")
-                self._count(served, dict.fromkeys(("exchanges", "contacts", "arrivals"), here * fresh))
-                events = {name: (1 - here) * count for name, count in events.items()}
-            self._count(passing, events)
+                once = dict.fromkeys(("exchanges", "contacts", "arrivals"), here * fresh)
+                self._count(served, once | self._link_time(hubs, level, served, cohort, cohort.active, here * fresh))
+            through = {name: (1 - here) * count for name, count in events.items()}
+            self._count(passing, through | self._link_time(hubs, level, passing, cohort, answered, 1 - here))
+
+    def _link_time(self, hubs: Layout, level: int, site: Site, cohort: Cohort, passed, happens) -> dict:
+        """Return how long what passes a link takes, where there is a clock and it happens."""
+        if self.job.fleet is None:
+            return {}
+        with jax.enable_x64(True):
+            taken = hubs.microseconds(level, site, cohort.ids, cohort.active, passed)
+            return {"microseconds": limbs(jnp.where(happens == 1, taken, 0))}
 
     def _asked(
         self, path: str, cohort: Cohort, name: str, message: PyTree, key, everyone: Done | None = None

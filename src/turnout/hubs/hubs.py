@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from turnout.core.errors import UserError
-from turnout.core.records import Count, config
+from turnout.core.records import Count, NonNegative, Positive, config
 from turnout.hubs.layout import Layout, numbered
 
 
@@ -28,6 +29,10 @@ class Hubs:
         of: The hub of each client [n], a number or a name, with several levels a list of names from the server down; or
             "strata", those of the split.
         table: A CSV file with the column "client", the numbers 0 to n - 1, and one column for each level from the server down.
+        latency: Seconds that a message and its reply take on the links above the hubs without payload, for the clock of
+            `Devices`; a list has one number for each level from the server down.
+        bandwidth_up: Bytes per second from a hub upwards, likewise; None: unlimited.
+        bandwidth_down: Bytes per second to a hub, likewise; None: unlimited.
 
     Raises:
         UserError: On binding, if a client has no hub or two, or a hub no client.
@@ -44,6 +49,9 @@ class Hubs:
     count: Count | list[Count] | None = None
     of: list | str | None = None
     table: str | Path | None = None
+    latency: NonNegative | list[NonNegative] = 0.0
+    bandwidth_up: Positive | list[Positive] | None = None
+    bandwidth_down: Positive | list[Positive] | None = None
 
     def __post_init__(self):
         given = [name for name in ("count", "of", "table") if getattr(self, name) is not None]
@@ -65,7 +73,22 @@ class Hubs:
         if len({len(path) for path in paths}) > 1:
             raise UserError("[hubs] of has clients on different levels: give each client as many hubs above it")
         groups, counts = numbered(paths)
-        return Layout(groups, counts)
+        latency = self._each_level("latency", len(counts))
+        slowness = (1 / self._each_level(name, len(counts)) for name in ("bandwidth_down", "bandwidth_up"))
+        return Layout(groups, 1e6 * np.stack([latency, *slowness], axis=-1), counts)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the links above the hubs take time."""
+        return self.latency != 0.0 or self.bandwidth_up is not None or self.bandwidth_down is not None
+
+    def _each_level(self, name: str, levels: int) -> Float[np.ndarray, " levels"]:
+        """Return a speed for each level, the lowest first."""
+        speed = getattr(self, name)
+        given = speed[::-1] if isinstance(speed, list) else [np.inf if speed is None else speed] * levels
+        if len(given) != levels:
+            raise UserError(f"[hubs] {name} has {len(given)} numbers, but there are {levels} levels of hubs: give one for each")
+        return np.array(given, float)
 
     def _paths(self, n: int, strata) -> list[tuple]:
         """Return for each client the names of its hubs, the highest first."""

@@ -4,8 +4,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from turnout.accounting.ledger import Site
 from turnout.core.cohort import Cohort
 from turnout.core.records import record, static
 
@@ -18,6 +19,7 @@ class Layout:
 
     Args:
         groups: The hub of each client at each level [levels, n], the lowest level first.
+        rates: Microseconds of the link above each level for an exchange, a byte down and a byte up [levels, 3].
         counts: The number of hubs at each level.
         forwarded: Paths of the calls whose replies pass the links one by one, since the server reads each.
         works: Whether a hub can do the server's work for a cohort of its own clients: a round draws one cohort, and its sampler
@@ -26,6 +28,7 @@ class Layout:
     """
 
     groups: Int[Any, "levels n"]
+    rates: Float[Any, "levels 3"]
     counts: tuple[int, ...] = static()
     forwarded: tuple[str, ...] = static(default=())
     works: bool = static(default=False)
@@ -43,8 +46,30 @@ class Layout:
             ids: The clients of a cohort [m].
             places: The places [m].
         """
+        return jnp.sum(self._each(level, ids, places) > 0, dtype="int32")
+
+    def microseconds(
+        self, level: int, site: Site, ids: Int[Array, " m"], asked: Bool[Array, " m"], passed: Bool[Array, " m"]
+    ) -> Int[Array, ""]:
+        """Return how long messages and replies take on the link above a level, all of whose hubs are at work at once.
+
+        Args:
+            level: The level, from 0.
+            site: The call site on this link.
+            ids: The clients of a cohort [m].
+            asked: Places that hold a client [m].
+            passed: Places whose reply is used [m].
+        """
+        most, back = (jnp.max(self._each(level, ids, places)).astype(float) for places in (asked, passed))
+        replies = back if site.path.rpartition(".")[0] in self.forwarded else jnp.minimum(back, 1)
+        sizes = jnp.stack([jnp.ones(()), site.bytes_down + site.bytes_each * most, site.bytes_up * replies])
+        taken = jnp.sum(jnp.rint(jnp.asarray(self.rates)[level].astype(float) * sizes).astype("int64"))
+        return jnp.where(most > 0, taken, 0)
+
+    def _each(self, level: int, ids: Int[Array, " m"], places: Bool[Array, " m"]) -> Int[Array, " hubs"]:
+        """Return how many of the places are of each hub of a level."""
         own = jnp.asarray(self.groups)[level][ids]
-        return jnp.sum(jnp.zeros(self.counts[level], bool).at[own].max(places), dtype="int32")
+        return jnp.zeros(self.counts[level], "int32").at[own].add(places.astype("int32"))
 
 
 def crossing(layout: Layout, level: int, path: str, cohort: Cohort, answered: Bool[Array, " m"]) -> dict:

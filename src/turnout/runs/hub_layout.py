@@ -34,6 +34,10 @@ def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
         job: Inputs of the engine, without hubs.
         algorithm: The algorithm, bound to the problem.
     """
+    if hubs.timed and job.fleet is None:
+        raise UserError(
+            "[hubs] latency and bandwidths need a clock, which [devices] gives: say how fast clients are, or leave them out"
+        )
     if algorithm.places:
         name = type(algorithm.addressed).__name__
         raise UserError(f"[hubs] count exchanges, and {name} has requests in flight: take another algorithm, or no hubs")
