@@ -156,6 +156,16 @@ def test_forwarded_replies_of_a_hub_follow_each_other():
     np.testing.assert_allclose(link["seconds"], sum(most) * reply / 1000, rtol=1e-9)
 
 
+def test_the_sum_of_encrypted_replies_goes_down_to_one_client_and_back():
+    plain, hidden = (
+        played(ALGORITHMS["fedavg"], t.Hubs(4), engine="nodes", aggregation=how).ledger for how in ("sum", "encrypted")
+    )
+    one, two = plain.totals(), hidden.totals()
+    assert two["server_contacts"] - one["server_contacts"] == two["contacts"] - one["contacts"] == ROUNDS
+    sealed = (two["bytes_up"] - 8 * DIMENSION * ROUNDS) // one["arrivals"]
+    assert two["server_bytes_up"] == one["server_arrivals"] * sealed + 8 * DIMENSION * ROUNDS
+
+
 LEARNS = {
     "feedback": t.Sppm(t.Independent(t.KVib(), size=4.0), t.solvers.Bfgs(), gamma=1.0, inner=2),
     "two draws": ALGORITHMS["icgm"],
@@ -306,7 +316,7 @@ def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
     turnout("run", str(file), "--out", str(tmp_path / "out"))
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     totals = summary["ledger"]["totals"]
-    assert summary["hubs"] == {"count": [2, 2]}
+    assert summary["hubs"] == {"count": [2, 2], "latency": 0.0}
     assert (
         totals["contacts"] == 2 * 8 and totals["server_contacts"] == 2 * 2 and totals["server_bytes_up"] * 4 == totals["bytes_up"]
     )

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from turnout.accounting.counters import add_events, elapsed, in_limbs, limbs
+from turnout.accounting.counters import add_events, elapsed, in_limbs
 from turnout.accounting.ledger import Site
 from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Ask
@@ -30,12 +30,12 @@ from turnout.engines.exchange.counting import (
     encrypted_sites,
     exchange_events,
     exchange_site,
-    link_sites,
     part_events,
 )
 from turnout.engines.exchange.drawing import Draw, Draws, first_time
 from turnout.engines.exchange.flight import Flight, without
 from turnout.engines.exchange.judging import feedback_of, judged
+from turnout.engines.exchange.linking import links
 from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -43,8 +43,6 @@ from turnout.engines.exchange.timing import decryption_time, microseconds, timed
 from turnout.engines.groups.ranks import by_rank, cut_sites
 from turnout.engines.groups.statistics import attached, averaged, without_statistics
 from turnout.engines.inputs import Job
-from turnout.hubs import Layout
-from turnout.hubs.layout import crossing
 from turnout.problems.base import Population
 from turnout.samplers.base import Sampler, everyone_available, samplers_in
 from turnout.samplers.diagnostics import Quality
@@ -266,7 +264,9 @@ class EngineAsk(Ask):
             moved = part_events(here, answered, repeats) if len(parts) > 1 else {}
             self._count(site, moved if number else events | moved)
         if self.job.hubs is not None:
-            self._pass_links(self.job.hubs, self._exchanged, cohort, fresh, answered, payload(individual) // cohort.places)
+            each, clock = payload(individual) // cohort.places, self.job.fleet is not None
+            for link in links(self.job.hubs, self._exchanged, each, cohort, fresh, answered, decryption, clock):
+                self._count(*link)
         if decryption is not None:
             if self.job.fleet is not None:
                 turn = self.round + self.state.exchanges
@@ -276,35 +276,6 @@ class EngineAsk(Ask):
             undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
             self._count(decryption, decryption_events(answered, undecrypted) | duration)
         return done, answered
-
-    def _pass_links(self, hubs: Layout, site: Site, cohort: Cohort, fresh, answered: Bool[Array, " m"], each: int) -> None:
-        """Count an exchange on the link above each level of hubs.
-
-        Args:
-            hubs: The hubs.
-            site: Call site of the exchange with the clients.
-            cohort: Clients that were asked.
-            fresh: 1 if the cohort was asked for the first time since it was drawn, else 0.
-            answered: Places whose reply is used [m].
-            each: Payload bytes of what each client is sent for itself.
-        """
-        for level in range(len(hubs.counts)):
-            passing, served = link_sites(hubs, level, site, each)
-            events, here = crossing(hubs, level, site.path, cohort, answered), jnp.zeros((), "int32")
-            if hubs.serves(site.path):
-                here = (events["contacts"] == 1).astype("int32")
-                once = dict.fromkeys(("exchanges", "contacts", "arrivals"), here * fresh)
-                self._count(served, once | self._link_time(hubs, level, served, cohort, cohort.active, here * fresh))
-            through = {name: (1 - here) * count for name, count in events.items()}
-            self._count(passing, through | self._link_time(hubs, level, passing, cohort, answered, 1 - here))
-
-    def _link_time(self, hubs: Layout, level: int, site: Site, cohort: Cohort, passed, happens) -> dict:
-        """Return how long what passes a link takes, where there is a clock and it happens."""
-        if self.job.fleet is None:
-            return {}
-        with jax.enable_x64(True):
-            taken = hubs.microseconds(level, site, cohort.ids, cohort.active, passed)
-            return {"microseconds": limbs(jnp.where(happens == 1, taken, 0))}
 
     def _asked(
         self, path: str, cohort: Cohort, name: str, message: PyTree, key, everyone: Done | None = None

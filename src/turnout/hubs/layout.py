@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from turnout.accounting.ledger import Site
-from turnout.core.cohort import Cohort
 from turnout.core.records import record, static
 
 
@@ -38,6 +37,10 @@ class Layout:
         """Return whether a hub can make the exchange at a call site by itself, for a cohort of its own clients."""
         return self.works and not path.startswith(("start.", "refresh."))
 
+    def forwards(self, path: str) -> bool:
+        """Return whether each reply to a call passes the links, and not a sum from each hub."""
+        return path in self.forwarded
+
     def reached(self, level: int, ids: Int[Array, " m"], places: Bool[Array, " m"]) -> Int[Array, ""]:
         """Return how many hubs of a level have clients at some places of a cohort.
 
@@ -61,7 +64,7 @@ class Layout:
             passed: Places whose reply is used [m].
         """
         most, back = (jnp.max(self._each(level, ids, places)).astype(float) for places in (asked, passed))
-        replies = back if site.path.rpartition(".")[0] in self.forwarded else jnp.minimum(back, 1)
+        replies = back if self.forwards(site.path.rpartition(".")[0]) else jnp.minimum(back, 1)
         sizes = jnp.stack([jnp.ones(()), site.bytes_down + site.bytes_each * most, site.bytes_up * replies])
         taken = jnp.sum(jnp.rint(jnp.asarray(self.rates)[level].astype(float) * sizes).astype("int64"))
         return jnp.where(most > 0, taken, 0)
@@ -70,25 +73,6 @@ class Layout:
         """Return how many of the places are of each hub of a level."""
         own = jnp.asarray(self.groups)[level][ids]
         return jnp.zeros(self.counts[level], "int32").at[own].add(places.astype("int32"))
-
-
-def crossing(layout: Layout, level: int, path: str, cohort: Cohort, answered: Bool[Array, " m"]) -> dict:
-    """Return the events of an exchange on the link above a level: a message to each hub, and from it a sum or each reply.
-
-    Args:
-        layout: The hubs.
-        level: The level, from 0.
-        path: Path of the call.
-        cohort: Clients that are asked.
-        answered: Places whose reply is used [m].
-    """
-    each = path in layout.forwarded
-    return {
-        "exchanges": (cohort.size > 0).astype("int32"),
-        "contacts": layout.reached(level, cohort.ids, cohort.active),
-        "drawn": cohort.size,
-        "arrivals": jnp.sum(answered, dtype="int32") if each else layout.reached(level, cohort.ids, answered),
-    }
 
 
 def numbered(paths: list[tuple]) -> tuple[Int[np.ndarray, "levels n"], tuple[int, ...]]:

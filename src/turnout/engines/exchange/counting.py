@@ -12,7 +12,6 @@ from turnout.accounting.ledger import Site
 from turnout.core.cohort import Cohort
 from turnout.core.messages import payload, vectors
 from turnout.engines.encryption import encrypted_shape, numbers_in
-from turnout.hubs import Layout
 
 
 class CallSites:
@@ -81,30 +80,6 @@ def encrypted_sites(site: Site, reply: PyTree) -> tuple[Site, Site]:
     sealed = payload(encrypted_shape(numbers))
     decryption = Site(f"{site.path}.decrypted", "decrypt", site.selection, bytes_down=sealed, bytes_up=8 * numbers)
     return replace(site, bytes_up=sealed), decryption
-
-
-def link_sites(layout: Layout, level: int, site: Site, each: int) -> tuple[Site, Site]:
-    """Return the call sites of an exchange on the link above a level of hubs: passing it, or served below it.
-
-    Args:
-        layout: The hubs.
-        level: The level, from 0.
-        site: The call site of the exchange with the clients.
-        each: Payload bytes of what each client is sent for itself.
-    """
-    passing = Site(
-        f"{site.path}.link{level + 1}",
-        "link",
-        site.selection,
-        bytes_down=site.bytes_down - each,
-        bytes_up=site.bytes_up,
-        level=level + 1,
-        bytes_each=each,
-    )
-    state = layout.state_bytes
-    return passing, Site(
-        f"{site.path}.served{level + 1}", "link", site.selection, bytes_down=state, bytes_up=state, level=level + 1
-    )
 
 
 def draw_events(cohort: Cohort, clients: int) -> dict:
