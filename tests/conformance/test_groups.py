@@ -16,6 +16,7 @@ GROUPS = {
     "frozen": (t.Frozen("bias"),),
     "personal-before": (t.Personal("bias", lr=0.1, batch=2, steps=2),),
     "personal-within": (t.Personal("bias", lr=0.05, trained="within"),),
+    "personal-after": (t.Personal("bias", lr=0.1, batch=2, steps=2, trained="after"),),
     "personal-statistics": (t.Personal(["bias", "running_mean"], lr=0.1, steps=2),),
 }
 """Statistics are averaged by the server, unless they are personal."""
@@ -34,7 +35,7 @@ def case_of(name, group):
 @pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.tiers(
     quick=["personal-within-fedavg", "statistics-scaffold", "personal-before-sppm"],
-    slow=["frozen-mime", "personal-statistics-fedavg", "personal-before-feddcd", "statistics-icgm", "personal-within-mifa"],
+    slow=["frozen-mime", "personal-statistics-fedavg", "personal-before-feddcd", "personal-after-fedavg", "statistics-icgm", "personal-within-mifa"],
 )
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("group", GROUPS)
