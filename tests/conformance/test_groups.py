@@ -35,7 +35,14 @@ def case_of(name, group):
 @pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.tiers(
     quick=["personal-within-fedavg", "statistics-scaffold", "personal-before-sppm"],
-    slow=["frozen-mime", "personal-statistics-fedavg", "personal-before-feddcd", "personal-after-fedavg", "statistics-icgm", "personal-within-mifa"],
+    slow=[
+        "frozen-mime",
+        "personal-statistics-fedavg",
+        "personal-before-feddcd",
+        "personal-after-fedavg",
+        "statistics-icgm",
+        "personal-within-mifa",
+    ],
 )
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("group", GROUPS)

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import warnings
+from functools import partial
 from importlib import import_module
 from typing import Annotated, cast
 
@@ -104,7 +105,7 @@ def main() -> None:
     gc.set_threshold(100_000, 20, 20)
     # At the end of the process Python would look through them once more.
     atexit.register(gc.freeze)
-    warnings.showwarning = shown
+    warnings.showwarning = partial(shown, set())
     try:
         typer.main.get_command(app)(prog_name="turnout")
     except (UserError, Stopped) as error:
@@ -120,8 +121,12 @@ def main() -> None:
         sys.exit(tell(UserError(f"{what}: cannot be written ({error.strerror}): free some space")))
 
 
-def shown(message, category, filename, lineno, file=None, line=None) -> None:
-    """Print a warning as Python does, and a `Caution` as one sentence."""
+def shown(told: set[str], message, category, filename, lineno, file=None, line=None) -> None:
+    """Print a warning as Python does, and a `Caution` as one sentence, unless it was `told` already."""
+    if issubclass(category, Caution):
+        if str(message) in told:
+            return
+        told.add(str(message))
     text = (
         f"turnout: warning: {message}\n"
         if issubclass(category, Caution)

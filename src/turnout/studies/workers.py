@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from turnout.core.backend import on_cpu
-from turnout.core.errors import UserError
+from turnout.core.errors import Caution, UserError, caution
 from turnout.core.interrupts import uninterrupted_children
 from turnout.core.named_class import found_classes, named_class
 from turnout.core.timing import begin
@@ -53,6 +54,9 @@ def side_by_side(programs: list[Program], folders: Folders, workers: int, report
                 answer = worker.answer()
                 if isinstance(answer, int):
                     report(answer)
+                    continue
+                if isinstance(answer, Caution):
+                    caution(str(answer))
                     continue
                 keep(worker.program, answer)
                 worker.program = None
@@ -99,8 +103,8 @@ class Worker:
         with suppress(OSError):
             self.pipe.send(program)
 
-    def answer(self) -> int | Played:
-        """Return the rounds played since the last answer, or what the program left."""
+    def answer(self) -> int | Caution | Played:
+        """Return the rounds played since the last answer, what a user should know, or what the program left."""
         try:
             return self.pipe.recv()
         except (EOFError, OSError):
@@ -114,7 +118,15 @@ def serve(pipe: Connection, folders: Folders, classes: list[str]) -> None:
     """Play the programs that come through `pipe`: what a worker process does."""
     with_classes(classes)
     data, checkpoints = folders
-    cases = Cases(data)
+    cases, usual = Cases(data), warnings.showwarning
+
+    def tell(message, category, *rest) -> None:
+        if issubclass(category, Caution):
+            pipe.send(message)
+        else:
+            usual(message, category, *rest)
+
+    warnings.showwarning = tell
     with suppress(EOFError, BrokenPipeError):
         while True:
             program = pipe.recv()
