@@ -17,7 +17,7 @@ TOPICS = {
     "Problems": ("problems", "data"),
     "Samplers": ("samplers",),
     "Estimators": ("estimators",),
-    "Exchanges": ("codecs", "devices", "engines", "privacy"),
+    "Exchanges": ("codecs", "devices", "engines", "hubs", "privacy"),
     "Writing your own": ("core", "solvers"),
 }
 """The pages of names in `turnout` that are no algorithms, and the packages whose names each has."""
