@@ -82,6 +82,20 @@ def test_replies_that_the_server_reads_pass_one_by_one():
     assert totals["server_contacts"] == hubs < totals["contacts"]
 
 
+EACH = {
+    "codec": {"exchange": t.Exchange(up=t.codecs.Qsgd(bits=4))},
+    "robust": {"aggregation": t.TrimmedMean(0.2)},
+    "bounds": {"faults": t.Faults(0.0, "skip", norm=1e6)},
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_replies_that_are_no_plain_numbers_of_a_sum_pass_one_by_one(name):
+    totals = played(ALGORITHMS["fedavg"], t.Hubs(2), **EACH[name]).ledger.totals()
+    assert totals["server_arrivals"] == totals["arrivals"] > totals["server_contacts"]
+    assert totals["server_bytes_up"] == totals["bytes_up"]
+
+
 def test_what_each_client_is_sent_for_itself_passes_for_each():
     """Scaffnew sends each client the mean that is owed to it, and a number of steps that is the same for all."""
     trace = played(ALGORITHMS["scaffnew"], t.Hubs(4))

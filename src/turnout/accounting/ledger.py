@@ -126,16 +126,16 @@ class Ledger:
 
     def totals(self) -> dict[str, Any]:
         """Return the count of each event in `EVENTS`, summed over the call sites."""
-        rows = [row for row in self.rows() if row["level"] == 0]
+        every = self.rows()
+        rows = [row for row in every if row["level"] == 0]
         totals = {name: sum(row[name] for row in rows) for name in COUNTERS}
         totals["iterations"] = totals["exchanges"] - totals["rejected"]
         for unit in ("vectors", "bytes"):
             for way, moved in (("down", "contacts"), ("up", "arrivals")):
                 totals[f"{unit}_{way}"] = sum(row[f"{unit}_{way}"] * row[moved] for row in rows)
-        totals["microseconds"] = sum(row["microseconds"] for row in self.rows())
+        totals["microseconds"] = sum(row["microseconds"] for row in every)
         totals["seconds"] = totals["microseconds"] / 1e6
-        highest = max((site.level for site in self.sites), default=0)
-        passed = self.links()[-1] if highest else {}
+        passed = next(reversed(self.links()), {})
         return totals | {name: passed.get(name, totals[flat]) for name, flat in SERVER.items()}
 
     def links(self) -> list[dict[str, Any]]:

@@ -1,15 +1,13 @@
 """FedBABU: a body that is trained together below a head that stays as it is, until each client trains its own."""
 
-from dataclasses import KW_ONLY
+from dataclasses import replace
 
-from turnout.algorithms.fedavg import FedAvg
-from turnout.client_solvers.local_sgd import check_local_work
-from turnout.core.records import Count, Positive, record, static
-from turnout.problems.groups import Patterns, Personal, names_as_tuple
+from turnout.algorithms.fedrep import FedRep
+from turnout.core.records import record
 
 
 @record
-class FedBabu(FedAvg):
+class FedBabu(FedRep):
     """FedBABU: federated averaging with body aggregation and body update (Oh et al., 2022, Algorithm 1).
 
     x <- x + mean_{i in S} (y_i - x), where y_i is x after local steps y <- y - lr grad_y F_i(y, h) with the first head h.
@@ -38,15 +36,7 @@ class FedBabu(FedAvg):
         20
     """
 
-    _: KW_ONLY
-    leaves: Patterns = static()
-    own_lr: Positive
-    own_steps: Count = 5
-
-    def __post_init__(self):
-        names_as_tuple(self)
-        check_local_work(self, default=1)
-
     @property
     def model_groups(self):
-        return (Personal(self.leaves, lr=self.own_lr, steps=self.own_steps, batch=self.batch, trained="after"),)
+        (head,) = super().model_groups
+        return (replace(head, trained="after"),)

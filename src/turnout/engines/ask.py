@@ -40,7 +40,7 @@ from turnout.engines.exchange.protecting import protected
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.exchange.timing import decryption_time, microseconds, timed
-from turnout.engines.groups.ranks import by_rank, cut_sites
+from turnout.engines.groups.ranks import Parts, by_rank, cut_sites
 from turnout.engines.groups.statistics import attached, averaged, without_statistics
 from turnout.engines.inputs import Job
 from turnout.problems.base import Population
@@ -248,12 +248,11 @@ class EngineAsk(Ask):
             What the method returned at each place, and the places whose reply is used.
         """
         done, answered, repeats, self._exchanged = self._asked(path, cohort, name, message, key, everyone)
-        decryption, (individual, write) = None, split_each(message)
-        own, first = jax.tree.map(lambda stacked: stacked[0], (individual, done.reply))
+        decryption = None
         if self.job.aggregation == "encrypted":
+            first = jax.tree.map(lambda stacked: stacked[0], done.reply)
             self._exchanged, decryption = encrypted_sites(self._exchanged, first)
-            first = ()
-        parts = by_rank(self._exchanged, self.cut, cohort, write(own), first)
+        parts = self._by_size(self._exchanged, cohort, message, () if decryption else done.reply)
         self._exchanged = parts[0][0]
         measured = None if self.delivery is None else self.delivery.microseconds
         duration = {} if measured is None else {"microseconds": in_limbs(measured[0])}
@@ -264,7 +263,7 @@ class EngineAsk(Ask):
             moved = part_events(here, answered, repeats) if len(parts) > 1 else {}
             self._count(site, moved if number else events | moved)
         if self.job.hubs is not None:
-            each, clock = payload(individual) // cohort.places, self.job.fleet is not None
+            each, clock = payload(split_each(message)[0]) // cohort.places, self.job.fleet is not None
             for link in links(self.job.hubs, self._exchanged, each, cohort, fresh, answered, decryption, clock):
                 self._count(*link)
         if decryption is not None:
@@ -276,6 +275,14 @@ class EngineAsk(Ask):
             undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
             self._count(decryption, decryption_events(answered, undecrypted) | duration)
         return done, answered
+
+    def _by_size(self, site: Site, cohort: Cohort, message: PyTree, replies: PyTree) -> Parts:
+        """Return the call sites of an exchange, one for each size that messages and replies have."""
+        if not self.cut:
+            return [(site, cohort.active)]
+        individual, write = split_each(message)
+        own, reply = jax.tree.map(lambda stacked: stacked[0], (individual, replies))
+        return by_rank(site, self.cut, cohort, write(own), reply)
 
     def _asked(
         self, path: str, cohort: Cohort, name: str, message: PyTree, key, everyone: Done | None = None

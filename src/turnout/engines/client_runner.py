@@ -1,5 +1,6 @@
 """Running one client's local methods on its data, outside of the compiled engine."""
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
 
@@ -24,7 +25,7 @@ from turnout.problems.storage.jax_client import JaxClient, JaxOracle
 from turnout.problems.storage.row_formats import row_count, take
 
 
-def client_runner(client: Oracle | Problem, mixed: bool = False) -> "JaxClientRunner | HostClientRunner":
+def client_runner(client: Oracle | Problem, mixed: bool = False) -> "ClientRunner":
     """Return what runs the local methods of a client: an `Oracle`, or a `Problem` with one client.
 
     Args:
@@ -34,7 +35,53 @@ def client_runner(client: Oracle | Problem, mixed: bool = False) -> "JaxClientRu
     return JaxClientRunner(client, mixed) if isinstance(client, Problem) else HostClientRunner(client)
 
 
-class JaxClientRunner:
+class ClientRunner(ABC):
+    """Runs one client's local methods, and evaluates f_i, on its `size` rows."""
+
+    size: int
+
+    @abstractmethod
+    def run(
+        self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
+        protection: Protection | None = None, noise=None,
+    ) -> Done:  # fmt: skip
+        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`.
+
+        Args:
+            algorithm: The algorithm, bound to the problem.
+            start: Initial parameters.
+            number: Id of the client.
+            state: Private state of the client.
+            key: Random key of the client.
+            message: The message.
+            name: Address of the local method.
+            protection: Protection of the reply; None for none.
+            noise: Random key of the protection's noise.
+        """
+
+    @abstractmethod
+    def trained_state(self, algorithm, number: int, x: PyTree, statistics: PyTree, state: PyTree) -> PyTree:
+        """Return the private state of client `number` after steps of its personal leaves: `evaluation.trained_state`.
+
+        Args:
+            algorithm: The algorithm of the engine, with groups.
+            number: Id of the client.
+            x: The parameters, of which the algorithm knows.
+            statistics: The statistics that the server averages.
+            state: The client's private state.
+        """
+
+    @abstractmethod
+    def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
+        """Return the functions `names` of `metrics.measure`, for f_i.
+
+        Args:
+            names: Names of `metrics.asked_for`.
+            x: Parameters.
+        """
+
+
+class JaxClientRunner(ClientRunner):
     """Compiles local methods for one client of a problem in JAX; where `mixed`, the loss is computed in bfloat16.
 
     Args:
@@ -49,74 +96,27 @@ class JaxClientRunner:
         self.problem = copy_leaves(replace(problem, rows=take(problem.rows, np.minimum(places, self.size - 1)), schema=None))
         self.weights = np.where(places < self.size, 1 / self.size, 0)
 
-    def run(
-        self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
-        protection: Protection | None = None, noise=None,
-    ) -> Done:  # fmt: skip
-        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`.
-
-        Args:
-            algorithm: The algorithm, bound to the problem.
-            start: Initial parameters.
-            number: Id of the client.
-            state: Private state of the client.
-            key: Random key of the client.
-            message: The message.
-            name: Address of the local method.
-            protection: Protection of the reply; None for none.
-            noise: Random key of the protection's noise.
-        """
+    def run(self, algorithm, start, number, state, key, message, name, protection=None, noise=None):
         return _run_compiled(
             algorithm, self.problem, start, self.weights, number, state, key, message, protection, noise,
             name=name, mixed=self.mixed,
         )  # fmt: skip
 
-    def trained_state(self, algorithm, number: int, x: PyTree, statistics: PyTree, state: PyTree) -> PyTree:
-        """Return the private state of client `number` after steps of its personal leaves: `evaluation.trained_state`.
-
-        Args:
-            algorithm: The algorithm of the engine, with groups.
-            number: Id of the client.
-            x: The parameters, of which the algorithm knows.
-            statistics: The statistics that the server averages.
-            state: The client's private state.
-        """
+    def trained_state(self, algorithm, number, x, statistics, state):
         return _train_compiled(algorithm, self.problem, self.weights, number, x, statistics, state, mixed=self.mixed)
 
-    def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
-        """Return the functions `names` of `metrics.measure`, for f_i.
-
-        Args:
-            names: Names of `metrics.asked_for`.
-            x: Parameters.
-        """
+    def measure(self, names, x):
         return _measure_compiled(self.problem, self.weights, x, names=names)
 
 
-class HostClientRunner:
+class HostClientRunner(ClientRunner):
     """Runs local methods step by step for a client whose loss is an `Oracle`."""
 
     def __init__(self, oracle: Oracle):
         self.oracle, self.size = oracle, oracle.size
         self._placed: tuple = (None, None)
 
-    def run(
-        self, algorithm, start: PyTree, number: int, state: PyTree, key, message: PyTree, name: str,
-        protection: Protection | None = None, noise=None,
-    ) -> Done:  # fmt: skip
-        """Run the local method `name` of client `number` on a message, and protect its reply with the random key `noise`.
-
-        Args:
-            algorithm: The algorithm, bound to the problem.
-            start: Initial parameters.
-            number: Id of the client.
-            state: Private state of the client.
-            key: Random key of the client.
-            message: The message.
-            name: Address of the local method.
-            protection: Protection of the reply; None for none.
-            noise: Random key of the protection's noise.
-        """
+    def run(self, algorithm, start, number, state, key, message, name, protection=None, noise=None):
         algorithm = self._place(algorithm)
         if not self.oracle.returns_new_arrays:
             state, message = jax.device_put((state, message))
@@ -129,16 +129,7 @@ class HostClientRunner:
         reply, state = jax.tree.map(_as_array, (done.reply, state if done.state is None else done.state))
         return done._replace(reply=reply, state=state)
 
-    def trained_state(self, algorithm, number: int, x: PyTree, statistics: PyTree, state: PyTree) -> PyTree:
-        """Return the private state of client `number` after steps of its personal leaves: `evaluation.trained_state`.
-
-        Args:
-            algorithm: The algorithm of the engine, with groups.
-            number: Id of the client.
-            x: The parameters, of which the algorithm knows.
-            statistics: The statistics that the server averages.
-            state: The client's private state.
-        """
+    def trained_state(self, algorithm, number, x, statistics, state):
         key = evaluation_key(number)
         if not self.oracle.returns_new_arrays:
             x, statistics, state = jax.device_put((x, statistics, state))
@@ -146,13 +137,7 @@ class HostClientRunner:
             client = HostClient(jnp.asarray(number, "int32"), key, None, oracle)
             return jax.block_until_ready(trained_state(self._place(algorithm), client, x, statistics, state))
 
-    def measure(self, names: tuple[str, ...], x: PyTree) -> dict[str, PyTree]:
-        """Return the functions `names` of `metrics.measure`, for f_i.
-
-        Args:
-            names: Names of `metrics.asked_for`.
-            x: Parameters.
-        """
+    def measure(self, names, x):
         with self.oracle.evaluating():
             values = _values(HostClient(0, None, None, self.oracle), names, x)
             if "accuracy" in names:

@@ -81,8 +81,8 @@ def plan_for(
     problem = with_hubs(problem, hubs)
     with scope(precision or problem.precision):
         job = prepare(problem, seeds, faults, None)
-        if not isinstance(aggregation, RobustMean):
-            job = replace(job, aggregation=aggregation)
+        how = "robust" if isinstance(aggregation, RobustMean) else "aggregation"
+        job = replace(job, **{how: aggregation})
         if devices is not None:
             job = replace(job, fleet=fleet_of(devices, faults, problem))
         made = coded(job, bind(algorithm, problem, rounds), exchange)

@@ -67,8 +67,8 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "exchange": experiment.exchange and {name: shown(part) for name, part in vars(experiment.exchange).items()},
         "faults": dataclasses.asdict(experiment.faults) if experiment.faults else None,
         "groups": experiment.groups.table(),
-        "devices": shown_devices(experiment.devices),
-        "hubs": shown_devices(experiment.hubs),
+        "devices": shown_table(experiment.devices),
+        "hubs": shown_table(experiment.hubs),
         "rounds": int(trace.columns["round"][-1]),
         "ledger": {"totals": trace.ledger.totals(), "sites": trace.ledger.rows()},
         "metrics": trace.metrics,
@@ -133,13 +133,13 @@ def shown(value) -> Any:
     return {"kind": kind, **{name: shown(part) for name, part in fields.items()}}
 
 
-def shown_devices(devices: Devices | Hubs | None) -> dict | None:
+def shown_table(table: Devices | Hubs | None) -> dict | None:
     """Return what is configured of the devices or hubs.
 
     Args:
-        devices: The devices or hubs; None without any.
+        table: The devices or hubs; None without any.
     """
-    return None if devices is None else {name: shown(value) for name, value in vars(devices).items() if value is not None}
+    return None if table is None else {name: shown(value) for name, value in vars(table).items() if value is not None}
 
 
 def _sizes(problem: Problem, x) -> dict:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.groups.ranks import cut_sites
-from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import Survey, survey, why_not_one_sum
 from turnout.hubs import Hubs, Layout
@@ -44,9 +44,11 @@ def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
     if cut_sites(algorithm, job.protection):
         raise UserError("[hubs] sum replies of one size, and adapters of clients have several ranks: leave ranks or hubs out")
     surveyed = survey(job, algorithm)
-    forwarded = tuple(path for path, uses in surveyed.used if why_not_one_sum(uses) is not None)
-    works = _one_cohort(surveyed, algorithm) and not first_statistics(algorithm) and algorithm.addressed is algorithm
-    works = works and job.protection is None
+    # Payloads of a codec, bounds of replies and robust means are of each reply.
+    each = isinstance(algorithm, Coded) or job.robust is not None or (job.faults is not None and job.faults.bounds)
+    forwarded = tuple(path for path, uses in surveyed.used if each or why_not_one_sum(uses) is not None)
+    plain = algorithm.addressed is algorithm and job.protection is None and not each
+    works = plain and _one_cohort(surveyed, algorithm)
     return replace(hubs.bind(job.population), forwarded=forwarded, works=works, state_bytes=surveyed.state_bytes)
 
 

@@ -19,20 +19,9 @@ TABLES = (
     "goals", "prices", "claims", "figures", "pictures", "findings", "exhibits",
 )  # fmt: skip
 SHARED = (
-    "problem",
-    "split",
-    "sampler",
-    "run",
-    "target",
-    "exchange",
-    "faults",
-    "devices",
-    "hubs",
-    "groups",
-    "privacy",
-    "grid",
+    "problem", "split", "sampler", "run", "target", "exchange", "faults", "devices", "hubs", "groups", "privacy", "grid",
     "scale",
-)
+)  # fmt: skip
 PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
 """The keys of a problem."""
 OVERRIDES = ("algorithm", *SHARED)

@@ -55,6 +55,21 @@ def has_only_parameters(algorithm: Algorithm, x: Leaves) -> bool:
     return own.start is Algorithm.start and own.output is Algorithm.output and algorithm.client_state(x) is None
 
 
+def check_differences(algorithm: Algorithm, x: Leaves, wanted: str) -> None:
+    """Raise `UserError` where replies are no differences of the server's parameters.
+
+    Args:
+        algorithm: The algorithm.
+        x: The first parameters.
+        wanted: What they are needed for, after "from which".
+    """
+    if not algorithm.replies_differences or not has_only_parameters(algorithm, x):
+        name = type(algorithm).__name__
+        raise UserError(
+            f"replies of {name} are no differences of parameters, from which {wanted}: take FedAvg, or trained = 'both'"
+        )
+
+
 class HalfAsk:
     """The `ask` of a round in which some leaves are fixed: messages have these too.
 

@@ -10,7 +10,7 @@ from turnout.core.algorithm import Algorithm, Ask
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
 from turnout.core.replies import Replies, if_any
-from turnout.engines.groups.halves import has_only_parameters
+from turnout.engines.groups.halves import check_differences
 from turnout.problems.adapters.sites import Site
 from turnout.problems.grouped import Leaves
 
@@ -109,11 +109,7 @@ def singular(algorithm: Algorithm, sites: tuple[Site, ...], x: Leaves) -> Algori
     """
     if not sites:
         return algorithm
-    if not algorithm.replies_differences or not has_only_parameters(algorithm, x):
-        raise UserError(
-            f"replies of {type(algorithm).__name__} are no differences of parameters, from which the server takes products and "
-            "their singular values: take FedAvg, or trained = 'both'"
-        )
+    check_differences(algorithm, x, "the server takes products and their singular values")
     apart = next((name for site in sites for name in (site.a, site.b) if name not in x), None)
     if apart is not None:
         raise UserError(

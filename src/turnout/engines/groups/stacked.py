@@ -9,7 +9,7 @@ from turnout.core.algorithm import Algorithm, Ask
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
 from turnout.core.replies import Replies, if_any
-from turnout.engines.groups.halves import HalfAsk, Halves, has_only_parameters
+from turnout.engines.groups.halves import HalfAsk, Halves, check_differences
 from turnout.problems.adapters.sites import Site
 from turnout.problems.grouped import Leaves
 from turnout.samplers.base import samplers_in
@@ -84,11 +84,7 @@ def stacked(algorithm: Algorithm, sites: tuple[Site, ...], x: Leaves) -> Algorit
     """
     if not sites:
         return algorithm
-    if not algorithm.replies_differences or not has_only_parameters(algorithm, x):
-        raise UserError(
-            f"replies of {type(algorithm).__name__} are no differences of parameters, of which stacked adapters make products: "
-            "take FedAvg, or trained = 'both'"
-        )
+    check_differences(algorithm, x, "stacked adapters make products")
     if any(sampler.feedback_kind == "loss" for sampler in samplers_in(algorithm)):
         raise UserError(
             "a sampler that learns from losses needs messages with all parameters in one: take another, or train both"
