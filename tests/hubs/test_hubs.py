@@ -334,3 +334,12 @@ def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
     assert (
         totals["contacts"] == 2 * 8 and totals["server_contacts"] == 2 * 2 and totals["server_bytes_up"] * 4 == totals["bytes_up"]
     )
+
+
+def test_a_report_names_links_and_leaves_out_those_that_nothing_passed(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(TEXT)
+    turnout("run", str(file), "--out", str(tmp_path / "out"))
+    page = (tmp_path / "out/report.html").read_text()
+    shown = [f"link above hubs of level {level}, for all exchanges of a hub with its cohort" for level in (1, 2)]
+    assert [name in page for name in shown] == [False, False] and "link above hubs of level 2" in page

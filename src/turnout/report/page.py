@@ -68,12 +68,13 @@ def _shown(result: Result) -> dict:
     summary = result.summary
     sites = [
         {
-            "site": f"{site['method']} ({site['selection']})",
+            "site": _name(site),
             "down": message(site["vectors_down"], site["bytes_down"]),
             "up": message(site["vectors_up"], site["bytes_up"]),
             "counts": _counts({name: site.get(name) for name in COUNTERS}),
         }
         for site in summary.get("ledger", {}).get("sites", [])
+        if not site.get("level") or site["exchanges"] or site["contacts"]
     ]
     facts = {key: value for key, value in summary.items() if key not in ("ledger", "target", "prices", "plan", "confusion")}
     return {
@@ -124,10 +125,17 @@ def _confusion(summary: dict) -> Grid | None:
     return Grid(f"Classes of the {table['of']}", ["class", *table["predicted"]], rows)
 
 
+def _name(site: dict) -> str:
+    """Return what a call site is called: its method, or the level of hubs whose link to the next one it is."""
+    if not site.get("level"):
+        return f"{site['method']} ({site['selection']})"
+    served = ", for all exchanges of a hub with its cohort" if ".served" in site["path"] else ""
+    return f"link above hubs of level {site['level']}{served}"
+
+
 def _counts(events: dict) -> str:
     """Format the events with a count above 0."""
     happened = [(name, events[name]) for name in EVENTS if events.get(name)]
     return ", ".join(
-        f"{name.replace('_', ' ')} {human_bytes(count) if name.startswith('bytes') else number(count)}"
-        for name, count in happened
+        f"{name.replace('_', ' ')} {human_bytes(count) if 'bytes' in name else number(count)}" for name, count in happened
     )

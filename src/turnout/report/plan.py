@@ -151,7 +151,9 @@ def message(vectors: float, size: float) -> str:
         vectors: Number of vectors shaped like the parameters.
         size: Bytes.
     """
-    return f"{number(vectors)} vector{'' if vectors == 1 else 's'}, {human_bytes(size)}" if vectors or size else "–"
+    if not vectors:
+        return human_bytes(size) if size else "–"
+    return f"{number(vectors)} vector{'' if vectors == 1 else 's'}, {human_bytes(size)}"
 
 
 def _call(call: Call, rounds: int) -> list[str]:
