@@ -72,6 +72,18 @@ def test_a_place_where_no_folder_can_be(files, tmp_path, name, place):
     assert place.split("/")[-2] in wrong and wrong.endswith("choose another --out\n")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_study_that_cannot_write_stops_and_breaks_no_run(files, tmp_path, finished, workers):
+    out, command = tmp_path / "out", ("study", files.with_name("study.toml"), "--workers", workers, "--out", tmp_path / "out")
+    out.mkdir()
+    (out / "ends").touch()
+    code, _, wrong = turnout(*command)
+    assert (code, wrong.count("\n")) == (2, 1) and f"{out / 'ends'}: cannot be created" in wrong
+    (out / "ends").unlink()
+    assert turnout(*command)[0] == 0 and results(out) == results(finished["study"])
+
+
 @pytest.fixture
 def disk(tmp_path):
     """Return the output of commands of bash that have a small disk in the folder `disk`, the one of `turnout` as `$turnout`."""

@@ -24,6 +24,10 @@ class UserError(ValueError):
     """Where the mistake is in the user's own code, if it is there."""
 
 
+class CannotWriteError(UserError):
+    """A file or folder that cannot be written, because the disk is full or does not let us; not a fault of what it was for."""
+
+
 class Caution(UserWarning):
     """A warning about a result that may not be what it seems; the message is one sentence.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from turnout.core.errors import UserError
+from turnout.core.errors import CannotWriteError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a disk that is full."""
@@ -17,7 +17,7 @@ GO_ON = "then go on by turnout resume DIR (a run) or the same command (all else)
 
 
 def write(path: Path, content: bytes | str, private: bool = False) -> None:
-    """Write `content` to `path` atomically; `UserError` on failure, which leaves a former file as it was.
+    """Write `content` to `path` atomically; `CannotWriteError` on failure, which leaves a former file as it was.
 
     Args:
         path: Path of the file.
@@ -33,7 +33,7 @@ def write(path: Path, content: bytes | str, private: bool = False) -> None:
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise UserError(f"{path}: cannot be written ({error.strerror}): {_remedy(error)}, {GO_ON}") from None
+        raise CannotWriteError(f"{path}: cannot be written ({error.strerror}): {_remedy(error)}, {GO_ON}") from None
 
 
 def _remedy(error: OSError) -> str:
@@ -59,9 +59,9 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create `folder` if it does not exist, and return it; `UserError` where that fails."""
+    """Create `folder` if it does not exist, and return it; `CannotWriteError` where that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be created ({error.strerror}): choose another --out") from None
+        raise CannotWriteError(f"{folder}: cannot be created ({error.strerror}): choose another --out") from None
     return folder

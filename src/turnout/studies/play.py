@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from turnout.core.errors import UserError
+from turnout.core.errors import CannotWriteError, UserError
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import session_of
 from turnout.io.atomic import make_folder, write
@@ -48,6 +48,8 @@ class Played:
 def play(program: Program, case: Case, report: Report, folder: Path) -> Played:
     """Play a program; where it breaks, each run alone, so that a broken one does not take others with it.
 
+    A disk that is full breaks no program: `CannotWriteError` stops the study, which goes on with the same command.
+
     Args:
         program: The program.
         case: Its problem.
@@ -57,6 +59,8 @@ def play(program: Program, case: Case, report: Report, folder: Path) -> Played:
     try:
         traces = traces_of(program, case, report, folder)
         return Played(rows_of(program, traces), {})
+    except CannotWriteError:
+        raise
     except Exception as error:
         if len(program.runs) == 1:
             return Played(pl.DataFrame(), {program.runs[0].key: sentence(error)})

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from turnout.core.backend import on_cpu
-from turnout.core.errors import Caution, UserError, caution
+from turnout.core.errors import CannotWriteError, Caution, UserError, caution
 from turnout.core.interrupts import uninterrupted_children
 from turnout.core.named_class import found_classes, named_class
 from turnout.core.timing import begin
@@ -58,6 +58,8 @@ def side_by_side(programs: list[Program], folders: Folders, workers: int, report
                 if isinstance(answer, Caution):
                     caution(str(answer))
                     continue
+                if isinstance(answer, CannotWriteError):
+                    raise answer
                 keep(worker.program, answer)
                 worker.program = None
                 if waiting:
@@ -103,8 +105,8 @@ class Worker:
         with suppress(OSError):
             self.pipe.send(program)
 
-    def answer(self) -> int | Caution | Played:
-        """Return the rounds played since the last answer, what a user should know, or what the program left."""
+    def answer(self) -> int | Caution | CannotWriteError | Played:
+        """Return the rounds played since the last answer, what a user should know or mend, or what the program left."""
         try:
             return self.pipe.recv()
         except (EOFError, OSError):
@@ -131,7 +133,11 @@ def serve(pipe: Connection, folders: Folders, classes: list[str]) -> None:
         while True:
             program = pipe.recv()
             watch = begin(time.perf_counter())
-            answer = played(program, cases, checkpoints, pipe.send)
+            try:
+                answer = played(program, cases, checkpoints, pipe.send)
+            except CannotWriteError as error:
+                pipe.send(error)
+                continue
             pipe.send(replace(answer, seconds=watch.taken()))
 
 
