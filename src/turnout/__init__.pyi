@@ -42,6 +42,7 @@ from .algorithms.five_gcs import FiveGcs as FiveGcs
 from .algorithms.flix import Flix as Flix
 from .algorithms.gd import Gd as Gd
 from .algorithms.icgm import Icgm as Icgm
+from .algorithms.in_hubs import InHubs as InHubs
 from .algorithms.l2gd import L2gd as L2gd
 from .algorithms.lazy_dane import LazyDane as LazyDane
 from .algorithms.locodl import LoCoDl as LoCoDl

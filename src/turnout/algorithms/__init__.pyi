@@ -29,6 +29,7 @@ from .five_gcs import FiveGcs as FiveGcs
 from .flix import Flix as Flix
 from .gd import Gd as Gd
 from .icgm import Icgm as Icgm
+from .in_hubs import InHubs as InHubs
 from .l2gd import L2gd as L2gd
 from .lazy_dane import LazyDane as LazyDane
 from .locodl import LoCoDl as LoCoDl

@@ -94,6 +94,9 @@ class Algorithm:
     replies_differences: ClassVar[bool] = False
     """Whether a round adds to the parameters the mean of replies, each what a client's own ones moved by: see `Adapter`."""
 
+    works_in_hubs: ClassVar[bool] = False
+    """Whether its rounds are the work of hubs, so that a run needs some."""
+
     personalises: ClassVar[bool] = False
     """Whether each client uses a model of its own, which `own_model` returns: metrics are of these."""
 
@@ -276,6 +279,28 @@ class Ask(ABC):
             count: How many.
         """
         raise UserError("requests in flight are of the algorithm itself, not of a solver or estimator that it holds")
+
+    def in_hubs(
+        self, sizes: tuple[int, ...], work: Callable, message: PyTree, like: PyTree, states: PyTree = None
+    ) -> tuple["Replies", PyTree]:
+        """Have all hubs work side by side, each with its own clients, and return what they reply, and their new states.
+
+        Inside, `draw` draws among the clients of one hub, whose weights lambda_i / Lambda_h sum to one, and exchanges stay
+        inside the hub. To the server each hub is a client with the weight Lambda_h, the sum of its lambda_i. Of counts that do
+        not add up over hubs, such as exchanges and seconds, the round has the largest. A hub none of whose clients answers sends
+        no reply, and keeps its state.
+
+        Args:
+            sizes: Number of clients of each hub.
+            work: What a hub does with the message and its state: it returns a `Done` with its reply and its new state.
+            message: What the server sends to each hub.
+            like: Arrays shaped like the reply of one hub.
+            states: States of the hubs [hubs, ...].
+
+        Raises:
+            UserError: Where a sampler cannot draw among some of the clients, or the run has an option that does not go with it.
+        """
+        raise UserError("hubs work for the algorithm itself, not for a solver or estimator that it holds")
 
     @abstractmethod
     def observe(self, replies: "Replies", feedback: Float[Array, " m"] | None = None) -> None:

@@ -63,6 +63,7 @@ class State(NamedTuple):
         memories: The server's memory of compressed messages and replies, for each local method.
         flight: The requests in flight; None before the first one.
         statistics: The statistics that the server averages, by name.
+        came: Whether a client of the hub at work has answered; None while none is at work.
     """
 
     samplers: PyTree
@@ -76,6 +77,7 @@ class State(NamedTuple):
     memories: dict = {}
     flight: Flight | None = None
     statistics: dict = {}
+    came: Any = None
 
 
 class Delivery(NamedTuple):

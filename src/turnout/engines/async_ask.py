@@ -17,20 +17,20 @@ from turnout.core.local_methods import address
 from turnout.core.messages import split_each
 from turnout.core.replies import Replies
 from turnout.devices.fleet import time_until
-from turnout.engines.ask import EngineAsk
 from turnout.engines.exchange.coding import read_landed
 from turnout.engines.exchange.counting import exchange_events, exchange_site
 from turnout.engines.exchange.flight import Flight, busy, empty, first_to_come, landed, numbers, put, taken_off
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.groups.statistics import attached
+from turnout.engines.hubs_ask import HubsAsk
 from turnout.samplers.base import Sampler
 
 SENT = ("contacts", "cohorts", "reasks")
 """Events of an exchange that are counted where requests are sent."""
 
 
-class AsyncAsk(EngineAsk):
+class AsyncAsk(HubsAsk):
     """Adds requests in flight to an `ask`: clients run when they are sent a request, and the reply comes when the clock says."""
 
     _waited: Any = None

@@ -154,6 +154,9 @@ class RecordingAsk(CompiledAsk):
         self.drawn_by[path] = Drawn(number, self._draw_path if isinstance(who, Sampler) else None)
         return recorded
 
+    def _from_hubs(self, path, replies):
+        return RecordedReplies(replies, self.uses.setdefault(path, set()))
+
     def next(self, count=1):
         replies = super().next(count)
         self.uses[self._exchanged.path] = {EACH}

@@ -109,7 +109,7 @@ class Experiment:
             "name": self.name,
             "problem": _table(self.problem),
             **({} if self.split is None else {"split": _table(self.split)}),
-            "sampler": algorithm.pop("sampler"),
+            "sampler": _sampler_in(algorithm),
             "algorithm": algorithm,
             "run": _without_none({f.name: _table(getattr(self.run, f.name)) for f in dataclasses.fields(self.run) if f.repr}),
         }
@@ -288,7 +288,10 @@ class Reader:
             if name in parts or (optional and not isinstance(rest.get(name), forms)):
                 continue
             given = rest.pop(name, None)
-            if not several:
+            if part == "algorithm":
+                # The sampler is that of the algorithm inside.
+                parts[name] = self.kind(part, (*path, name), sampler=parts.pop("sampler"))
+            elif not several:
                 parts[name] = self.kind(part, (*path, name))
             elif isinstance(given, list) and given:
                 parts[name] = [self.kind(part, (*path, name, k)) for k in range(len(given))]
@@ -427,6 +430,11 @@ def flatten(table, prefix: str = "") -> dict[str, Any]:
     for key, value in table.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
+
+
+def _sampler_in(algorithm: dict[str, Any]) -> dict[str, Any]:
+    """Take the sampler out of the table of an algorithm, or of the one inside it, and return it."""
+    return algorithm.pop("sampler") if "sampler" in algorithm else _sampler_in(algorithm["algorithm"])
 
 
 def _without_none(values: dict) -> dict:

@@ -18,7 +18,7 @@ from turnout.experiment.registry import TABLES, kind_of
 from turnout.hubs import Hubs
 from turnout.problems.base import Precision, Problem
 from turnout.report.plan import NamedPlan
-from turnout.runs.hub_layout import layout_of, with_hubs
+from turnout.runs.hub_layout import layout_of, refuse_no_hubs, with_hubs
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, fleet_of, prepare, scope
 from turnout.samplers.base import warnings_of
@@ -78,6 +78,7 @@ def plan_for(
         aggregation: What the server receives of the replies; it matters if they are encrypted.
         exchange: Codecs of messages and replies.
     """
+    refuse_no_hubs(algorithm, hubs)
     problem = with_hubs(problem, hubs)
     with scope(precision or problem.precision):
         job = prepare(problem, seeds, faults, None)

@@ -142,6 +142,7 @@ TABLES = {
         "flix": algorithms.Flix,
         "gd": algorithms.Gd,
         "icgm": algorithms.Icgm,
+        "in-hubs": algorithms.InHubs,
         "l2gd": algorithms.L2gd,
         "lazy-dane": algorithms.LazyDane,
         "locodl": algorithms.LoCoDl,

@@ -26,6 +26,18 @@ def with_hubs(problem: Problem, hubs: Hubs | None) -> Problem:
     return replace(problem, population=population)
 
 
+def refuse_no_hubs(algorithm: Algorithm, hubs: Hubs | None) -> None:
+    """Raise `UserError` where an algorithm is the work of hubs, and a run has none.
+
+    Args:
+        algorithm: The algorithm.
+        hubs: What the user says of the hubs; None for none.
+    """
+    if hubs is None and algorithm.addressed.works_in_hubs:
+        name = type(algorithm.addressed).__name__
+        raise UserError(f"{name} works in hubs, and there are none: give hubs, such as t.Hubs(10), or the table [hubs]")
+
+
 def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
     """Return the hubs of a run.
 

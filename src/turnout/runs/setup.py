@@ -41,7 +41,7 @@ from turnout.problems.storage.store import store
 from turnout.problems.wrapped import bare
 from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.disk import on_disk, refuse_disk, sample_of, sampled
-from turnout.runs.hub_layout import layout_of
+from turnout.runs.hub_layout import layout_of, refuse_no_hubs
 from turnout.runs.options import RunOptions
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -99,6 +99,7 @@ def fit(algorithm: Algorithm, problem: Problem, options: RunOptions, *, compiled
         swept: Whether it is a sweep.
     """
     check_parts(algorithm, problem, test=options.test, held_out=options.held_out)
+    refuse_no_hubs(algorithm, options.hubs)
     precision = options.precision or problem.precision
     check_seeds(options.purpose_seeds(), precision)
     for part in (problem, options.test, options.held_out):

@@ -8,11 +8,16 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from turnout.engines.cost_estimate.partial_eval import as_unknown
+from turnout.engines.exchange.in_hubs import SIDE_BY_SIDE
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.reply_usage import RecordingAsk
+from turnout.samplers import Full, Nice
 
 FEW = 16
 """Passes of a loop that are all traced where requests are in flight."""
+
+HUBS = 8
+"""Hubs of as many clients that are all traced."""
 
 COUNTED = (
     "draws_arbitrary",
@@ -75,6 +80,7 @@ class EventAsk(RecordingAsk):
         self._factors: tuple[Factor, ...] = ()
         self._marks: list[tuple[Any, Any]] = []
         self._consulting = False
+        self._turn: int | None = None
 
     def loop(self, count, body, carry, until=None):
         """Trace the first pass and a later one, which stands for all the others: its carry counts as unknown.
@@ -93,6 +99,22 @@ class EventAsk(RecordingAsk):
                 carry = strongly_typed(body(carry))
             self._resume(self._pause(outside), outside)
         return carry if exact else self._later(carry)
+
+    def _each_hub(self, sizes, one, carry):
+        """Trace one hub after the other; of more than `HUBS` hubs of as many clients the last one stands for all others."""
+        outside, path, carry = len(self.draws), f"{self.calls.next_path()}.loop", strongly_typed(carry)
+        count = len(sizes)
+        traced = count if count <= HUBS or len({*sizes}) > 1 else HUBS
+        for self._turn in range(traced):
+            times = count - traced + 1 if self._turn == traced - 1 else 1
+            with self._times(times), self.calls.inside(path):
+                carry = strongly_typed(one(carry))
+            self._resume(self._pause(outside), outside)
+        self._turn = None
+        if traced == count:
+            return carry
+        *others, answered = carry
+        return *self._later(others), jnp.where(jnp.arange(count) < traced, answered, answered[traced - 1])
 
     def _later(self, carry):
         """Return `carry` after an unknown number of passes, which the clients' states have gone through as well."""
@@ -146,8 +168,17 @@ class EventAsk(RecordingAsk):
     def _count(self, site, events):
         self.calls.reached[site.path] = site
         for name in COUNTED:
-            if name in events:
-                self.events.append(Event(site.path, name, (*self._factors, self._factor(_whole(events[name])))))
+            if name not in events or (self._turn and name in SIDE_BY_SIDE):
+                continue
+            count = _whole(events[name])
+            if self._turn == 0 and (name == "microseconds" or (name in SIDE_BY_SIDE and not self._alike)):
+                count = as_unknown(count)
+            self.events.append(Event(site.path, name, (*self._factors, self._factor(count))))
+
+    @property
+    def _alike(self) -> bool:
+        """Whether all hubs make the same exchanges, since none draws nobody."""
+        return all(isinstance(sampler, Full | Nice) for sampler in self.draws.samplers)
 
     def _factor(self, value, most: int | None = None, certain: bool = True) -> Factor:
         self.outputs.append(jnp.asarray(value))
