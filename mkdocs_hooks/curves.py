@@ -57,8 +57,11 @@ def program(call: str, before: str, flies: bool) -> str:
 
 
 def drawn(algorithm) -> bool:
-    """Return whether the gap of one model says what an algorithm does: not where clients have models or leaves of their own."""
-    return not (algorithm.personalises or algorithm.model_groups)
+    """Return whether the gap of one model against exchanges says what an algorithm does.
+
+    It does not where clients have models or leaves of their own, or hubs are at work at once.
+    """
+    return not (algorithm.personalises or algorithm.model_groups or algorithm.works_in_hubs)
 
 
 def section(name: str, call: str, before: str, flies: bool) -> str:

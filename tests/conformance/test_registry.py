@@ -10,6 +10,7 @@ from tests.helpers.examples import (
     CLIENT_SOLVERS,
     CODECS,
     ESTIMATORS,
+    IN_HUBS,
     OPTIMISERS,
     PERSONAL_LEAVES,
     PROBABILITIES,
@@ -21,7 +22,7 @@ from turnout import algorithms, client_solvers, codecs, estimators, optimisers, 
 from turnout.experiment.registry import TABLES
 from turnout.samplers import GradientStratified, Nice, Weighted, probabilities
 
-MADE = {name: example.make(Nice(3)) for name, example in (ALGORITHMS | PERSONAL_LEAVES).items()} | ASYNCHRONOUS
+MADE = {name: example.make(Nice(3)) for name, example in (ALGORITHMS | PERSONAL_LEAVES).items()} | ASYNCHRONOUS | IN_HUBS
 
 KINDS = [
     ("algorithm", algorithms, MADE, algorithms.FedAvg.__mro__[-2]),
@@ -38,15 +39,20 @@ WITHIN_ANOTHER = {algorithms.async_fedavg.AsyncFedAvg, Weighted, GradientStratif
 """The base of several designs, what `Stratified` becomes once it is fitted, and what makes a solver of an algorithm."""
 
 
+def inside(example):
+    """The algorithm of which a solver is made; any other example itself."""
+    return example.algorithm if isinstance(example, solvers.AsCohortSolver) else example
+
+
 @pytest.mark.parametrize(("table", "package", "examples", "base"), KINDS, ids=[kind[0] for kind in KINDS])
 def test_everything_public_has_an_example(table, package, examples, base):
-    made = {type(getattr(example, "algorithm", example)) for example in examples.values()}
+    made = {type(inside(example)) for example in examples.values()}
     named = {cls: name for name, cls in TABLES[table].items()}
     public = {cls for _, cls in inspect.getmembers(package, inspect.isclass) if issubclass(cls, base)}
     assert public - made <= {base, *WITHIN_ANOTHER}
     assert named.keys() <= made
     for name, example in examples.items():
-        assert named.get(type(getattr(example, "algorithm", example))) == name or name == "gradient-stratified"
+        assert named.get(type(inside(example))) == name or name == "gradient-stratified"
 
 
 def test_the_sampler_of_gradient_strata_is_among_the_examples():

@@ -305,6 +305,9 @@ ASYNCHRONOUS = {
 }
 """An example of every algorithm with requests in flight, for six clients."""
 
+IN_HUBS = {"in-hubs": t.InHubs(t.FedAvg(t.Nice(2), lr=0.05, steps=STEPS), rounds=2)}
+"""An example of the algorithm that runs others in hubs, for problems with hubs; tests/hubs/test_in_hubs.py has its checks."""
+
 HALVES, BLOCKS = [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]
 
 SAMPLERS = {

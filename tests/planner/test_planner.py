@@ -85,6 +85,7 @@ LEFT_OUT = {
     "locodl": "likewise",
     "marina": "likewise",
     "tamuna": "likewise",
+    "in-hubs": "it needs hubs, which a plan does not choose, and runs any algorithm inside them",
     "fedper": "it is for models with leaves of clients' own, which a plan does not choose",
     "fedrep": "likewise",
     "fedbabu": "likewise",
