@@ -12,6 +12,7 @@ from tests.helpers.commands import turnout
 from turnout.accounting.ledger import SERVER
 from turnout.core.seeds import Seeds
 from turnout.engines.exchange.in_hubs import clients_of, hubs_as_clients, packed
+from turnout.engines.hubs_ask import APART
 from turnout.experiment.config import read
 from turnout.experiment.describe import plan_for
 from turnout.runs.hub_layout import with_hubs
@@ -181,7 +182,7 @@ def test_a_hub_that_draws_nobody_sends_nothing():
     bound, changes = bind(sampler, problem()), {}
     for hub in range(4):
         own = clients_of(population, jnp.asarray(hub))
-        cohort = bound.draw(bound.start(own), Seeds.of(SEED).draw(1, hub), own)
+        cohort = bound.draw(bound.start(own), Seeds.of(SEED).draw(1, APART * hub), own)
         ids = np.asarray(cohort.ids)[np.asarray(cohort.active)]
         if ids.size:
             changes[hub] = sum(WEIGHTS[i] * -LR * gradient(i, np.zeros(DIMENSION)) for i in ids) / WEIGHTS[ids].sum()
@@ -305,6 +306,10 @@ REFUSED = {
     "no hubs": (lambda: played(FEDAVG, hubs=None), "InHubs works in hubs, and there are none: give hubs"),
     "learns": (lambda: played(t.InHubs(t.FedAvg(t.Independent(t.KVib(), size=4.0), lr=LR))), "a hub sees its own: take one"),
     "block": (lambda: played(t.InHubs(t.FedAvg(t.Block(), lr=LR))), "Block draws from all clients, and a hub has its own"),
+    "available": (
+        lambda: played(t.InHubs(t.FedAvg(t.Available(t.Nice(2), probability=0.5), lr=LR))),
+        "Available draws from all clients, and a hub has its own",
+    ),
     "flights": (lambda: played(t.InHubs(t.FedAsync(t.Nice(1), lr=LR, in_flight=2))), "FedAsync does not run inside hubs"),
     "models": (lambda: played(t.InHubs(t.Ditto(t.Nice(1), lr=LR, lam=1.0, own_lr=LR))), "Ditto does not run inside hubs"),
     "hessian": (

@@ -17,6 +17,9 @@ from turnout.engines.exchange.linking import links
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
 
+APART = 2**16
+"""How far the numbers of draws and exchanges of two hubs are apart, so that no hub's random keys depend on another's work."""
+
 
 class HubsAsk(EngineAsk):
     """Adds the work of hubs to an `ask`: one hub after the other has its turn, and counts are of all at once."""
@@ -41,12 +44,14 @@ class HubsAsk(EngineAsk):
     def in_hubs(self, sizes, work, message, like, states=None):
         self._refuse_in_hubs()
         path, message, count = self.calls.next_path(), strongly_typed(message), len(sizes)
-        job, before = self.job, self.state.counts
+        job, before, numbers = self.job, self.state.counts, (self.state.draws, self.state.exchanges)
         none = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
 
         def one(carry):
             hub, most, replies, states, answered = carry
-            self.state = self.state._replace(counts=rewound(self.state.counts, before), came=jnp.zeros((), bool))
+            draws, exchanges = (number + APART * hub for number in numbers)
+            counts, nobody = rewound(self.state.counts, before), jnp.zeros((), bool)
+            self.state = self.state._replace(counts=counts, draws=draws, exchanges=exchanges, came=nobody)
             # What passes inside a hub passes no link above it.
             self.job, self._hub = replace(job, hubs=None), (hub, max(sizes))
             done = work(message, jax.tree.map(lambda leaf: leaf[hub], states))
@@ -58,7 +63,8 @@ class HubsAsk(EngineAsk):
 
         first = jnp.zeros((), "int32"), before, none, states, jnp.zeros(count, bool)
         _, most, replies, states, answered = self._each_hub(sizes, one, first)
-        self.state = self.state._replace(counts=rewound(self.state.counts, most))
+        draws, exchanges = (number + APART * count for number in numbers)
+        self.state = self.state._replace(counts=rewound(self.state.counts, most), draws=draws, exchanges=exchanges)
         cohort, clients = hubs_as_clients(job.population, count)
         if job.hubs is not None:
             site = Site(path, "link", cohort.selection, bytes_down=payload(message), bytes_up=payload(like))

@@ -11,7 +11,6 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.places import places_of
 from turnout.problems.base import Population
-from turnout.samplers import Available
 from turnout.samplers.base import Sampler
 
 SIDE_BY_SIDE = ("exchanges", "rejected", "cohorts", "reasks", "queries_slowest", "microseconds")
@@ -24,7 +23,7 @@ def check_sampler(sampler: Sampler) -> None:
     """Raise `UserError` where a sampler cannot draw among the clients of one hub."""
     if sampler.learns_from_feedback or sampler.consults_before_draw:
         why = "learns from all clients, and a hub sees its own"
-    elif not (sampler.supports_availability or isinstance(sampler, Available)):
+    elif not sampler.supports_availability:
         why = "draws from all clients, and a hub has its own"
     else:
         return
