@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import turnout as t
+from tests.helpers.centred import centred
 from tests.helpers.commands import turnout
 from turnout.accounting.ledger import SERVER
 from turnout.core.seeds import Seeds
@@ -368,3 +369,25 @@ def test_a_configuration_has_the_algorithm_inside(tmp_path):
     assert turnout("run", file, "--out", tmp_path / "out")[0] == 0
     code, said, _ = turnout("describe", file)
     assert code == 0 and "hubs and" in said
+
+
+def part(clients) -> t.Problem:
+    """The problem `centred` with some of its clients."""
+    whole = centred()
+    ranges = [np.arange(*whole.offsets[i : i + 2]) for i in clients]
+    rows = jax.tree.map(lambda leaf: leaf[np.concatenate(ranges)], whole.rows)
+    return replace(whole, rows=rows, offsets=np.cumsum([0, *map(len, ranges)]), population=t.Population(count=len(clients)))
+
+
+@pytest.mark.parametrize("engine", ["compiled", "nodes"])
+def test_statistics_are_those_of_each_hub_and_then_their_mean(engine):
+    """Each hub goes on from the server's, not from what another hub found, and its own come back with its parameters."""
+    hubs, fedavg, options = [[0, 1, 2], [3], [4, 5]], t.FedAvg(t.Full(), lr=0.05, steps=2), {"metrics": ("value",)}
+    alone = [t.run(fedavg, part(own), rounds=2, **options).x for own in hubs]
+    expected = jax.tree.map(lambda *leaves: sum(len(own) / 6 * leaf for own, leaf in zip(hubs, leaves, strict=True)), *alone)
+    trace = t.run(t.InHubs(fedavg, rounds=2), centred(), rounds=1, hubs=t.Hubs(of=[0, 0, 0, 1, 2, 2]), engine=engine, **options)
+    assert trace.x.keys() == expected.keys() and centred().statistics
+    for name, leaf in expected.items():
+        np.testing.assert_allclose(trace.x[name], leaf, rtol=1e-10, atol=1e-12)
+    (link,), whole = trace.ledger.links(), sum(leaf.size for leaf in expected.values())
+    assert link["server_bytes_up"] == link["server_bytes_down"] == 3 * 8 * whole

@@ -6,16 +6,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int
 
 from turnout.accounting.ledger import Site
+from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.messages import payload
 from turnout.core.replies import Replies
-from turnout.engines.ask import EngineAsk
+from turnout.engines.ask import EngineAsk, State
 from turnout.engines.exchange.in_hubs import check_sampler, clients_of, hubs_as_clients, longest, packed, rewound
 from turnout.engines.exchange.linking import links
 from turnout.engines.exchange.robust import robust
 from turnout.engines.exchange.strong_types import strongly_typed
+from turnout.engines.groups.statistics import attached
 
 APART = 2**16
 """How far the numbers of draws and exchanges of two hubs are apart, so that no hub's random keys depend on another's work."""
@@ -43,35 +47,59 @@ class HubsAsk(EngineAsk):
 
     def in_hubs(self, sizes, work, message, like, states=None):
         self._refuse_in_hubs()
-        path, message, count = self.calls.next_path(), strongly_typed(message), len(sizes)
-        job, before, numbers = self.job, self.state.counts, (self.state.draws, self.state.exchanges)
-        none = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
+        path, message, count, first = self.calls.next_path(), strongly_typed(message), len(sizes), self.state
+        like = attached(like, first.statistics)
 
         def one(carry):
             hub, most, replies, states, answered = carry
-            draws, exchanges = (number + APART * hub for number in numbers)
-            counts, nobody = rewound(self.state.counts, before), jnp.zeros((), bool)
-            self.state = self.state._replace(counts=counts, draws=draws, exchanges=exchanges, came=nobody)
+            self._begin(hub, first)
             # What passes inside a hub passes no link above it.
-            self.job, self._hub = replace(job, hubs=None), (hub, max(sizes))
+            job, self.job, self._hub = self.job, replace(self.job, hubs=None), (hub, max(sizes))
             done = work(message, jax.tree.map(lambda leaf: leaf[hub], states))
-            self.job, self._hub = job, None
-            came, self.state = self.state.came, self.state._replace(came=None)
-            replies = jax.tree.map(lambda all, own: all.at[hub].set(own), replies, done.reply)
+            self.job, self._hub, came = job, None, self.state.came
+            reply = attached(done.reply, self.state.statistics)
+            replies = jax.tree.map(lambda all, own: all.at[hub].set(own), replies, reply)
             states = jax.tree.map(lambda all, own: all.at[hub].set(jnp.where(came, own, all[hub])), states, done.state)
+            self.state = self.state._replace(came=None)
             return hub + 1, longest(self.state.counts, most), replies, states, answered.at[hub].set(came)
 
-        first = jnp.zeros((), "int32"), before, none, states, jnp.zeros(count, bool)
-        _, most, replies, states, answered = self._each_hub(sizes, one, first)
-        draws, exchanges = (number + APART * count for number in numbers)
-        self.state = self.state._replace(counts=rewound(self.state.counts, most), draws=draws, exchanges=exchanges)
-        cohort, clients = hubs_as_clients(job.population, count)
-        if job.hubs is not None:
-            site = Site(path, "link", cohort.selection, bytes_down=payload(message), bytes_up=payload(like))
-            asked, zero = replace(cohort, ids=clients), jnp.zeros((), "int32")
-            for link in links(job.hubs, site, 0, asked, zero, answered, None, job.fleet is not None):
-                self._count(*link)
-        return self._from_hubs(path, robust(Replies(replies, cohort, answered), job.robust)), states
+        none = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
+        carry = jnp.zeros((), "int32"), first.counts, none, states, jnp.zeros(count, bool)
+        _, most, replies, states, answered = self._each_hub(sizes, one, carry)
+        self._begin(count, first._replace(counts=most))
+        self.state = self.state._replace(came=None)
+        cohort, clients = hubs_as_clients(self.job.population, count)
+        sent = payload(attached(message, first.statistics)), payload(like)
+        self._count_links(path, replace(cohort, ids=clients), answered, *sent)
+        self._weight = None
+        replies = self._with_statistics(robust(Replies(replies, cohort, answered), self.job.robust))
+        return self._from_hubs(path, replies), states
+
+    def _begin(self, hub: Int[ArrayLike, ""], first: State) -> None:
+        """Begin the work of a hub: what hubs do side by side begins where it was at `first`, and keys are its own."""
+        self.state = self.state._replace(
+            counts=rewound(self.state.counts, first.counts),
+            draws=first.draws + APART * hub,
+            exchanges=first.exchanges + APART * hub,
+            statistics=first.statistics,
+            came=jnp.zeros((), bool),
+        )
+
+    def _count_links(self, path: str, hubs: Cohort, answered: Bool[Array, " hubs"], down: int, up: int) -> None:
+        """Count what passes above the hubs, each of which one of its clients stands for.
+
+        Args:
+            path: Path of the call.
+            hubs: Clients that stand for the hubs.
+            answered: Hubs that reply.
+            down: Payload bytes of the message.
+            up: Payload bytes of a reply.
+        """
+        if self.job.hubs is None:
+            return
+        site, zero = Site(path, "link", hubs.selection, bytes_down=down, bytes_up=up), jnp.zeros((), "int32")
+        for link in links(self.job.hubs, site, 0, hubs, zero, answered, None, self.job.fleet is not None):
+            self._count(*link)
 
     def _each_hub(self, sizes: tuple[int, ...], one: Callable, carry: tuple) -> tuple:
         """Return the carry after `one` for each hub."""
