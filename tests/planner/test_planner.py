@@ -18,7 +18,7 @@ from turnout.planner.candidates import PricedFamily
 from turnout.planner.envelope import WithEvent
 from turnout.planner.page import finite
 from turnout.planner.planner import Planner
-from turnout.planner.task import FAMILIES, Limits, allowed, read_task, task_of
+from turnout.planner.task import FAMILIES, HUB_FAMILIES, Limits, allowed, read_task, task_of
 from turnout.studies.cases import Cases
 
 TASK = """
@@ -85,7 +85,6 @@ LEFT_OUT = {
     "locodl": "likewise",
     "marina": "likewise",
     "tamuna": "likewise",
-    "in-hubs": "it needs hubs, which a plan does not choose, and runs any algorithm inside them",
     "fedper": "it is for models with leaves of clients' own, which a plan does not choose",
     "fedrep": "likewise",
     "fedbabu": "likewise",
@@ -290,12 +289,27 @@ def test_the_files_own_algorithm_plays_too(file):
     assert "yours" in allowed(read_task(file))[0]
 
 
+def families() -> dict:
+    return {name: one for file in (FAMILIES, HUB_FAMILIES) for name, one in tomllib.loads(file.read_text())["methods"].items()}
+
+
+def test_families_of_hubs_play_where_there_are_hubs(file):
+    """Where an exchange with the server is dear, rounds inside hubs are cheaper than any flat family, on real counts."""
+    assert not {*tomllib.loads(HUB_FAMILIES.read_text())["methods"]} & {*allowed(read_task(file))[0]}
+    text, _ = TASK.split("[plan]")
+    dear = '[[price]]\nkind = "linear"\nexchanges = 1.0\nserver_exchanges = 50.0\n'
+    text = text.replace('[[price]]\nkind = "exchanges"\n', dear)
+    file.write_text(
+        f'{text}[hubs]\ncount = 3\n[plan]\nallow = ["hubs-fedavg", "lbfgs"]\nseeds = 5\nagainst = "server_exchanges"\n'
+    )
+    found = plan(file)
+    assert isinstance(found.best.algorithm, t.InHubs) and found.ranking["family"].to_list()[0] == "hubs-fedavg"
+
+
 def test_each_family_has_a_title_and_a_grid():
-    methods = tomllib.loads(FAMILIES.read_text())["methods"]
-    assert all(content["title"] and content["grid"] for content in methods.values())
+    assert all(content["title"] and content["grid"] for content in families().values())
 
 
 def test_every_algorithm_is_in_a_family_or_is_left_out_for_a_reason():
-    methods = tomllib.loads(FAMILIES.read_text())["methods"]
-    played = {content["algorithm"]["kind"] for content in methods.values()}
+    played = {content["algorithm"]["kind"] for content in families().values()}
     assert played | LEFT_OUT.keys() == TABLES["algorithm"].keys() and not played & LEFT_OUT.keys()

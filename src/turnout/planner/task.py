@@ -18,6 +18,9 @@ from turnout.studies.sources import File, Place, Source
 FAMILIES = Path(__file__).with_name("families.toml")
 """The families that are compared."""
 
+HUB_FAMILIES = Path(__file__).with_name("hub_families.toml")
+"""Those that join them where there are hubs."""
+
 OWN = "yours"
 """The name of the family of a file that has an algorithm itself."""
 
@@ -132,18 +135,19 @@ def task_of(tables: dict, prices: tuple[Price, ...], limits: Limits, name: str, 
         name: The name of the task.
         files: The files that the tables are from.
     """
-    families = read_toml(FAMILIES)
-    known = File(str(FAMILIES), *families, (((), ()),), FAMILIES.parent)
+    sources = [FAMILIES, HUB_FAMILIES] if "hubs" in tables else [FAMILIES]
+    known = [File(str(path), *read_toml(path), (((), ()),), path.parent) for path in sources]
     problem = {key: tables[key] for key in SHARED if key in tables}
     if isinstance(problem["target"], dict):
         problem["target"] = {**problem["target"], "stop": True}
     problem["run"] = {"rounds": ROUNDS, **{key: value for key, value in tables.get("run", {}).items() if key != "seed"}}
-    methods = {**families[1]["methods"], **tables.get("methods", {})}
+    methods = {name: family for file in known for name, family in file.tables["methods"].items()}
+    methods |= tables.get("methods", {})
     if "algorithm" in tables:
         methods[OWN] = {"title": "the file's own", **{key: tables[key] for key in ("algorithm", "sampler") if key in tables}}
     goal = {key: problem["target"][key] for key in ("metric", "below") if key in problem["target"]}
     study = {"title": name, "problems": {PROBLEM: problem}, "methods": methods, "goals": {"target": goal}}
-    declaration = DeclarationReader(Source(study, (known, *files), name)).declaration()
+    declaration = DeclarationReader(Source(study, (*known, *files), name)).declaration()
     return Task(name, declaration, prices, limits, declaration.goals["target"].words)
 
 
@@ -170,5 +174,7 @@ def _kinds(name: str, content: Any) -> set[str]:
     for part in (content["algorithm"], content["sampler"]):
         words |= {part} if isinstance(part, str) else set()
         if isinstance(part, dict):
-            words |= {part["kind"]} | (_kinds(name, {"algorithm": part.get("solver"), "sampler": None}))
+            words |= {part["kind"]}
+            for inside in ("solver", "algorithm"):
+                words |= _kinds(name, {"algorithm": part.get(inside), "sampler": None})
     return words
