@@ -1,5 +1,6 @@
 """Algorithms in hubs: by hand in NumPy, with the counts of hubs that are at work at once."""
 
+import re
 from dataclasses import replace
 
 import jax
@@ -12,11 +13,13 @@ from tests.helpers.centred import centred
 from tests.helpers.commands import turnout
 from turnout.accounting.ledger import SERVER
 from turnout.core.seeds import Seeds
+from turnout.engines import mesh
 from turnout.engines.exchange.in_hubs import clients_of, hubs_as_clients, packed
 from turnout.engines.hubs_ask import APART
 from turnout.experiment.config import read
 from turnout.experiment.describe import plan_for
 from turnout.runs.hub_layout import with_hubs
+from turnout.runs.session import Session
 from turnout.runs.setup import bind
 from turnout.testing.algorithms import CHECKS
 from turnout.testing.case import Case
@@ -268,6 +271,37 @@ def test_engines_and_devices_agree(name):
     for other in (nodes, two):
         np.testing.assert_allclose(one.x, other.x, rtol=1e-9, atol=1e-11)
         assert one.ledger == other.ledger
+
+
+EVEN = {
+    "fedavg": ALGORITHMS["fedavg"],
+    "scaffold": ALGORITHMS["scaffold"],
+    "memory": t.InHubs(t.FedAvg(t.Full(), lr=LR), rounds=2, up=t.codecs.TopK(count=1), feedback="ef21"),
+    "nobody": t.InHubs(t.FedAvg(t.Independent(size=0.7), lr=LR), rounds=2),
+}
+
+
+@pytest.mark.tiers(quick=["fedavg"])
+@pytest.mark.parametrize("name", EVEN)
+def test_a_device_plays_the_hubs_whose_clients_it_has(name):
+    """Three hubs on each of two devices: no number travels between devices inside a hub, and the run is the same."""
+    options = {"hubs": t.Hubs(6), "devices": t.Devices(latency=0.01, seconds_per_query=np.linspace(0.1, 0.3, CLIENTS))}
+    one, two = (played(EVEN[name], mesh=mesh, **options) for mesh in (1, 2))
+    np.testing.assert_allclose(one.x, two.x, rtol=1e-10, atol=1e-12)
+    assert one.ledger == two.ledger
+
+
+def test_devices_send_each_other_what_hubs_found_alone():
+    """Inside hubs no sum over devices is taken: all that travels is the six changes, once a round of the server."""
+    sent = {}
+    for name, hubs in {"apart": t.Hubs(6), "across": t.Hubs(of=SITES)}.items():
+        engine = Session(ALGORITHMS["fedavg"], problem(), rounds=2, metrics=("value",), hubs=hubs, mesh=2).engine
+        arguments = engine._inputs, engine.algorithm, engine.begin(), 2, 2, 1
+        options = {"sites": engine.sites, "metrics": engine.metrics, "mesh": engine.mesh}
+        text = mesh._advance.compiled(True).lower(*arguments, **options).compile().as_text()
+        lines = [line.split("all-reduce(")[0] for line in text.splitlines() if "all-reduce(" in line]
+        sent[name] = {shape for line in lines for shape in re.findall(r"f64\[([\d,]*)\]", line)} - {""}
+    assert sent == {"apart": {f"6,{DIMENSION}"}, "across": {str(DIMENSION)}}
 
 
 @pytest.mark.parametrize("missing", ["skip", "repeat"])

@@ -1,6 +1,7 @@
 """The `ask` on a mesh of devices: each device trains the drawn clients that it owns, and sums travel."""
 
 from dataclasses import replace
+from functools import reduce
 from typing import cast
 
 import jax
@@ -8,8 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, PyTree
 
+from turnout.accounting.counters import limbs, whole
 from turnout.core.replies import Replies
 from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.exchange.in_hubs import longest
 from turnout.problems.storage.sharded import AXIS, Sharded
 
 BLOCKS = 2
@@ -23,6 +26,9 @@ class MeshAsk(CompiledAsk):
         super().__init__(*arguments)
         # What each device has of the replies that were gathered, by the identity of the whole.
         self._parts: dict[int, tuple[PyTree, PyTree]] = {}
+
+    _alone = False
+    """Whether each device is at work with hubs of its own, and nothing travels."""
 
     @property
     def _storage(self) -> Sharded:
@@ -38,6 +44,8 @@ class MeshAsk(CompiledAsk):
 
     def _at_each_place(self, run_one, cohort, places):
         """Return `run_one` of each place, of which this device computes its own, some at a time."""
+        if self._alone:
+            return super()._at_each_place(run_one, cohort, places)
         mine, devices = self._mine(cohort), lax.axis_size(AXIS)
         size = min(-(-cohort.places // (BLOCKS * devices)), self.job.chunk)
         own_first, count = jnp.argsort(~mine, stable=True), jnp.sum(mine)
@@ -62,6 +70,32 @@ class MeshAsk(CompiledAsk):
         whole = gathered(part)
         self._parts[id(whole)] = whole, part
         return whole
+
+    def _each_hub(self, sizes, one, carry):
+        """Have each device play its hubs where it has all their clients, so that nothing travels before the server needs it."""
+        devices = lax.axis_size(AXIS)
+        if not self._hubs_are_apart(sizes, devices):
+            return super()._each_hub(sizes, one, carry)
+        own, first, (_, most, *parts) = len(sizes) // devices, self.state.counts, carry
+        mine = lax.axis_index(AXIS).astype("int32") * own
+        self._alone = True
+        _, most, replies, states, answered = self.loop(own, one, (mine, most, *parts))
+        self._alone = False
+        hubs = jnp.arange(len(sizes), dtype="int32")
+        here = (hubs >= mine) & (hubs < mine + own)
+        states = jax.tree.map(lambda leaf: jnp.where(here.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0), states)
+        replies, states, answered = gathered((replies, states, answered))
+        with jax.enable_x64(True):
+            counts = whole(first) + lax.psum(whole(self.state.counts) - whole(first), AXIS)
+            self.state = self.state._replace(counts=jnp.moveaxis(limbs(counts), 0, -1))
+        return len(sizes), reduce(longest, lax.all_gather(most, AXIS)), replies, states, answered
+
+    def _hubs_are_apart(self, sizes, devices: int) -> bool:
+        """Whether each device holds all clients of as many hubs as any other."""
+        if not self.job.hubs.consecutive or len(sizes) % devices or self.state.memories:
+            return False
+        own = len(sizes) // devices
+        return all(sum(sizes[: own * k]) == self._storage.count * k for k in range(1, devices))
 
     def _launch(self, *arguments):
         # Whoever is asked in flight may have a new state, which waits in a place for all.

@@ -75,7 +75,8 @@ class Hubs:
         groups, counts = numbered(paths)
         latency = self._each_level("latency", len(counts))
         slowness = (1 / self._each_level(name, len(counts)) for name in ("bandwidth_down", "bandwidth_up"))
-        return Layout(groups, 1e6 * np.stack([latency, *slowness], axis=-1), counts)
+        consecutive = bool(np.all(np.diff(groups[0]) >= 0))
+        return Layout(groups, 1e6 * np.stack([latency, *slowness], axis=-1), counts, consecutive=consecutive)
 
     @property
     def timed(self) -> bool:

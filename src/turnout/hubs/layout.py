@@ -24,6 +24,7 @@ class Layout:
         works: Whether a hub can do the server's work for a cohort of its own clients: a round draws one cohort, and its sampler
             learns nothing from replies.
         state_bytes: Payload bytes of the server's state, which such a hub gets, and returns.
+        consecutive: Whether the clients of each of the lowest hubs follow each other, in the order of the hubs.
     """
 
     groups: Int[Any, "levels n"]
@@ -32,6 +33,7 @@ class Layout:
     forwarded: tuple[str, ...] = static(default=())
     works: bool = static(default=False)
     state_bytes: int = static(default=0)
+    consecutive: bool = static(default=False)
 
     def serves(self, path: str) -> bool:
         """Return whether a hub can make the exchange at a call site by itself, for a cohort of its own clients."""
