@@ -159,7 +159,12 @@ def test_clients_are_named_by_the_first_and_the_last(first, count):
     assert [*clients_in(f"{first}-{first + count}")] == [*range(first, first + count + 1)]
 
 
-@given(st.text(max_size=6).filter(lambda text: not text.partition("-")[0].isdecimal()))
+@given(st.lists(st.integers(0, 100), min_size=1))
+def test_clients_are_named_one_by_one(numbers):
+    assert clients_in(",".join(map(str, numbers))) == numbers
+
+
+@given(st.text(max_size=6).filter(lambda text: not text.partition("-")[0].partition(",")[0].isdecimal()))
 def test_what_names_no_clients_is_a_sentence(text):
     with pytest.raises(UserError, match="such as 0-39"):
         clients_in(text)

@@ -1,0 +1,152 @@
+"""The clients of a federation with hubs: those of a hub are there as long as it is, and a hub knows its own."""
+
+import json
+import time
+from collections.abc import Collection
+from functools import cached_property
+from logging import WARNING
+
+from flwr.common.logger import log
+
+from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.clients import Clients
+from turnout.engines.flower.greeting import Members, NodeInfo, Watch, first_of
+from turnout.engines.flower.hub_mailbox import HubMailbox
+from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.registry import Member, Registry, RegistryFile
+
+AGAIN = 2.0
+"""Seconds until a hub greets a node again that has not answered."""
+
+
+class ClientsOfHubs(Members):
+    """The clients of a federation as the server sees them: what is known of each is what its hub says.
+
+    Args:
+        mailbox: Reaches the clients through the hubs.
+        expected: The fields of the handshake.
+        hubs: The hubs, as the nodes that the server's SuperLink knows.
+        of: The hub of each client.
+        quorum: How many clients must be there, or which share of those that are not revoked; None for all.
+        watch: Told what the server waits for.
+    """
+
+    def __init__(
+        self,
+        mailbox: HubMailbox,
+        expected: Handshake,
+        hubs: Members,
+        of: list[int],
+        quorum: float | None = None,
+        watch: Watch | None = None,
+    ):
+        super().__init__(mailbox, expected, Registry.open(len(of)), quorum, watch)
+        self.hubs, self.of = hubs, of
+        # What hubs are refused for is told where clients are waited for.
+        self.refused = hubs.refused
+        self._next: dict[int, float] = {}
+
+    @property
+    def registry(self) -> Registry:
+        """The clients; those of a revoked hub are revoked."""
+        hubs = self.hubs.registry.members
+        members = (Member(f"client {i}", revoked=hubs[hub].revoked) for i, hub in enumerate(self.of))
+        return Registry(tuple(members), self.hubs.registry.most_rows)
+
+    def look(self) -> dict[int, bytes]:
+        keys = self.hubs.look()
+        here = {hub for hub, info in self.hubs.nodes.items() if info.node in keys}
+        self.connected = {client for client in self.nodes if self.of[client] in here}
+        return keys
+
+    def dismiss(self) -> None:
+        self.hubs.dismiss()
+        super().dismiss()
+
+    def greet(self, pause: float = 0.0) -> None:
+        self.hubs.greet(pause)
+        keys, now = self.look(), time.monotonic()
+        missing = {self.of[client] for client in self if client not in self.nodes}
+        nodes = {info.node: hub for hub, info in self.hubs.nodes.items() if hub in missing and info.node in keys}
+        asked = [node for node in nodes if now >= self._next.get(node, now)]
+        self._next |= dict.fromkeys(asked, now + pause)
+        for node, body in self.hubs.answers(asked, pause).items():
+            self._join(nodes[node], rows_of(body[:]), pause)
+        self.look()
+
+    def _join(self, hub: int, rows: dict[int, int], pause: float) -> None:
+        """Admit the clients that a hub says it has, with their numbers of rows, where they are its own."""
+        most = self.registry.most_rows
+        new = {i: count for i, count in rows.items() if i not in self.nodes and 0 <= i < len(self) and self.of[i] == hub}
+        for client, count in new.items():
+            if count <= most:
+                self.nodes[client], self._keys[client] = NodeInfo(client, count, f"client {client}"), None
+        if new and pause:
+            log(WARNING, "%s of hub %d: joined", first_of([f"client {client}" for client in new]), hub)
+
+
+def rows_of(body: bytes) -> dict[int, int]:
+    """Return the number of rows of each client that a hub names in its answer to the greeting; none where that is not valid."""
+    try:
+        rows = {int(client): count for client, count in json.loads(body)["clients"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {client: count for client, count in rows.items() if type(count) is int and count > 0}
+
+
+class NodesOfHub(Members):
+    """The nodes of one hub, which keep the numbers that clients have in the whole federation.
+
+    Args:
+        mailbox: Sends the greetings.
+        expected: The fields of the handshake.
+        registry: The clients of the hub by key, in the order of their numbers.
+        own: The numbers of the clients of the hub.
+        clients: Number of clients of the federation.
+    """
+
+    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: RegistryFile, own: list[int], clients: int):
+        self.own, self.clients = own, clients
+        super().__init__(mailbox, expected, registry)
+        # A hub waits for nobody: the server does.
+        self.quorum = 0
+        mailbox.digest = expected.digest
+
+    @property
+    def registry(self) -> Registry:
+        """The clients of the federation, of which those of other hubs are refused."""
+        registry = super().registry
+        if registry is not self._spread[0]:
+            self._spread = registry, _spread(registry, self.own, self.clients)
+        return self._spread[1]
+
+    @cached_property
+    def _spread(self) -> tuple[Registry | None, Registry]:
+        return None, Registry(())
+
+    @property
+    def least(self) -> int:
+        return 0
+
+    @property
+    def rows(self) -> dict[int, int]:
+        """The number of rows of each client that has been here."""
+        return {client: max(1, info.rows) for client, info in sorted(self.nodes.items())}
+
+
+def _spread(registry: Registry, own: list[int], clients: int) -> Registry:
+    """Return the registry of all clients, given that of the `own` ones of a hub."""
+    members = [Member("a client of another hub", revoked=True)] * clients
+    for number, member in zip(own, registry.members, strict=True):
+        members[number] = member
+    return Registry(tuple(members), registry.most_rows)
+
+
+class AskedByHub(Clients):
+    """The clients of a hub, which are asked once, as far as they are there; the server asks again."""
+
+    def present(self, clients: Collection[int]) -> list[int]:
+        self.nodes.dismiss()
+        self.nodes.greet(AGAIN)
+        there = self.nodes.present if self.skips else {*self.nodes.nodes} - {*self.nodes.left_out}
+        return [client for client in clients if client in there]
