@@ -95,12 +95,12 @@ def run_hub(
     """
     stop_at_sigterm()
     keys.check_folder(folder)
-    own_key, experiment = keys.read_node_key(key), read(file)
-    built, group = build_for_federation(experiment, data), ProcessGroup(folder)
+    own_key, experiment, group = keys.read_node_key(key), read(file), ProcessGroup(folder)
     with ExitStack() as stack:
         stack.callback(group.stop)
         group.run("superlink", *superlink_command(folder, host, port))
         stack.enter_context(group.supervised())
+        built = build_for_federation(experiment, data)
         grid = stack.enter_context(flower_run(superlink_at(f"localhost:{port}", folder)))
         service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), folder)
         del built

@@ -105,7 +105,7 @@ class NodesOfHub(Members):
         clients: Number of clients of the federation.
     """
 
-    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: RegistryFile, own: list[int], clients: int):
+    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, own: list[int], clients: int):
         self.own, self.clients = own, clients
         super().__init__(mailbox, expected, registry)
         # A hub waits for nobody: the server does.
