@@ -1,5 +1,7 @@
 """A hub of a federation that runs a configuration: a node of the server's SuperLink, with a SuperLink for its own clients."""
 
+import os
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -48,7 +50,7 @@ def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: M
     if not own:
         raise UserError(f"{experiment.name} has hubs 0 to {max(of)}, so that no hub can be {number}")
     nodes = NodesOfHub(mailbox, handshake, RegistryFile(folder, len(own)), own, len(of))
-    return HubService(number, mailbox, nodes, *shapes_of(experiment, built))
+    return HubService(number, mailbox, nodes, *shapes_of(experiment, built), lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def shapes_of(experiment: Experiment, built: Built) -> tuple[PyTree, Expected]:

@@ -3,8 +3,13 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from logging import ERROR
+from typing import TypeVar
 
+import httpx
 import jax
+from flwr.common.logger import log
+from flwr.supercore.run import RunNotRunningException
 from jaxtyping import PyTree
 
 from turnout.engines.flower.client_app import Handshake
@@ -17,6 +22,11 @@ from turnout.engines.messaging import added
 from turnout.engines.request import Refused
 from turnout.io.audit import AuditLog
 from turnout.io.serialization import Buffer, decode
+
+LOST = (RunNotRunningException, httpx.HTTPError)
+"""The errors of a SuperLink that was away too long."""
+
+Result = TypeVar("Result")
 
 Expected = Callable[[str, bytes, Buffer], PyTree]
 """Returns shapes and types of a reply to a request, given its kind, header and body."""
@@ -31,13 +41,22 @@ class HubService:
         nodes: The clients and their nodes.
         start: Initial parameters.
         expected: Returns what a reply looks like.
-        log: Where requests are written down; None for nowhere.
+        end: Ends the process, where its SuperLink has ended the run.
     """
 
+    log: AuditLog | None = None
+
     def __init__(
-        self, number: int, mailbox: Mailbox, nodes: NodesOfHub, start: PyTree, expected: Expected, log: AuditLog | None = None
+        self,
+        number: int,
+        mailbox: Mailbox,
+        nodes: NodesOfHub,
+        start: PyTree,
+        expected: Expected,
+        end: Callable[[], None] = lambda: None,
     ):
-        self.number, self.mailbox, self.nodes, self.start, self.expected, self.log = number, mailbox, nodes, start, expected, log
+        self.number, self.mailbox, self.nodes = number, mailbox, nodes
+        self.start, self.expected, self.end = start, expected, end
         self.clients = AskedByHub(mailbox, nodes)
 
     @property
@@ -56,12 +75,12 @@ class HubService:
         """
         action, _, run = kind.partition("_")
         if kind == "hello":
-            self.nodes.greet(AGAIN)
+            self._guarded(lambda: self.nodes.greet(AGAIN))
             return self.greeting()
         if action not in ("ask", SUM, "measure") or run != self.handshake.digest:
             raise Refused("the request is not one of the run for which this hub answers: start the server again")
         with jax.enable_x64(self.handshake.precision == "double"):
-            return self._exchanged(action, header, body)
+            return self._guarded(lambda: self._exchanged(action, header, body))
 
     def greeting(self, refusal: str | None = None) -> bytes:
         """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
@@ -70,6 +89,15 @@ class HubService:
 
     def spent(self) -> None:
         """A hub releases nothing of its own."""
+
+    def _guarded(self, work: Callable[[], Result]) -> Result:
+        """Return the result of `work`, and end where the SuperLink of this hub was away too long for it."""
+        try:
+            return work()
+        except LOST as error:
+            log(ERROR, "the SuperLink of this hub has ended its run, and so the hub ends: %r", error)
+            self.end()
+            raise Refused("this hub has lost its SuperLink, and has to start again") from None
 
     def _exchanged(self, action: str, header: bytes, body: Buffer) -> bytes:
         """Send requests on, and return the replies, or their sum."""
