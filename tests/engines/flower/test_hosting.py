@@ -27,7 +27,7 @@ from turnout.engines.flower.node_connection import Refused
 from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Reader, read
-from turnout.federation import local
+from turnout.federation import process_group
 from turnout.federation.local import Federation
 from turnout.federation.server import connect_clients
 
@@ -180,6 +180,6 @@ def test_a_node_needs_one_client_or_several(tmp_path):
 def test_threads_share_the_machine(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("NPROC", "3")
-    monkeypatch.setattr(local, "cores", lambda: 8)
-    assert local.share(3) == {"OMP_NUM_THREADS": "2", "NPROC": "3"}
-    assert local.share(40)["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setattr(process_group, "cores", lambda: 8)
+    assert process_group.share(3) == {"OMP_NUM_THREADS": "2", "NPROC": "3"}
+    assert process_group.share(40)["OMP_NUM_THREADS"] == "1"

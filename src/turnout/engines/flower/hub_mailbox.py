@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from jaxtyping import PyTree
 
-from turnout.engines.flower.hub_messages import HEADER_BYTES, Answer, Requests, packed_requests, read_replies, read_sum
-from turnout.engines.flower.mailbox import REASON_LENGTH, Mailbox
+from turnout.engines.flower.hub_messages import HEADER_BYTES, Answer, packed_requests, read_replies, read_sum
+from turnout.engines.flower.mailbox import REASON_LENGTH, Mailbox, Requests
 from turnout.io.serialization import Buffer
 
 SHARE = 0.8

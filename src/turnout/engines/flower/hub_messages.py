@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.messages import payload, split_each
+from turnout.engines.flower.mailbox import Requests
 from turnout.engines.request import LONGEST, Refused
 from turnout.io.serialization import Buffer, decode, encode
 
@@ -19,9 +20,6 @@ HEADER_BYTES = 2**12
 
 COUNTS = ("queries", "missed")
 """The counts that come with each reply."""
-
-Requests = dict[int, tuple[bytes, Any]]
-"""Header and body of the request to each client; a body is in bytes, or a `Part`."""
 
 
 @dataclass(frozen=True, eq=False)
