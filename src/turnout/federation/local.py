@@ -71,10 +71,14 @@ class Federation(ProcessGroup):
         """Start the SuperLink, and wait until it answers."""
         host, _, port = self.server.address.rpartition(":")
         self.run("superlink", *superlink_command(self.folder, host, int(port)))
+        self.await_superlink(self.server, "superlink")
+
+    def await_superlink(self, server: Server, name: str) -> None:
+        """Wait until a SuperLink answers, which the process `name` runs; `UserError` if it does not."""
         try:
-            wait_until_healthy(self.server, lambda: self.children["superlink"].poll() is not None)
+            wait_until_healthy(server, lambda: self.children[name].poll() is not None)
         except UserError as error:
-            raise UserError(f"{error}: see {self.folder / 'superlink.log'}") from None
+            raise UserError(f"{error}: see {self.folder / f'{name}.log'}") from None
 
     def start_node(self, client: int) -> str:
         """Start the node of a client, and return the name of the process."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from turnout.engines.flower import keys
 from turnout.engines.flower.server_connection import Server
-from turnout.federation.local import Federation, superlink_of, wait_until_healthy
+from turnout.federation.local import Federation, superlink_of
 from turnout.federation.process_group import cores
 from turnout.io.ports import free_port
 
@@ -45,7 +45,7 @@ class HubFederation(Federation):
             self.start_hub(hub)
         for hub, link in enumerate(self.links):
             # A node that finds nobody waits longer each time.
-            wait_until_healthy(link, lambda hub=hub: self.children[f"hub-{hub}"].poll() is not None)
+            self.await_superlink(link, f"hub-{hub}")
             self.start_nodes_of(hub)
 
     def start_hub(self, hub: int) -> str:

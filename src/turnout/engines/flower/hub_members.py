@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import partial
 from logging import WARNING
 
 from flwr.common.logger import log
@@ -17,6 +17,22 @@ from turnout.engines.flower.registry import Member, Registry, RegistryFile
 
 AGAIN = 2.0
 """Seconds until a hub greets a node again that has not answered."""
+
+
+class Derived:
+    """A registry that follows from another one, and is made anew when that has changed.
+
+    Args:
+        make: Makes the one from the other.
+    """
+
+    def __init__(self, make: Callable[[Registry], Registry]):
+        self.make, self._of, self._made = make, None, Registry(())
+
+    def __call__(self, registry: Registry) -> Registry:
+        if registry is not self._of:
+            self._of, self._made = registry, self.make(registry)
+        return self._made
 
 
 class ClientsOfHubs(Members):
@@ -44,14 +60,12 @@ class ClientsOfHubs(Members):
         self.hubs, self.of = hubs, of
         # What hubs are refused for is told where clients are waited for.
         self.refused = hubs.refused
-        self._next: dict[int, float] = {}
+        self._clients = Derived(partial(_clients, of))
 
     @property
     def registry(self) -> Registry:
         """The clients; those of a revoked hub are revoked."""
-        hubs = self.hubs.registry.members
-        members = (Member(f"client {i}", revoked=hubs[hub].revoked) for i, hub in enumerate(self.of))
-        return Registry(tuple(members), self.hubs.registry.most_rows)
+        return self._clients(self.hubs.registry)
 
     def look(self) -> dict[int, bytes]:
         keys = self.hubs.look()
@@ -76,13 +90,22 @@ class ClientsOfHubs(Members):
 
     def _join(self, hub: int, rows: dict[int, int], pause: float) -> None:
         """Admit the clients that a hub says it has, with their numbers of rows, where they are its own."""
-        most = self.registry.most_rows
-        new = {i: count for i, count in rows.items() if i not in self.nodes and 0 <= i < len(self) and self.of[i] == hub}
-        for client, count in new.items():
-            if count <= most:
-                self.nodes[client], self._keys[client] = NodeInfo(client, count, f"client {client}"), None
+        members, most = self.registry.members, self.registry.most_rows
+        own = [client for client, which in enumerate(self.of) if which == hub and client in rows and client not in self.nodes]
+        new = [client for client in own if rows[client] <= most]
+        for client in new:
+            self.nodes[client], self._keys[client] = NodeInfo(client, rows[client], members[client].name), None
+        for client in {*own} - {*new}:
+            told = f"its hub says that it has {rows[client]:,} rows: write a larger most_rows down if they are more than {most:,}"
+            self.refused[client] = f"{members[client].name}: {told}"
         if new and pause:
-            log(WARNING, "%s of hub %d: joined", first_of([f"client {client}" for client in new]), hub)
+            log(WARNING, "%s of hub %d: joined", first_of([members[client].name for client in new]), hub)
+
+
+def _clients(of: list[int], hubs: Registry) -> Registry:
+    """Return the registry of the clients, given the hub of each, and that of the hubs."""
+    members = (Member(f"client {i}", revoked=hubs.members[hub].revoked) for i, hub in enumerate(of))
+    return Registry(tuple(members), hubs.most_rows)
 
 
 def rows_of(body: bytes) -> dict[int, int]:
@@ -106,7 +129,7 @@ class NodesOfHub(Members):
     """
 
     def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, own: list[int], clients: int):
-        self.own, self.clients = own, clients
+        self.own, self._all = own, Derived(partial(_spread, own, clients))
         super().__init__(mailbox, expected, registry)
         # A hub waits for nobody: the server does.
         self.quorum = 0
@@ -115,14 +138,7 @@ class NodesOfHub(Members):
     @property
     def registry(self) -> Registry:
         """The clients of the federation, of which those of other hubs are refused."""
-        registry = super().registry
-        if registry is not self._spread[0]:
-            self._spread = registry, _spread(registry, self.own, self.clients)
-        return self._spread[1]
-
-    @cached_property
-    def _spread(self) -> tuple[Registry | None, Registry]:
-        return None, Registry(())
+        return self._all(super().registry)
 
     @property
     def least(self) -> int:
@@ -134,8 +150,8 @@ class NodesOfHub(Members):
         return {client: max(1, info.rows) for client, info in sorted(self.nodes.items())}
 
 
-def _spread(registry: Registry, own: list[int], clients: int) -> Registry:
-    """Return the registry of all clients, given that of the `own` ones of a hub."""
+def _spread(own: list[int], clients: int, registry: Registry) -> Registry:
+    """Return the registry of all `clients`, given that of the `own` ones of a hub."""
     members = [Member("a client of another hub", revoked=True)] * clients
     for number, member in zip(own, registry.members, strict=True):
         members[number] = member
@@ -148,5 +164,9 @@ class AskedByHub(Clients):
     def present(self, clients: Collection[int]) -> list[int]:
         self.nodes.dismiss()
         self.nodes.greet(AGAIN)
-        there = self.nodes.present if self.skips else {*self.nodes.nodes} - {*self.nodes.left_out}
+        there = self.nodes.present if self.skips else {*self.nodes.nodes}
         return [client for client in clients if client in there]
+
+    def _remember(self, asked, waiting):
+        # The server counts refusals, and asks a client no more after some in a row.
+        return None
