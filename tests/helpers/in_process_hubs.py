@@ -10,9 +10,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from tests.helpers.in_process import Grid, InProcess
 from turnout.core.messages import payload
 from turnout.engines.flower.client_app import NodeApp
-from turnout.engines.flower.greeting import Members, gathered
+from turnout.engines.flower.greeting import gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_mailbox import HubMailbox
 from turnout.engines.flower.hub_members import ClientsOfHubs, NodesOfHub
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
@@ -93,16 +92,13 @@ class InProcessHubs(Mailbox):
     def clients(self) -> ClientsOfHubs:
         """Return the clients, which are reached through the hubs."""
         registry = Registry(tuple(Member(f"hub {hub}", b"hub %d" % hub) for hub in range(1 + max(self.of))))
-        hubs = Members(self, self.expected, registry)
-        nodes = lambda: {hub: info.node for hub, info in hubs.nodes.items()}  # noqa: E731
-        through = HubMailbox(self, nodes, self.of, self.services[0].start)
-        return ClientsOfHubs(through, self.expected, hubs, self.of)
+        return ClientsOfHubs.of_registry(self, self.expected, registry, self.of, self.services[0].start)
 
-    def session(self) -> Session:
-        """Return the run with these hubs."""
+    def session(self, resumed: bool = False) -> Session:
+        """Return the run with these hubs, which is to be restored if it is `resumed`."""
         skips = self.experiment.faults is not None and self.experiment.faults.missing == "skip"
         members = gathered(self.clients(), 0.0, skips)
-        return session_of(self.experiment, self.built, engine=partial(HubFlower, members.mailbox, members, False))
+        return session_of(self.experiment, self.built, engine=partial(HubFlower, members.mailbox, members, resumed))
 
 
 class NodesInProcess(InProcess):

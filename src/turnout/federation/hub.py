@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 
 from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
+from turnout.engines.coded_algorithm import coded
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.hosting import serve
@@ -63,7 +64,7 @@ def shapes_of(experiment: Experiment, built: Built) -> tuple[PyTree, Expected]:
     spec = experiment.run
     with scope(spec.precision):
         job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=spec.precision == "mixed")
-        algorithm = bind(experiment.algorithm, built.problem, spec.rounds)
+        algorithm = coded(job, bind(experiment.algorithm, built.problem, spec.rounds), experiment.exchange)
         job = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), job)
 
     def expected(kind: str, header: bytes, body) -> PyTree:

@@ -9,7 +9,6 @@ from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import Members, Watch, gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_mailbox import HubMailbox
 from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Registry, RegistryFile
@@ -83,11 +82,9 @@ def clients_of_hubs(
     if keys is None:
         raise UserError("hubs are known by their keys, which flwr run does not check: use turnout serve, or leave [hubs] out")
     of = hub_of_each(experiment, built)
-    hubs = Members(mailbox, expected, RegistryFile(keys, 1 + max(of)))
     with scope(experiment.run.precision):
         start, _ = starting(built.problem, experiment.run.purpose_seeds(), experiment.run.start)
-    nodes = lambda: {hub: info.node for hub, info in hubs.nodes.items()}  # noqa: E731
-    return ClientsOfHubs(HubMailbox(mailbox, nodes, of, start), expected, hubs, of, quorum, watch)
+    return ClientsOfHubs.of_registry(mailbox, expected, RegistryFile(keys, 1 + max(of)), of, start, quorum, watch)
 
 
 def start_or_resume(

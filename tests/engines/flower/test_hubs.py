@@ -3,6 +3,7 @@
 import json
 import tomllib
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.helpers.in_process import InProcess
 from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.accounting.ledger import SERVER
 from turnout.engines.flower.greeting import MOST_REFUSED, gathered
-from turnout.engines.flower.hub_members import rows_of
+from turnout.engines.flower.hub_members import told_by_hub
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Reader
 from turnout.federation.handshake import build_for_federation
@@ -29,9 +30,10 @@ ALGORITHMS = {
     "scaffold": NICE + '[algorithm]\nkind = "scaffold"\nlr = 0.001\nsteps = 2\n',
     "scaffnew": NICE + '[algorithm]\nkind = "scaffnew"\nlr = 0.001\nprobability = 0.5\n',
     "feddcd": NICE + '[algorithm]\nkind = "feddcd"\nconvexity = 0.1\nsolver = { kind = "bfgs" }\n',
+    "ditto": NICE + '[algorithm]\nkind = "ditto"\nlr = 0.001\nlam = 1.0\nown_lr = 0.001\n',
     "stratified": '[sampler]\nkind = "stratified"\n' + FEDAVG,
 }
-SUMMED = {"fedavg", "scaffold", "stratified"}
+SUMMED = {"fedavg", "scaffold", "ditto", "stratified"}
 
 
 def configured(tables: str, hubs: str = "count = 3", run: str = ""):
@@ -63,10 +65,25 @@ def test_hubs_play_the_compiled_run(name, hubs):
     expected, place = compiled(experiment), InProcessHubs(experiment)
     trace = place.session().run().trace
     np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    np.testing.assert_allclose(trace.columns["value"], expected.columns["value"], rtol=1e-10)
     assert untimed(trace) == untimed(expected) and passed(trace) == passed(expected)
+    assert ("measure" in place.headers) == (name == "ditto")
     ((_, messages, _, down, up),) = passed(trace)
     assert place.payloads == {"down": down, "up": up, "messages": messages}
     assert ("sum" in place.headers) == (name in SUMMED) and ("ask" in place.headers) == (name not in SUMMED)
+
+
+def test_a_run_through_hubs_goes_on_from_its_checkpoint():
+    """Another server finds the hubs, and the private states, as they were."""
+    experiment = configured(ALGORITHMS["scaffold"])
+    place = InProcessHubs(experiment)
+    first = place.session()
+    first.step(1)
+    first.step(2)
+    second = place.session(resumed=True)
+    second.restore(first.snapshot())
+    second.run()
+    np.testing.assert_allclose(second.trace.x, compiled(experiment).x, rtol=1e-10)
 
 
 def test_a_cohort_of_one_hub_is_not_served_by_it():
@@ -225,7 +242,24 @@ def test_a_hub_cannot_say_that_it_has_clients_of_another():
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"clients": 3}', b'{"clients": {"a": 1}}', b'{"clients": {"1": -1}}'])
 def test_a_hub_that_does_not_say_whom_it_has_has_nobody(body):
-    assert rows_of(body) == {}
+    assert told_by_hub(body) == ({}, "")
+
+
+TOLD = {"rows": "client 5 says that it has 1,000,000,000 rows", "schema": "has other classes or features than client 0"}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_a_hub_says_of_its_clients_is_checked(name):
+    """As if the nodes said it: so many rows need to be written down, and classes are those of the other hubs' clients."""
+
+    def changed(schema, kind, reply):
+        fields = json.loads(reply)
+        fields["clients"] |= {"5": 10**9} if name == "rows" and "5" in fields["clients"] else {}
+        return json.dumps(fields | ({"schema": schema} if name == "schema" else {})).encode()
+
+    place = InProcessHubs(configured(FULL + FEDAVG), {0: partial(changed, "one"), 1: partial(changed, "another")})
+    with pytest.raises(t.UserError, match=TOLD[name]):
+        gathered(place.clients(), 0.0)
 
 
 def test_a_request_of_another_run_is_not_sent_on():

@@ -3,14 +3,16 @@
 import json
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from logging import WARNING
 
 from flwr.common.logger import log
+from jaxtyping import PyTree
 
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.clients import Clients
-from turnout.engines.flower.greeting import Members, NodeInfo, Watch, first_of
+from turnout.engines.flower.greeting import Hello, Members, NodeInfo, Watch, first_of
 from turnout.engines.flower.hub_mailbox import HubMailbox
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Member, Registry, RegistryFile
@@ -62,6 +64,33 @@ class ClientsOfHubs(Members):
         self.refused = hubs.refused
         self._clients = Derived(partial(_clients, of))
 
+    @classmethod
+    def of_registry(
+        cls,
+        mailbox: Mailbox,
+        expected: Handshake,
+        registry: Registry | RegistryFile,
+        of: list[int],
+        start: PyTree,
+        quorum: float | None = None,
+        watch: Watch | None = None,
+    ) -> "ClientsOfHubs":
+        """Return the clients, given the mailbox and the registry of the hubs.
+
+        Args:
+            mailbox: Reaches the hubs.
+            expected: The fields of the handshake.
+            registry: The hubs by key.
+            of: The hub of each client.
+            start: Initial parameters.
+            quorum: How many clients must be there, or which share of those that are not revoked; None for all.
+            watch: Told what the server waits for.
+        """
+        # The classes of a hub's clients are known later than the hub.
+        hubs = Members(mailbox, replace(expected, schema=None), registry)
+        through = HubMailbox(mailbox, lambda: {hub: info.node for hub, info in hubs.nodes.items()}, of, start)
+        return cls(through, expected, hubs, of, quorum, watch)
+
     @property
     def registry(self) -> Registry:
         """The clients; those of a revoked hub are revoked."""
@@ -85,21 +114,26 @@ class ClientsOfHubs(Members):
         asked = [node for node in nodes if now >= self._next.get(node, now)]
         self._next |= dict.fromkeys(asked, now + pause)
         for node, body in self.hubs.answers(asked, pause).items():
-            self._join(nodes[node], rows_of(body[:]), pause)
+            self._join(nodes[node], *told_by_hub(body[:]), pause)
         self.look()
 
-    def _join(self, hub: int, rows: dict[int, int], pause: float) -> None:
-        """Admit the clients that a hub says it has, with their numbers of rows, where they are its own."""
-        members, most = self.registry.members, self.registry.most_rows
+    def _join(self, hub: int, rows: dict[int, int], schema: str, pause: float) -> None:
+        """Admit the clients that a hub says it has, with their numbers of rows and their schema, where they are its own."""
+        members, joined = self.registry.members, []
         own = [client for client, which in enumerate(self.of) if which == hub and client in rows and client not in self.nodes]
-        new = [client for client in own if rows[client] <= most]
-        for client in new:
-            self.nodes[client], self._keys[client] = NodeInfo(client, rows[client], members[client].name), None
-        for client in {*own} - {*new}:
-            told = f"its hub says that it has {rows[client]:,} rows: write a larger most_rows down if they are more than {most:,}"
-            self.refused[client] = f"{members[client].name}: {told}"
-        if new and pause:
-            log(WARNING, "%s of hub %d: joined", first_of([members[client].name for client in new]), hub)
+        for client in own:
+            hello = Hello(client, rows[client], None, schema=schema)
+            reason = self._why_not(client, hello.rows, None) or self._other_schema(hello)
+            if reason is None:
+                info = NodeInfo(client, hello.rows, members[client].name, schema=schema)
+                self.nodes[client], self._keys[client] = info, None
+                joined.append(info.name)
+            elif self.refused.get(client) != reason:
+                self.refused[client] = reason
+                self.mailbox.counts[f"refused: {reason}"] += 1
+                log(WARNING, "refused %s of hub %d: %s", members[client].name, hub, reason)
+        if joined and pause:
+            log(WARNING, "%s of hub %d: joined", first_of(joined), hub)
 
 
 def _clients(of: list[int], hubs: Registry) -> Registry:
@@ -108,13 +142,15 @@ def _clients(of: list[int], hubs: Registry) -> Registry:
     return Registry(tuple(members), hubs.most_rows)
 
 
-def rows_of(body: bytes) -> dict[int, int]:
-    """Return the number of rows of each client that a hub names in its answer to the greeting; none where that is not valid."""
+def told_by_hub(body: bytes) -> tuple[dict[int, int], str]:
+    """Return what a hub says in its answer to the greeting: rows of each client, and the schema; nobody where it is not valid."""
     try:
-        rows = {int(client): count for client, count in json.loads(body)["clients"].items()}
+        fields = json.loads(body)
+        rows = {int(client): count for client, count in fields["clients"].items()}
+        schema = str(fields.get("schema", ""))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    return {client: count for client, count in rows.items() if type(count) is int and count > 0}
+        return {}, ""
+    return {client: count for client, count in rows.items() if type(count) is int and count > 0}, schema
 
 
 class NodesOfHub(Members):
@@ -148,6 +184,11 @@ class NodesOfHub(Members):
     def rows(self) -> dict[int, int]:
         """The number of rows of each client that has been here."""
         return {client: max(1, info.rows) for client, info in sorted(self.nodes.items())}
+
+    @property
+    def schema(self) -> str:
+        """A digest of the classes and the features of the clients; empty where they do not tell it."""
+        return next((info.schema for info in self.nodes.values() if info.schema), "")
 
 
 def _spread(own: list[int], clients: int, registry: Registry) -> Registry:

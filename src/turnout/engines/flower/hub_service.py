@@ -84,7 +84,8 @@ class HubService:
 
     def greeting(self, refusal: str | None = None) -> bytes:
         """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
-        fields = {"client": self.number, "rows": len(self.nodes.own), "clients": self.nodes.rows, **self.handshake.fields}
+        own = {"clients": self.nodes.rows, "schema": self.nodes.schema}
+        fields = {"client": self.number, "rows": len(self.nodes.own), **own, **self.handshake.fields}
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
     def spent(self) -> None:
