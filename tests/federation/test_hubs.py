@@ -57,6 +57,8 @@ def test_four_hubs_of_five_nodes_play_the_compiled_run(tmp_path):
     counted = {*ledger} - {"microseconds", "seconds"}
     assert {name: totals[name] for name in counted} == {name: ledger[name] for name in counted} and {*SERVER} < counted
     assert totals["server_contacts"] < totals["contacts"]
+    readable = [path.name for path in out.glob("federation/**/*") if path.is_file() and path.stat().st_mode & 0o077]
+    assert all(name in ("ca.crt", "server.pem", "clients.toml") or name.endswith(".pub") for name in readable)
 
 
 def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(tmp_path, monkeypatch):

@@ -33,7 +33,8 @@ def node(
     ],
     client: Annotated[int | None, typer.Option(help="The client's number, from 0.", min=0, show_default=False)] = None,
     clients: Annotated[
-        str | None, typer.Option(help="Several clients in one process, each with its key.", metavar="A-B", show_default=False)
+        str | None,
+        typer.Option(help="Several clients in one process, each with its key; or A,B,C.", metavar="A-B", show_default=False),
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Log for turnout audit; default: in the folder of states.", show_default=False)

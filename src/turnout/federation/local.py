@@ -191,9 +191,10 @@ def federation_of(folder: Path, file: Path, data: Path | None) -> Federation:
         from turnout.federation.local_hubs import HubFederation
 
         return HubFederation(folder, file, hub_of_each(experiment, built), data)
+    federation = Federation(folder, file, built.problem.clients, data, cores())
     if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
         write_key(folder / SUM_KEY)
-    return Federation(folder, file, built.problem.clients, data, cores())
+    return federation
 
 
 @contextmanager

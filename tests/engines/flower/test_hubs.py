@@ -10,8 +10,10 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
+from flwr.supercore.run import RunNotRunningException
+
 import turnout as t
-from tests.helpers.in_process import InProcess
+from tests.helpers.in_process import Grid, InProcess
 from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.accounting.ledger import SERVER
 from turnout.engines.flower.greeting import MOST_REFUSED, gathered
@@ -311,3 +313,22 @@ def test_speeds_of_hubs_are_those_of_the_network():
     experiment = configured(FULL + FEDAVG + "[devices]\nlatency = 0.1\n", "count = 3\nlatency = 0.5")
     trace = InProcessHubs(experiment).session().run().trace
     assert trace.ledger.links()[0]["seconds"] == 0.0
+
+
+class Gone(Grid):
+    """A grid whose SuperLink has ended the run."""
+
+    def get_nodes(self):
+        raise RunNotRunningException
+
+
+def test_a_hub_whose_superlink_was_away_too_long_ends():
+    """And says so, so that whoever supervises it starts it again."""
+    place, ended = InProcessHubs(configured(FULL + FEDAVG + SKIP)), []
+    session = place.session()
+    place.services[1].end = lambda: ended.append(1)
+    place.nodes_of[1].grid = Gone(place.nodes_of[1])
+    session.step(1)
+    session.step(1)
+    assert ended == [1] and session.trace.ledger.totals()["arrivals"] == 8
+    assert "this hub has lost its SuperLink" in session.engine.clients.mailbox.refused[4]

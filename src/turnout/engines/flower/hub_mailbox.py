@@ -105,6 +105,3 @@ class HubMailbox(Mailbox):
     def _refuse(self, clients, reason: str) -> None:
         short = reason if len(reason) <= REASON_LENGTH else f"{reason[:REASON_LENGTH]}..."
         self.refused |= dict.fromkeys(clients, short)
-
-    def _replies(self, requests, kind, limit):
-        raise NotImplementedError("messages to hubs pass the mailbox of the hubs")
