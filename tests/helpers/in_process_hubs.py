@@ -89,10 +89,16 @@ class InProcessHubs(Mailbox):
         if kind != "measure":
             self.payloads.update(down=arrays, up=back, messages=1)
 
-    def clients(self) -> ClientsOfHubs:
-        """Return the clients, which are reached through the hubs."""
-        registry = Registry(tuple(Member(f"hub {hub}", b"hub %d" % hub) for hub in range(1 + max(self.of))))
-        return ClientsOfHubs.of_registry(self, self.expected, registry, self.of, self.services[0].start)
+    def clients(self, quorum: float | None = None, revoked: int | None = None) -> ClientsOfHubs:
+        """Return the clients, which are reached through the hubs.
+
+        Args:
+            quorum: How many clients must be there, or which share.
+            revoked: A hub that is revoked.
+        """
+        members = (Member(f"hub {hub}", b"hub %d" % hub, revoked=hub == revoked) for hub in range(1 + max(self.of)))
+        start = self.services[0].start
+        return ClientsOfHubs.of_registry(self, self.expected, Registry(tuple(members)), self.of, start, quorum)
 
     def session(self, resumed: bool = False) -> Session:
         """Return the run with these hubs, which is to be restored if it is `resumed`."""

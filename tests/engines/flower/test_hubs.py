@@ -212,6 +212,29 @@ def test_a_client_that_its_hub_does_not_know_yet_is_waited_for():
     assert len(gathered(place.clients(), 60.0).nodes) == CLIENTS
 
 
+def test_a_run_begins_with_a_quorum_of_the_clients_of_all_hubs():
+    """Seven or eight of twelve, where one hub of three is away; it joins when it is greeted again."""
+    place = InProcessHubs(configured(FULL + FEDAVG + SKIP))
+    place.away = {101}
+    assert len(gathered(place.clients(quorum=7), 0.0, True).nodes) == 8
+    members = gathered(place.clients(quorum=0.66), 0.0, True)
+    place.away = set()
+    members.greet(1.0)
+    assert members.present == {*range(CLIENTS)}
+    place.away = {101}
+    with pytest.raises(t.UserError, match="4 clients did not answer within 0 s, the first is client 4"):
+        gathered(place.clients(quorum=9), 0.0, True)
+
+
+def test_the_clients_of_a_revoked_hub_are_revoked():
+    place = InProcessHubs(configured(FULL + FEDAVG + SKIP))
+    with pytest.raises(t.UserError, match="client 4, client 5, client 6, client 7: revoked, but the run needs all clients"):
+        gathered(place.clients(revoked=1), 0.0)
+    members = gathered(place.clients(revoked=1), 0.0, True)
+    assert members.standings() == ["present"] * 4 + ["revoked"] * 4 + ["present"] * 4
+    assert [*members.nodes] == [0, 1, 2, 3, 8, 9, 10, 11]
+
+
 def test_a_node_with_the_key_of_another_hub_is_refused():
     """Hub 1 has a node that says it is client 0, with a key that is not in the hub's registry."""
     place = InProcessHubs(configured(FULL + FEDAVG))
