@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import replace
 from functools import partial
 
+import jax
 import numpy as np
 import pytest
 
@@ -119,8 +120,9 @@ def nonsense(kind, number, reply):
     """A reply to an exchange that is not finite."""
     if kind != "ask":
         return reply
-    (start,) = [np.full(DIMENSION, np.nan)]
-    return encode(start, start, decode(reply, start)[1])
+    start = np.zeros(DIMENSION)
+    tree, header = decode(reply, start)
+    return encode(jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), tree), start, header)
 
 
 @pytest.mark.parametrize("name", ["fedavg", "feddcd"])
@@ -134,6 +136,17 @@ def test_a_wrong_reply_of_a_client_does_not_pass_its_hub(name):
     np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
     assert trace.ledger.totals()["arrivals"] == expected.ledger.totals()["arrivals"] < 24
     assert place.nodes_of[1].counts["not finite"] > 0
+
+
+def test_a_client_whose_reply_was_refused_computes_it_anew():
+    """The server asks it again through its hub, and adds a sum of its reply alone."""
+    experiment = configured(ALGORITHMS["scaffold"] + '[faults]\nmissing = "repeat"\n')
+    once = {1: {5: lambda kind, number, reply: nonsense(kind, number, reply) if number == 1 else reply}}
+    place = InProcessHubs(experiment, inner=once)
+    trace, expected = place.session().run().trace, compiled(experiment)
+    np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    assert trace.ledger.totals()["contacts"] == expected.ledger.totals()["contacts"] + 1
+    assert place.nodes_of[1].counts["not finite"] == 1
 
 
 def another_sum(change, kind, reply) -> bytes:
