@@ -1,6 +1,7 @@
 """The messages of a federation without its network: the server's mailbox and the nodes' apps in one process."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.node import Node
 from turnout.experiment.build import build, session_of
 from turnout.federation.handshake import handshake_of
+from turnout.runs.hub_layout import with_hubs
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, prepare, scope
 
@@ -54,7 +56,9 @@ class InProcess(Mailbox):
     def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None, quorum=None, keys=None):
         super().__init__(Grid(self), 60.0)
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-        self.experiment, self.built, self.registry = experiment, build(experiment, None, sizes), registry
+        built = build(experiment, None, sizes)
+        self.built = replace(built, problem=with_hubs(built.problem, experiment.hubs))
+        self.experiment, self.registry = experiment, registry
         self.quorum, self.keys = quorum, keys or {}
         self.misdeeds, self.numbers, self.asked = misdeeds or {}, Counter(), []
         self.expected = handshake_of(experiment, self.built)

@@ -33,7 +33,8 @@ def node(
     ],
     client: Annotated[int | None, typer.Option(help="The client's number, from 0.", min=0, show_default=False)] = None,
     clients: Annotated[
-        str | None, typer.Option(help="Several clients in one process, each with its key.", metavar="A-B", show_default=False)
+        str | None,
+        typer.Option(help="Several clients in one process, each with its key; or A,B,C.", metavar="A-B", show_default=False),
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Log for turnout audit; default: in the folder of states.", show_default=False)
@@ -80,11 +81,15 @@ def node(
     serve([*zip(apps, map(read_node_key, keys), strict=True)], superlink, authority)
 
 
-def clients_in(text: str) -> range:
-    """Return the clients that "A-B" names, A to B."""
+def clients_in(text: str) -> list[int]:
+    """Return the clients that "A-B" names, A to B, or "A,B" or "A-B,C"."""
     from turnout.core.errors import UserError
 
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        raise UserError(f"--clients names the first and the last client, such as 0-39, but it is {text!r}")
-    return range(int(first), int(last) + 1)
+    numbers = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+            raise UserError(f"--clients names the first and the last client, such as 0-39, or each, but it is {text!r}")
+        numbers += range(int(first), int(last) + 1)
+    return numbers

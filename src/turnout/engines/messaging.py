@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ from turnout.engines.inputs import SUMS, Job
 from turnout.engines.metrics import asked_for
 from turnout.engines.outliers import Outliers
 from turnout.engines.remote_evaluation import RemoteEvaluation
-from turnout.engines.reply_usage import sums_needed, survey
+from turnout.engines.reply_usage import Survey, sums_needed, survey
 from turnout.engines.request import FIRST, Version
 from turnout.engines.state import Progress, as_row, delivered, judge, play_round, with_target
 from turnout.io.serialization import Buffer, decode, encode
@@ -50,7 +50,7 @@ class Request(NamedTuple):
     place: int
     number: int
     header: bytes
-    body: bytes
+    body: Any
 
 
 class SummedReplies(SumsOnly):
@@ -73,16 +73,18 @@ class MessageAsk(AsyncAsk):
         stored: Version of each client's state that has to stay available, [n, 2].
         outliers: Compares the replies.
         sums: Weights of the one sum that each call needs: clients multiply their replies by these, and the server receives only
-            the sum, encrypted if the job says so. None: the server receives each reply.
+            the sum, encrypted if the job says so. None, for all calls or one: the server receives each reply.
         *arguments: Arguments of `EngineAsk`.
     """
+
+    summed: ClassVar[type[SummedReplies]] = SummedReplies
 
     def __init__(
         self,
         versions: Int[np.ndarray, "n 2"],
         stored: Int[np.ndarray, "n 2"],
         outliers: Outliers,
-        sums: dict[str, Weight] | None,
+        sums: dict[str, Weight | None] | None,
         *arguments,
     ):
         super().__init__(*arguments)
@@ -96,7 +98,7 @@ class MessageAsk(AsyncAsk):
         if self._weight is None:
             return replies
         sums = jax.tree.map(lambda stack: jnp.asarray(stack[0]), replies.held)
-        return SummedReplies(replies.cohort, replies.answered, held=sums, by=self._weight)
+        return self.summed(replies.cohort, replies.answered, held=sums, by=self._weight)
 
     def _send(self, path, *rest):
         self._weight = None if self.sums is None else self.sums[path]
@@ -166,9 +168,12 @@ class MessageAsk(AsyncAsk):
         if encrypted:
             total = self._decrypted({ids[place]: trees[place] for place in used}, expected)
         else:
-            whole = np.isin(np.arange(cohort.places), used).astype(float)
-            total = jax.tree.map(lambda stack: np.asarray(stack.sum(whole)), stacked(trees, cohort.places, expected))
+            total = self._total({place: trees[place] for place in used}, expected)
         return Done(stacked({0: total}, 1, expected), None, queries, missed)
+
+    def _total(self, replies: dict[int, PyTree], expected: PyTree) -> PyTree:
+        """Return the sum of the replies that are used, by place."""
+        return added([*replies.values()], expected)
 
     def _decrypted(self, replies: dict[int, np.ndarray], expected: PyTree) -> PyTree:
         """Return the sum of encrypted replies, by client, which one of these clients decrypts; zero if there are none."""
@@ -195,7 +200,7 @@ class MessageAsk(AsyncAsk):
         Clients of the same ranks share one body.
         """
         ids, sites, bodies, requests = np.asarray(cohort.ids).tolist(), self.cut, {}, []
-        weights = [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
+        weights = self._weights(cohort)
         for k in np.flatnonzero(cohort.active).tolist():
             i, number = ids[k], k if len(messages) > 1 else 0
             form = number, *(site.ranks[i] for site in sites)
@@ -203,6 +208,10 @@ class MessageAsk(AsyncAsk):
                 bodies[form] = encode(cut(messages[number], sites, i), self.job.start)
             requests.append(Request(k, i, self._header(method, i, weights[k]), bodies[form]))
         return requests
+
+    def _weights(self, cohort: Cohort) -> list[float | None]:
+        """Return the factor of the reply of each place; None for 1."""
+        return [None] * cohort.places if self._weight is None else np.asarray(getattr(cohort, self._weight)).tolist()
 
     @property
     def _repeats(self) -> bool:
@@ -278,6 +287,17 @@ def stacked(trees: dict[int, PyTree], places: int, like: PyTree) -> PyTree:
     return jax.tree.unflatten(structure, [LazyStack(*pair) for pair in zip(parts, shapes, strict=True)])
 
 
+def added(replies: list[PyTree], like: PyTree) -> PyTree:
+    """Return the sum of replies, each of which is read once; zero if there are none.
+
+    Args:
+        replies: The replies.
+        like: Shapes and types of a reply.
+    """
+    stack, all_of_them = stacked(dict(enumerate(replies)), len(replies), like), np.ones(len(replies))
+    return jax.tree.map(lambda stack: np.asarray(stack.sum(all_of_them)), stack)
+
+
 _judge = program(judge, static_argnames="metrics")
 
 
@@ -298,7 +318,7 @@ class MessageEngine(Engine):
         self.job, self.algorithm, self.metrics, self.every = job, algorithm, metrics, every
         surveyed = survey(job, algorithm)
         self.sites = surveyed.sites
-        self.sums = sums_needed(surveyed, "aggregation = 'plain'") if job.aggregation in SUMS else None
+        self.sums = self._sums_of(surveyed)
         if job.aggregation == "encrypted":
             server_context()
         names = asked_for(metrics)
@@ -310,6 +330,10 @@ class MessageEngine(Engine):
         self.apart = {prefix: RemoteEvaluation(problem, prefix, metrics) for prefix, problem in remote.items()}
         self.outliers = Outliers()
         self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
+
+    def _sums_of(self, surveyed: Survey) -> dict[str, Weight | None] | None:
+        """Return the weights of the one sum of each call of which the server gets no single reply; None where it gets each."""
+        return {**sums_needed(surveyed, "aggregation = 'plain'")} if self.job.aggregation in SUMS else None
 
     def play(self, asks: Callable[..., EngineAsk], progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows are written or the round `limit` is reached."""

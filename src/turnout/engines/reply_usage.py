@@ -247,5 +247,10 @@ def sums_needed(surveyed: Survey, instead: str) -> dict[str, Weight]:
                 f"({site.selection}) {why}; take another algorithm or sampler (turnout describe tells which qualify), or "
                 f"{instead}"
             )
-        weights[site.path] = "weight" if "weight" in uses else "share"
+        weights[site.path] = weight_of(uses)
     return weights
+
+
+def weight_of(uses: Set[str]) -> Weight:
+    """Return the weights of the one sum that suffices for these `uses` of replies."""
+    return "weight" if "weight" in uses else "share"

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from turnout.core.errors import UserError
 from turnout.core.robust_means import RobustMean
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.inputs import SUMS
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
-from turnout.experiment.build import Built, build
+from turnout.experiment.build import Built, build, options_of
 from turnout.experiment.config import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
+from turnout.runs.hub_layout import refuse_processes, with_hubs
 from turnout.runs.setup import bind, prepare, refuse_mixed, scope
 
 
@@ -45,6 +48,7 @@ def build_for_federation(experiment: Experiment, data: Path | None) -> Built:
     """
     remote = isinstance(experiment.problem, RemoteSpec)
     built = build(experiment, data, [1] * experiment.problem.clients if remote else None)
+    built = replace(built, problem=with_hubs(built.problem, experiment.hubs))
     check_for_federation(experiment, built)
     return built
 
@@ -59,6 +63,9 @@ def check_for_federation(experiment: Experiment, built: Built) -> None:
     if experiment.sweep:
         raise UserError(f"{experiment.name} has a [sweep] table, whose runs share one program: run it with turnout sweep")
     refuse_mixed(built.problem, experiment.run.precision)
+    if experiment.hubs is not None:
+        hubs = experiment.hubs.bind(built.problem.population)
+        refuse_processes(hubs, experiment.algorithm, options_of(experiment, built))
     if experiment.run.aggregation != "plain":
         with scope(experiment.run.precision):
             job = prepare(built.problem, experiment.run.purpose_seeds(), None, None)
@@ -68,3 +75,15 @@ def check_for_federation(experiment: Experiment, built: Built) -> None:
             sums_needed(surveyed, "aggregation = 'plain'")
         else:
             refuse_single_replies(surveyed)
+
+
+def hub_of_each(experiment: Experiment, built: Built) -> list[int]:
+    """Return the hub of each client of `experiment`; `UserError` where it has none.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+    """
+    if experiment.hubs is None:
+        raise UserError(f"{experiment.name} has no hubs: add [hubs], or leave turnout hub out")
+    return np.asarray(experiment.hubs.bind(built.problem.population).groups)[0].tolist()

@@ -1,9 +1,7 @@
 """A local federation with production TLS and node keys: a SuperLink and node processes."""
 
-import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,33 +11,26 @@ from pathlib import Path
 import httpx
 
 from turnout.core.errors import UserError
-from turnout.core.interrupts import uninterrupted_children
 from turnout.engines.encryption import write_key
 from turnout.engines.flower import keys
 from turnout.engines.flower.registry import Registry
 from turnout.engines.flower.server_connection import SECRET_HEADER, Server
 from turnout.experiment.config import read
-from turnout.federation.handshake import build_for_federation
-from turnout.io.atomic import private_opener
+from turnout.federation.handshake import build_for_federation, hub_of_each
+from turnout.federation.process_group import ProcessGroup, cores, environment
 from turnout.io.ports import free_port
 
 SUM_KEY = "sum.key"
 """Name of the file of the members' key for encrypted sums."""
 
-RESTART_PAUSE = 5.0
-"""Seconds between two starts of a process that ends: the SuperLink refuses a killed node until it has noticed."""
-
 POLL = 0.1
 """Seconds between two requests to a SuperLink that starts."""
-
-SUPERVISION_PAUSE = 0.2
-"""Seconds between two checks for processes that have ended."""
 
 START_TIMEOUT = 120.0
 """Seconds within which the SuperLink must answer."""
 
 
-class Federation:
+class Federation(ProcessGroup):
     """The processes of a federation on the loopback interface, with their logs, keys and states in `folder`.
 
     Args:
@@ -51,16 +42,17 @@ class Federation:
     """
 
     def __init__(self, folder: Path, file: Path, clients: int, data: Path | None, processes: int | None = None):
-        self.folder, self.file, self.clients, self.data = folder, file, clients, data
-        self.processes = min(processes or clients, clients)
-        self.children: dict[str, subprocess.Popen] = {}
-        self._commands: dict[str, list[str]] = {}
-        self._earliest_restart: dict[str, float] = {}
+        super().__init__(folder, min(processes or clients, clients))
+        self.file, self.clients, self.data = file, clients, data
         new = not (folder / keys.AUTHORITY).exists()
         folder.mkdir(parents=True, exist_ok=True)
         if new:
-            keys.write_all(folder, ["localhost"], clients)
+            self.write_keys()
         self.server = Server(f"127.0.0.1:{free_port()}", folder / keys.AUTHORITY, (folder / keys.SECRET).read_text())
+
+    def write_keys(self) -> None:
+        """Write the certificates, and the keys of the nodes that the SuperLink knows."""
+        keys.write_all(self.folder, ["localhost"], self.clients)
 
     def start(self) -> None:
         """Start the SuperLink and the nodes."""
@@ -79,10 +71,14 @@ class Federation:
         """Start the SuperLink, and wait until it answers."""
         host, _, port = self.server.address.rpartition(":")
         self.run("superlink", *superlink_command(self.folder, host, int(port)))
+        self.await_superlink(self.server, "superlink")
+
+    def await_superlink(self, server: Server, name: str) -> None:
+        """Wait until a SuperLink answers, which the process `name` runs; `UserError` if it does not."""
         try:
-            wait_until_healthy(self.server, lambda: self.children["superlink"].poll() is not None)
+            wait_until_healthy(server, lambda: self.children[name].poll() is not None)
         except UserError as error:
-            raise UserError(f"{error}: see {self.folder / 'superlink.log'}") from None
+            raise UserError(f"{error}: see {self.folder / f'{name}.log'}") from None
 
     def start_node(self, client: int) -> str:
         """Start the node of a client, and return the name of the process."""
@@ -94,74 +90,21 @@ class Federation:
         which = f"{clients[0]}-{clients[-1]}"
         return self._start_node(f"nodes-{which}", "--clients", which, "--key", self.folder, "--states", self.folder)
 
-    def _start_node(self, name: str, *options) -> str:
+    def _start_node(self, name: str, *options, server: Server | None = None) -> str:
+        """Start a process of nodes at the SuperLink, or another one, and return the name of the process."""
         data = () if self.data is None else ("--data", self.data)
         key = self.folder / SUM_KEY
         data = (*data, "--sum-key", key) if key.exists() else data
-        superlink = ("--superlink", self.server.address, "--authority", self.server.authority)
-        return self.run(name, "turnout", "node", self.file, *options, *superlink, *data)
-
-    def restart_ended(self) -> dict[str, int]:
-        """Restart the processes that have ended, each at most once in `RESTART_PAUSE` seconds; return exit codes by name."""
-        now, codes = time.monotonic(), {}
-        for name, child in self.children.items():
-            if child.poll() is not None and now >= self._earliest_restart.get(name, 0.0):
-                self._earliest_restart[name], codes[name] = now + RESTART_PAUSE, child.returncode
-                self._launch(name)
-        return codes
-
-    @contextmanager
-    def supervised(self) -> Iterator[None]:
-        """Restart processes that end, in a thread, since a server blocks while it waits for the SuperLink."""
-        stopped = threading.Event()
-
-        def supervise() -> None:
-            while not stopped.wait(SUPERVISION_PAUSE):
-                self.restart_ended()
-
-        thread = threading.Thread(target=supervise, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            thread.join()
-
-    def stop(self, names: list[str] | None = None) -> None:
-        """Stop the processes with these names, or all."""
-        children = [self.children.pop(name) for name in names or list(self.children)]
-        for child in children:
-            child.terminate()
-        for child in children:
-            if not ends_within(child, 10):
-                child.kill()
-                child.wait()
-            child.stdin.close()
+        return self.run(name, "turnout", "node", self.file, *options, *superlink_of(server or self.server), *data)
 
     def key(self, client: int) -> Path:
         """Return the file of the private key of a client's node."""
         return self.folder / f"node-{client}"
 
-    def run(self, name: str, *command) -> str:
-        """Start a module with its arguments as the process `name`, which ends with this process, and return the name."""
-        self._commands[name] = [sys.executable, "-m", "turnout.federation.child_process", *map(str, command)]
-        self._launch(name)
-        return name
 
-    def _launch(self, name: str) -> None:
-        with open(self.folder / f"{name}.log", "ab", opener=private_opener) as log:
-            options = {
-                "stdin": subprocess.PIPE,
-                "stdout": log,
-                "stderr": subprocess.STDOUT,
-                "env": environment(self.folder / "home" / name) | (share(self.processes) if name.startswith("node") else {}),
-            }
-            # The server ends its round with them before it ends them.
-            with uninterrupted_children():
-                new = subprocess.Popen(self._commands[name], **options)
-        old, self.children[name] = self.children.get(name), new
-        if old is not None:
-            old.stdin.close()
+def superlink_of(server: Server) -> tuple:
+    """Return the options that lead a node to a SuperLink."""
+    return "--superlink", server.address, "--authority", server.authority
 
 
 def superlink_command(folder: Path, host: str, port: int) -> list[str]:
@@ -234,6 +177,26 @@ def run_superlink(folder: Path, host: str, port: int) -> int:
         return process.wait()
 
 
+def federation_of(folder: Path, file: Path, data: Path | None) -> Federation:
+    """Return the processes for the configuration `file`, with their keys.
+
+    Args:
+        folder: Folder of certificates, keys, states and logs.
+        file: File of the configuration.
+        data: Folder with data files; None for the default folders.
+    """
+    experiment = read(file)
+    built = build_for_federation(experiment, data)
+    if experiment.hubs is not None:
+        from turnout.federation.local_hubs import HubFederation
+
+        return HubFederation(folder, file, hub_of_each(experiment, built), data)
+    federation = Federation(folder, file, built.problem.clients, data, cores())
+    if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
+        write_key(folder / SUM_KEY)
+    return federation
+
+
 @contextmanager
 def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
     """Run the SuperLink and the nodes of the configuration `file`, and yield the SuperLink.
@@ -243,54 +206,9 @@ def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Se
         file: File of the configuration.
         data: Folder with data files; None for the default folders.
     """
-    experiment = read(file)
-    federation = Federation(folder, file, build_for_federation(experiment, data).problem.clients, data, cores())
-    if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
-        write_key(folder / SUM_KEY)
+    federation = federation_of(folder, file, data)
     with ExitStack() as stack:
         stack.callback(federation.stop)
         federation.start()
         stack.enter_context(federation.supervised())
         yield federation.server
-
-
-def share(processes: int) -> dict[str, str]:
-    """Return the environment in which a process computes with its share of the cores, if there are so many processes.
-
-    A variable that is set already stays as it is.
-
-    Args:
-        processes: Number of processes.
-    """
-    threads = str(max(1, cores() // processes))
-    # OpenMP and its libraries, and XLA.
-    return {name: os.environ.get(name, threads) for name in ("OMP_NUM_THREADS", "NPROC")}
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Return the environment of a Flower process, without telemetry, update checks and installations."""
-    return os.environ | {
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-        "FLWR_HOME": str(home),
-    }
-
-
-def ends_within(child: subprocess.Popen, seconds: float) -> bool:
-    """Return whether a process ends within `seconds`.
-
-    Args:
-        child: The process.
-        seconds: How long to wait.
-    """
-    try:
-        child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

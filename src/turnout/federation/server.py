@@ -5,16 +5,21 @@ from functools import partial
 from pathlib import Path
 
 from turnout.core.errors import UserError
+from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.engine import Flower
-from turnout.engines.flower.greeting import Members, Watch, handshake
+from turnout.engines.flower.greeting import Members, Watch, gathered
+from turnout.engines.flower.hub_engine import HubFlower
+from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Registry, RegistryFile
+from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment, read
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
 from turnout.experiment.run import Watch as RunWatch
 from turnout.experiment.run import resume, start
-from turnout.federation.handshake import build_for_federation, handshake_of
+from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
+from turnout.runs.setup import scope, starting
 
 HANDSHAKE_TIMEOUT = 120.0
 """Seconds for which a further node may not answer the handshake."""
@@ -42,12 +47,44 @@ def connect_clients(
     """
     mailbox, built = Mailbox(grid, deadline), build_for_federation(experiment, data)
     count, faults = built.problem.clients, experiment.faults
-    registry = Registry.open(count) if keys is None else RegistryFile(keys, count)
     quorum, missing = None if experiment.federation is None else experiment.federation.start, faults and faults.missing
     if quorum is not None and missing not in ("skip", "repeat"):
         raise UserError("[federation] start lets a run begin without some clients: set [faults] missing to 'skip' or 'repeat'")
     expected = handshake_of(experiment, built)
-    return mailbox, handshake(mailbox, expected, count, timeout, registry, missing == "skip", quorum, watch)
+    if experiment.hubs is not None:
+        members = clients_of_hubs(experiment, built, mailbox, expected, keys, quorum, watch)
+    else:
+        registry = Registry.open(count) if keys is None else RegistryFile(keys, count)
+        members = Members(mailbox, expected, registry, quorum, watch)
+    return members.mailbox, gathered(members, timeout, missing == "skip")
+
+
+def clients_of_hubs(
+    experiment: Experiment,
+    built: Built,
+    mailbox: Mailbox,
+    expected: Handshake,
+    keys: Path | None,
+    quorum: float | None,
+    watch: Watch | None,
+) -> ClientsOfHubs:
+    """Return the clients of `experiment`, which are reached through hubs.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        mailbox: Reaches the hubs.
+        expected: The fields of the handshake.
+        keys: Folder of `turnout certify`, whose registry names the hubs.
+        quorum: How many clients must be there, or which share.
+        watch: Told what the server waits for.
+    """
+    if keys is None:
+        raise UserError("hubs are known by their keys, which flwr run does not check: use turnout serve, or leave [hubs] out")
+    of = hub_of_each(experiment, built)
+    with scope(experiment.run.precision):
+        start, _ = starting(built.problem, experiment.run.purpose_seeds(), experiment.run.start)
+    return ClientsOfHubs.of_registry(mailbox, expected, RegistryFile(keys, 1 + max(of)), of, start, quorum, watch)
 
 
 def start_or_resume(
@@ -64,7 +101,8 @@ def start_or_resume(
         watch: Called before the run and after each of its chunks.
         command: The command line, for the summary.
     """
-    engine = partial(Flower, mailbox, nodes, (out / CHECKPOINT).exists())
+    through_hubs = isinstance(nodes, ClientsOfHubs)
+    engine = partial(HubFlower if through_hubs else Flower, mailbox, nodes, (out / CHECKPOINT).exists())
     sizes = sizes_of(nodes, read(file))
     if (out / CONFIG).exists() and not (out / SUMMARY).exists():
         here, there = (replace(read(each), federation=None).to_toml() for each in (file, out / CONFIG))

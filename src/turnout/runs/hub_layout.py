@@ -10,6 +10,8 @@ from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import Survey, survey, why_not_one_sum
 from turnout.hubs import Hubs, Layout
 from turnout.problems.base import Problem
+from turnout.runs.options import RunOptions
+from turnout.samplers.available import Available
 from turnout.samplers.base import samplers_in
 
 
@@ -62,6 +64,46 @@ def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
     plain = algorithm.addressed is algorithm and job.protection is None and not each
     works = plain and _one_cohort(surveyed, algorithm)
     return replace(hubs.bind(job.population), forwarded=forwarded, works=works, state_bytes=surveyed.state_bytes)
+
+
+def layout_of_processes(hubs: Hubs, job: Job, algorithm: Algorithm, options: RunOptions) -> Layout:
+    """Return the hubs of a run in which each is a process: the clock is the real one, and no hub does the server's work.
+
+    Args:
+        hubs: What the user says of them.
+        job: Inputs of the engine, without hubs.
+        algorithm: The algorithm, bound to the problem.
+        options: Options of the run.
+    """
+    refuse_processes(hubs.bind(job.population), algorithm, options)
+    untimed = replace(hubs, latency=0.0, bandwidth_up=None, bandwidth_down=None)
+    return replace(layout_of(untimed, job, algorithm), works=False)
+
+
+def refuse_processes(hubs: Layout, algorithm: Algorithm, options: RunOptions) -> None:
+    """Raise `UserError` where hubs that are processes cannot do what a run needs.
+
+    Args:
+        hubs: The hubs.
+        algorithm: The algorithm.
+        options: Options of the run.
+    """
+    if algorithm.addressed.works_in_hubs:
+        name = type(algorithm.addressed).__name__
+        raise UserError(f"hubs of a federation add replies and run no algorithm: leave {name} out, or play it by turnout run")
+    levels = len(hubs.counts)
+    if levels > 1:
+        raise UserError(f"hubs of a federation are on one level, and [hubs] has {levels}: give each client one hub")
+    if options.aggregation != "plain":
+        raise UserError("hubs of a federation add replies as they are: set [run] aggregation = 'plain', or leave [hubs] out")
+    for name in ("privacy", "exchange"):
+        if getattr(options, name) is not None:
+            raise UserError(f"hubs of a federation add replies as they are: leave [{name}] or [hubs] out")
+    if any(isinstance(sampler, Available) for sampler in samplers_in(algorithm)):
+        raise UserError(
+            "the server of a federation with hubs does not know who is connected to them: take another sampler than 'available', "
+            "or leave [hubs] out"
+        )
 
 
 def _one_cohort(surveyed: Survey, algorithm: Algorithm) -> bool:

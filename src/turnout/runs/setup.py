@@ -41,7 +41,7 @@ from turnout.problems.storage.store import store
 from turnout.problems.wrapped import bare
 from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.disk import on_disk, refuse_disk, sample_of, sampled
-from turnout.runs.hub_layout import layout_of, refuse_no_hubs
+from turnout.runs.hub_layout import layout_of, layout_of_processes, refuse_no_hubs
 from turnout.runs.options import RunOptions
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
@@ -241,15 +241,18 @@ def inputs_of(
                 job.fleet.check_deadline(site.bytes_down, site.bytes_up, site.method)
     elif not deployed and any(sampler.needs_clock for sampler in samplers_in(algorithm)):
         raise UserError("the sampler needs a clock, and a run has one only with devices: give [devices], or a trace in rounds")
-    if options.hubs is not None and deployed:
-        raise UserError("hubs are counted in runs of one process, and a federation has none yet: leave [hubs] out")
     if options.privacy is not None:
         refuse_revealing(job, algorithm, options.privacy, metrics, swept)
         protection = options.privacy.protection()
         protection = replace(protection, secret=agreed(protection.secret))
         job = replace(job, protection=protection, secret=agreed(options.privacy.secret()))
     if options.hubs is not None:
-        job = replace(job, hubs=layout_of(options.hubs, job, algorithm))
+        if deployed:
+            refuse_metrics_of_replies(metrics)
+            layout = layout_of_processes(options.hubs, job, algorithm, options)
+        else:
+            layout = layout_of(options.hubs, job, algorithm)
+        job = replace(job, hubs=layout)
     return job, algorithm
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 import turnout as t
 from tests.helpers.clockless import clockless
 from tests.helpers.examples import ALGORITHMS, ESTIMATORS, SOLVERS, icgm, sppm
+from tests.helpers.in_process_hubs import InProcessHubs
 from tests.helpers.turncoats import turncoats
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import handshake
@@ -86,3 +87,25 @@ def test_ten_nodes_give_the_compiled_run(place, name):
         np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, atol=1e-10, err_msg=column)
     np.testing.assert_allclose(real.x, expected.x, rtol=1e-10, atol=1e-10)
     assert real.ledger.totals() == expected.ledger.totals()
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("name", CASES)
+def test_hubs_give_the_compiled_run(name, tmp_path):
+    """Without the network between: four hubs, and what the server's link counts is what passes it."""
+    experiment = replace(experiment_of(name, tmp_path), hubs=t.Hubs(4))
+    if experiment.algorithm.places:
+        with pytest.raises(t.UserError, match="has requests in flight"):
+            InProcessHubs(experiment).session()
+        return
+    place, expected = InProcessHubs(experiment), session_of(experiment, build(experiment, None)).run().trace
+    real = clockless(place.session().run().trace)
+    for column in expected.columns.keys() - {"counts"}:
+        np.testing.assert_allclose(real.columns[column], expected.columns[column], rtol=1e-10, atol=1e-10, err_msg=column)
+    np.testing.assert_allclose(real.x, expected.x, rtol=1e-10, atol=1e-10)
+    totals = expected.ledger.totals()
+    if not any(row["path"].endswith("served1") and row["exchanges"] for row in expected.ledger.rows()):
+        assert real.ledger.totals() == totals
+    assert (place.payloads["down"], place.payloads["up"]) == tuple(
+        real.ledger.totals()[f"server_bytes_{way}"] for way in ("down", "up")
+    )

@@ -10,6 +10,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 
 from tests.helpers.clockless import clockless
 from tests.helpers.in_process import InProcess
+from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.core.leaf_names import leaves_by_name
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
@@ -91,9 +92,11 @@ def written(folder: Path, name: str, text: str):
     return read(file)
 
 
-def test_personal_leaves_stay_at_the_nodes(tmp_path):
-    experiment = written(tmp_path, "personal", PERSONAL)
-    session = InProcess(experiment).session().run()
+@pytest.mark.parametrize(("place", "hubs"), [(InProcess, ""), (InProcessHubs, "[hubs]\ncount = 2\n")], ids=["flat", "hubs"])
+def test_personal_leaves_stay_at_the_nodes(place, hubs, tmp_path):
+    """Also where hubs add the shared ones up, and forward the metrics of each client."""
+    experiment = written(tmp_path, "personal", PERSONAL + hubs)
+    session = place(experiment).session().run()
     compiled = session_of(experiment, build(experiment, None)).run().trace
     trace = session.trace
     assert clockless(trace).ledger.totals() == clockless(compiled).ledger.totals()

@@ -27,7 +27,7 @@ from turnout.engines.flower.node_connection import Refused
 from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Reader, read
-from turnout.federation import local
+from turnout.federation import process_group
 from turnout.federation.local import Federation
 from turnout.federation.server import connect_clients
 
@@ -159,7 +159,12 @@ def test_clients_are_named_by_the_first_and_the_last(first, count):
     assert [*clients_in(f"{first}-{first + count}")] == [*range(first, first + count + 1)]
 
 
-@given(st.text(max_size=6).filter(lambda text: not text.partition("-")[0].isdecimal()))
+@given(st.lists(st.integers(0, 100), min_size=1))
+def test_clients_are_named_one_by_one(numbers):
+    assert clients_in(",".join(map(str, numbers))) == numbers
+
+
+@given(st.text(max_size=6).filter(lambda text: not text.partition("-")[0].partition(",")[0].isdecimal()))
 def test_what_names_no_clients_is_a_sentence(text):
     with pytest.raises(UserError, match="such as 0-39"):
         clients_in(text)
@@ -175,6 +180,6 @@ def test_a_node_needs_one_client_or_several(tmp_path):
 def test_threads_share_the_machine(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("NPROC", "3")
-    monkeypatch.setattr(local, "cores", lambda: 8)
-    assert local.share(3) == {"OMP_NUM_THREADS": "2", "NPROC": "3"}
-    assert local.share(40)["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setattr(process_group, "cores", lambda: 8)
+    assert process_group.share(3) == {"OMP_NUM_THREADS": "2", "NPROC": "3"}
+    assert process_group.share(40)["OMP_NUM_THREADS"] == "1"

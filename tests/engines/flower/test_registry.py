@@ -9,6 +9,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 import tomli_w
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
+from tests.helpers.commands import turnout
 from turnout.core.errors import UserError
 from turnout.engines.flower import keys
 from turnout.engines.flower.registry import FILE, MOST_ROWS, Member, Registry
@@ -75,3 +76,17 @@ def test_any_file_is_read_or_refused_in_a_sentence(folder, content):
         (member,) = registry.members
         assert member.name and isinstance(member.key, bytes) and registry.most_rows > 0
         assert member.rows is None or member.rows > 0
+
+
+def test_certify_makes_keys_of_hubs_and_of_their_clients(tmp_path):
+    """The registry of a server names hubs, and that of a hub its clients by their numbers in the federation."""
+    for options, names in ((("--hubs", 2), ["hub 0", "hub 1"]), (("--clients", "3-4,7"), ["client 3", "client 4", "client 7"])):
+        folder = tmp_path / names[0]
+        code, out, errors = turnout("certify", folder, "--host", "localhost", *options)
+        assert (code, errors) == (0, "") and f"for the machine of {names[0]}: " in out
+        registry = Registry.read(folder)
+        assert [member.name for member in registry.members] == names
+        keys_of = {public_key_to_bytes(keys.read_node_key(file.with_suffix(""))[1]) for file in folder.glob("*.pub")}
+        assert keys_of == {member.key for member in registry.members}
+    code, _, errors = turnout("certify", tmp_path / "new", "--host", "localhost", "--hubs", 2, "--clients", 2)
+    assert code == 2 and "--clients N, or --hubs N" in errors

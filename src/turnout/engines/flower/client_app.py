@@ -8,6 +8,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from logging import ERROR
 from secrets import token_hex
+from typing import Protocol
 
 import jax
 import numpy as np
@@ -84,6 +85,24 @@ class Handshake:
         return [name for name, value in self.fields.items() if other.get(name) != value]
 
 
+class Answering(Protocol):
+    """What an app answers for: a node, or a hub."""
+
+    log: AuditLog | None
+
+    def answer(self, kind: str, header: bytes, body: Buffer, digest: bytes) -> bytes:
+        """Return the body of the reply to a request; raise `Refused` for one that is not answered."""
+        ...
+
+    def greeting(self, refusal: str | None = None) -> bytes:
+        """Return the reply to a greeting."""
+        ...
+
+    def spent(self) -> float | None:
+        """Return the epsilon that the client has spent; None where nothing counts it."""
+        ...
+
+
 @dataclass
 class Service:
     """What a node's app answers for.
@@ -126,6 +145,10 @@ class Service:
             fields["schema"] = self.node.schema
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
+    def spent(self) -> float | None:
+        """Return the epsilon that the client has spent; None where nothing counts it."""
+        return self.node.spent()
+
     @property
     def rows(self) -> int:
         """The number of rows that the server is told."""
@@ -150,9 +173,10 @@ class NodeApp(ClientApp):
         serve: Returns what to answer for, given the node's configuration; called once.
     """
 
-    def __init__(self, serve: Callable[[dict], Service]):
+    def __init__(self, serve: Callable[[dict], Answering]):
         super().__init__()
-        self.serve, self.service, self._greeted = serve, None, ()
+        self.serve, self._greeted = serve, ()
+        self.service: Answering | None = None
 
     def __call__(self, message: Message, context: Context) -> Message:
         kind, entry = message.metadata.message_type.removeprefix("query."), {}
@@ -186,7 +210,7 @@ class NodeApp(ClientApp):
         if self.service is None or self.service.log is None or (greeted and greeted == self._greeted):
             return
         sender = {"run": message.metadata.run_id, "from": message.metadata.src_node_id}
-        self.service.log.append(**sender, asked=kind.partition("_")[0][:40], **entry, epsilon=self.service.node.spent())
+        self.service.log.append(**sender, asked=kind.partition("_")[0][:40], **entry, epsilon=self.service.spent())
 
 
 def _unpacked(message: Message) -> tuple[bytes, Buffer]:

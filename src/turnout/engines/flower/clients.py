@@ -5,12 +5,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from logging import WARNING
+from typing import Any
 
 from flwr.common.logger import log
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.greeting import GREET_AGAIN, MOST_REFUSED, PAUSE, Members, Wait, first_of
-from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.mailbox import Mailbox, Requests
 from turnout.io.serialization import Buffer
 
 TRIES = 12
@@ -70,7 +71,7 @@ class Clients:
 
     def ask(
         self,
-        requests: dict[int, tuple[bytes, bytes]],
+        requests: Requests,
         kind: str,
         limit: int,
         check: Callable[[Buffer], str | None],
@@ -140,7 +141,7 @@ class Clients:
                     log(WARNING, "%s: left out from now on, after %d refused replies", self.nodes[client].name, MOST_REFUSED)
 
 
-def numbered(request: tuple[bytes, bytes], attempt: int) -> tuple[bytes, bytes]:
+def numbered(request: tuple[bytes, Any], attempt: int) -> tuple[bytes, Any]:
     """Return a request that counts the replies that were refused, so that the client computes a new one.
 
     Args:

@@ -1,12 +1,15 @@
 """Rounds with clients that are nodes of a Flower federation."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from turnout.accounting.counters import elapsed, in_limbs
 from turnout.core.client import Done
@@ -20,12 +23,12 @@ from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.flights import Flights
 from turnout.engines.flower.greeting import Members
 from turnout.engines.flower.mailbox import Mailbox
-from turnout.engines.flower.reply_checks import check_of, size_of, validate_reply
+from turnout.engines.flower.reply_checks import check_of, measures_of, size_of, validate_reply
 from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageAsk, MessageEngine, ask_header, first_reply, messages_of, stacked
 from turnout.engines.state import Progress, begin
-from turnout.io.serialization import decode, encode
+from turnout.io.serialization import Buffer, decode, encode
 
 
 class FlowerAsk(MessageAsk):
@@ -106,9 +109,9 @@ class FlowerAsk(MessageAsk):
 
     def _exchange(self, requests, expected, losses):
         contents = {request.number: request[2:] for request in requests}
-        check = check_of(self.job, expected, self.cut)
+        kind, check = self._wanted(expected)
         began = time.perf_counter()
-        replies, repeats = self.clients.ask(contents, "ask", size_of(expected), check, 0 if self._repeats else len(contents))
+        replies, repeats = self.clients.ask(contents, kind, size_of(expected), check, 0 if self._repeats else len(contents))
         self._measured = round(1e6 * (time.perf_counter() - began)) if contents else 0, 0
         self._sent = {number: (len(replies[number]), len(contents[number][1])) for number in replies}
         arrived = {request.place: replies[request.number] for request in requests if request.number in replies}
@@ -116,6 +119,10 @@ class FlowerAsk(MessageAsk):
         for request in requests:
             retries[request.place] = repeats[request.number]
         return arrived, retries
+
+    def _wanted(self, expected: PyTree) -> tuple[str, Callable[[Buffer], str | None]]:
+        """Return the kind of the requests of an exchange, and what says why a reply cannot be used."""
+        return "ask", check_of(self.job, expected, self.cut)
 
 
 class Flower(MessageEngine):
@@ -130,6 +137,8 @@ class Flower(MessageEngine):
         metrics: Names of the metrics.
         every: Rounds between two trace rows.
     """
+
+    asks: ClassVar[type[FlowerAsk]] = FlowerAsk
 
     def __init__(
         self,
@@ -147,7 +156,7 @@ class Flower(MessageEngine):
         self.resumed, self.committed = resumed, self.versions.copy()
         self.flights = Flights(self.job, self.clients)
         own = self.clients, self.stopwatch, self.flights
-        self._asks = partial(FlowerAsk, *own, self.versions, self.committed, self.outliers, self.sums)
+        self._asks = partial(self.asks, *own, self.versions, self.committed, self.outliers, self.sums)
 
     def begin(self) -> Progress:
         """Return the state before the first round; the states of clients are represented by their versions.
@@ -230,11 +239,7 @@ class Flower(MessageEngine):
 
     def _everyone(self, requests):
         """Ask all clients, and ask those without an answer again, unless missing clients are skipped."""
-        scalar = jax.ShapeDtypeStruct((), jnp.result_type(float))
-        expected = (
-            {"value": scalar, "gradient": self.job.start} if "gradient" in self.asked else dict.fromkeys(self.asked, scalar)
-        )
-        expected |= dict.fromkeys({*self.asked} & {"accuracy"}, scalar)
+        expected = measures_of(self.asked, self.job.start)
         check = partial(validate_reply, start=self.job.start, expected=expected)
         dispensable = len(requests) - 1 if self._skips else 0
         answers, _ = self.clients.ask(requests, "measure", size_of(expected), check, dispensable)

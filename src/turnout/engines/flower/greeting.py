@@ -123,7 +123,17 @@ def handshake(
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
         watch: Told what the server waits for.
     """
-    members = Members(mailbox, expected, registry or Registry.open(clients), quorum, watch)
+    return gathered(Members(mailbox, expected, registry or Registry.open(clients), quorum, watch), timeout, some_suffice)
+
+
+def gathered(members: "Members", timeout: float, some_suffice: bool = False) -> "Members":
+    """Greet nodes until each of the `members` has answered, or a quorum, or none more for `timeout` seconds; return them.
+
+    Args:
+        members: The clients.
+        timeout: Seconds to wait for a further client.
+        some_suffice: Whether the run can go on without some of the clients.
+    """
     if members.revoked and not some_suffice:
         raise UserError(f"{first_of(members.revoked)}: revoked, but the run needs all clients: set [faults] missing to 'skip'")
     end, wait = time.monotonic() + timeout, Wait(members)
@@ -136,14 +146,14 @@ def handshake(
         if len(members.nodes) < members.least and time.monotonic() > end:
             reasons = "".join(f"; refused: {reason}" for reason in members.refused.values())
             sentence = f"{len(missing)} clients did not answer within {timeout:g} s, the first is {missing[0]}{reasons}"
-            if not (some_suffice and members.nodes) or quorum is not None:
+            if not (some_suffice and members.nodes) or members.quorum is not None:
                 raise UserError(sentence)
             log(WARNING, "%s; the run begins without them", sentence)
             break
         if len(members.nodes) < members.least:
-            wait.tell(f"waiting for {len(missing)} of {clients} clients, the first is {missing[0]}")
+            wait.tell(f"waiting for {len(missing)} of {len(members)} clients, the first is {missing[0]}")
             time.sleep(PAUSE)
-    mailbox.digest = expected.digest
+    members.mailbox.digest = members.expected.digest
     return members
 
 
@@ -299,7 +309,7 @@ class Members(Mapping[int, NodeInfo]):
         clients = {info.node for info in self.nodes.values()}
         new = [node for node in keys if node not in clients and now >= self._next.get(node, now)]
         self._next |= dict.fromkeys(new, now + pause)
-        for node, body in self._answers(new, pause).items():
+        for node, body in self.answers(new, pause).items():
             hello = parse_hello(body[:], self.expected, len(self))
             client, owner = hello.client, self.registry.owner(keys[node])
             reason = (
@@ -316,8 +326,13 @@ class Members(Mapping[int, NodeInfo]):
                 name = f"node {node}" if owner is None else f"the node of {self.registry.members[owner].name}"
                 log(WARNING, "refused %s: %s", name, reason)
 
-    def _answers(self, nodes: list[int], pause: float) -> dict[int, Buffer]:
-        """Return the answers of nodes to the greeting; in a run, which has a `pause`, it is waited for them for a short time."""
+    def answers(self, nodes: list[int], pause: float) -> dict[int, Buffer]:
+        """Return the answers of nodes to the greeting; in a run, which has a `pause`, it is waited for them for a short time.
+
+        Args:
+            nodes: Ids of the nodes.
+            pause: Seconds until a node is greeted again.
+        """
         if not nodes:
             return {}
         # What the mailbox says of the last exchange stays as it is.

@@ -1,5 +1,6 @@
 """Certificates and keys of a federation: one authority, the server's certificate, a key for each node."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,20 +28,22 @@ DAYS, AUTHORITY_DAYS = 825, 7300
 """Days for which the server's and the authority's certificates are valid."""
 
 
-def write_all(folder: Path, hosts: list[str], nodes: int) -> None:
+def write_all(folder: Path, hosts: list[str], nodes: int | Sequence[int], hubs: bool = False) -> None:
     """Write the certificates, also valid for localhost, a random secret, the keys of each node, and the registry.
 
     Args:
         folder: Folder of the files.
         hosts: Names and addresses of the SuperLink.
-        nodes: Number of nodes.
+        nodes: Number of nodes, or the number of each.
+        hubs: Whether they are hubs.
     """
     write_authority(folder)
     write_certificate(folder, _with_localhost(hosts))
     write(folder / SECRET, token_urlsafe(32), private=True)
-    for i in range(nodes):
-        (folder / f"node-{i}.pub").write_bytes(write_node_key(folder / f"node-{i}"))
-    write_registry(folder, nodes)
+    for i in range(nodes) if isinstance(nodes, int) else nodes:
+        name = f"hub-{i}" if hubs else f"node-{i}"
+        (folder / f"{name}.pub").write_bytes(write_node_key(folder / name))
+    write_registry(folder, nodes, hubs)
 
 
 def check_folder(folder: Path) -> None:

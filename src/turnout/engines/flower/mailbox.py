@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from flwr.app import Message
 from flwr.common.constant import ErrorCode
@@ -12,6 +13,9 @@ from turnout.engines.flower.chunks import INTERRUPTED
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.flower.transfers import Transfers
 from turnout.io.serialization import Buffer
+
+Requests = dict[int, tuple[bytes, Any]]
+"""Header and body of each request: a body in bytes, or what a mailbox of its own kind makes bytes of."""
 
 POLL = 0.02
 """Seconds between two requests for replies."""
@@ -41,9 +45,7 @@ class Mailbox:
         self.waits: dict[int, float] = {}
         self.digest, self.silence = "", ""
 
-    def send(
-        self, requests: dict[int, tuple[bytes, bytes]], kind: str, limit: int, check: Callable[[Buffer], str | None]
-    ) -> dict[int, Buffer]:
+    def send(self, requests: Requests, kind: str, limit: int, check: Callable[[Buffer], str | None]) -> dict[int, Buffer]:
         """Send a header and a body to each node, by its id, and return the replies before the deadline, by node.
 
         Args:

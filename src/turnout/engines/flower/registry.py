@@ -1,6 +1,7 @@
 """The registry of a federation: which client, name and number of rows belong to which public key."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from logging import ERROR
 from pathlib import Path
@@ -154,12 +155,15 @@ class RegistryFile:
         return state.st_mtime_ns, state.st_size, state.st_ino
 
 
-def write_registry(folder: Path, nodes: int) -> None:
+def write_registry(folder: Path, nodes: int | Sequence[int], hubs: bool = False) -> None:
     """Write the registry of nodes whose public keys are in `folder`.
 
     Args:
         folder: The folder.
-        nodes: Number of nodes.
+        nodes: Number of nodes, or the number of each.
+        hubs: Whether they are hubs.
     """
-    tables = [f'\n[[client]]\nname = "client {i}"\nkey = "node-{i}.pub"\n' for i in range(nodes)]
+    name, key = ("hub", "hub") if hubs else ("client", "node")
+    numbers = range(nodes) if isinstance(nodes, int) else nodes
+    tables = [f'\n[[client]]\nname = "{name} {i}"\nkey = "{key}-{i}.pub"\n' for i in numbers]
     (folder / FILE).write_text("".join([HEAD, *tables]))

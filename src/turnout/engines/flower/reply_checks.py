@@ -1,10 +1,11 @@
 """Which replies of clients can be used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from math import isfinite, prod
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
@@ -36,6 +37,18 @@ def check_of(job: Job, expected: PyTree, sites: Sites = ()) -> Callable[[Buffer]
         encrypted=job.aggregation == "encrypted",
         sites=sites,
     )
+
+
+def measures_of(names: Collection[str], start: PyTree) -> PyTree:
+    """Return shapes and types of a reply to a request for functions of f_i.
+
+    Args:
+        names: Names of the functions.
+        start: Initial parameters.
+    """
+    scalar = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    expected = {"value": scalar, "gradient": start} if "gradient" in names else dict.fromkeys(names, scalar)
+    return expected | dict.fromkeys({*names} & {"accuracy"}, scalar)
 
 
 def size_of(expected: PyTree) -> int:

@@ -1,0 +1,123 @@
+"""What a hub answers for: requests to its clients, which it sends on, and whose replies it forwards or adds up."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from logging import ERROR
+from typing import TypeVar
+
+import httpx
+import jax
+from flwr.common.logger import log
+from flwr.supercore.run import RunNotRunningException
+from jaxtyping import PyTree
+
+from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.hub_mailbox import SUM
+from turnout.engines.flower.hub_members import AGAIN, AskedByHub, NodesOfHub
+from turnout.engines.flower.hub_messages import COUNTS, packed_replies, packed_sum, read_requests
+from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.reply_checks import size_of, validate_reply
+from turnout.engines.messaging import added
+from turnout.engines.request import Refused
+from turnout.io.audit import AuditLog
+from turnout.io.serialization import Buffer, decode
+
+LOST = (RunNotRunningException, httpx.HTTPError)
+"""The errors of a SuperLink that was away too long."""
+
+Result = TypeVar("Result")
+
+Expected = Callable[[str, bytes, Buffer], PyTree]
+"""Returns shapes and types of a reply to a request, given its kind, header and body."""
+
+
+class HubService:
+    """Answers for the clients of one hub.
+
+    Args:
+        number: Number of the hub.
+        mailbox: Reaches the nodes of its clients.
+        nodes: The clients and their nodes.
+        start: Initial parameters.
+        expected: Returns what a reply looks like.
+        end: Ends the process, where its SuperLink has ended the run.
+    """
+
+    log: AuditLog | None = None
+
+    def __init__(
+        self,
+        number: int,
+        mailbox: Mailbox,
+        nodes: NodesOfHub,
+        start: PyTree,
+        expected: Expected,
+        end: Callable[[], None] = lambda: None,
+    ):
+        self.number, self.mailbox, self.nodes = number, mailbox, nodes
+        self.start, self.expected, self.end = start, expected, end
+        self.clients = AskedByHub(mailbox, nodes)
+
+    @property
+    def handshake(self) -> Handshake:
+        """The fields of the handshake."""
+        return self.nodes.expected
+
+    def answer(self, kind: str, header: bytes, body: Buffer, digest: bytes) -> bytes:
+        """Return the body of the reply to a request; raise `Refused` for one that is not answered.
+
+        Args:
+            kind: "hello", or "ask", "sum" or "measure" with the digest of the handshake.
+            header: Header of the request.
+            body: Its body.
+            digest: SHA-256 digest of the body.
+        """
+        action, _, run = kind.partition("_")
+        if kind == "hello":
+            self._guarded(lambda: self.nodes.greet(AGAIN))
+            return self.greeting()
+        if action not in ("ask", SUM, "measure") or run != self.handshake.digest:
+            raise Refused("the request is not one of the run for which this hub answers: start the server again")
+        with jax.enable_x64(self.handshake.precision == "double"):
+            return self._guarded(lambda: self._exchanged(action, header, body))
+
+    def greeting(self, refusal: str | None = None) -> bytes:
+        """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
+        own = {"clients": self.nodes.rows, "schema": self.nodes.schema}
+        fields = {"client": self.number, "rows": len(self.nodes.own), **own, **self.handshake.fields}
+        return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
+
+    def spent(self) -> None:
+        """A hub releases nothing of its own."""
+
+    def _guarded(self, work: Callable[[], Result]) -> Result:
+        """Return the result of `work`, and end where the SuperLink of this hub was away too long for it."""
+        try:
+            return work()
+        except LOST as error:
+            log(ERROR, "the SuperLink of this hub has ended its run, and so the hub ends: %r", error)
+            self.end()
+            raise Refused("this hub has lost its SuperLink, and has to start again") from None
+
+    def _exchanged(self, action: str, header: bytes, body: Buffer) -> bytes:
+        """Send requests on, and return the replies, or their sum."""
+        order = read_requests(header, body, self.start, frozenset(self.nodes.own))
+        asked, kind = order.requests, "measure" if action == "measure" else "ask"
+        expected = self.expected(kind, *next(iter(asked.values())))
+        counts = COUNTS if kind == "ask" else ()
+        check = partial(validate_reply, start=self.start, expected=expected, counts=counts)
+        self.clients.skips, self.mailbox.deadline, self.mailbox.refused = order.skips, order.seconds, {}
+        replies, _ = self.clients.ask(asked, kind, size_of(expected), check, len(asked))
+        replies = {client: replies[client] for client in asked if client in replies}
+        missing = {client: self._refused(client) for client in asked if client not in replies}
+        if action != SUM:
+            return packed_replies(replies, missing)
+        decoded = {client: decode(reply, self.start) for client, reply in replies.items()}
+        total = added([tree for tree, _ in decoded.values()], expected)
+        counted = {client: {name: told[name] for name in COUNTS} for client, (_, told) in decoded.items()}
+        return packed_sum(total, self.start, counted, missing)
+
+    def _refused(self, client: int) -> str:
+        """Return why the reply of a client was refused; "" where none came."""
+        return self.mailbox.refused.get(self.nodes[client].node, "")

@@ -1,0 +1,110 @@
+"""A hub of a federation that runs a configuration: a node of the server's SuperLink, with a SuperLink for its own clients."""
+
+import os
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from turnout.core.debugging import shape_of
+from turnout.core.errors import UserError
+from turnout.engines.coded_algorithm import coded
+from turnout.engines.flower import keys
+from turnout.engines.flower.client_app import NodeApp
+from turnout.engines.flower.hosting import serve
+from turnout.engines.flower.hub_members import NodesOfHub
+from turnout.engines.flower.hub_service import Expected, HubService
+from turnout.engines.flower.mailbox import Mailbox
+from turnout.engines.flower.node_connection import stop_at_sigterm
+from turnout.engines.flower.registry import RegistryFile
+from turnout.engines.flower.reply_checks import measures_of
+from turnout.engines.flower.server_connection import flower_run
+from turnout.engines.messaging import first_reply
+from turnout.engines.request import AskHeader, MeasureHeader, Refused, parse_header
+from turnout.experiment.build import Built
+from turnout.experiment.config import Experiment, read
+from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
+from turnout.federation.local import superlink_at, superlink_command
+from turnout.federation.process_group import ProcessGroup
+from turnout.io.serialization import decode
+from turnout.runs.setup import bind, prepare, scope
+
+FIRST_DEADLINE = 60.0
+"""Seconds that nodes have for a reply before the server has said how long."""
+
+
+def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: Mailbox, folder: Path) -> HubService:
+    """Return what a hub of `experiment` answers for.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        number: Number of the hub.
+        mailbox: Reaches the nodes of its clients.
+        folder: Folder of `turnout certify` with their keys, in the order of their numbers.
+    """
+    of, handshake = hub_of_each(experiment, built), handshake_of(experiment, built)
+    own = [client for client, hub in enumerate(of) if hub == number]
+    if not own:
+        raise UserError(f"{experiment.name} has hubs 0 to {max(of)}, so that no hub can be {number}")
+    nodes = NodesOfHub(mailbox, handshake, RegistryFile(folder, len(own)), own, len(of))
+    return HubService(number, mailbox, nodes, *shapes_of(experiment, built), lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def shapes_of(experiment: Experiment, built: Built) -> tuple[PyTree, Expected]:
+    """Return shapes and types of the initial parameters, and what tells those of replies; both hold no data.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+    """
+    spec = experiment.run
+    with scope(spec.precision):
+        job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=spec.precision == "mixed")
+        algorithm = coded(job, bind(experiment.algorithm, built.problem, spec.rounds), experiment.exchange)
+        job = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), job)
+
+    def expected(kind: str, header: bytes, body) -> PyTree:
+        with scope(spec.precision):
+            if kind == "measure":
+                return measures_of(parse_header(header, MeasureHeader).measure, job.start)
+            try:
+                message, method = decode(body, job.start)[0], parse_header(header, AskHeader).method
+                return shape_of(first_reply, job, algorithm, message, name=method)
+            except UserError as error:
+                raise Refused(str(error)) from None
+
+    return job.start, expected
+
+
+def run_hub(
+    file: Path, number: int, superlink: str, authority: Path, key: Path, folder: Path, host: str, port: int, data: Path | None
+) -> None:
+    """Run a hub until it is stopped.
+
+    Args:
+        file: File of the configuration.
+        number: Number of the hub.
+        superlink: HOST:PORT of the server's SuperLink.
+        authority: Certificate of the authority that signed its certificate.
+        key: Private key of the hub.
+        folder: Folder of `turnout certify` for the clients of the hub.
+        host: Address at which its own SuperLink listens.
+        port: Port at which it listens.
+        data: Folder with data files; None for the default folders.
+    """
+    stop_at_sigterm()
+    keys.check_folder(folder)
+    own_key, experiment, group = keys.read_node_key(key), read(file), ProcessGroup(folder)
+    with ExitStack() as stack:
+        stack.callback(group.stop)
+        group.run("superlink", *superlink_command(folder, host, port))
+        stack.enter_context(group.supervised())
+        built = build_for_federation(experiment, data)
+        grid = stack.enter_context(flower_run(superlink_at(f"localhost:{port}", folder)))
+        service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), folder)
+        del built
+        serve([(NodeApp(lambda _: service), own_key)], superlink, authority)
