@@ -15,6 +15,7 @@ from flwr.supercore.run import RunNotRunningException
 
 import turnout as t
 from tests.helpers.commands import turnout
+from tests.helpers.examples import PROBABILITIES, SAMPLERS
 from tests.helpers.in_process import Grid, InProcess
 from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.accounting.ledger import SERVER
@@ -42,9 +43,9 @@ ALGORITHMS = {
 SUMMED = {"fedavg", "scaffold", "ditto", "stratified"}
 
 
-def configured(tables: str, hubs: str = "count = 3", run: str = "", rounds: int = 4):
+def configured(tables: str, hubs: str = "count = 3", run: str = "", rounds: int = 4, clients: int = CLIENTS):
     text = (
-        f'[problem]\nkind = "log-sum"\nclients = {CLIENTS}\ndimension = {DIMENSION}\nparts = 1\n'
+        f'[problem]\nkind = "log-sum"\nclients = {clients}\ndimension = {DIMENSION}\nparts = 1\n'
         f'[hubs]\n{hubs}\n[run]\nrounds = {rounds}\nmetrics = ["value"]\n{run}\n{tables}'
     )
     return Reader("file.toml", text, tomllib.loads(text)).experiment("file")
@@ -77,6 +78,28 @@ def test_hubs_play_the_compiled_run(name, hubs):
     ((_, messages, _, down, up),) = passed(trace)
     assert place.payloads == {"down": down, "up": up, "messages": messages}
     assert ("sum" in place.headers) == (name in SUMMED) and ("ask" in place.headers) == (name not in SUMMED)
+
+
+OF_OTHERS = {"available", "importance"}
+"""Needs what hubs do not tell, or another problem."""
+EVERY_SAMPLER = {name: sampler for name, sampler in SAMPLERS.items() if name not in OF_OTHERS}
+EVERY_SAMPLER |= {f"independent-{name}": t.Independent(size=3.0, probability=rule) for name, rule in PROBABILITIES.items()}
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("name", EVERY_SAMPLER)
+def test_hubs_go_with_every_sampler(name):
+    """Replies that a sampler learns from, or asks for before it draws, are forwarded."""
+    experiment = configured(FULL + FEDAVG, "count = 2", clients=6)
+    experiment = replace(experiment, algorithm=replace(experiment.algorithm, sampler=EVERY_SAMPLER[name]))
+    place, expected = InProcessHubs(experiment), compiled(experiment)
+    trace = place.session().run().trace
+    np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    (found,), totals = passed(trace), untimed(trace)
+    assert {name: totals[name] for name in totals if name not in SERVER} == {
+        name: count for name, count in untimed(expected).items() if name not in SERVER
+    }
+    assert (place.payloads["down"], place.payloads["up"]) == found[3:]
 
 
 def test_a_run_through_hubs_goes_on_from_its_checkpoint():
