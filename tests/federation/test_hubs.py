@@ -14,7 +14,7 @@ from turnout.engines.flower.hub_engine import HubFlower
 from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import read
-from turnout.federation.local import federation_of
+from turnout.federation.deployed import federation_of
 from turnout.federation.server import connect_clients
 from turnout.io.models import load_model
 

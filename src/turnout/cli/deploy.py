@@ -28,7 +28,7 @@ def deploy(
 
     with needing_flower():
         from turnout.engines.flower.server_connection import flower_run
-        from turnout.federation.local import local_federation
+        from turnout.federation.deployed import local_federation
         from turnout.federation.server import connect_clients, start_or_resume
         from turnout.federation.status import StatusFile
 

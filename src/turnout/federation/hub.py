@@ -36,7 +36,22 @@ FIRST_DEADLINE = 60.0
 """Seconds that nodes have for a reply before the server has said how long."""
 
 
-def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: Mailbox, folder: Path) -> HubService:
+def clients_of_hub(experiment: Experiment, built: Built, number: int) -> list[int]:
+    """Return the clients of a hub of `experiment`; `UserError` where there is no such hub.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        number: Number of the hub.
+    """
+    of = hub_of_each(experiment, built)
+    own = [client for client, hub in enumerate(of) if hub == number]
+    if not own:
+        raise UserError(f"{experiment.name} has hubs 0 to {max(of)}, so that no hub can be {number}")
+    return own
+
+
+def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: Mailbox, registry: RegistryFile) -> HubService:
     """Return what a hub of `experiment` answers for.
 
     Args:
@@ -44,13 +59,10 @@ def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: M
         built: The problem built from it.
         number: Number of the hub.
         mailbox: Reaches the nodes of its clients.
-        folder: Folder of `turnout certify` with their keys, in the order of their numbers.
+        registry: The clients of the hub by key, in the order of their numbers.
     """
-    of, handshake = hub_of_each(experiment, built), handshake_of(experiment, built)
-    own = [client for client, hub in enumerate(of) if hub == number]
-    if not own:
-        raise UserError(f"{experiment.name} has hubs 0 to {max(of)}, so that no hub can be {number}")
-    nodes = NodesOfHub(mailbox, handshake, RegistryFile(folder, len(own)), own, len(of))
+    own, handshake = clients_of_hub(experiment, built, number), handshake_of(experiment, built)
+    nodes = NodesOfHub(mailbox, handshake, registry, own, built.problem.clients)
     return HubService(number, mailbox, nodes, *shapes_of(experiment, built), lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
@@ -96,15 +108,16 @@ def run_hub(
         port: Port at which it listens.
         data: Folder with data files; None for the default folders.
     """
-    stop_at_sigterm()
     keys.check_folder(folder)
     own_key, experiment, group = keys.read_node_key(key), read(file), ProcessGroup(folder)
+    built = build_for_federation(experiment, data)
+    registry = RegistryFile(folder, len(clients_of_hub(experiment, built, number)))
+    stop_at_sigterm()
     with ExitStack() as stack:
         stack.callback(group.stop)
         group.run("superlink", *superlink_command(folder, host, port))
         stack.enter_context(group.supervised())
-        built = build_for_federation(experiment, data)
         grid = stack.enter_context(flower_run(superlink_at(f"localhost:{port}", folder)))
-        service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), folder)
+        service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), registry)
         del built
         serve([(NodeApp(lambda _: service), own_key)], superlink, authority)

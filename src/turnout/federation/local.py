@@ -3,21 +3,17 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import httpx
 
 from turnout.core.errors import UserError
-from turnout.engines.encryption import write_key
 from turnout.engines.flower import keys
 from turnout.engines.flower.registry import Registry
 from turnout.engines.flower.server_connection import SECRET_HEADER, Server
-from turnout.experiment.config import read
-from turnout.federation.handshake import build_for_federation, hub_of_each
-from turnout.federation.process_group import ProcessGroup, cores, environment
+from turnout.federation.process_group import ProcessGroup, environment
 from turnout.io.ports import free_port
 
 SUM_KEY = "sum.key"
@@ -175,40 +171,3 @@ def run_superlink(folder: Path, host: str, port: int) -> int:
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(folder / "home")) as process:
         superlink_at(f"localhost:{port}", folder, lambda: process.poll() is not None)
         return process.wait()
-
-
-def federation_of(folder: Path, file: Path, data: Path | None) -> Federation:
-    """Return the processes for the configuration `file`, with their keys.
-
-    Args:
-        folder: Folder of certificates, keys, states and logs.
-        file: File of the configuration.
-        data: Folder with data files; None for the default folders.
-    """
-    experiment = read(file)
-    built = build_for_federation(experiment, data)
-    if experiment.hubs is not None:
-        from turnout.federation.local_hubs import HubFederation
-
-        return HubFederation(folder, file, hub_of_each(experiment, built), data)
-    federation = Federation(folder, file, built.problem.clients, data, cores())
-    if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
-        write_key(folder / SUM_KEY)
-    return federation
-
-
-@contextmanager
-def local_federation(folder: Path, file: Path, data: Path | None) -> Iterator[Server]:
-    """Run the SuperLink and the nodes of the configuration `file`, and yield the SuperLink.
-
-    Args:
-        folder: Folder of certificates, keys, states and logs.
-        file: File of the configuration.
-        data: Folder with data files; None for the default folders.
-    """
-    federation = federation_of(folder, file, data)
-    with ExitStack() as stack:
-        stack.callback(federation.stop)
-        federation.start()
-        stack.enter_context(federation.supervised())
-        yield federation.server

@@ -14,14 +14,18 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 from flwr.supercore.run import RunNotRunningException
 
 import turnout as t
+from tests.helpers.commands import turnout
+from tests.helpers.examples import PROBABILITIES, SAMPLERS
 from tests.helpers.in_process import Grid, InProcess
 from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.accounting.ledger import SERVER
+from turnout.engines.flower import keys
 from turnout.engines.flower.greeting import MOST_REFUSED, gathered
 from turnout.engines.flower.hub_members import told_by_hub
 from turnout.experiment.build import build, session_of
 from turnout.experiment.config import Reader
 from turnout.federation.handshake import build_for_federation
+from turnout.federation.server import connect_clients
 from turnout.io.serialization import decode, encode
 
 CLIENTS, DIMENSION = 12, 5
@@ -39,9 +43,9 @@ ALGORITHMS = {
 SUMMED = {"fedavg", "scaffold", "ditto", "stratified"}
 
 
-def configured(tables: str, hubs: str = "count = 3", run: str = "", rounds: int = 4):
+def configured(tables: str, hubs: str = "count = 3", run: str = "", rounds: int = 4, clients: int = CLIENTS):
     text = (
-        f'[problem]\nkind = "log-sum"\nclients = {CLIENTS}\ndimension = {DIMENSION}\nparts = 1\n'
+        f'[problem]\nkind = "log-sum"\nclients = {clients}\ndimension = {DIMENSION}\nparts = 1\n'
         f'[hubs]\n{hubs}\n[run]\nrounds = {rounds}\nmetrics = ["value"]\n{run}\n{tables}'
     )
     return Reader("file.toml", text, tomllib.loads(text)).experiment("file")
@@ -74,6 +78,28 @@ def test_hubs_play_the_compiled_run(name, hubs):
     ((_, messages, _, down, up),) = passed(trace)
     assert place.payloads == {"down": down, "up": up, "messages": messages}
     assert ("sum" in place.headers) == (name in SUMMED) and ("ask" in place.headers) == (name not in SUMMED)
+
+
+OF_OTHERS = {"available", "importance"}
+"""Needs what hubs do not tell, or another problem."""
+EVERY_SAMPLER = {name: sampler for name, sampler in SAMPLERS.items() if name not in OF_OTHERS}
+EVERY_SAMPLER |= {f"independent-{name}": t.Independent(size=3.0, probability=rule) for name, rule in PROBABILITIES.items()}
+
+
+@pytest.mark.everything
+@pytest.mark.parametrize("name", EVERY_SAMPLER)
+def test_hubs_go_with_every_sampler(name):
+    """Replies that a sampler learns from, or asks for before it draws, are forwarded."""
+    experiment = configured(FULL + FEDAVG, "count = 2", clients=6)
+    experiment = replace(experiment, algorithm=replace(experiment.algorithm, sampler=EVERY_SAMPLER[name]))
+    place, expected = InProcessHubs(experiment), compiled(experiment)
+    trace = place.session().run().trace
+    np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    (found,), totals = passed(trace), untimed(trace)
+    assert {name: totals[name] for name in totals if name not in SERVER} == {
+        name: count for name, count in untimed(expected).items() if name not in SERVER
+    }
+    assert (place.payloads["down"], place.payloads["up"]) == found[3:]
 
 
 def test_a_run_through_hubs_goes_on_from_its_checkpoint():
@@ -360,3 +386,25 @@ def test_a_hub_whose_superlink_was_away_too_long_ends():
     assert ended == [1] and session.trace.ledger.totals()["arrivals"] == 8
     (reason,) = session.engine.facts()["federation"]["unusable_replies"]
     assert "this hub has lost its SuperLink" in reason
+
+
+def test_a_hub_that_cannot_be_one_ends_in_a_sentence(tmp_path):
+    """Before it starts its SuperLink."""
+    for name, experiment in (("flat", replace(configured(FULL + FEDAVG), hubs=None)), ("hubs", configured(FULL + FEDAVG))):
+        (tmp_path / f"{name}.toml").write_text(experiment.to_toml())
+    keys.write_all(tmp_path, ["localhost"], 3)
+    rest = ("--superlink", "localhost:1", "--authority", tmp_path / keys.AUTHORITY, "--key", tmp_path / "node-0", "--keys")
+    for words, sentence in (
+        ((tmp_path / "flat.toml", "--hub", 0, *rest, tmp_path), "has no hubs: add [hubs]"),
+        ((tmp_path / "hubs.toml", "--hub", 3, *rest, tmp_path), "has hubs 0 to 2, so that no hub can be 3"),
+        ((tmp_path / "hubs.toml", "--hub", 0, *rest, tmp_path), "has 3 clients, but the configuration has 4"),
+        ((tmp_path / "hubs.toml", "--hub", 0, *rest, tmp_path / "none"), "holds no keys of nodes"),
+    ):
+        code, _, errors = turnout("hub", *words)
+        assert code == 2 and sentence in errors and errors.count("\n") == 1
+    assert not (tmp_path / "superlink.log").exists()
+
+
+def test_a_server_that_flower_starts_has_no_hubs():
+    with pytest.raises(t.UserError, match="hubs are known by their keys, which flwr run does not check"):
+        connect_clients(None, configured(FULL + FEDAVG), None, 60.0)
