@@ -1,4 +1,4 @@
-"""Play the drill and print what was killed and what came of it: `python -m benchmarks.drill [--kills N] [--seed S]`."""
+"""Play the drill, and print what was killed and what came of it: `python -m benchmarks.drill`."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.drill.cases import ALGORITHMS, POLICIES, Case
-from benchmarks.drill.kills import KINDS, Played, drill
+from benchmarks.drill.kills import HUB_KINDS, KINDS, Played, drill
 
 SAME = 1e-10
 """How far apart what has to be equal may be."""
@@ -23,11 +23,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.drill", description="Kill processes of federations at random.")
     parser.add_argument("--kills", type=int, default=100, help="processes to kill (100)")
     parser.add_argument("--seed", type=int, default=0, help="seed of what is killed when (0)")
+    parser.add_argument(
+        "--hubs", type=int, default=0, help="hubs between the server and the four clients, which are killed too (0)"
+    )
     parser.add_argument("--folder", type=Path, help="folder for keys, states, logs and results (a temporary one)")
     options = parser.parse_args()
     generator = np.random.default_rng(options.seed)
-    kills = [str(kind) for kind in generator.choice(KINDS, options.kills)]
-    cases = [Case(algorithm, missing, clients=4, rounds=60) for missing in POLICIES for algorithm in ALGORITHMS]
+    kills = [str(kind) for kind in generator.choice(HUB_KINDS if options.hubs else KINDS, options.kills)]
+    cases = [
+        Case(algorithm, missing, clients=4, rounds=60, hubs=options.hubs) for missing in POLICIES for algorithm in ALGORITHMS
+    ]
     runs = []
     with TemporaryDirectory(prefix="turnout-") as temporary:
         for played in drill(options.folder or Path(temporary), cases, kills, generator, SHARE):

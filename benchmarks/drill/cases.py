@@ -30,12 +30,13 @@ POLICIES = ("repeat", "skip")
 
 @dataclass(frozen=True)
 class Case:
-    """An algorithm on logistic regression with clients of unequal weights, and what is done about missing replies."""
+    """An algorithm on logistic regression with clients of unequal weights, what is done about missing replies, and hubs."""
 
     algorithm: str
     missing: str
     clients: int
     rounds: int
+    hubs: int = 0
 
     def __str__(self) -> str:
         return f"{self.algorithm}, {self.missing}"
@@ -62,7 +63,7 @@ rounds = {self.rounds}
 missing = "{self.missing}"
 [algorithm]
 {ALGORITHMS[self.algorithm]}
-"""
+""" + (f"[hubs]\ncount = {self.hubs}\n" if self.hubs else "")
 
 
 class Ended(Flower):

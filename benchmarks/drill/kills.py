@@ -13,8 +13,10 @@ import numpy as np
 from benchmarks.drill.cases import Case, differences
 from benchmarks.drill.server import END
 from turnout.federation.local import Federation
+from turnout.federation.local_hubs import HubFederation
 
 KINDS = ("node", "server", "superlink")
+HUB_KINDS = (*KINDS, "hub")
 DEADLINE = 10.0
 """Seconds that clients have for an exchange."""
 
@@ -67,7 +69,7 @@ class Run:
         """Play to the end, and kill on the way as many of `kills` as there is time for."""
         began = last = time.monotonic()
         left = list(kills)
-        nodes = [self.federation.start_node(i) for i in range(self.federation.clients)]
+        members = self.federation.start_members()
         server = self.federation.server
         secret, paths = self.federation.folder / "secret", (self.federation.file, self.out)
         self.federation.run("server", "benchmarks.drill.server", server.address, server.authority, secret, *paths, DEADLINE)
@@ -81,12 +83,10 @@ class Run:
                     last = time.monotonic()
                     self._steps = 0 if self.generator.random() < TOGETHER else self._lull()
                 time.sleep(LOOK)
-        self.federation.stop([*nodes, "server"])
+        self.federation.stop([*members, "server"])
         self.played.seconds = time.monotonic() - began
         if self.played.ended:
-            self.played.differences = differences(
-                self.federation.file, self.out / END, lambda i: self.federation.folder / f"states-{i}"
-            )
+            self.played.differences = differences(self.federation.file, self.out / END, self.federation.states)
         return self.played
 
     def _look(self) -> None:
@@ -119,8 +119,8 @@ class Run:
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of the process `name`."""
-    return name.partition("-")[0]
+    """Return the kind of the process `name`, of one node or several."""
+    return name.partition("-")[0].removesuffix("s")
 
 
 def traffic(database: Path) -> int:
@@ -131,7 +131,10 @@ def traffic(database: Path) -> int:
 
 def drill(folder: Path, cases: list[Case], kills: list[str], generator: np.random.Generator, share: int):
     """Play `cases` in turn, at most `share` kills a run, until all of `kills` are done; yield what became of each run."""
-    federation = Federation(folder / "federation", folder / "none.toml", cases[0].clients, None)
+    place, clients, hubs = (folder / "federation", folder / "none.toml"), cases[0].clients, cases[0].hubs
+    federation = (
+        HubFederation(*place, [i * hubs // clients for i in range(clients)], None) if hubs else Federation(*place, clients, None)
+    )
     try:
         federation.start_registered_superlink()
         done = 0

@@ -30,7 +30,7 @@ def main() -> None:
     if not (out / SUMMARY).exists():
         server = Server(address, authority, secret.read_text())
         with flower_run(server) as grid:
-            mailbox, nodes = connect_clients(grid, read(file), None, float(deadline))
+            mailbox, nodes = connect_clients(grid, read(file), None, float(deadline), keys=authority.parent)
             start_or_resume(mailbox, nodes, file, out, None, watch, "drill")
 
 

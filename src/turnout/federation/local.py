@@ -76,9 +76,17 @@ class Federation(ProcessGroup):
         except UserError as error:
             raise UserError(f"{error}: see {self.folder / f'{name}.log'}") from None
 
+    def start_members(self) -> list[str]:
+        """Start a process for each client, and return the names of the processes."""
+        return [self.start_node(client) for client in range(self.clients)]
+
+    def states(self, client: int) -> Path:
+        """Return the folder of a client's private states."""
+        return self.folder / f"states-{client}"
+
     def start_node(self, client: int) -> str:
         """Start the node of a client, and return the name of the process."""
-        private = ("--key", self.key(client), "--states", self.folder / f"states-{client}")
+        private = ("--key", self.key(client), "--states", self.states(client))
         return self._start_node(f"node-{client}", "--client", client, *private)
 
     def start_nodes(self, clients: range) -> str:

@@ -39,14 +39,23 @@ class HubFederation(Federation):
 
     def start(self) -> None:
         self.start_registered_superlink()
+        self.start_members()
+
+    def start_members(self) -> list[str]:
+        """Start the hubs and the nodes of their clients, and return the names of the processes."""
+        names = []
         for hub in range(self.clients):
             for file in self.place(hub).glob("superlink.db*"):
                 file.unlink()
-            self.start_hub(hub)
+            names.append(self.start_hub(hub))
         for hub, link in enumerate(self.links):
             # A node that finds nobody waits longer each time.
             self.await_superlink(link, f"hub-{hub}")
-            self.start_nodes_of(hub)
+            names += self.start_nodes_of(hub)
+        return names
+
+    def states(self, client: int) -> Path:
+        return self.place(next(hub for hub, own in enumerate(self.own) if client in own)) / f"states-{client}"
 
     def start_hub(self, hub: int) -> str:
         """Start a hub with its SuperLink, and return the name of the process."""
