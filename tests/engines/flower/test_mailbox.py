@@ -21,9 +21,11 @@ class SuperLink:
 
     Args:
         losses: How many messages to each node, by its id.
+        code: The code of the error that it gives instead.
     """
 
-    def __init__(self, losses: dict[int, int]):
+    def __init__(self, losses: dict[int, int], code: int = ErrorCode.MESSAGE_UNAVAILABLE):
+        self.code = code
         self.losses, self.numbers, self.node_of = dict(losses), count(), {}
         self.pushes: list[list[int]] = []
 
@@ -37,7 +39,7 @@ class SuperLink:
         node, metadata = self.node_of[message], Metadata(1, "", 1, 0, message, "", 0.0, 60.0, "query")
         if self.losses.get(node, 0):
             self.losses[node] -= 1
-            return make_message(metadata, error=Error(ErrorCode.MESSAGE_UNAVAILABLE, "unknown"))
+            return make_message(metadata, error=Error(self.code, "unknown"))
         return make_message(metadata, pack(pack_body(b"reply"), b"{}"))
 
 
@@ -85,3 +87,10 @@ def test_a_request_that_is_lost_again_is_refused():
     mailbox = Mailbox(link, deadline=60.0)
     assert not mailbox.send({5: (b"{}", b"body")}, "ask", 100, lambda body: None)
     assert link.pushes == [[5], [5]] and mailbox.refused == {5: "error 3: unknown"}
+
+
+def test_a_node_that_is_away_is_missing_and_not_refused():
+    """Refusals in a row would leave it out for good, when it may come back."""
+    mailbox = Mailbox(SuperLink({5: 1}, ErrorCode.NODE_UNAVAILABLE), deadline=60.0)
+    assert [*mailbox.send({node: (b"{}", b"body") for node in (5, 6)}, "ask", 100, lambda body: None)] == [6]
+    assert not mailbox.refused and mailbox.counts["not connected"] == 1

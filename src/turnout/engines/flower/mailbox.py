@@ -57,6 +57,9 @@ class Mailbox:
         began = time.monotonic()
         received, self.refused, self.silence = {}, {}, f"no reply within {self.deadline:g} s"
         for node, message in self._replies(requests, kind, limit):
+            if is_away(message):
+                self.counts["not connected"] += 1
+                continue
             body, reason = opened(message)
             reason = reason if body is None else check(body)
             if reason is None:
@@ -130,6 +133,11 @@ class Mailbox:
 def is_lost(reply: Message) -> bool:
     """Whether the SuperLink says that it does not have a message any more: it was started again."""
     return reply.has_error() and reply.error.code == ErrorCode.MESSAGE_UNAVAILABLE
+
+
+def is_away(reply: Message) -> bool:
+    """Whether the SuperLink says that a node is not connected: it has answered nothing, so that there is nothing to refuse."""
+    return reply.has_error() and reply.error.code == ErrorCode.NODE_UNAVAILABLE
 
 
 def opened(message: Message) -> tuple[Buffer | None, str | None]:
