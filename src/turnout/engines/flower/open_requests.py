@@ -11,7 +11,7 @@ from flwr.common.logger import log
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.clients import FIRST_PAUSE, LONGEST_PAUSE, TRIES, Clients, numbered
-from turnout.engines.flower.mailbox import POLL, is_lost, opened
+from turnout.engines.flower.mailbox import POLL, is_away, is_lost, opened
 from turnout.engines.flower.transfers import Transfers
 from turnout.io.serialization import Buffer
 
@@ -133,7 +133,7 @@ class OpenRequests:
             request.lost, request.at, request.message = True, time.monotonic(), ""
             return
         reason = reason if body is None else self.check(body)
-        self._refuse(client, reason, refused=True) if reason is not None else self._land(client, body)
+        self._refuse(client, reason, refused=not is_away(reply)) if reason is not None else self._land(client, body)
 
     def _give_up(self) -> None:
         """Refuse what is too late, and send again what waits for it."""
