@@ -6,7 +6,7 @@ from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.groups.ranks import cut_sites
-from turnout.engines.inputs import Job
+from turnout.engines.inputs import SUMS, Job
 from turnout.engines.reply_usage import Survey, survey, why_not_one_sum
 from turnout.hubs import Hubs, Layout
 from turnout.problems.base import Problem
@@ -94,7 +94,7 @@ def refuse_processes(hubs: Layout, algorithm: Algorithm, options: RunOptions) ->
     levels = len(hubs.counts)
     if levels > 1:
         raise UserError(f"hubs of a federation are on one level, and [hubs] has {levels}: give each client one hub")
-    if options.aggregation != "plain":
+    if options.aggregation in SUMS:
         raise UserError("hubs of a federation add replies as they are: set [run] aggregation = 'plain', or leave [hubs] out")
     for name in ("privacy", "exchange"):
         if getattr(options, name) is not None:
