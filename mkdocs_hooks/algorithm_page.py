@@ -37,14 +37,16 @@ def rest(name: str, cls: type) -> str:
     flies = hasattr(algorithm, "in_flight")
     problem = turnout.Quadratic.random(clients=8, dimension=3, seed=0)
     devices = turnout.Devices(latency=0.1) if flies else None
-    table = calls(NamedPlan(name, plan_for(algorithm, problem, seeds=Seeds.of(0), rounds=100, devices=devices), ()))
+    hubs, clients = (turnout.Hubs(2), "eight clients in two hubs") if algorithm.works_in_hubs else (None, "eight clients")
+    plan = plan_for(algorithm, problem, seeds=Seeds.of(0), rounds=100, devices=devices, hubs=hubs)
+    table = calls(NamedPlan(name, plan, ()))
     return "\n\n".join([
         f'In configurations it is `kind = "{KINDS[cls]}"` of `[algorithm]` ([configuration](../../configuration.md)).',
         "## Update",
         mathematics.updates(name),
         "[Notation](../../notation.md) explains the symbols.",
         "## What a round sends",
-        f"`{call}`, with eight clients and three parameters, as [`turnout describe`](../../describe.md) tells:",
+        f"`{call}`, with {clients} and three parameters, as [`turnout describe`](../../describe.md) tells:",
         markdown(Grid("", table.headings, table.rows)).partition("\n\n")[2],
         *(["## A measured run", curves.section(name, call, before, flies)] if curves.drawn(algorithm) else []),
     ])  # fmt: skip
