@@ -61,10 +61,12 @@ class InHubs(Algorithm):
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=20, dimension=5, seed=0)
-        >>> hierarchical = t.InHubs(t.FedAvg(t.Nice(2), lr=0.05, steps=3), rounds=4)
-        >>> totals = t.run(hierarchical, problem, rounds=10, hubs=t.Hubs(5)).ledger.totals()
-        >>> totals["exchanges"], totals["server_exchanges"], totals["contacts"], totals["server_contacts"]
-        (40, 10, 400, 50)
+        >>> algorithm = t.InHubs(t.FedAvg(t.Nice(2), lr=0.05, steps=3), rounds=4)
+        >>> totals = t.run(algorithm, problem, rounds=10, hubs=t.Hubs(5)).ledger.totals()
+        >>> totals["exchanges"], totals["server_exchanges"]
+        (40, 10)
+        >>> totals["contacts"], totals["server_contacts"]
+        (400, 50)
     """
 
     algorithm: Algorithm
