@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = {
     "make ": "continuous integration calls these",
     "python -m benchmarks": "takes up to half an hour, and measures times",
-    "lab.example.org:": "needs a process on another machine: tests/federation runs these on one",
+    ".example.org:": "needs a process on another machine: tests/federation runs these on one",
     "turnout superlink": "a server, which does not end: tests/federation starts it",
     "turnout audit": "reads logs of nodes: tests/federation reads them after runs",
     "--executor slurm": "needs a Slurm cluster: tests/studies/test_jobs.py uses one where there is one",
