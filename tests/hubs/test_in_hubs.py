@@ -10,7 +10,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.centred import centred
-from tests.helpers.commands import turnout
+from tests.helpers.commands import config, turnout
 from turnout.accounting.ledger import SERVER
 from turnout.core.seeds import Seeds
 from turnout.engines import mesh
@@ -366,36 +366,13 @@ def test_mistakes_are_told(name):
         make()
 
 
-TEXT = """
-[problem]
-kind = "logistic"
-data = "breast_cancer"
-[split]
-kind = "iid"
-clients = 8
-[sampler]
-kind = "nice"
-size = 1
-[algorithm]
-kind = "in-hubs"
-rounds = 2
-up = "qsgd"
-[algorithm.algorithm]
-kind = "fedavg"
-lr = 0.1
-[algorithm.server_optimiser]
-kind = "sgd"
-lr = 1.0
-[hubs]
-count = 4
-[run]
-rounds = 2
-"""
-
-
 def test_a_configuration_has_the_algorithm_inside(tmp_path):
-    file, again = tmp_path / "run.toml", tmp_path / "again.toml"
-    file.write_text(TEXT)
+    inside = {"kind": "fedavg", "lr": 0.1}
+    outer = {"kind": "in-hubs", "rounds": 2, "up": "qsgd", "algorithm": inside, "server_optimiser": {"kind": "sgd", "lr": 1.0}}
+    file, again = (
+        config(tmp_path, sampler={"kind": "nice", "size": 1}, algorithm=outer, hubs={"count": 4}),
+        tmp_path / "again.toml",
+    )
     experiment = read(file)
     assert isinstance(experiment.algorithm, t.InHubs) and experiment.algorithm.sampler == t.Nice(1)
     again.write_text(experiment.to_toml())

@@ -9,7 +9,6 @@ from jaxtyping import PyTree
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_steps, round_lr
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Client, Done
-from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
 from turnout.core.replies import if_any
 from turnout.core.tree import add
@@ -67,9 +66,7 @@ class FedOpt(Algorithm):
         check_local_work(self)
 
     def bind(self, problem):
-        if self.server_optimiser.needs_hessian:
-            kind = type(self.server_optimiser).__name__
-            raise UserError(f"a server has no Hessian, so {kind} cannot be its optimiser: take another server_optimiser")
+        self.server_optimiser.check_at_server()
         self.optimiser.check(problem)
         return fit_steps(self, problem)
 

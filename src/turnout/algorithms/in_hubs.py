@@ -91,13 +91,13 @@ class InHubs(Algorithm):
 
     def bind(self, problem):
         if problem.population.strata is None:
+            # A run is refused before, and theory needs no hubs.
             return self
         if self.algorithm.places or self.algorithm.personalises or self.algorithm.model_groups:
             name = type(self.algorithm).__name__
             raise UserError(f"{name} does not run inside hubs, since it finds more than one model or has requests in flight")
-        if self.server_optimiser is not None and self.server_optimiser.needs_hessian:
-            kind = type(self.server_optimiser).__name__
-            raise UserError(f"a server has no Hessian, so {kind} cannot be its optimiser: take another server_optimiser")
+        if self.server_optimiser is not None:
+            self.server_optimiser.check_at_server()
         return replace(self, sizes=tuple(np.bincount(np.asarray(problem.population.strata)).tolist()))
 
     def client_state(self, x):

@@ -48,7 +48,7 @@ class Federation(ProcessGroup):
 
     def write_keys(self) -> None:
         """Write the certificates, and the keys of the nodes that the SuperLink knows."""
-        keys.write_all(self.folder, ["localhost"], self.clients)
+        keys.write_all(self.folder, ["localhost"], range(self.clients))
 
     def start(self) -> None:
         """Start the SuperLink and the nodes."""

@@ -32,7 +32,7 @@ class HubFederation(Federation):
         self.links = [self._link(hub) for hub in range(hubs)]
 
     def write_keys(self) -> None:
-        keys.write_all(self.folder, ["localhost"], self.clients, hubs=True)
+        keys.write_all(self.folder, ["localhost"], range(self.clients), hubs=True)
         for hub, own in enumerate(self.own):
             self.place(hub).mkdir(parents=True, exist_ok=True)
             keys.write_all(self.place(hub), ["localhost"], own)

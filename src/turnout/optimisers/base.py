@@ -95,6 +95,12 @@ class Optimiser:
             name, kind = type(self).__name__, type(problem).__name__
             raise UserError(f"optimiser {name} needs second derivatives: {kind} has none, take a first-order one")
 
+    def check_at_server(self) -> None:
+        """Raise `UserError` if this optimiser needs second derivatives, which a server has not."""
+        if self.needs_hessian:
+            name = type(self).__name__
+            raise UserError(f"a server has no Hessian, so {name} cannot be its optimiser: take another server_optimiser")
+
     def start(self, x: PyTree) -> Any:
         """Return the first state for parameters `x`, a pytree of arrays."""
         return None

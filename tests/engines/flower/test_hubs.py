@@ -415,7 +415,7 @@ def test_a_hub_that_cannot_be_one_ends_in_a_sentence(tmp_path):
     """Before it starts its SuperLink."""
     for name, experiment in (("flat", replace(configured(FULL + FEDAVG), hubs=None)), ("hubs", configured(FULL + FEDAVG))):
         (tmp_path / f"{name}.toml").write_text(experiment.to_toml())
-    keys.write_all(tmp_path, ["localhost"], 3)
+    keys.write_all(tmp_path, ["localhost"], range(3))
     rest = ("--superlink", "localhost:1", "--authority", tmp_path / keys.AUTHORITY, "--key", tmp_path / "node-0", "--keys")
     for words, sentence in (
         ((tmp_path / "flat.toml", "--hub", 0, *rest, tmp_path), "has no hubs: add [hubs]"),

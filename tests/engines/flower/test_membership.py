@@ -36,7 +36,7 @@ def folder(tmp_path):
     """A folder of certify with three clients, the second of which has been edited."""
     made = tmp_path / "keys"
     made.mkdir()
-    keys.write_all(made, ["lab.example.org"], 3)
+    keys.write_all(made, ["lab.example.org"], range(3))
     text = (made / FILE).read_text().replace('name = "client 1"', 'name = "St. Mary\'s"  # since May\nrows = 7')
     (made / FILE).write_text(text)
     return made
@@ -245,7 +245,7 @@ def test_the_superlinks_nodes_are_those_of_the_registry(folder, request_file):
 
 def test_certificates_hold_by_the_strict_rules_of_later_pythons(tmp_path):
     """A handshake in memory, with the checks that Python makes by itself from 3.13 on."""
-    keys.write_all(tmp_path, ["localhost"], 1)
+    keys.write_all(tmp_path, ["localhost"], range(1))
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=tmp_path / keys.AUTHORITY)
     server.load_cert_chain(tmp_path / keys.CERTIFICATE, tmp_path / keys.KEY)
     client.verify_flags |= ssl.VERIFY_X509_STRICT

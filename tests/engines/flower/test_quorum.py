@@ -180,7 +180,7 @@ def test_a_run_of_all_resumes_with_a_quorum(tmp_path, monkeypatch):
 def folder(tmp_path):
     made = tmp_path / "keys"
     made.mkdir()
-    keys.write_all(made, ["localhost"], CLIENTS)
+    keys.write_all(made, ["localhost"], range(CLIENTS))
     return made
 
 

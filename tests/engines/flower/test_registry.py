@@ -21,7 +21,7 @@ CLIENTS = 12
 def folder(tmp_path_factory):
     """A folder of certify."""
     made = tmp_path_factory.mktemp("keys")
-    keys.write_all(made, ["localhost"], CLIENTS)
+    keys.write_all(made, ["localhost"], range(CLIENTS))
     return made
 
 

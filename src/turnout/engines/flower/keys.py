@@ -28,19 +28,19 @@ DAYS, AUTHORITY_DAYS = 825, 7300
 """Days for which the server's and the authority's certificates are valid."""
 
 
-def write_all(folder: Path, hosts: list[str], nodes: int | Sequence[int], hubs: bool = False) -> None:
+def write_all(folder: Path, hosts: list[str], nodes: Sequence[int], hubs: bool = False) -> None:
     """Write the certificates, also valid for localhost, a random secret, the keys of each node, and the registry.
 
     Args:
         folder: Folder of the files.
         hosts: Names and addresses of the SuperLink.
-        nodes: Number of nodes, or the number of each.
+        nodes: The number of each.
         hubs: Whether they are hubs.
     """
     write_authority(folder)
     write_certificate(folder, _with_localhost(hosts))
     write(folder / SECRET, token_urlsafe(32), private=True)
-    for i in range(nodes) if isinstance(nodes, int) else nodes:
+    for i in nodes:
         name = f"hub-{i}" if hubs else f"node-{i}"
         (folder / f"{name}.pub").write_bytes(write_node_key(folder / name))
     write_registry(folder, nodes, hubs)

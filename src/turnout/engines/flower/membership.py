@@ -104,7 +104,7 @@ def _changing(folder: Path) -> Iterator[tuple[AoT, Registry]]:
     with exclusive(folder / FILE):
         registry = Registry.read(folder)
         if not (folder / FILE).exists():
-            write_registry(folder, len(registry.members))
+            write_registry(folder, range(len(registry.members)))
         document = tomlkit.parse((folder / FILE).read_text())
         if "client" not in document:
             document["client"] = tomlkit.aot()

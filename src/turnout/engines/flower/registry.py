@@ -155,15 +155,14 @@ class RegistryFile:
         return state.st_mtime_ns, state.st_size, state.st_ino
 
 
-def write_registry(folder: Path, nodes: int | Sequence[int], hubs: bool = False) -> None:
+def write_registry(folder: Path, nodes: Sequence[int], hubs: bool = False) -> None:
     """Write the registry of nodes whose public keys are in `folder`.
 
     Args:
         folder: The folder.
-        nodes: Number of nodes, or the number of each.
+        nodes: The number of each.
         hubs: Whether they are hubs.
     """
     name, key = ("hub", "hub") if hubs else ("client", "node")
-    numbers = range(nodes) if isinstance(nodes, int) else nodes
-    tables = [f'\n[[client]]\nname = "{name} {i}"\nkey = "{key}-{i}.pub"\n' for i in numbers]
+    tables = [f'\n[[client]]\nname = "{name} {i}"\nkey = "{key}-{i}.pub"\n' for i in nodes]
     (folder / FILE).write_text("".join([HEAD, *tables]))
