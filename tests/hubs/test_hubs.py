@@ -10,7 +10,7 @@ import turnout as t
 from tests.helpers.commands import turnout
 from turnout.accounting.ledger import NEW, SERVER
 from turnout.core.seeds import Seeds
-from turnout.data import IidSplit, load
+from turnout.data import IidSplit, NaturalSplit, load
 from turnout.experiment.config import read
 from turnout.experiment.describe import plan_for
 from turnout.runs.setup import bind
@@ -247,6 +247,59 @@ def test_a_table_names_the_hubs_of_each_client(tmp_path):
         assert links(played(ALGORITHMS["fedavg"], hubs)) == expected
 
 
+PEOPLE = {
+    "x": np.arange(16.0) % 5,
+    "label": np.arange(16) % 2,
+    "user": [f"user {i % 8}" for i in range(16)],
+    "region": [("south", "north", "east")[i % 8 // 3] for i in range(16)],
+}
+"""Two rows of each of eight users, in regions of three, three and two."""
+
+
+@pytest.mark.parametrize("kind", ["dict", "pandas", "csv", "parquet"])
+def test_a_column_of_the_data_names_the_hubs(kind, tmp_path):
+    table, columns = pl.DataFrame(PEOPLE), {"client": "user", "hub": "region"}
+    table.write_csv(tmp_path / "people.csv")
+    table.write_parquet(tmp_path / "people.parquet")
+    sources = {
+        "dict": PEOPLE,
+        "pandas": table.to_pandas(),
+        "csv": tmp_path / "people.csv",
+        "parquet": tmp_path / "people.parquet",
+    }
+    data = load(sources[kind], **columns)
+    assert data.columns == ("x",)
+    # Users are in the order of their names, and regions too.
+    assert NaturalSplit().split(data).strata.tolist() == [2, 2, 2, 1, 1, 1, 0, 0]
+    some = NaturalSplit(clients=4, seed=1).split(data)
+    regions = [PEOPLE["region"][some.rows(client)[0]] for client in range(some.clients)]
+    assert some.strata.tolist() == [sorted({*regions}).index(region) for region in regions]
+
+
+def test_hubs_of_the_data_are_those_of_a_run():
+    data = load(PEOPLE, client="user", hub="region")
+    problem = t.Logistic.of(data, NaturalSplit().split(data), mu=0.1)
+    algorithm = t.FedAvg(t.Nice(3), lr=0.1)
+    traces = [t.run(algorithm, problem, rounds=3, hubs=hubs) for hubs in (t.Hubs(of="strata"), t.Hubs(of=PEOPLE["region"][:8]))]
+    assert links(traces[0]) == links(traces[1])
+
+
+MOVED = PEOPLE["region"][:8] + ["north", *PEOPLE["region"][9:]]
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (MOVED, "client user 0 has rows of the hubs south and north: give each client one"),
+        ([None, *PEOPLE["region"][1:]], "row 1 lacks a value in column 'region'"),
+    ],
+    ids=["two", "none"],
+)
+def test_mistakes_in_a_column_of_hubs_are_told(column, sentence):
+    with pytest.raises(t.UserError, match=sentence):
+        NaturalSplit().split(load(PEOPLE | {"region": column}, client="user", hub="region"))
+
+
 def with_ranks() -> t.Grouped:
     data = load("digits")
     digits = t.Network.of(data, IidSplit(clients=2).split(data), hidden=3)
@@ -269,7 +322,7 @@ BAD = {
     "empty": (lambda: played(ALGORITHMS["fedavg"], t.Hubs([5, 5])), "makes 25 hubs for 24 clients, so that some are empty"),
     "few": (lambda: played(ALGORITHMS["fedavg"], t.Hubs(of=[0, 1])), "has hubs for 2 clients, but there are 24"),
     "levels": (lambda: played(ALGORITHMS["fedavg"], t.Hubs(of=[0, (0, 1)] * 12)), "clients on different levels"),
-    "strata": (lambda: played(ALGORITHMS["fedavg"], t.Hubs(of="strata")), "needs a split with strata"),
+    "strata": (lambda: played(ALGORITHMS["fedavg"], t.Hubs(of="strata")), "needs strata: name the column hub of the data"),
     "flights": (lambda: played(t.FedAsync(t.Nice(1), lr=0.1, in_flight=2), t.Hubs(2)), "FedAsync has requests in flight"),
 }
 

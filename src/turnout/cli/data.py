@@ -61,6 +61,7 @@ def show_set(
     data: Data = None,
     label: Annotated[str | None, typer.Option(help="The table's column of labels.", show_default=False)] = None,
     client: Annotated[str | None, typer.Option(help="The table's column of clients.", show_default=False)] = None,
+    hub: Annotated[str | None, typer.Option(help="The table's column of hubs.", show_default=False)] = None,
     missing: Annotated[str | None, typer.Option(help="refuse, drop, mean or 'most frequent'.", show_default=False)] = None,
     save: Annotated[
         Path | None, typer.Option(help="Write the rules of its columns to this JSON file.", show_default=False)
@@ -69,7 +70,7 @@ def show_set(
     """Show columns, types, gaps, classes and clients of data, and what becomes of them."""
     from turnout.data.shown import shown
 
-    chosen = {"label": label, "client": client, "missing": missing}
+    chosen = {"label": label, "client": client, "hub": hub, "missing": missing}
     source = _data_of(Path(name)) if Path(name).suffix == ".toml" else name
     for line in shown(source, data, {key: value for key, value in chosen.items() if value is not None}, save):
         typer.echo(line)

@@ -34,6 +34,7 @@ def load(
     *,
     label: str = "label",
     client: str | None = None,
+    hub: str | None = None,
     features: list[str] | None = None,
     like: Dataset | None = None,
     **options: Any,
@@ -47,6 +48,7 @@ def load(
         folder: Where to look for files before $TURNOUT_DATA.
         label: The column of labels of a frame or table.
         client: Its column of natural clients, or None; "qid" for the queries of LIBSVM text.
+        hub: Its column of the hubs of the clients, or None.
         features: Its columns of features; None means all others.
         like: The data set that a model is trained on, where this one is to test it: it has its columns, categories and fillings.
         **options: How the columns of a frame or table become features, such as missing="mean", categories=["zip"] or
@@ -66,7 +68,7 @@ def load(
         >>> load({"age": [30.0, 40.0], "visits": [1, 5], "bought": [0, 1]}, label="bought").rows
         2
     """
-    loaded = _loaded(name, folder, Columns(features, label, client), options, None if like is None else like.preprocessing)
+    loaded = _loaded(name, folder, Columns(features, label, client, hub), options, None if like is None else like.preprocessing)
     return loaded if like is None else loaded.like(like)
 
 
@@ -103,7 +105,7 @@ def _loaded(
     if columns == Columns(client="qid") and not options and isinstance(name, (str, Path)) and str(name) not in CATALOGUE:
         return Libsvm(str(name), client="qid").load(folder)
     if columns != Columns() or options:
-        further = ", ".join(["features, label and client", *options])
+        further = ", ".join(["features, label, client and hub", *options])
         raise UserError(f"data set {name} has no columns to choose: leave out {further}")
     if isinstance(name, Source):
         return name.load(folder)
@@ -136,7 +138,7 @@ def table_of(path: str, columns: Columns, options: dict[str, Any]) -> Csv | Parq
         options: Options of the kind of table.
     """
     kind = TABLES.get(Path(path).suffix, Parquet)
-    return kind(path, *columns, **_checked(kind, options))
+    return kind(path, **columns._asdict(), **_checked(kind, options))
 
 
 def _checked(kind: type, options: dict[str, Any]) -> dict[str, Any]:

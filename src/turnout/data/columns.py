@@ -27,14 +27,25 @@ class Columns(NamedTuple):
     """The names of columns.
 
     Args:
-        features: The columns of features; None means all but `label` and `client`.
+        features: The columns of features; None means all but the others.
         label: The column of labels.
         client: The column of clients, or None.
+        hub: The column of their hubs, or None.
     """
 
     features: list | None = None
     label: Any = "label"
     client: Any = None
+    hub: Any = None
+
+
+def columns_of(source: Any) -> Columns:
+    """Return the columns that a description of a table names.
+
+    Args:
+        source: The description.
+    """
+    return Columns(source.features, source.label, source.client, source.hub)
 
 
 Refuse = Callable[[int, Any, str], UserError]
@@ -63,23 +74,19 @@ def dataset_of(
     Raises:
         UserError: A column is missing, or does not hold what it should.
     """
-    features, label, client = chosen(path, names, columns)
+    features, label, client, hub = chosen(path, names, columns)
     refused = refused or (
         lambda row, name, remedy: UserError(f"{path}: row {row + 1} lacks a value in column {name!r}: {remedy}")
     )
-    labels, ids = array_of(read(label)), None
-    if client is not None:
-        given = array_of(read(client))
-        if (lacking := missing_in(given)).any():
-            raise refused(int(np.argmax(lacking)), client, "fill it in, or leave its row out")
-        ids = ids_of(given, path, f"column {client!r}")
+    labels = array_of(read(label))
+    ids, hubs = (None if name is None else _ids(path, name, array_of(read(name)), refused) for name in (client, hub))
     values = {name: read(name) for name in features}
     gaps = missing_in(labels)
     if gaps.any() and options.missing != "drop":
         raise refused(int(np.argmax(gaps)), label, "say missing = 'drop' to leave its row out, or fill it in")
     if rules is None and options.plain and not gaps.any() and (is_texts(values) or all(map(is_plain, values.values()))):
         matrix, named = _features(path, features, lambda name: array_of(values[name]))
-        return Dataset(data_name(path), matrix, labels_of(labels, path, f"column {label!r}"), ids, named)
+        return Dataset(data_name(path), matrix, labels_of(labels, path, f"column {label!r}"), ids, named, hubs=hubs)
     # Slow to import.
     import polars as pl
 
@@ -95,10 +102,18 @@ def dataset_of(
         labels_of(without(labels, gaps), path, f"column {label!r}")[kept],
         None if ids is None else without(ids, gaps)[kept],
         named,
+        hubs=None if hubs is None else without(hubs, gaps)[kept],
         preprocessing=rules,
         table=table.filter(kept),
         options=options,
     )
+
+
+def _ids(path: Path, name: Any, values: Any, refused: Refuse) -> np.ndarray:
+    """Return a column of clients or hubs [rows]; `UserError` where a value is missing."""
+    if (lacking := missing_in(values)).any():
+        raise refused(int(np.argmax(lacking)), name, "fill it in, or leave its row out")
+    return ids_of(values, path, f"column {name!r}")
 
 
 def chosen(path: Path, names: list, columns: Columns) -> Columns:
@@ -112,8 +127,8 @@ def chosen(path: Path, names: list, columns: Columns) -> Columns:
     Raises:
         UserError: A column is missing, or named twice.
     """
-    features, label, client = columns
-    named = [label, *([] if client is None else [client])]
+    features, label, client, hub = columns
+    named = [label, *(name for name in (client, hub) if name is not None)]
     if features is None:
         features = [name for name in names if name not in named]
     for name in (*features, *named):
@@ -127,7 +142,7 @@ def chosen(path: Path, names: list, columns: Columns) -> Columns:
         raise UserError(
             f"{path}: there is no column beside {' and '.join(map(str, named))}: give the features columns of their own"
         )
-    return Columns(features, label, client)
+    return Columns(features, label, client, hub)
 
 
 def hashed(texts) -> "csr_array":

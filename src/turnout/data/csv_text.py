@@ -65,7 +65,7 @@ class CsvText:
 
     Args:
         path: The file.
-        columns: The columns of features, labels and clients.
+        columns: The columns of features, labels, clients and hubs.
         dialect: How it writes columns and numbers.
         categories: Columns that are text whatever they hold.
 
@@ -102,8 +102,8 @@ class CsvText:
     @cached_property
     def _named(self) -> list[str]:
         """The columns of features and labels."""
-        features, label, client = self.columns
-        return [name for name in self.names if name != client and (features is None or name in features or name == label)]
+        features, label, *owners = self.columns
+        return [name for name in self.names if name not in owners and (features is None or name in features or name == label)]
 
     @cached_property
     def _direct(self) -> "dict[str, pl.Series]":

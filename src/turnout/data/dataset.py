@@ -39,6 +39,7 @@ class Dataset:
         preprocessing: The rules that made the features, and their scaling; None if there are none.
         table: The columns that the features are made of; None if they are these.
         options: How columns become features.
+        hubs: The hub of each row's client [rows], numbers or names; None if there are none.
 
     Raises:
         UserError: Lengths differ, a feature or label is NaN or infinite, or a label is none of `known_classes`.
@@ -63,6 +64,7 @@ class Dataset:
     preprocessing: Preprocessing | None = None
     table: "pl.DataFrame | None" = None
     options: TableOptions | None = None
+    hubs: np.ndarray | None = None
 
     content: ClassVar[str] = ""
     """A digest of the content, if it is known without reading it."""
@@ -83,8 +85,9 @@ class Dataset:
                 )
         object.__setattr__(self, "features", features)
         self._set_column("labels", self.labels)
-        if self.ids is not None:
-            self._set_column("ids", self.ids)
+        for field in ("ids", "hubs"):
+            if getattr(self, field) is not None:
+                self._set_column(field, getattr(self, field))
         self._check_finite()
         if self.columns is not None and len(self.columns) != self.width:
             raise UserError(f"data set {self.name}: {len(self.columns)} names for {self.width} features: give one for each")
@@ -266,7 +269,13 @@ def _encoded(test: Dataset, train: Dataset, rules: Preprocessing) -> Dataset:
     order_of(tuple(table.columns), names, test.name, train.name)
     features, columns, kept = rules.encoded(table, test.name)
     ids = None if test.ids is None else test.ids[kept]
-    rest = {"ids": ids, "columns": columns, "table": table.filter(kept), "preprocessing": replace(rules, scalings=())}
+    rest = {
+        "ids": ids,
+        "hubs": None,
+        "columns": columns,
+        "table": table.filter(kept),
+        "preprocessing": replace(rules, scalings=()),
+    }
     return replace(test, features=features, labels=test.labels[kept], **rest)
 
 
@@ -314,7 +323,7 @@ def digest(dataset: Dataset) -> str:
         arrays = [np.array(features.shape), features]
     else:
         arrays = [np.array(features.shape), features.indptr, features.indices, features.data]
-    for array in [*arrays, dataset.labels, *([] if dataset.ids is None else [dataset.ids])]:
+    for array in [*arrays, dataset.labels, *(each for each in (dataset.ids, dataset.hubs) if each is not None)]:
         total.update(_bytes(array))
     return total.hexdigest()
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from turnout.core.errors import UserError
 from turnout.core.records import config
-from turnout.data.columns import Columns, dataset_of
+from turnout.data.columns import columns_of, dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.preprocessing import TableOptions, rules_of, with_options_explained
 from turnout.data.source import Source, extra, located
@@ -21,9 +21,10 @@ class HuggingFace(TableOptions, Source):
     Args:
         path: The folder.
         part: Which part of a data set with several parts.
-        features: Columns of features; None means all but `label` and `client`.
+        features: Columns of features; None means all but the others.
         label: The column of labels.
         client: The column of natural clients, or None.
+        hub: The column of their hubs, or None.
         **options
 
     Examples:
@@ -37,6 +38,7 @@ class HuggingFace(TableOptions, Source):
     features: list[str] | None = None
     label: str = "label"
     client: str | None = None
+    hub: str | None = None
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the folder, the part or a column is missing or unusable."""
@@ -50,8 +52,7 @@ class HuggingFace(TableOptions, Source):
             if self.part not in table:
                 raise UserError(f"{path}: there is no part {self.part!r}, only {', '.join(table) or 'none'}: name one of these")
             table = table[self.part]
-        columns = Columns(self.features, self.label, self.client)
-        return dataset_of(path, table.column_names, column_of(table), columns, self, rules_of(self, folder))
+        return dataset_of(path, table.column_names, column_of(table), columns_of(self), self, rules_of(self, folder))
 
 
 def column_of(table: Any) -> Callable[[str], Any]:

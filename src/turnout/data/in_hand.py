@@ -33,7 +33,7 @@ def dataset_in_hand(
     Args:
         source: Arrays (features, labels) or (features, labels, clients), a frame of polars or pandas, a dict of columns, a data
             set of Hugging Face, or a map-style data set of PyTorch whose items are (features, label).
-        columns: The columns of features, labels and clients of a frame.
+        columns: The columns of features, labels, clients and hubs of a frame.
         options: How the columns of a frame become features.
         rules: Fitted rules for that.
     """
@@ -79,9 +79,9 @@ def _of_pandas(frame: Any, columns: Columns, options: TableOptions, rules: Prepr
     def found(name):
         return name if name in names else next((each for each in names if str(each) == name), name)
 
-    features, label, client = columns
+    features, label, *owners = columns
     features = None if features is None else [found(name) for name in features]
-    wanted = Columns(features, found(label), None if client is None else found(client))
+    wanted = Columns(features, found(label), *(None if name is None else found(name) for name in owners))
     return dataset_of(NAME, names, lambda name: _pandas_column(frame[name]), wanted, options, rules)
 
 

@@ -31,7 +31,7 @@ def shown(name: Any, folder: Path | None, options: dict[str, Any], save: Path | 
         save: A JSON file for the rules of its columns; None writes none.
     """
     if isinstance(name, str) and Path(name).suffix in TABLES:
-        columns = Columns(None, options.pop("label", "label"), options.pop("client", None))
+        columns = Columns(None, options.pop("label", "label"), options.pop("client", None), options.pop("hub", None))
         name = table_of(name, columns, options)
         options = {}
     if isinstance(name, (Csv, Parquet)):
@@ -60,7 +60,7 @@ def _columns(source: Csv | Parquet, folder: Path | None) -> Iterator[str]:
         table = pl.read_parquet(path) if text is None else text.scan().collect()
         yield f"{path}: {len(table):,} rows, {table.width} columns"
         for name in table.columns:
-            role = {source.label: " (label)", source.client: " (client)"}.get(name, "")
+            role = {source.label: " (label)", source.client: " (client)", source.hub: " (hub)"}.get(name, "")
             kind, held = (str(table[name].dtype), table[name].drop_nulls()) if text is None else _text_column(text, table[name])
             gaps, some = len(table) - len(held), ", ".join(map(repr, held.unique(maintain_order=True).head(3).to_list()))
             missing = f", {gaps:,} missing" if gaps else ""

@@ -11,7 +11,7 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.data.arrays import ids_of, whole_ids
-from turnout.data.columns import Columns, chosen, dataset_of
+from turnout.data.columns import Columns, chosen, columns_of, dataset_of
 from turnout.data.csv_text import CsvText, Dialect
 from turnout.data.dataset import Dataset
 from turnout.data.preprocessing import DEFAULTS, Preprocessing, TableOptions, fitted, rules_of, with_options_explained
@@ -28,9 +28,10 @@ class Parquet(TableOptions, Source):
 
     Args:
         path: The file.
-        features: Columns of numbers, lists of numbers, categories or dates; None means all but `label` and `client`.
+        features: Columns of numbers, lists of numbers, categories or dates; None means all but the others.
         label: The column of labels.
         client: The column of natural clients, or None.
+        hub: The column of their hubs, or None.
         **options
 
     Examples:
@@ -49,6 +50,7 @@ class Parquet(TableOptions, Source):
     features: list[str] | None = None
     label: str = "label"
     client: str | None = None
+    hub: str | None = None
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
@@ -57,7 +59,7 @@ class Parquet(TableOptions, Source):
         path = located(self.path, folder)
         with unreadable_told(path, "parquet"):
             table = pl.read_parquet(path, glob=False)
-        return frame_dataset(path, table, Columns(self.features, self.label, self.client), self, rules_of(self, folder))
+        return frame_dataset(path, table, columns_of(self), self, rules_of(self, folder))
 
 
 @with_options_explained
@@ -70,13 +72,14 @@ class Csv(TableOptions, Source):
 
     Args:
         path: The file.
-        features: Columns of numbers, categories or dates; None means all but `label` and `client`.
+        features: Columns of numbers, categories or dates; None means all but the others.
         label: The column of labels.
         client: The column of natural clients, or None.
         separator: What stands between two columns.
         decimal: What stands before the fraction of a number.
         thousands: What stands between groups of three digits; None for nothing.
         encoding: The encoding of the text; None for UTF-8, or UTF-16 with a byte order mark.
+        hub: The column of the hubs of clients, or None.
         **options
 
     Examples:
@@ -98,6 +101,7 @@ class Csv(TableOptions, Source):
     decimal: str = "."
     thousands: str | None = None
     encoding: str | None = None
+    hub: str | None = None
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the file or a column is missing or unusable."""
@@ -107,7 +111,8 @@ class Csv(TableOptions, Source):
         with unreadable_told(text.path, "CSV"):
             table = text.read()
         data = frame_dataset(text.path, table, text.columns, self, rules, text.refused)
-        return data if data.ids is None else replace(data, ids=whole_ids(data.ids))
+        numbers = (None if texts is None else whole_ids(texts) for texts in (data.ids, data.hubs))
+        return replace(data, **dict(zip(("ids", "hubs"), numbers, strict=True)))
 
     def text(self, path: Path, rules: Preprocessing | None = None) -> CsvText:
         """Return the table as text.
@@ -118,7 +123,7 @@ class Csv(TableOptions, Source):
         """
         known = [rule.name for rule in (rules and rules.columns) or () if rule.kind == "category"]
         with unreadable_told(path, "CSV"):
-            return CsvText(path, Columns(self.features, self.label, self.client), self.dialect, known or self.categories)
+            return CsvText(path, columns_of(self), self.dialect, known or self.categories)
 
     @property
     def dialect(self) -> Dialect:
@@ -163,7 +168,9 @@ class LargeTable:
     """
 
     def __init__(self, source: Csv | Parquet):
-        self.path, self.columns = Path(source.path), Columns(source.features, source.label, source.client)
+        self.path, self.columns = Path(source.path), columns_of(source)
+        if source.hub is not None:
+            raise UserError(f"{source.path}: a file of clients has no hubs: name those of clients in a table of [hubs]")
         self._source, self.rules = source, rules_of(source, None)
         self._text = source.text(self.path, self.rules) if isinstance(source, Csv) else None
         with unreadable_told(self.path, "parquet or CSV"):

@@ -28,7 +28,7 @@ class Hubs:
         count: Number of hubs, for consecutive clients in parts of nearly equal size; or one number for each level, from the
             server down: [4, 10] are 4 hubs with 10 hubs each.
         of: The hub of each client [n], a number or a name, with several levels a list of names from the server down; or
-            "strata", those of the split.
+            "strata", those of the split: the column `hub` of tables, for their natural clients, or clusters of "kmeans".
         table: A CSV file with the column "client", the numbers 0 to n - 1, and one column for each level from the server down.
         latency: Seconds that a message and its reply take on the links above the hubs without payload, for the clock of
             `Devices`; a list has one number for each level from the server down.
@@ -100,7 +100,7 @@ class Hubs:
             return _read(Path(self.table), n)
         if isinstance(self.of, str):
             if strata is None:
-                raise UserError("[hubs] of = 'strata' needs a split with strata, such as 'kmeans'")
+                raise UserError("[hubs] of = 'strata' needs strata: name the column hub of the data, or take the split 'kmeans'")
             return [(int(stratum),) for stratum in np.asarray(strata)]
         return [tuple(hub) if isinstance(hub, list | tuple) else (hub,) for hub in self.of or ()]
 

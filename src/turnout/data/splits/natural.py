@@ -12,7 +12,7 @@ from turnout.data.splits.split import AsStored, Split
 
 @config
 class NaturalSplit:
-    """One client for each distinct id of the data set, in increasing order of the ids.
+    """One client for each distinct id of the data set, in increasing order of the ids; its strata are the hubs of the clients.
 
     Args:
         clients: How many of the clients to use, drawn uniformly; None for all.
@@ -37,11 +37,11 @@ class NaturalSplit:
             return AsStored(dataset.own_offsets)
         parts = _by_id(self.kind, dataset)
         if self.clients is None:
-            return Split.of(parts, dataset.rows)
+            return _with_hubs(parts, dataset)
         if self.clients > len(parts):
             raise UserError(f"split 'natural': {dataset.name} has {len(parts)} clients, not {self.clients}: take fewer")
         drawn = np.random.default_rng(self.seed).choice(len(parts), self.clients, replace=False)
-        return Split.of([parts[client] for client in np.sort(drawn)], dataset.rows)
+        return _with_hubs([parts[client] for client in np.sort(drawn)], dataset)
 
 
 @config
@@ -81,7 +81,7 @@ class ThinnedSplit:
         if not stays.any():
             raise UserError(f"split 'thinned' left no client of {dataset.name}: take a smaller least or dropped")
         few = [part if big else generator.permutation(part)[: self.kept] for part, big in zip(parts, large, strict=True)]
-        return Split.of([few[client] for client in np.flatnonzero(stays)], dataset.rows)
+        return _with_hubs([few[client] for client in np.flatnonzero(stays)], dataset)
 
 
 LARGE = 0.932
@@ -100,3 +100,17 @@ def _by_id(kind: str, dataset: Dataset) -> list[np.ndarray]:
         )
     sizes = np.unique(dataset.ids, return_counts=True)[1]
     return np.split(np.argsort(dataset.ids, kind="stable"), np.cumsum(sizes)[:-1])
+
+
+def _with_hubs(parts: list[np.ndarray], dataset: Dataset) -> Split:
+    """Return the split of natural clients with these rows; their strata are their hubs, in increasing order of the names."""
+    if dataset.hubs is None:
+        return Split.of(parts, dataset.rows)
+    for part in parts:
+        others = dataset.hubs[part] != dataset.hubs[part[0]]
+        if others.any():
+            one, other = dataset.hubs[part[0]], dataset.hubs[part[np.argmax(others)]]
+            client = dataset.ids[part[0]]
+            raise UserError(f"{dataset.name}: client {client} has rows of the hubs {one} and {other}: give each client one")
+    strata = np.unique([dataset.hubs[part[0]] for part in parts], return_inverse=True)[1]
+    return Split.of(parts, dataset.rows, strata)
