@@ -102,7 +102,7 @@ def disk(tmp_path):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["run-28", "study-100"])
 @pytest.mark.parametrize(("name", "size"), [("run", 12), ("run", 28), ("run", 40), ("study", 24), ("study", 100)])
 def test_a_full_disk_loses_nothing(files, tmp_path, disk, finished, name, size):
     command = " ".join(map(str, COMMANDS[name](files, "disk/out")))

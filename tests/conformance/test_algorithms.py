@@ -41,25 +41,14 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
     quick=["scaffold-*", "sppm-*"],
     slow=[
         "accfeddcd-engines_agree",
-        "diloco-engines_agree",
         "ef21-engines_agree",
-        "fedavg-engines_agree",
         "fedbuff-engines_agree",
         "feddcd-engines_agree",
-        "fedred-engines_agree",
-        "fedper-*",
-        "fedrep-engines_agree",
-        "fedbabu-engines_agree",
-        "ditto-engines_agree",
-        "pfedme-engines_agree",
+        "fedper-engines_agree",
         "apfl-engines_agree",
-        "flix-engines_agree",
-        "l2gd-engines_agree",
         "scafflix-engines_agree",
         "icgm-engines_agree",
-        "locodl-engines_agree",
         "mifa-engines_agree",
-        "mime-engines_agree",
         "saber-partial-engines_agree",
         "svrp-engines_agree",
         "tamuna-engines_agree",
@@ -110,7 +99,7 @@ def test_who_is_asked_when_nobody_is_drawn(name):
 
 @pytest.mark.tiers(
     quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"],
-    slow=["accfeddcd", "diloco", "ef21", "fedlamb", "icgm", "locodl", "svrp", "tamuna"],
+    slow=["accfeddcd", "icgm", "locodl", "svrp"],
 )
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_states_keep_their_types_on_nested_parameters(name):
@@ -119,7 +108,7 @@ def test_states_keep_their_types_on_nested_parameters(name):
 
 @pytest.mark.tiers(
     quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"],
-    slow=["accfeddcd", "diana", "ef21", "fedred", "locodl", "saber-partial", "scaffold"],
+    slow=["accfeddcd", "ef21", "saber-partial"],
 )
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):

@@ -37,11 +37,9 @@ def case_of(name, group):
     quick=["personal-within-fedavg", "statistics-scaffold", "personal-before-sppm"],
     slow=[
         "frozen-mime",
-        "personal-statistics-fedavg",
         "personal-before-feddcd",
         "personal-after-fedavg",
         "statistics-icgm",
-        "personal-within-mifa",
     ],
 )
 @pytest.mark.parametrize("name", ALL)
@@ -52,7 +50,7 @@ def test_every_algorithm_with_every_group(name, group):
 
 
 @pytest.mark.filterwarnings("ignore:a client takes part")
-@pytest.mark.tiers(quick=[], slow=["personal-within-fedavg", "statistics-scaffold", "personal-before-sppm"])
+@pytest.mark.tiers(quick=[], slow=["statistics-scaffold"])
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_algorithm_with_every_group_on_a_mesh(name, group):

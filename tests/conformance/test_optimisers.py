@@ -19,7 +19,8 @@ def case_of(name):
 
 
 @pytest.mark.tiers(
-    quick=["adam-*", "*-steps_keep_their_types", "*-quadratic_falls", "*-state_is_arrays"], slow=["*-engines_agree"]
+    quick=["adam-*", "*-steps_keep_their_types", "*-quadratic_falls", "*-state_is_arrays"],
+    slow=["adamw-engines_agree", "sgd-engines_agree"],
 )
 @pytest.mark.parametrize("name_of_check", CHECKS)
 @pytest.mark.parametrize("name", OPTIMISERS)

@@ -35,16 +35,11 @@ checks, and of which "cube", "stratified" and "systematic" are played here."""
 @pytest.mark.tiers(
     quick=["cube-*", "independent-k-vib-*"],
     slow=[
-        "independent-*",
+        "independent-engines_agree",
         "stratified-*",
-        "replacement-osmd-*",
-        "available-*",
+        "replacement-osmd-engines_agree",
+        "available-engines_agree",
         "adaptive-size-*",
-        "full-engines_agree",
-        "importance-engines_agree",
-        "systematic-engines_agree",
-        "delegate-engines_agree",
-        "nice-engines_agree",
         "shuffled-stratified-engines_agree",
     ],
 )

@@ -53,7 +53,10 @@ def test_a_public_docstring_has_an_example():
 WITH_EXAMPLES = sorted(path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text() and "template" not in path.parts)
 
 
-@pytest.mark.tiers(quick=[], slow=["[b-df-np-z]*", "engines/*", "accounting/*", "algorithms/fed*"])
+@pytest.mark.tiers(
+    quick=[],
+    slow=["algorithms/fed*", "c[!l]*", "data/*", "devices/*", "hubs/*", "problems/*", "privacy/*", "runs/*", "samplers/*"],
+)
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_the_examples_of_a_module_run(path):
     module = importlib.import_module(

@@ -59,7 +59,7 @@ def test_every_example_is_in_a_language_that_is_tested():
         assert {*re.findall(r"^```(\w*)\n(?=.)", page.read_text(), flags=re.MULTILINE)} <= {"", "python", "toml", "sh"}, page.name
 
 
-@pytest.mark.tiers(quick=[], slow=["[!nps]*", "s[!c]*", "prices.md", "results.md"])
+@pytest.mark.tiers(quick=[], slow=["[!anps]*", "a[!d]*", "s[!c]*", "prices.md", "results.md"])
 @with_blocks("python")
 def test_the_python_of_a_page_runs(page, tmp_path):
     """The examples of a page are one program."""

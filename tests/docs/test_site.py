@@ -121,11 +121,10 @@ def browser(tmp_path_factory):
     ("scheme", "width", "names"),
     [
         pytest.param("light", 1300, MAIN + OTHERS, id="light-1300"),
-        pytest.param("dark", 400, MAIN + OTHERS, id="dark-400"),
-        pytest.param("light", 400, MAIN, id="light-400"),
-        pytest.param("dark", 1300, MAIN, id="dark-1300"),
-        pytest.param("light", 400, OTHERS, id="light-400-others", marks=pytest.mark.everything),
-        pytest.param("dark", 1300, OTHERS, id="dark-1300-others", marks=pytest.mark.everything),
+        pytest.param("dark", 400, MAIN, id="dark-400-main"),
+        pytest.param("dark", 400, OTHERS, id="dark-400-others", marks=pytest.mark.everything),
+        pytest.param("light", 400, MAIN + OTHERS, id="light-400", marks=pytest.mark.everything),
+        pytest.param("dark", 1300, MAIN + OTHERS, id="dark-1300", marks=pytest.mark.everything),
     ],
 )
 def test_no_page_is_hard_to_use_for_anybody(site, browser, scheme, width, names):

@@ -227,7 +227,7 @@ def play(estimator, rounds=ROUNDS, loss=0.0, **options) -> Session:
     return Session(icgm(estimator), problem(), seeds=Seeds.of(0), rounds=rounds, **options).run()
 
 
-@pytest.mark.tiers(quick=["rg-svrg"], slow=["saga", "rg-saga", "storm"])
+@pytest.mark.tiers(quick=["rg-svrg"], slow=["rg-saga"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_its_textbook_and_converges_for_the_messages_it_counts(name):
     case, asked = CASES[name], Asked()

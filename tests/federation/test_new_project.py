@@ -56,7 +56,7 @@ def same(one: Path, other: Path) -> None:
         np.testing.assert_allclose(first[name], second[name], rtol=1e-10, err_msg=name)
 
 
-@pytest.mark.tiers(quick=[], slow=["torch"])
+@pytest.mark.everything
 @pytest.mark.parametrize("form", FORMS)
 def test_a_project_runs_and_learns(projects, form):
     trace = pl.read_parquet(projects / form / "here" / "trace.parquet")

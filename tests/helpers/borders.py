@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
-CASES = [pytest.param(50, id="some"), pytest.param(10_000, id="many", marks=pytest.mark.slow)]
+CASES = [
+    pytest.param(50, id="some"),
+    pytest.param(500, id="more", marks=pytest.mark.slow),
+    pytest.param(10_000, id="many", marks=pytest.mark.everything),
+]
 
 
 def border(**drawn: SearchStrategy) -> Callable[[Callable], Callable]:
-    """Make a test of a claim about drawn values, of some cases in `make test` and of 10,000 in `make test-all`.
+    """Make a test of a claim about drawn values, of 50 cases in `make test`, 500 in `make test-all` and 10,000 in `make everything`.
 
     Args:
         **drawn: Strategies of the claim's arguments; its argument `folder` is an own folder.

@@ -9,14 +9,13 @@ import pytest
 def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
     """Mark the cases of tests with `@pytest.mark.tiers(quick=[...], slow=[...])` by their ids, which "*" may stand for parts of.
 
-    Cases in `quick` run in `make test`; those in `slow`, or all others where it is not given, in `make test-all`; what is left is
-    marked "everything".
+    Cases in `quick` run in `make test`, those in `slow` in `make test-all`; what is left is marked "everything".
     """
     for item in items:
         tiers = item.get_closest_marker("tiers")
         if tiers is None or item.get_closest_marker("everything"):
             continue
-        slow = tiers.kwargs.get("slow", ["*"])
+        slow = tiers.kwargs.get("slow", [])
         if not _is_among(item, tiers.kwargs["quick"]):
             item.add_marker("slow" if _is_among(item, slow) else "everything")
 

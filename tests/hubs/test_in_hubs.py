@@ -257,7 +257,7 @@ class HubCase(Case):
         return super().session(*arguments, **{"hubs": t.Hubs(of=SITES), "metrics": ("value",), **options})
 
 
-@pytest.mark.tiers(quick=["fedavg-compiles_once", "coded-resumes_to_the_bit"], slow=["coded-*", "sppm-*"])
+@pytest.mark.tiers(quick=["fedavg-compiles_once", "coded-resumes_to_the_bit"], slow=["sppm-*"])
 @pytest.mark.parametrize("check", ONE_BY_ONE)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_conformance(name, check):

@@ -174,7 +174,7 @@ KINDS = {
 }
 
 
-@pytest.mark.tiers(quick=["network"], slow=["convolutions", "statistics"])
+@pytest.mark.tiers(quick=["network"], slow=["statistics"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_merged_model_gives_what_the_run_reports(name):
     options, further = KINDS[name]

@@ -73,7 +73,7 @@ def test_numpy_functions_have_no_second_derivatives(name):
         t.run(sppm(solver, t.Nice(3)), other, rounds=2, engine="nodes")
 
 
-@pytest.mark.tiers(quick=[], slow=["fedavg-epochs", "icgm", "sppm-lbfgs"])
+@pytest.mark.tiers(quick=[], slow=["fedavg-epochs", "sppm-lbfgs"])
 @pytest.mark.parametrize("name", CASES)
 def test_numpy_functions_give_the_compiled_run(name):
     problem = logistic()

@@ -149,7 +149,7 @@ IN_THE_WAY = {
 ASKED = {"everyone": t.Full(), "candidates": t.PowerOfChoice(size=2, candidates=3)}
 
 
-@pytest.mark.tiers(quick=["dropout-everyone"], slow=["buffers-candidates", "buffers-everyone", "noise-everyone"])
+@pytest.mark.tiers(quick=["dropout-everyone"], slow=["buffers-candidates"])
 @pytest.mark.parametrize(("case", "asked"), [*product(IN_THE_WAY, ASKED)])
 def test_those_in_each_others_way_go_in_turn(threads, case, asked):
     traces = []

@@ -33,7 +33,7 @@ def test_rows_and_parameters_are_those_of_the_longer_run(engine, every):
     assert np.array_equal(further.x, t.run(algorithm, PROBLEM, rounds=13, **options).x)
 
 
-@pytest.mark.tiers(quick=["scaffold", "feddcd"], slow=["*"])
+@pytest.mark.tiers(quick=["scaffold", "feddcd"], slow=["accfeddcd", "icgm", "saber-partial"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_on_nodes(name):
     """The compiled engine is checked by `goes_on_to_the_bit`."""

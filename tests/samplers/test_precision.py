@@ -58,7 +58,7 @@ def counts(ids, active, expansion):
 
 @pytest.mark.tiers(
     quick=["nice", "independent", "cube", "k-vib", "available"],
-    slow=["stratified", "pivotal", "replacement", "a-osmd", "vrb", "adaptive-size", "coins"],
+    slow=["stratified", "replacement", "adaptive-size"],
 )
 @pytest.mark.parametrize("name", [*(name for name in SAMPLERS if name != "gradient-stratified"), *RULES])
 def test_cohorts_are_those_of_the_seed_in_both_precisions(name):

@@ -84,7 +84,7 @@ BY_RULE = {
 ROUNDS = 10_000
 
 
-@pytest.mark.tiers(quick=[], slow=["k-vib", "k-vib, replacement", "size"])
+@pytest.mark.tiers(quick=[], slow=["k-vib"])
 @pytest.mark.parametrize("name", BY_RULE)
 def test_rules_are_the_same_over_arrays_and_over_an_index(name):
     weights, held = np.random.default_rng(1).lognormal(0, 1, 300), []

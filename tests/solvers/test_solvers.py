@@ -50,7 +50,7 @@ def test_the_proximal_point_is_reached(name, condition, gamma):
     np.testing.assert_allclose(trace.x, proximal_point(problem, gamma), atol=1e-10)
 
 
-@pytest.mark.tiers(quick=[], slow=["lbfgs", "newton"])
+@pytest.mark.tiers(quick=[], slow=["newton"])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_the_proximal_point_of_a_logistic_loss_is_reached(name):
     """Clients of very different sizes and unequal weights lambda, and a cohort whose weights do not sum to one."""

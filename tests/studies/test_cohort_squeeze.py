@@ -54,7 +54,7 @@ def test_the_figure_shows_each_row_with_its_cluster(exhibits):
         assert len(clusters) == 90 and {*clusters} == {0, 1, 2}
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_a_larger_gamma_means_fewer_rounds_and_a_larger_neighbourhood(exhibits):
     """As the caption of table 3 says, of the strata; table 4 has the same samplings for each problem."""
     for name in FORMATS:

@@ -52,7 +52,7 @@ EXECUTORS = [
 only_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells which signals a process catches")
 
 
-@pytest.mark.tiers(quick=[], slow=["local"])
+@pytest.mark.everything
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_jobs_leave_the_runs_of_a_study_without_them(tmp_path, executor):
     alone = t.study(tables(**TUNED), tmp_path / "alone")

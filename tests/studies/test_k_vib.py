@@ -38,7 +38,7 @@ def study():
     })  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.everything
 def test_the_table_has_the_costs_and_variances_of_the_runs(study):
     (table,) = part("exhibits").exhibits(study)
     assert table.frame.select("sampler", "K").rows() == [
