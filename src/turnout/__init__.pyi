@@ -30,6 +30,7 @@ from .algorithms.feddcd import FedDcd as FedDcd
 from .algorithms.feddyn import FedDyn as FedDyn
 from .algorithms.fedexprox import FedExProx as FedExProx
 from .algorithms.fedlamb import FedLamb as FedLamb
+from .algorithms.fednova import FedNova as FedNova
 from .algorithms.fedopt import FedOpt as FedOpt
 from .algorithms.fedper import FedPer as FedPer
 from .algorithms.fedprox import FedProx as FedProx

@@ -172,6 +172,11 @@ def _examples() -> list[Example]:
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
         Example(
+            "fednova",
+            lambda s: t.FedNova(s, lr=0.05, steps=STEPS, momentum=0.5, mu=0.3),
+            one(queries=STEPS, scalars_up=1),
+        ),
+        Example(
             "fedopt",
             lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.02), steps=STEPS),
             one(queries=STEPS),

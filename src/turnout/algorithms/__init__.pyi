@@ -17,6 +17,7 @@ from .feddcd import FedDcd as FedDcd
 from .feddyn import FedDyn as FedDyn
 from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
+from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
 from .fedper import FedPer as FedPer
 from .fedprox import FedProx as FedProx

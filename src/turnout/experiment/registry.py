@@ -131,6 +131,7 @@ TABLES = {
         "feddyn": algorithms.FedDyn,
         "fedexprox": algorithms.FedExProx,
         "fedlamb": algorithms.FedLamb,
+        "fednova": algorithms.FedNova,
         "fedopt": algorithms.FedOpt,
         "fedper": algorithms.FedPer,
         "fedprox": algorithms.FedProx,
