@@ -28,6 +28,7 @@ from .algorithms.fedbn import FedBn as FedBn
 from .algorithms.fedbuff import FedBuff as FedBuff
 from .algorithms.feddcd import FedDcd as FedDcd
 from .algorithms.feddyn import FedDyn as FedDyn
+from .algorithms.fedexp import FedExp as FedExp
 from .algorithms.fedexprox import FedExProx as FedExProx
 from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fednova import FedNova as FedNova

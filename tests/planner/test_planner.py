@@ -74,6 +74,7 @@ LEFT_OUT = {
     "acc-s-dane": "one more number than S-DANE, for convex problems far from their minimum",
     "catalyzed-svrp": "likewise, beside SVRP",
     "fedexprox": "its fixed point is another one where clients disagree",
+    "fedexp": "its fixed point is FedAvg's",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",

@@ -15,6 +15,7 @@ from .fedbn import FedBn as FedBn
 from .fedbuff import FedBuff as FedBuff
 from .feddcd import FedDcd as FedDcd
 from .feddyn import FedDyn as FedDyn
+from .fedexp import FedExp as FedExp
 from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
 from .fednova import FedNova as FedNova

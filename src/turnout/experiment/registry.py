@@ -129,6 +129,7 @@ TABLES = {
         "fedbuff": algorithms.FedBuff,
         "feddcd": algorithms.FedDcd,
         "feddyn": algorithms.FedDyn,
+        "fedexp": algorithms.FedExp,
         "fedexprox": algorithms.FedExProx,
         "fedlamb": algorithms.FedLamb,
         "fednova": algorithms.FedNova,
