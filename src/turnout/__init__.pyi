@@ -26,6 +26,7 @@ from .algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm
 from .algorithms.fedbabu import FedBabu as FedBabu
 from .algorithms.fedbn import FedBn as FedBn
 from .algorithms.fedbuff import FedBuff as FedBuff
+from .algorithms.fedcm import FedCm as FedCm
 from .algorithms.feddcd import FedDcd as FedDcd
 from .algorithms.feddyn import FedDyn as FedDyn
 from .algorithms.fedexp import FedExp as FedExp
@@ -64,6 +65,7 @@ from .algorithms.saber import SaberPartial as SaberPartial
 from .algorithms.scafflix import Scafflix as Scafflix
 from .algorithms.scaffnew import Scaffnew as Scaffnew
 from .algorithms.scaffold import Scaffold as Scaffold
+from .algorithms.scaffold_m import ScaffoldM as ScaffoldM
 from .algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from .algorithms.sdane import SDane as SDane
 from .algorithms.sppm import Sppm as Sppm

@@ -76,6 +76,8 @@ LEFT_OUT = {
     "fedexprox": "its fixed point is another one where clients disagree",
     "fedexp": "its fixed point is FedAvg's",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
+    "fedcm": "one more number than FedAvg and twice its vectors down",
+    "scaffold-m": "likewise, beside SCAFFOLD",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",

@@ -13,6 +13,7 @@ from .fedavg_sppm import FedAvgSppm as FedAvgSppm
 from .fedbabu import FedBabu as FedBabu
 from .fedbn import FedBn as FedBn
 from .fedbuff import FedBuff as FedBuff
+from .fedcm import FedCm as FedCm
 from .feddcd import FedDcd as FedDcd
 from .feddyn import FedDyn as FedDyn
 from .fedexp import FedExp as FedExp
@@ -51,6 +52,7 @@ from .saber import SaberPartial as SaberPartial
 from .scafflix import Scafflix as Scafflix
 from .scaffnew import Scaffnew as Scaffnew
 from .scaffold import Scaffold as Scaffold
+from .scaffold_m import ScaffoldM as ScaffoldM
 from .scaffoldsag import ScaffoldSag as ScaffoldSag
 from .sdane import SDane as SDane
 from .sppm import Sppm as Sppm

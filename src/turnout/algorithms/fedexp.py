@@ -25,7 +25,7 @@ class FedExp(Algorithm):
     `epsilon` is that of |mean d_i|^2; it bounds eta where the clients pull apart, near a fixed point of `FedAvg`, which is one of
     FedExP too. The paper reports the mean of the last two x, since the iterates may swing; here the output is x.
 
-    If each d_i moves x no further from a common minimiser x*, as gradient steps with lr <= 2 / L do for convex, L-smooth f_i, then
+    If no d_i moves x away from a common minimiser x*, as with gradient steps of lr <= 2 / L on convex, L-smooth f_i, then
     |x - x*|^2 falls in every round by at least eta (mean |d_i|^2 - eta |mean d_i|^2) >= 0.
 
     Args:
