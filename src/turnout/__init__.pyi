@@ -13,6 +13,7 @@ from .accounting.prices import Selection as Selection
 from .accounting.target import Target as Target
 from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
+from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
@@ -58,6 +59,7 @@ from .algorithms.mime import MimeLite as MimeLite
 from .algorithms.mimemvr import MimeMvr as MimeMvr
 from .algorithms.pfedme import PFedMe as PFedMe
 from .algorithms.pointsaga import PointSaga as PointSaga
+from .algorithms.qfedavg import QFedAvg as QFedAvg
 from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster
 from .algorithms.saber import SaberFull as SaberFull

@@ -131,6 +131,7 @@ def _examples() -> list[Example]:
             2 * one(queries=None, bytes_down=4),
             any_size=False,
         ),
+        Example("agnostic-fl", lambda s: t.AgnosticFl(s, lr=0.05, weights_lr=0.01), one(scalars_up=1)),
         Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",

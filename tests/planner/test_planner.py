@@ -78,6 +78,8 @@ LEFT_OUT = {
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
     "fedcm": "one more number than FedAvg and twice its vectors down",
     "scaffold-m": "likewise, beside SCAFFOLD",
+    "q-fedavg": "its objective is another one, with more equal losses",
+    "agnostic-fl": "likewise, the largest loss",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",

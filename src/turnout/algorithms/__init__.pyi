@@ -1,5 +1,6 @@
 from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
+from .agnostic_fl import AgnosticFl as AgnosticFl
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
@@ -45,6 +46,7 @@ from .mime import MimeLite as MimeLite
 from .mimemvr import MimeMvr as MimeMvr
 from .pfedme import PFedMe as PFedMe
 from .pointsaga import PointSaga as PointSaga
+from .qfedavg import QFedAvg as QFedAvg
 from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster
 from .saber import SaberFull as SaberFull
