@@ -245,6 +245,11 @@ def _examples() -> list[Example]:
         Example("pfedme", lambda s: t.PFedMe(s, LOCAL, lr=0.05, steps=2, lam=5.0), one(queries=2 * (STEPS + 1))),
         Example("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.1), solve),
         Example(
+            "q-fedavg",
+            lambda s: t.QFedAvg(s, lr=0.05, q=1.5, steps=STEPS, minimum=-20.0),
+            one(queries=STEPS + 1, scalars_up=1),
+        ),
+        Example(
             "s-dane",
             lambda s: t.SDane(s, LOCAL, lam=20.0, mu=1.0),
             (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
