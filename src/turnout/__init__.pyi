@@ -45,6 +45,7 @@ from .algorithms.fedvarp import FedVarp as FedVarp
 from .algorithms.five_gcs import FiveGcs as FiveGcs
 from .algorithms.flix import Flix as Flix
 from .algorithms.gd import Gd as Gd
+from .algorithms.gradskip import GradSkip as GradSkip
 from .algorithms.icgm import Icgm as Icgm
 from .algorithms.in_hubs import InHubs as InHubs
 from .algorithms.l2gd import L2gd as L2gd

@@ -84,6 +84,7 @@ ASKING_EVERYONE = {
     "catalyzed-svrp",
     "fedred",
     "gd",
+    "gradskip",
     "icgm",
     "l2gd",
     "locodl",

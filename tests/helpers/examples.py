@@ -201,6 +201,11 @@ def _examples() -> list[Example]:
         Example("flix", lambda s: t.Flix(s, LOCAL, lr=0.05, alpha=0.6), one(queries=None)),
         Example("gd", lambda s: t.Gd(s, lr=0.05), (PASS,)),
         Example(
+            "gradskip",
+            lambda s: t.GradSkip(s, lr=0.02, probability=0.3),
+            one(queries=None, who="everyone", bytes_down=4),
+        ),
+        Example(
             "icgm",
             lambda s: t.Icgm(s, t.RgSaga(), lam=10.0, probability=0.4, smoothness=10.0, delegate=t.Nice(1)),
             None,

@@ -32,6 +32,7 @@ from .fedvarp import FedVarp as FedVarp
 from .five_gcs import FiveGcs as FiveGcs
 from .flix import Flix as Flix
 from .gd import Gd as Gd
+from .gradskip import GradSkip as GradSkip
 from .icgm import Icgm as Icgm
 from .in_hubs import InHubs as InHubs
 from .l2gd import L2gd as L2gd

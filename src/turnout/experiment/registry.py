@@ -145,6 +145,7 @@ TABLES = {
         "fedvarp": algorithms.FedVarp,
         "flix": algorithms.Flix,
         "gd": algorithms.Gd,
+        "gradskip": algorithms.GradSkip,
         "icgm": algorithms.Icgm,
         "in-hubs": algorithms.InHubs,
         "l2gd": algorithms.L2gd,
