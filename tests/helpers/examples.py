@@ -202,7 +202,7 @@ def _examples() -> list[Example]:
         Example("gd", lambda s: t.Gd(s, lr=0.05), (PASS,)),
         Example(
             "gradskip",
-            lambda s: t.GradSkip(s, lr=0.02, probability=0.3),
+            lambda s: t.GradSkip(s, lr=0.02, probability=0.3, going=0.8),
             one(queries=None, who="everyone", bytes_down=4),
         ),
         Example(

@@ -80,7 +80,7 @@ LEFT_OUT = {
     "scaffold-m": "likewise, beside SCAFFOLD",
     "q-fedavg": "its objective is another one, with more equal losses",
     "agnostic-fl": "likewise, the largest loss",
-    "gradskip": "Scaffnew with fewer queries, which it has the messages of",
+    "gradskip": "the messages of Scaffnew, with fewer queries",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",

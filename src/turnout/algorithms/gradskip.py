@@ -18,7 +18,7 @@ from turnout.core.tree import add
 
 @record
 class GradSkip(Scaffnew):
-    """GradSkip: Scaffnew with fewer local steps at clients with benign f_i (Maranjyan, Safaryan and Richtarik, 2022, Algorithm 1).
+    """GradSkip: Scaffnew with fewer steps at clients with benign f_i (Maranjyan, Safaryan and Richtarik, 2022, Algorithm 1).
 
     z_i <- z_i - lr (grad f_i(z_i) - h_i), as in `Scaffnew`, while a coin that shows 1 with probability q_i = `going` does so.
     Else g_i = grad f_i(z_i) takes the place of h_i, and z_i stays until the communication, g_i = h_i at clients that did not
