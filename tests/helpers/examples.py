@@ -174,6 +174,7 @@ def _examples() -> list[Example]:
         Example("fedexp", lambda s: t.FedExp(s, lr=0.05, steps=STEPS), one(queries=STEPS, scalars_up=1)),
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
+        Example("fedlin", lambda s: t.FedLin(s, lr=0.05, steps=3), (Exchange(), Exchange(queries=2, who="again"))),
         Example(
             "fednova",
             lambda s: t.FedNova(s, lr=0.05, steps=STEPS, momentum=0.5, mu=0.3),

@@ -81,6 +81,7 @@ LEFT_OUT = {
     "q-fedavg": "its objective is another one, with more equal losses",
     "agnostic-fl": "likewise, the largest loss",
     "gradskip": "the messages of Scaffnew, with fewer queries",
+    "fedlin": "MimeMVR for clients with as many steps, and plans give all the same number",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",

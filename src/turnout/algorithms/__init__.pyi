@@ -20,6 +20,7 @@ from .feddyn import FedDyn as FedDyn
 from .fedexp import FedExp as FedExp
 from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
+from .fedlin import FedLin as FedLin
 from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
 from .fedper import FedPer as FedPer

@@ -134,6 +134,7 @@ TABLES = {
         "fedexp": algorithms.FedExp,
         "fedexprox": algorithms.FedExProx,
         "fedlamb": algorithms.FedLamb,
+        "fedlin": algorithms.FedLin,
         "fednova": algorithms.FedNova,
         "fedopt": algorithms.FedOpt,
         "fedper": algorithms.FedPer,
