@@ -21,6 +21,7 @@ from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
+from .algorithms.fedac import FedAc as FedAc
 from .algorithms.fedasync import FedAsync as FedAsync
 from .algorithms.fedavg import FedAvg as FedAvg
 from .algorithms.fedavg_sppm import FedAvgSppm as FedAvgSppm

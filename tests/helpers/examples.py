@@ -162,6 +162,7 @@ def _examples() -> list[Example]:
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),
         ),
+        Example("fedac", lambda s: t.FedAc(s, lr=0.05, mu=1.0, steps=STEPS), one(down=2, up=2, queries=STEPS)),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
             "fedavg-sppm",

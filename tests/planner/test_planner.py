@@ -82,6 +82,7 @@ LEFT_OUT = {
     "agnostic-fl": "likewise, the largest loss",
     "gradskip": "the messages of Scaffnew, with fewer queries",
     "fedlin": "MimeMVR for clients with as many steps, and plans give all the same number",
+    "fedac": "two more numbers than FedAvg and twice its vectors, for clients that are alike",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",

@@ -8,6 +8,7 @@ from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
+from .fedac import FedAc as FedAc
 from .fedasync import FedAsync as FedAsync
 from .fedavg import FedAvg as FedAvg
 from .fedavg_sppm import FedAvgSppm as FedAvgSppm

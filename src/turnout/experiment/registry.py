@@ -122,6 +122,7 @@ TABLES = {
         "diana": algorithms.Diana,
         "ditto": algorithms.Ditto,
         "ef21": algorithms.Ef21,
+        "fedac": algorithms.FedAc,
         "fedasync": algorithms.FedAsync,
         "fedavg": algorithms.FedAvg,
         "fedavg-sppm": algorithms.FedAvgSppm,
