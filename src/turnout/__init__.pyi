@@ -42,6 +42,7 @@ from .algorithms.fedprox import FedProx as FedProx
 from .algorithms.fedprox_sppm import FedProxSppm as FedProxSppm
 from .algorithms.fedred import FedRed as FedRed
 from .algorithms.fedrep import FedRep as FedRep
+from .algorithms.fedsam import FedSam as FedSam
 from .algorithms.fedspeed import FedSpeed as FedSpeed
 from .algorithms.fedvarp import FedVarp as FedVarp
 from .algorithms.five_gcs import FiveGcs as FiveGcs

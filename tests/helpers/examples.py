@@ -197,6 +197,7 @@ def _examples() -> list[Example]:
             lambda s: t.FedRed(s, lam=10.0, smoothness=20.0),
             (PASS, Exchange(down=2, queries=None, who="delegate")),
         ),
+        Example("fedsam", lambda s: t.FedSam(s, lr=0.05, radius=0.2, steps=STEPS), one(queries=2 * STEPS)),
         Example("fedspeed", lambda s: t.FedSpeed(s, optimiser=SGD, gamma=0.1, steps=2), one(queries=2 * 2)),
         Example("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         # A client finds its optimum when it is asked first.

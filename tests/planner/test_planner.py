@@ -83,6 +83,7 @@ LEFT_OUT = {
     "gradskip": "the messages of Scaffnew, with fewer queries",
     "fedlin": "MimeMVR for clients with as many steps, and plans give all the same number",
     "fedac": "two more numbers than FedAvg and twice its vectors, for clients that are alike",
+    "fedsam": "for networks whose flat minima generalise better; a plan has a target",
     "diloco": "for networks, with clients that keep the state of an optimiser",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",

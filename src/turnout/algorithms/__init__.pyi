@@ -29,6 +29,7 @@ from .fedprox import FedProx as FedProx
 from .fedprox_sppm import FedProxSppm as FedProxSppm
 from .fedred import FedRed as FedRed
 from .fedrep import FedRep as FedRep
+from .fedsam import FedSam as FedSam
 from .fedspeed import FedSpeed as FedSpeed
 from .fedvarp import FedVarp as FedVarp
 from .five_gcs import FiveGcs as FiveGcs

@@ -143,6 +143,7 @@ TABLES = {
         "fedprox-sppm": algorithms.FedProxSppm,
         "fedred": algorithms.FedRed,
         "fedrep": algorithms.FedRep,
+        "fedsam": algorithms.FedSam,
         "fedspeed": algorithms.FedSpeed,
         "fedvarp": algorithms.FedVarp,
         "flix": algorithms.Flix,
