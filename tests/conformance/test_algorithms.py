@@ -41,6 +41,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
     quick=["scaffold-*", "sppm-*"],
     slow=[
         "accfeddcd-engines_agree",
+        "agnostic-fl-engines_agree",
         "diloco-engines_agree",
         "ef21-engines_agree",
         "fedavg-engines_agree",
@@ -48,6 +49,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
         "feddcd-engines_agree",
         "fedred-engines_agree",
         "fedper-*",
+        "gradskip-engines_agree",
         "fedrep-engines_agree",
         "fedbabu-engines_agree",
         "ditto-engines_agree",
@@ -61,6 +63,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
         "mifa-engines_agree",
         "mime-engines_agree",
         "saber-partial-engines_agree",
+        "scaffold-m-engines_agree",
         "svrp-engines_agree",
         "tamuna-engines_agree",
         "mifa-lost_replies_are_mended",
@@ -111,7 +114,7 @@ def test_who_is_asked_when_nobody_is_drawn(name):
 
 @pytest.mark.tiers(
     quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"],
-    slow=["accfeddcd", "diloco", "ef21", "fedlamb", "icgm", "locodl", "svrp", "tamuna"],
+    slow=["accfeddcd", "agnostic-fl", "diloco", "ef21", "fedlamb", "fednova", "icgm", "locodl", "svrp", "tamuna"],
 )
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_states_keep_their_types_on_nested_parameters(name):
@@ -120,7 +123,7 @@ def test_states_keep_their_types_on_nested_parameters(name):
 
 @pytest.mark.tiers(
     quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"],
-    slow=["accfeddcd", "diana", "ef21", "fedred", "locodl", "saber-partial", "scaffold"],
+    slow=["accfeddcd", "agnostic-fl", "diana", "ef21", "fedlin", "fedred", "locodl", "saber-partial", "scaffold"],
 )
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):

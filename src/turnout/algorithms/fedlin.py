@@ -42,10 +42,10 @@ class FedLin(Algorithm):
 
     Examples:
         >>> import turnout as t
-        >>> problem = t.Quadratic.random(clients=4, dimension=3, seed=0)
-        >>> trace = t.run(t.FedLin(t.Full(), lr=0.1, steps=[1, 2, 3, 4]), problem, rounds=5)
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.FedLin(t.Full(), lr=0.1, steps=[1, 2, 3, 4, 4, 3, 2, 1]), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"], trace.ledger.totals()["queries_total"]
-        (10, 50)
+        (10, 100)
     """
 
     sampler: Sampler

@@ -42,10 +42,10 @@ class FedNova(Algorithm):
 
     Examples:
         >>> import turnout as t
-        >>> problem = t.Quadratic.random(clients=4, dimension=3, seed=0)
-        >>> trace = t.run(t.FedNova(t.Nice(2), lr=0.05, steps=[1, 2, 3, 4]), problem, rounds=5)
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> trace = t.run(t.FedNova(t.Nice(4), lr=0.05, steps=[1, 2, 3, 4, 4, 3, 2, 1]), problem, rounds=5)
         >>> trace.ledger.totals()["vectors_up"]
-        10
+        20
     """
 
     sampler: Sampler

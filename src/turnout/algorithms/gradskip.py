@@ -68,7 +68,8 @@ class GradSkip(Scaffnew):
         last = _last_step(client.key, of_client(self.going, client.id), steps + 1)
         stops = last <= steps
         z = client.loop(last - 1, lambda z: add(z, add(client.grad(z), h, -1.0), -self.lr), x)
-        g = client.cond(stops, client.grad, lambda _: h, z)
+        # No or one query; a branch would copy the rows of all clients where these differ in size.
+        g = client.loop(stops.astype("int32"), lambda _: client.grad(z), h)
         reply = jax.tree.map(lambda z, g, h: z - (g - h) / rate, z, g, h)
         return Done(reply, PointAndVariate(z, g), jnp.minimum(last, steps))
 
