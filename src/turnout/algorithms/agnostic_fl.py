@@ -65,7 +65,8 @@ class AgnosticFl(Algorithm):
         return replace(self, clients=problem.clients)
 
     def start(self, ask, x):
-        return AgnosticFlState(x, x, jnp.full(self.clients, 1 / self.clients))
+        ones = jnp.ones(self.clients)
+        return AgnosticFlState(x, x, ones / ones.size)
 
     def output(self, server):
         return server.mean

@@ -1,6 +1,7 @@
 """FedLin: corrected local steps whose size is divided by their number."""
 
 from dataclasses import KW_ONLY, replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -79,6 +80,6 @@ class FedLin(Algorithm):
     def descend(self, client, message):
         """y_i - x."""
         g, lr = message
-        steps = self.steps if jnp.ndim(self.steps) == 0 else jnp.asarray(self.steps)[client.id]
+        steps: Any = self.steps if jnp.ndim(self.steps) == 0 else jnp.asarray(self.steps)[client.id]
         size = (self.lr if lr is None else lr) / jnp.asarray(steps, jnp.result_type(float))
         return Done(corrected_descent(client, *client.state, g, size, steps), queries=steps - 1)
