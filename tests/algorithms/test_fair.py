@@ -1,5 +1,6 @@
 """q-FedAvg and AFL: against plain programs, and what they minimise."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -116,4 +117,4 @@ def test_afl_is_within_its_bound():
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_a_projection_onto_the_simplex_is_the_nearest_point(n):
     for point in np.random.default_rng(n).normal(scale=2.0, size=(20, n)):
-        np.testing.assert_allclose(onto_simplex(point), projected(point), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(onto_simplex(jnp.asarray(point)), projected(point), rtol=0, atol=1e-12)

@@ -1,7 +1,7 @@
 """FedCM: clients whose local steps follow the server's momentum."""
 
 from dataclasses import KW_ONLY
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -93,8 +93,8 @@ class FedCm(Algorithm):
 
 
 def mean_gradient(
-    client: Client, x: PyTree, pull: PyTree, alpha: float, lr, steps, batch: int | None, epochs
-) -> Done:  # fmt: skip
+    client: Client, x: PyTree, pull: PyTree, alpha: Any, lr: Any, steps: Any, batch: int | None, epochs: Any
+) -> Done:
     """Reply with the mean of grad f_i(y) in local steps y <- y - lr (alpha grad f_i(y) + pull) from x; each is one query.
 
     Args:

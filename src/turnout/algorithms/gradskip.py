@@ -1,6 +1,7 @@
 """GradSkip: Scaffnew whose clients with benign functions stop early and wait for the next communication."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -85,7 +86,7 @@ def _best(problem) -> Float[np.ndarray, " n"]:
     return shares / largest if largest > 0 else np.ones_like(shares)
 
 
-def _last_step(key: PyTree, q: Float[Array, ""], most: Int[Array, ""]) -> Int[Array, ""]:
+def _last_step(key: PyTree, q: Float[Array, ""], most: Any) -> Int[Array, ""]:
     """Return the number of the first step, from 1, whose coin shows 0, or `most` if that is less."""
     luck = jnp.log(jax.random.uniform(key, (), q.dtype, minval=jnp.finfo(q.dtype).tiny))
     before = luck / jnp.log(jnp.where((q > 0) & (q < 1), q, 0.5))
