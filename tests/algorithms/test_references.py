@@ -8,6 +8,7 @@ import pytest
 import turnout as t
 from tests.helpers.examples import PROBLEMS, quadratic
 from tests.helpers.gradients import client_gradient
+from tests.helpers.similar import draw_of
 from turnout.core.seeds import Seeds
 from turnout.runs.setup import bind
 
@@ -20,11 +21,11 @@ SAMPLERS = {
 }
 
 
-def cohorts(sampler, problem, seed):
+def cohorts(sampler, problem, seed, rounds=ROUNDS):
     """Yield each round's clients with their lambda_i and lambda_i / p_i."""
     bound = bind(sampler, problem)
-    for number in range(1, ROUNDS + 1):
-        cohort = bound.draw(None, Seeds.of(seed).draw(number, 0), problem.population)
+    for number in range(1, rounds + 1):
+        cohort = draw_of(bound, Seeds.of(seed).draw(number, 0), problem.population)
         active = np.asarray(cohort.active)
         yield [
             (int(i), float(share), float(weight))

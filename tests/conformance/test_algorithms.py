@@ -41,7 +41,9 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
     quick=["scaffold-*", "sppm-*"],
     slow=[
         "accfeddcd-engines_agree",
+        "agnostic-fl-engines_agree",
         "ef21-engines_agree",
+        "gradskip-engines_agree",
         "fedbuff-engines_agree",
         "feddcd-engines_agree",
         "fedper-engines_agree",
@@ -73,6 +75,7 @@ ASKING_EVERYONE = {
     "catalyzed-svrp",
     "fedred",
     "gd",
+    "gradskip",
     "icgm",
     "l2gd",
     "locodl",
@@ -99,7 +102,7 @@ def test_who_is_asked_when_nobody_is_drawn(name):
 
 @pytest.mark.tiers(
     quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"],
-    slow=["accfeddcd", "icgm", "locodl", "svrp"],
+    slow=["accfeddcd", "agnostic-fl", "fednova", "icgm", "svrp"],
 )
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_states_keep_their_types_on_nested_parameters(name):
@@ -108,7 +111,7 @@ def test_states_keep_their_types_on_nested_parameters(name):
 
 @pytest.mark.tiers(
     quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"],
-    slow=["accfeddcd", "ef21", "saber-partial"],
+    slow=["accfeddcd", "ef21", "fedlin", "saber-partial"],
 )
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):

@@ -131,6 +131,7 @@ def _examples() -> list[Example]:
             2 * one(queries=None, bytes_down=4),
             any_size=False,
         ),
+        Example("agnostic-fl", lambda s: t.AgnosticFl(s, lr=0.05, weights_lr=0.01), one(scalars_up=1)),
         Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",
@@ -161,16 +162,25 @@ def _examples() -> list[Example]:
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),
         ),
+        Example("fedac", lambda s: t.FedAc(s, lr=0.05, mu=1.0, steps=STEPS), one(down=2, up=2, queries=STEPS)),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
             "fedavg-sppm",
             lambda s: t.FedAvgSppm(s, gamma=0.1, alpha=0.5, inner=2, solver=LOCAL),
             (*solve, Exchange(queries=STEPS + 1, who="again")),
         ),
+        Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
+        Example("fedexp", lambda s: t.FedExp(s, lr=0.05, steps=STEPS), one(queries=STEPS, scalars_up=1)),
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
+        Example("fedlin", lambda s: t.FedLin(s, lr=0.05, steps=3), (Exchange(), Exchange(queries=2, who="again"))),
+        Example(
+            "fednova",
+            lambda s: t.FedNova(s, lr=0.05, steps=STEPS, momentum=0.5, mu=0.3),
+            one(queries=STEPS, scalars_up=1),
+        ),
         Example(
             "fedopt",
             lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.02), steps=STEPS),
@@ -187,11 +197,17 @@ def _examples() -> list[Example]:
             lambda s: t.FedRed(s, lam=10.0, smoothness=20.0),
             (PASS, Exchange(down=2, queries=None, who="delegate")),
         ),
+        Example("fedsam", lambda s: t.FedSam(s, lr=0.05, radius=0.2, steps=STEPS), one(queries=2 * STEPS)),
         Example("fedspeed", lambda s: t.FedSpeed(s, optimiser=SGD, gamma=0.1, steps=2), one(queries=2 * 2)),
         Example("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         # A client finds its optimum when it is asked first.
         Example("flix", lambda s: t.Flix(s, LOCAL, lr=0.05, alpha=0.6), one(queries=None)),
         Example("gd", lambda s: t.Gd(s, lr=0.05), (PASS,)),
+        Example(
+            "gradskip",
+            lambda s: t.GradSkip(s, lr=0.02, probability=0.3, going=0.8),
+            one(queries=None, who="everyone", bytes_down=4),
+        ),
         Example(
             "icgm",
             lambda s: t.Icgm(s, t.RgSaga(), lam=10.0, probability=0.4, smoothness=10.0, delegate=t.Nice(1)),
@@ -237,6 +253,11 @@ def _examples() -> list[Example]:
         Example("pfedme", lambda s: t.PFedMe(s, LOCAL, lr=0.05, steps=2, lam=5.0), one(queries=2 * (STEPS + 1))),
         Example("point-saga", lambda s: t.PointSaga(s, LOCAL, gamma=0.1), solve),
         Example(
+            "q-fedavg",
+            lambda s: t.QFedAvg(s, lr=0.05, q=1.5, steps=STEPS, minimum=-20.0),
+            one(queries=STEPS + 1, scalars_up=1),
+        ),
+        Example(
             "s-dane",
             lambda s: t.SDane(s, LOCAL, lam=20.0, mu=1.0),
             (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
@@ -260,6 +281,11 @@ def _examples() -> list[Example]:
             one(queries=None, who="everyone", bytes_down=4),
         ),
         Example("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=STEPS, option="I"), one(down=2, up=2, queries=STEPS + 1)),
+        Example(
+            "scaffold-m",
+            lambda s: t.ScaffoldM(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS),
+            one(down=3, queries=STEPS),
+        ),
         Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
         Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),

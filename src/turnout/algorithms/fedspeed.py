@@ -3,14 +3,13 @@
 from dataclasses import KW_ONLY
 
 import jax
-import jax.numpy as jnp
 
+from turnout.algorithms.fedsam import uphill
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_steps, round_lr
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
-from turnout.core.local_methods import norm
 from turnout.core.records import Count, NonNegative, Positive, Share, record, static
-from turnout.core.tree import add, positive, zeros
+from turnout.core.tree import add, zeros
 from turnout.optimisers import Optimiser
 from turnout.optimisers.base import hessian_probe
 from turnout.optimisers.schedules import Schedule
@@ -83,8 +82,7 @@ class FedSpeed(Algorithm):
         def step(rows, carry):
             y, state = carry
             gradient = rows.grad(y)
-            length = jnp.asarray(self.radius / positive(norm(gradient)))
-            ahead = rows.grad(jax.tree.map(lambda y, g: y + length.astype(g.dtype) * g, y, gradient))
+            ahead = uphill(rows, y, gradient, self.radius)
             corrected = jax.tree.map(
                 lambda g, a, h, y, x: (1 - self.alpha) * g + self.alpha * a - h + (y - x) / self.gamma,
                 *(gradient, ahead, h, y, x),

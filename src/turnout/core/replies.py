@@ -179,7 +179,14 @@ class DecodedReplies(Replies):
         return self.payloads.each(lambda payload: of(self.decode(next(ids), payload)))
 
     def map(self, change):
-        return Replies(self.values, self.cohort, self.answered, losses=self.losses).map(change)
+        return self._read().map(change)
+
+    def scaled(self, factors):
+        return self._read().scaled(factors)
+
+    def _read(self) -> Replies:
+        """Return the replies with all of them in memory."""
+        return Replies(self.values, self.cohort, self.answered, losses=self.losses)
 
     def _weighted_sum(self, weight):
         scales, sums = iter(jnp.where(self.answered, weight, 0)), []

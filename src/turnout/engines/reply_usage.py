@@ -98,6 +98,10 @@ class RecordedReplies(Replies):
         self.uses.add(EACH)
         return self.held.map(change)
 
+    def scaled(self, factors):
+        self.uses.add(EACH)
+        return self.held.scaled(factors)
+
     def average(self):
         self.uses.add("weight")
         return self.held.average()
