@@ -218,7 +218,7 @@ class Algorithm:
 
         Args:
             ask: Access to the clients of the hub.
-            key: Random key of this hub, which the server knows: that of `Ask.key` before the call, with the hub's number folded in.
+            key: Random key of this hub, which the server knows: `Ask.key()` before the call, with the hub's number folded in.
             message: What the server sends to each hub.
             state: The private state of the hub.
         """

@@ -194,7 +194,9 @@ class Terms(NamedTuple):
         most |= dict.fromkeys(("exchanges", "rejected", "cohorts"), asked)
         most |= dict.fromkeys(("reasks", "contacts"), asked * clients)
         most |= dict.fromkeys(("arrivals", "aggregated"), exchanges * clients)
-        most |= {"queries_slowest": exchanges * queries} | dict.fromkeys(("queries_total", "missed"), exchanges * clients * queries)
+        most |= {"queries_slowest": exchanges * queries} | dict.fromkeys(
+            ("queries_total", "missed"), exchanges * clients * queries
+        )
         return most | {"microseconds": 2**53}
 
     def _made(self, told: dict, exchanges: int) -> dict[int, int]:
