@@ -18,7 +18,7 @@ def in_hubs(algorithm: str, rounds: int = 3, more: str = "") -> str:
 FEDAVG = 'kind = "fedavg"\nlr = 0.001\nsteps = 2'
 ALGORITHMS = {
     "fedavg": in_hubs(FEDAVG),
-    "sppm": in_hubs('kind = "sppm"\ngamma = 0.5\ninner = 3\nsolver = { kind = "bfgs" }', rounds=2),
+    "sppm": in_hubs('kind = "sppm"\ngamma = 0.001\ninner = 3\nsolver = { kind = "bfgs", convexity = 0.0 }', rounds=2),
     "scaffold": in_hubs('kind = "scaffold"\nlr = 0.001\nsteps = 2'),
     "scaffnew": in_hubs('kind = "scaffnew"\nlr = 0.001\nprobability = 0.5'),
     "coded": in_hubs(FEDAVG) + '[exchange]\nup = { kind = "qsgd", bits = 4 }\n',
