@@ -19,6 +19,7 @@ from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.flower.registry import Member, Registry
 from turnout.experiment.build import session_of
+from turnout.experiment.remote_spec import RemoteSpec
 from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
 from turnout.federation.hub import service_of_hub
 from turnout.io.serialization import decode
@@ -58,6 +59,11 @@ class InProcessHubs(Mailbox):
         service = service_of_hub(self.experiment, self.built, hub, mailbox, registry, self.folder)
         service.end = lambda: None
         return service
+
+    def restart(self, hub: int) -> None:
+        """Put another process in the place of a hub, which finds the same nodes, and what the former has written."""
+        self.services[hub] = self._service(hub, self.nodes_of[hub])
+        self.apps[100 + hub] = NodeApp(lambda _: self.services[hub])
 
     def connected(self) -> list:
         """Return what the SuperLink tells of the hubs."""
@@ -116,5 +122,6 @@ class NodesInProcess(InProcess):
 
     def __init__(self, experiment, of: list[int], hub: int, misdeeds: dict | None):
         self.own = [client for client, which in enumerate(of) if which == hub]
-        super().__init__(experiment, misdeeds)
+        remote = isinstance(experiment.problem, RemoteSpec)
+        super().__init__(experiment, misdeeds, sizes=[1] * len(of) if remote else None)
         self.apps = {10 + i: self.apps[10 + i] for i in self.own}
