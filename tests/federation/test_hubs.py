@@ -52,6 +52,7 @@ def in_hubs(inside: str, more: str = "") -> str:
     return f'[algorithm]\nkind = "in-hubs"\nrounds = 3\n{more}[algorithm.algorithm]\n{INSIDE[inside]}'
 
 
+@pytest.mark.tiers(quick=[], slow=["forwarding", "fedavg"])
 @pytest.mark.parametrize("name", ["forwarding", "fedavg", "sppm"])
 def test_four_hubs_of_five_nodes_play_the_compiled_run(name, tmp_path):
     """As `turnout deploy` starts them, on this machine; the counts of all links are those of the compiled run."""

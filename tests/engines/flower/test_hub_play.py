@@ -14,7 +14,7 @@ from tests.engines.flower.test_groups import CLIENTS as NORMALISED
 from tests.engines.flower.test_groups import STATISTICS, written
 from tests.engines.flower.test_hubs import CLIENTS, DIMENSION, SKIP, compiled, configured, passed, untimed
 from tests.helpers.in_process_hubs import InProcessHubs
-from turnout.engines.flower.greeting import gathered
+from turnout.engines.flower.greeting import MOST_REFUSED, gathered
 from turnout.engines.flower.hub_play import Order, packed_order, read_order
 from turnout.engines.hubs_ask import APART
 from turnout.engines.request import Refused
@@ -44,6 +44,17 @@ ALGORITHMS = {
 }
 
 
+QUICK = [
+    "fedavg-consecutive",
+    "sppm-in turn",
+    "scaffold-in turn",
+    "remembered-in turn",
+    "ef21 above-consecutive",
+    "repeats-in turn",
+]
+
+
+@pytest.mark.tiers(quick=QUICK, slow=["*-in turn"])
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_play_the_compiled_run(name, hubs):
@@ -100,6 +111,7 @@ class Crash(Exception):
     """A process that ends."""
 
 
+@pytest.mark.tiers(quick=["8"], slow=["*"])
 @pytest.mark.parametrize("asked", [6, 8, 9])
 def test_a_hub_that_is_started_again_in_a_round_plays_it_anew(tmp_path, asked):
     """In the first, the second or the last of its exchanges, from the states of clients before the first."""
@@ -221,6 +233,7 @@ BAD_HUBS = {
 }
 
 
+@pytest.mark.tiers(quick=["garbage", "NaN", "many", "others", "busy"], slow=["*"])
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_what_a_hub_may_not_say_is_counted_and_never_used(name):
     """The run is that of the other hubs."""
@@ -267,10 +280,24 @@ def test_a_run_that_needs_all_hubs_ends_in_a_sentence():
     place = InProcessHubs(configured(in_hubs(FEDAVG)))
     session = place.session()
     place.away = {101}
-    with pytest.raises(
-        t.UserError, match=r"hub 1 has not played in round 1 \(.*\): set \[faults\] missing to 'skip' or 'repeat'"
-    ):
+    with pytest.raises(t.UserError, match=r"hub 1 has not played in round 1 \(.*\): look into its log, .* 'skip' .* 'repeat'"):
         session.run()
+
+
+@pytest.mark.parametrize("missing", ["skip", "repeat"])
+def test_a_hub_that_is_refused_again_and_again_is_left_out(missing, monkeypatch):
+    """With its clients; where their replies are needed the run ends."""
+    monkeypatch.setattr("turnout.engines.flower.clients.FIRST_PAUSE", 0.0)
+    experiment = configured(in_hubs(FEDAVG) + f'[faults]\nmissing = "{missing}"\n', rounds=MOST_REFUSED + 2)
+    place = InProcessHubs(experiment, {1: partial(another_reply, lambda tree, told: b"garbage")})
+    session = place.session()
+    if missing == "repeat":
+        with pytest.raises(t.UserError, match="hub 1: a hub's reply is malformed, after 12 requests"):
+            session.run()
+        return
+    session.run()
+    assert place.counts["a hub's reply is malformed"] == MOST_REFUSED
+    assert session.engine.facts()["federation"]["left_out"] == [f"client {i}" for i in range(4, 8)]
 
 
 def test_a_client_that_gives_no_usable_reply_is_told_by_its_hub():

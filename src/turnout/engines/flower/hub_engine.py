@@ -115,13 +115,17 @@ class HubAsk(FlowerAsk):
         return {hub: Terms(self.job.start, expected, frozenset(clients), paths, self._repeats) for hub, clients in own.items()}
 
     def _refuse_missing(self, results: Results, count: int) -> None:
-        """Raise `UserError` where a hub is missing, and the run does not say what follows."""
+        """Raise `UserError` where a hub is missing, and the run does not go on without clients."""
         missing = next((hub for hub in range(count) if hub not in results.played), None)
-        if missing is not None and not (self.clients.skips or self._repeats):
-            raise UserError(
-                f"hub {missing} has not played in round {int(self.round)} ({results.why.get(missing, 'not connected')}): "
-                "set [faults] missing to 'skip' or 'repeat' to go on"
-            )
+        if missing is None or self.clients.skips:
+            return
+        left_out = missing in self.at_work.hubs.left_out
+        why = "left out after refused replies" if left_out else results.why.get(missing, "not connected")
+        otherwise = "" if self._repeats else ", or to 'repeat' to ask again"
+        raise UserError(
+            f"hub {missing} has not played in round {int(self.round)} ({why}): look into its log, and start again to continue, "
+            f"or set [faults] missing to 'skip' to go on without it{otherwise}"
+        )
 
     def _take(self, hub: int, played: Played) -> None:
         """Note which states are in use from now on, and which replies of clients were not usable."""

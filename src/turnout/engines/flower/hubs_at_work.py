@@ -34,20 +34,23 @@ class PlayMailbox(Mailbox):
 
     Args:
         mailbox: Reaches the hubs.
+        hubs: The hubs.
 
     Attributes:
-        terms: What each node may reply.
+        terms: What each hub may reply.
     """
 
-    def __init__(self, mailbox: Mailbox):
+    def __init__(self, mailbox: Mailbox, hubs: Members):
         super().__init__(mailbox.grid, mailbox.deadline)
-        self.mailbox, self.counts, self.terms = mailbox, mailbox.counts, dict[int, Terms]()
+        self.mailbox, self.hubs, self.counts = mailbox, hubs, mailbox.counts
+        self.terms: dict[int, Terms] = {}
 
     def send(self, requests: Requests, kind: str, limit: int, check: Callable[[Buffer], str | None]) -> dict[int, Buffer]:
         self.mailbox.deadline = self.deadline
         bodies = self.mailbox.send(requests, kind, limit, check)
         self.refused, self.silence = {**self.mailbox.refused}, self.mailbox.silence
-        reasons = {node: reason for node, body in bodies.items() if (reason := self.terms[node].why_not(body)) is not None}
+        terms = {info.node: self.terms[hub] for hub, info in self.hubs.nodes.items() if hub in self.terms}
+        reasons = {node: reason for node, body in bodies.items() if (reason := terms[node].why_not(body)) is not None}
         self.counts.update(reasons.values())
         self.refused |= reasons
         return {node: body for node, body in bodies.items() if node not in reasons}
@@ -67,7 +70,7 @@ class HubsAtWork:
     """
 
     def __init__(self, mailbox: Mailbox, hubs: Members, skips: bool, digest: str):
-        self.mailbox, self.hubs, self.skips = PlayMailbox(mailbox), hubs, skips
+        self.mailbox, self.hubs, self.skips = PlayMailbox(mailbox, hubs), hubs, skips
         self.mailbox.digest = digest
         self.clients = Clients(self.mailbox, hubs, skips)
 
@@ -88,8 +91,8 @@ class HubsAtWork:
         played: dict[int, Played] = {}
         why: dict[int, str] = {}
         limit = max((each.limit for each in terms.values()), default=0)
+        self.mailbox.terms = terms
         while waiting:
-            self.mailbox.terms = {self.hubs[hub].node: terms[hub] for hub in terms if self.hubs[hub].node is not None}
             dispensable = 0 if repeats else len(waiting)
             replies, _ = self.clients.ask(waiting, PLAY, limit, lambda body: None, dispensable)
             why |= {hub: self._reason(hub) for hub in waiting if hub not in replies}
@@ -105,4 +108,5 @@ class HubsAtWork:
         return Results(played, why, time.monotonic() - began)
 
     def _reason(self, hub: int) -> str:
-        return self.mailbox.refused.get(self.hubs[hub].node, self.mailbox.silence or "not connected")
+        node = self.hubs[hub].node
+        return "not connected" if node is None else self.mailbox.refused.get(node, self.mailbox.silence)
