@@ -26,7 +26,6 @@ from turnout.engines.flower.node_connection import stop_at_sigterm
 from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.engines.flower.reply_checks import measures_of
 from turnout.engines.flower.server_connection import flower_run
-from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import first_reply
 from turnout.engines.request import AskHeader, MeasureHeader, Refused, parse_header
@@ -77,10 +76,9 @@ def service_of_hub(
     player = None
     if algorithm.addressed.works_in_hubs:
         skips, double = job.faults is not None and job.faults.missing == "skip", experiment.run.precision == "double"
+        states = None if folder is None else folder / f"{handshake.digest}-hub-{number}"
         with scope(experiment.run.precision):
-            player = HubPlayer(number, job, algorithm, Clients(mailbox, nodes, skips), double)
-        if folder is not None:
-            player.states = DiskStates(folder / f"{handshake.digest}-hub-{number}", player.first)
+            player = HubPlayer(number, job, algorithm, Clients(mailbox, nodes, skips), double, states)
     expected = partial(expected_of, job, algorithm, experiment.run.precision)
     return HubService(number, mailbox, nodes, job.start, expected, player, lambda: os.kill(os.getpid(), signal.SIGTERM))
 

@@ -14,6 +14,7 @@ from turnout.core.errors import UserError
 from turnout.core.replies import Weight
 from turnout.engines.exchange.in_hubs import side_by_side
 from turnout.engines.flower.engine import Flower, FlowerAsk
+from turnout.engines.flower.greeting import GREET_AGAIN
 from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
 from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_messages import Part, Whole
@@ -86,8 +87,7 @@ class HubAsk(FlowerAsk):
 
     def _side_by_side(self, sizes, message, like, states):
         path, of = f"{self.calls.next_path()}.loop", self.mailbox.of
-        present = {of[client] for client in self.clients.present(range(self.job.population.count))}
-        own = {hub: [client for client in range(len(of)) if of[client] == hub] for hub in sorted(present)}
+        own = {hub: [client for client in range(len(of)) if of[client] == hub] for hub in self._to_ask(len(sizes))}
         body = encode(attached(message, self.state.statistics), self.job.start)
         requests = {hub: (packed_order(self._order(path, hub, clients)), body) for hub, clients in own.items()}
         results = self.at_work.play(requests, self._terms(path, own, like), self._repeats)
@@ -100,6 +100,13 @@ class HubAsk(FlowerAsk):
         stacked = [replies.get(hub, nothing) for hub in range(len(sizes))]
         answered = jnp.asarray([hub in replies for hub in range(len(sizes))])
         return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *stacked), states, answered
+
+    def _to_ask(self, count: int) -> list[int]:
+        """Return the hubs to ask, after a wait for the quorum of clients; of those that may not be missing each is waited for."""
+        if self.clients.skips:
+            return sorted({self.mailbox.of[client] for client in self.clients.present(range(self.job.population.count))})
+        self.clients.nodes.greet(GREET_AGAIN)
+        return [*range(count)]
 
     def _order(self, path: str, hub: int, clients: list[int]) -> Order:
         """Return what a hub with some `clients` is to play."""

@@ -5,6 +5,7 @@ from collections import Counter
 from concurrent.futures import Future, wait
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,7 @@ from turnout.engines.flower.engine import FlowerAsk
 from turnout.engines.flower.flights import Flights
 from turnout.engines.flower.hub_mailbox import SHARE
 from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_busy, packed_played, read_order
+from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.hubs_ask import APART
@@ -83,17 +85,18 @@ class HubPlayer:
         algorithm: The algorithm, bound to the problem.
         clients: Reaches the clients of the hub.
         double: Whether the run computes in 64 bits.
-        states: The hub's states by version; None keeps them in memory.
+        folder: Folder of the hub's states; None keeps them in memory.
     """
 
-    def __init__(self, number: int, job: Job, algorithm, clients: Clients, double: bool, states: States | None = None):
+    def __init__(self, number: int, job: Job, algorithm, clients: Clients, double: bool, folder: Path | None):
         self.number, self.job, self.algorithm, self.clients, self.double = number, job, algorithm, clients, double
         self.own = np.flatnonzero(np.asarray(job.population.strata) == number)
         surveyed = survey(job, algorithm)
         self.paths = surveyed.hubs
         self.sites = tuple(site for site in surveyed.sites if site.path.startswith(tuple(f"{path}." for path in self.paths)))
         self.first = first_of_hub(job, algorithm, self.own.size)
-        self.states, self.last = States() if states is None else states, LastReply()
+        on_disk = folder is not None and jax.tree.leaves(self.first)
+        self.states, self.last = DiskStates(folder, self.first) if on_disk else States(), LastReply()
         self.lock = Lock()
         """Held by whoever asks the clients."""
         self._work: Future[bytes] | None = None
