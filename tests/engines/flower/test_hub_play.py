@@ -1,6 +1,7 @@
 """Hubs that play rounds by themselves, without their network: the compiled run's numbers, and what hubs may not say."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -379,3 +380,21 @@ def test_a_sampler_with_a_state_is_refused():
     sampler = '[sampler]\nkind = "adaptive-size"\nsampler = { kind = "independent", size = 2.0 }\n'
     with pytest.raises(t.UserError, match="AdaptiveSize keeps a state, which hubs of a federation do not share"):
         InProcessHubs(configured(in_hubs(FEDAVG).replace(NICE, sampler))).session()
+
+
+@t.record
+class Both(t.InHubs):
+    """Asks clients by itself after hubs have worked."""
+
+    def round(self, ask, server):
+        server = super().round(ask, server)
+        return server._replace(x=server.x + ask(self.sampler, self.algorithm.train, (server.x, None)).mean())
+
+
+def test_codecs_do_not_go_with_exchanges_of_the_server_itself():
+    """Hubs add replies to these up, and payloads of a codec are no numbers to add."""
+    experiment = configured(ALGORITHMS["coded"])
+    place = InProcessHubs(experiment)
+    place.experiment = replace(experiment, algorithm=Both(experiment.algorithm.algorithm, rounds=1))
+    with pytest.raises(t.UserError, match="add replies to 'algorithm.train' as they are, .* leave .exchange. out"):
+        place.session()
