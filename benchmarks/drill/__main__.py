@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.drill.cases import ALGORITHMS, POLICIES, Case
+from benchmarks.drill.cases import ALGORITHMS, IN_HUBS, POLICIES, Case
 from benchmarks.drill.kills import HUB_KINDS, KINDS, Played, drill
 
 SAME = 1e-10
@@ -30,9 +30,9 @@ def main() -> int:
     options = parser.parse_args()
     generator = np.random.default_rng(options.seed)
     kills = [str(kind) for kind in generator.choice(HUB_KINDS if options.hubs else KINDS, options.kills)]
-    cases = [
-        Case(algorithm, missing, clients=4, rounds=60, hubs=options.hubs) for missing in POLICIES for algorithm in ALGORITHMS
-    ]
+    pairs = [(algorithm, missing) for missing in POLICIES for algorithm in ALGORITHMS]
+    pairs += [(algorithm, "repeat") for algorithm in IN_HUBS] if options.hubs else []
+    cases = [Case(*pair, clients=4, rounds=60, hubs=options.hubs) for pair in pairs]
     runs = []
     with TemporaryDirectory(prefix="turnout-") as temporary:
         for played in drill(options.folder or Path(temporary), cases, kills, generator, SHARE):

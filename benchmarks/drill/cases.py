@@ -8,8 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.algorithms import FedDcd, Icgm, Scaffold
+from turnout.algorithms import FedDcd, Icgm, InHubs, Scaffold
 from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.hub_engine import HubFlower
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import MessageEngine
@@ -25,6 +26,11 @@ ALGORITHMS = {
     "feddcd": 'kind = "feddcd"\nsolver = { kind = "gradient", steps = 20, tolerance = 0.0 }',
     "rg-saga": 'kind = "icgm"\nestimator = "rg-saga"\nlam = 1.0\nprobability = 0.3',
 }
+IN_HUBS = {
+    "in-hubs": 'kind = "in-hubs"\nrounds = 4\nup = { kind = "top-k", count = 5 }\nfeedback = "ef21"\n'
+    f"[algorithm.algorithm]\n{ALGORITHMS['scaffold']}"
+}
+"""What hubs play by themselves; clients and hubs have states."""
 POLICIES = ("repeat", "skip")
 
 
@@ -62,7 +68,7 @@ rounds = {self.rounds}
 [faults]
 missing = "{self.missing}"
 [algorithm]
-{ALGORITHMS[self.algorithm]}
+{(ALGORITHMS | IN_HUBS)[self.algorithm]}
 """ + (f"[hubs]\ncount = {self.hubs}\n" if self.hubs else "")
 
 
@@ -74,6 +80,10 @@ class Ended(Flower):
         self.resumed = True
 
 
+class EndedWithHubs(Ended, HubFlower):
+    """The same with hubs."""
+
+
 def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[str, float]:
     """Return by how much (see `apart`) what has to be equal is not, by name.
 
@@ -81,7 +91,7 @@ def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[st
     """
     experiment = read(file)
     built = build(experiment, None)
-    session = session_of(experiment, built, engine=Ended)
+    session = session_of(experiment, built, engine=Ended if experiment.hubs is None else EndedWithHubs)
     session.restore(decode(end.read_bytes(), None)[0])
     found = {}
     if experiment.faults.repeats:
@@ -89,6 +99,8 @@ def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[st
         for name in {*expected.columns} - {"counts"}:
             found[name] = apart(session.trace.columns[name], expected.columns[name])
         found["parameters"] = apart(session.trace.x, expected.x)
+    if isinstance(experiment.algorithm, InHubs):
+        return found
     digest = handshake_of(experiment, built).digest
     clients, shares = last_states(session, lambda i: states(i) / f"{digest}-{i}"), np.asarray(built.problem.population.weights)
     return found | INVARIANTS[type(session.engine.algorithm)](session, clients, shares)

@@ -29,10 +29,7 @@ parts = 1
 [sampler]
 kind = "nice"
 size = {size}
-[algorithm]
-kind = "scaffold"
-steps = 2
-lr = 0.001
+{algorithm}
 [run]
 rounds = 6
 metrics = ["value"]
@@ -43,10 +40,25 @@ missing = "repeat"
 """
 
 
-def test_four_hubs_of_five_nodes_play_the_compiled_run(tmp_path):
+INSIDE = {
+    "fedavg": 'kind = "fedavg"\nsteps = 2\nlr = 0.001',
+    "sppm": 'kind = "sppm"\ngamma = 0.001\ninner = 3\nsolver = { kind = "bfgs", convexity = 0.0 }',
+    "scaffold": 'kind = "scaffold"\nsteps = 2\nlr = 0.001',
+}
+SCAFFOLD = f"[algorithm]\n{INSIDE['scaffold']}"
+
+
+def in_hubs(inside: str, more: str = "") -> str:
+    return f'[algorithm]\nkind = "in-hubs"\nrounds = 3\n{more}[algorithm.algorithm]\n{INSIDE[inside]}'
+
+
+@pytest.mark.tiers(quick=[], slow=["forwarding", "fedavg"])
+@pytest.mark.parametrize("name", ["forwarding", "fedavg", "sppm"])
+def test_four_hubs_of_five_nodes_play_the_compiled_run(name, tmp_path):
     """As `turnout deploy` starts them, on this machine; the counts of all links are those of the compiled run."""
     file, out = tmp_path / "file.toml", tmp_path / "out"
-    file.write_text(TOML.format(clients=20, size=8, hubs="count = 4"))
+    algorithm, size = (SCAFFOLD, 8) if name == "forwarding" else (in_hubs(name), 3)
+    file.write_text(TOML.format(clients=20, size=size, hubs="count = 4", algorithm=algorithm))
     code, _, errors = whole("deploy", file, "--out", out)
     assert code == 0, errors
     experiment = read(file)
@@ -64,7 +76,7 @@ def test_four_hubs_of_five_nodes_play_the_compiled_run(tmp_path):
 def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(tmp_path, monkeypatch):
     """With its SuperLink, after which its nodes connect to the new one; every other client is one of its nodes."""
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
-    (tmp_path / "file.toml").write_text(TOML.format(clients=6, size=4, hubs="of = [0, 1, 0, 1, 0, 1]"))
+    (tmp_path / "file.toml").write_text(TOML.format(clients=6, size=4, hubs="of = [0, 1, 0, 1, 0, 1]", algorithm=SCAFFOLD))
     place, experiment = federation_of(tmp_path / "federation", tmp_path / "file.toml", None), read(tmp_path / "file.toml")
     try:
         place.start()

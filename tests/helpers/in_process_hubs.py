@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 from flwr.app import Context, Message, RecordDict
@@ -12,14 +13,15 @@ from turnout.core.messages import payload
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.greeting import gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_members import ClientsOfHubs, NodesOfHub
+from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.flower.registry import Member, Registry
 from turnout.experiment.build import session_of
+from turnout.experiment.remote_spec import RemoteSpec
 from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
-from turnout.federation.hub import shapes_of
+from turnout.federation.hub import service_of_hub
 from turnout.io.serialization import decode
 from turnout.runs.session import Session
 
@@ -32,14 +34,16 @@ class InProcessHubs(Mailbox):
         misdeeds: For some hubs a function of the kind of a request and of the honest reply in bytes, which returns the bytes that
             the hub sends, or None if it sends nothing.
         inner: The same for clients, by hub.
+        folder: Where hubs keep states; None for memory.
 
     Attributes:
         headers: Bytes of the headers of requests, by kind, and of what replies hold beside their arrays ("up").
         payloads: Bytes of the arrays to hubs and from them, in requests for methods.
     """
 
-    def __init__(self, experiment, misdeeds: dict | None = None, inner: dict | None = None):
+    def __init__(self, experiment, misdeeds: dict | None = None, inner: dict | None = None, folder: Path | None = None):
         super().__init__(Grid(self), 60.0)
+        self.folder = folder
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.experiment, self.built, self.misdeeds = experiment, build_for_federation(experiment, None), misdeeds or {}
         self.of, self.expected = hub_of_each(experiment, self.built), handshake_of(experiment, self.built)
@@ -52,8 +56,14 @@ class InProcessHubs(Mailbox):
     def _service(self, hub: int, mailbox) -> HubService:
         own = [client for client, which in enumerate(self.of) if which == hub]
         registry = Registry(tuple(Member(f"client {i}", b"key %d" % i) for i in own))
-        nodes = NodesOfHub(mailbox, self.expected, registry, own, len(self.of))
-        return HubService(hub, mailbox, nodes, *shapes_of(self.experiment, self.built))
+        service = service_of_hub(self.experiment, self.built, hub, mailbox, registry, self.folder)
+        service.end = lambda: None
+        return service
+
+    def restart(self, hub: int) -> None:
+        """Put another process in the place of a hub, which finds the same nodes, and what the former has written."""
+        self.services[hub] = self._service(hub, self.nodes_of[hub])
+        self.apps[100 + hub] = NodeApp(lambda _: self.services[hub])
 
     def connected(self) -> list:
         """Return what the SuperLink tells of the hubs."""
@@ -82,7 +92,7 @@ class InProcessHubs(Mailbox):
         arrays = payload(decode(body, start)[0])
         self.headers[kind] += len(header) + len(body) - arrays
         parts = [decode(reply, start)[0]]
-        if kind != "sum":
+        if kind not in ("sum", "play"):
             parts = [decode(part.tobytes(), start)[0] for part in parts[0]]
         back = sum(map(payload, parts))
         self.headers[f"{kind} up"] += len(reply) - back
@@ -112,5 +122,6 @@ class NodesInProcess(InProcess):
 
     def __init__(self, experiment, of: list[int], hub: int, misdeeds: dict | None):
         self.own = [client for client, which in enumerate(of) if which == hub]
-        super().__init__(experiment, misdeeds)
+        remote = isinstance(experiment.problem, RemoteSpec)
+        super().__init__(experiment, misdeeds, sizes=[1] * len(of) if remote else None)
         self.apps = {10 + i: self.apps[10 + i] for i in self.own}

@@ -337,7 +337,19 @@ def test_a_description_foretells_both_links(name):
         assert plan[event].least == totals[event], event
 
 
+@t.record
+class Idle(t.Algorithm):
+    """Has hubs work, and does not say what they do."""
+
+    sampler: t.Sampler
+    works_in_hubs = True
+
+    def round(self, ask, x):
+        return ask.in_hubs((3, 2, 5, 2), x, x)[0].mean()
+
+
 REFUSED = {
+    "idle": (lambda: played(Idle(t.Full())), r"Idle has no in_hub\(self, ask, key, message, state\): write what a hub does"),
     "no hubs": (lambda: played(FEDAVG, hubs=None), "InHubs works in hubs, and there are none: give hubs"),
     "learns": (lambda: played(t.InHubs(t.FedAvg(t.Independent(t.KVib(), size=4.0), lr=LR))), "a hub sees its own: take one"),
     "block": (lambda: played(t.InHubs(t.FedAvg(t.Block(), lr=LR))), "Block draws from all clients, and a hub has its own"),

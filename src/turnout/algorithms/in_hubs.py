@@ -1,13 +1,12 @@
 """Algorithms of several levels: each hub runs an algorithm with its own clients, and the server averages what hubs find."""
 
 from dataclasses import KW_ONLY, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import PyTree
 
 from turnout.codecs.base import Codec
 from turnout.codecs.exchange import AT_BOTH_ENDS, Feedback
@@ -16,7 +15,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
-from turnout.core.replies import if_any
+from turnout.core.replies import Replies, if_any
 from turnout.core.tree import add
 from turnout.optimisers import Optimiser
 from turnout.samplers import Sampler
@@ -26,11 +25,19 @@ OWN = 2**30
 
 
 class InHubsState(NamedTuple):
-    """x, the state of the server's optimiser, and what each hub remembers of its compressed replies [hubs, ...]."""
+    """State of the server.
+
+    Args:
+        x: The parameters.
+        optimiser: State of the server's optimiser.
+        memories: What each hub remembers of its compressed replies [hubs, ...].
+        known: What the server remembers of them [hubs, ...], where both ends do.
+    """
 
     x: PyTree
     optimiser: Any
     memories: list
+    known: list
 
 
 @record
@@ -103,46 +110,55 @@ class InHubs(Algorithm):
     def client_state(self, x):
         return self.algorithm.client_state(x)
 
+    def hub_state(self, x):
+        return self._upwards(x).memory()
+
     def start(self, ask, x):
         optimiser = None if self.server_optimiser is None else self.server_optimiser.start(x)
-        memory = self._upwards(x).memory()
-        return InHubsState(x, optimiser, [jnp.zeros((len(self.sizes), *leaf.shape), leaf.dtype) for leaf in memory])
+        memories = [jnp.zeros((len(self.sizes), *leaf.shape), leaf.dtype) for leaf in self.hub_state(x)]
+        return InHubsState(x, optimiser, memories, memories if self.feedback in AT_BOTH_ENDS else [])
 
     def output(self, server):
         return server.x
 
     def round(self, ask, server):
-        upwards, key = self._upwards(server.x), jax.random.fold_in(ask.key(), OWN)
-        own = jnp.arange(len(self.sizes), dtype="int32"), server.memories
-        like = server.x
+        upwards, key, like = self._upwards(server.x), ask.key(), server.x
         if upwards.codes:
             payload, _ = jax.eval_shape(upwards.send, server.x, upwards.memory(), key)
             like = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), payload)
-        replies, (_, memories) = ask.in_hubs(self.sizes, partial(self._in_hub, ask, upwards, key), server.x, like, own)
+        replies, memories = ask.in_hubs(self.sizes, server.x, like, server.memories)
+        new = server._replace(memories=memories)
         if upwards.codes:
-            replies = replies.map(partial(self._received, upwards, key, server.memories))
-        change, new = replies.mean(), server._replace(memories=memories)
+            replies, known = self._received(upwards, key, server.known, replies)
+            new = new._replace(known=known)
+        change = replies.mean()
         if self.server_optimiser is None:
             return new._replace(x=add(server.x, change))
         gradient = jax.tree.map(lambda leaf: -leaf, change)
         x, optimiser = self.server_optimiser.step(server.x, gradient, server.optimiser)
         return if_any(replies, new._replace(x=x, optimiser=optimiser), server)
 
-    def _in_hub(self, ask, upwards: Direction, key: Any, x: PyTree, own: tuple[Int[Array, ""], list]) -> Done:
+    def in_hub(self, ask, key, message, state):
         """Return what a hub sends up after K rounds with its clients, y_h - x, and its next memory."""
-        hub, memory = own
+        upwards, x = self._upwards(message), message
         found = ask.loop(self.rounds, lambda state: self.algorithm.round(ask, state), self.algorithm.start(ask, x))
         change = add(self.algorithm.output(found), x, -1.0)
-        if not upwards.codes:
-            return Done(change, own)
-        payload, memory = upwards.send(change, memory, jax.random.fold_in(key, hub))
-        return Done(payload, (hub, memory))
+        return Done(*upwards.send(change, state, jax.random.fold_in(key, OWN))) if upwards.codes else Done(change, state)
 
-    def _received(self, upwards: Direction, key: Any, memories: list, hub: Int[Array, ""], payload: PyTree) -> PyTree:
-        """Return the y_h - x that a payload stands for."""
-        # What the server remembers is what the hub does.
-        memory = [leaf[hub] for leaf in memories] if self.feedback in AT_BOTH_ENDS else []
-        return upwards.receive(payload, memory, jax.random.fold_in(key, hub))[0]
+    def _received(self, upwards: Direction, key: Any, known: list, replies: Replies) -> tuple[Replies, list]:
+        """Return the y_h - x that payloads stand for, and what the server remembers of the hubs that answered."""
+
+        def received(hub, payload):
+            own = jax.random.fold_in(jax.random.fold_in(key, hub), OWN)
+            return upwards.receive(payload, [leaf[hub] for leaf in known], own)
+
+        both = replies.map(received)
+        memories = both.values[1] if known else []
+
+        def kept(new, old):
+            return jnp.where(both.answered.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+        return both.map(lambda hub, pair: pair[0]), [kept(*pair) for pair in zip(memories, known, strict=True)]
 
     def _upwards(self, x: PyTree) -> Direction:
         """Return how changes of parameters shaped like x are compressed on their way up."""

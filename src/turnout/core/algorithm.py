@@ -203,6 +203,27 @@ class Algorithm:
         """
         return None
 
+    def hub_state(self, x: PyTree) -> PyTree:
+        """Return the initial private state of a hub; default: None, for hubs without a state.
+
+        Args:
+            x: Initial parameters.
+        """
+        return None
+
+    def in_hub(self, ask: "Ask", key: Any, message: PyTree, state: PyTree) -> Done:
+        """Return what a hub replies after its work for `Ask.in_hubs`, and its new state.
+
+        Like a local method it sees nothing of the server but its message: a hub may be a process of its own.
+
+        Args:
+            ask: Access to the clients of the hub.
+            key: Random key of this hub, which the server knows: `Ask.key()` before the call, with the hub's number folded in.
+            message: What the server sends to each hub.
+            state: The private state of the hub.
+        """
+        raise UserError(f"{type(self).__name__} has no in_hub(self, ask, key, message, state): write what a hub does")
+
 
 class Ask(ABC):
     """The server's access to its clients in one round; each engine implements it.
@@ -280,22 +301,20 @@ class Ask(ABC):
         """
         raise UserError("requests in flight are of the algorithm itself, not of a solver or estimator that it holds")
 
-    def in_hubs(
-        self, sizes: tuple[int, ...], work: Callable, message: PyTree, like: PyTree, states: PyTree = None
-    ) -> tuple["Replies", PyTree]:
+    def in_hubs(self, sizes: tuple[int, ...], message: PyTree, like: PyTree, states: PyTree = None) -> tuple["Replies", PyTree]:
         """Have all hubs work side by side, each with its own clients, and return what they reply, and their new states.
 
-        Inside, `draw` draws among the clients of one hub, whose weights lambda_i / Lambda_h sum to one, and exchanges stay
-        inside the hub. To the server each hub is a client with the weight Lambda_h, the sum of its lambda_i. Of counts that do
-        not add up over hubs, such as exchanges and seconds, the round has the largest. A hub none of whose clients answers sends
-        no reply, and keeps its state.
+        Each hub runs `Algorithm.in_hub`. Inside, `draw` draws among the clients of one hub, whose weights lambda_i / Lambda_h sum
+        to one, and exchanges stay inside the hub. To the server each hub is a client with the weight Lambda_h, the sum of its
+        lambda_i. Of counts that do not add up over hubs, such as exchanges and seconds, the round has the largest. A hub none of
+        whose clients answers sends no reply, and keeps its state. Hubs that are processes keep their states themselves, and
+        `states` come back as they are.
 
         Args:
             sizes: Number of clients of each hub.
-            work: What a hub does with the message and its state: it returns a `Done` with its reply and its new state.
             message: What the server sends to each hub.
             like: Arrays shaped like the reply of one hub.
-            states: States of the hubs [hubs, ...].
+            states: States of the hubs [hubs, ...], at first `Algorithm.hub_state` of each.
 
         Raises:
             UserError: Where a sampler cannot draw among some of the clients, or the run has an option that does not go with it.

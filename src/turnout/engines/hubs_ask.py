@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 from turnout.accounting.ledger import Site
 from turnout.core.cohort import Cohort
@@ -45,28 +45,12 @@ class HubsAsk(EngineAsk):
             self.state = self.state._replace(came=self.state.came | jnp.any(replies.answered))
         return replies
 
-    def in_hubs(self, sizes, work, message, like, states=None):
+    def in_hubs(self, sizes, message, like, states=None):
         self._refuse_in_hubs()
         path, message, count, first = self.calls.next_path(), strongly_typed(message), len(sizes), self.state
         like = attached(like, first.statistics)
-
-        def one(carry):
-            hub, most, replies, states, answered = carry
-            self._begin(hub, first)
-            # What passes inside a hub passes no link above it.
-            job, self.job, self._hub = self.job, replace(self.job, hubs=None), (hub, max(sizes))
-            done = work(message, jax.tree.map(lambda leaf: leaf[hub], states))
-            self.job, self._hub, came = job, None, self.state.came
-            reply = attached(done.reply, self.state.statistics)
-            replies = jax.tree.map(lambda all, own: all.at[hub].set(own), replies, reply)
-            states = jax.tree.map(lambda all, own: all.at[hub].set(jnp.where(came, own, all[hub])), states, done.state)
-            self.state = self.state._replace(came=None)
-            return hub + 1, longest(self.state.counts, most), replies, states, answered.at[hub].set(came)
-
-        none = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
-        carry = jnp.zeros((), "int32"), first.counts, none, states, jnp.zeros(count, bool)
-        _, most, replies, states, answered = self._each_hub(sizes, one, carry)
-        self._begin(count, first._replace(counts=most))
+        replies, states, answered = self._side_by_side(sizes, message, like, states)
+        self._begin(count, first._replace(counts=self.state.counts))
         self.state = self.state._replace(came=None)
         cohort, clients = hubs_as_clients(self.job.population, count)
         sent = payload(attached(message, first.statistics)), payload(like)
@@ -74,6 +58,57 @@ class HubsAsk(EngineAsk):
         self._weight = None
         replies = self._with_statistics(robust(Replies(replies, cohort, answered), self.job.robust))
         return self._from_hubs(path, replies), states
+
+    def _side_by_side(
+        self, sizes: tuple[int, ...], message: PyTree, like: PyTree, states: PyTree
+    ) -> tuple[PyTree, PyTree, Bool[Array, " hubs"]]:
+        """Have the hubs work; the counts are then those of all of them at work at once.
+
+        Args:
+            sizes: Number of clients of each hub.
+            message: What the server sends to each hub.
+            like: Arrays shaped like the reply of one hub.
+            states: States of the hubs [hubs, ...].
+
+        Returns:
+            Replies and new states [hubs, ...], and which hubs reply.
+        """
+        first, key, count = self.state, self.key(), len(sizes)
+
+        def one(carry):
+            hub, most, replies, states, answered = carry
+            reply, new = self._at_work(hub, max(sizes), first, key, message, jax.tree.map(lambda leaf: leaf[hub], states))
+            came = self.state.came
+            replies = jax.tree.map(lambda all, own: all.at[hub].set(own), replies, reply)
+            states = jax.tree.map(lambda all, own: all.at[hub].set(jnp.where(came, own, all[hub])), states, new)
+            self.state = self.state._replace(came=None)
+            return hub + 1, longest(self.state.counts, most), replies, states, answered.at[hub].set(came)
+
+        none = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), like)
+        carry = jnp.zeros((), "int32"), first.counts, none, states, jnp.zeros(count, bool)
+        _, most, replies, states, answered = self._each_hub(sizes, one, carry)
+        self.state = self.state._replace(counts=rewound(self.state.counts, most))
+        return replies, states, answered
+
+    def _at_work(
+        self, hub: Int[ArrayLike, ""], places: int, first: State, key, message: PyTree, state: PyTree
+    ) -> tuple[PyTree, PyTree]:
+        """Return the reply of a hub, with its statistics, and its new state.
+
+        Args:
+            hub: Number of the hub.
+            places: The largest number of clients of a hub.
+            first: State before the first hub began.
+            key: The server's random key before the call.
+            message: What the server sends to each hub.
+            state: State of the hub.
+        """
+        self._begin(hub, first)
+        # What passes inside a hub passes no link above it.
+        job, self.job, self._hub = self.job, replace(self.job, hubs=None), (hub, places)
+        done = self.algorithm.addressed.in_hub(self, jax.random.fold_in(key, hub), message, state)
+        self.job, self._hub = job, None
+        return attached(done.reply, self.state.statistics), done.state
 
     def _begin(self, hub: Int[ArrayLike, ""], first: State) -> None:
         """Begin the work of a hub: what hubs do side by side begins where it was at `first`, and keys are its own."""

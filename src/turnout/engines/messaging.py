@@ -240,7 +240,7 @@ def messages_of(message: PyTree, places: int) -> list[PyTree]:
     return [write(jax.tree.map(lambda a, k=k: a[k], individual)) for k in range(places if individual else 1)]
 
 
-def ask_header(method: str, base, kept, made: Version, weight: float | None = None) -> bytes:
+def ask_header(method: str, base, kept, made: Version, weight: float | None = None, before=None) -> bytes:
     """Return the header of a request to run a local method, in JSON.
 
     Args:
@@ -249,9 +249,11 @@ def ask_header(method: str, base, kept, made: Version, weight: float | None = No
         kept: Version of the state that has to stay available [2].
         made: Version of the state that is made.
         weight: Factor of the reply; None for 1.
+        before: Version of the state before a hub began, which has to stay available too [2]; None for none.
     """
     fields = {"method": method, "base": base.tolist(), "kept": kept.tolist(), "made": made}
-    return json.dumps(fields | ({} if weight is None else {"weight": weight})).encode()
+    further = {"weight": weight, "before": None if before is None else before.tolist()}
+    return json.dumps(fields | {name: value for name, value in further.items() if value is not None}).encode()
 
 
 def bounded(decoded: dict[int, tuple[PyTree, dict]], faults: Faults) -> dict[int, tuple[PyTree, dict]]:
@@ -329,11 +331,16 @@ class MessageEngine(Engine):
         remote = {prefix: part.problem for prefix, part in further.items() if part is not None and part.problem.remote}
         self.apart = {prefix: RemoteEvaluation(problem, prefix, metrics) for prefix, problem in remote.items()}
         self.outliers = Outliers()
-        self.versions = np.tile(np.asarray(FIRST), (job.population.count, 1))
+        self.versions = np.tile(np.asarray(FIRST), (self._holders, 1))
 
     def _sums_of(self, surveyed: Survey) -> dict[str, Weight | None] | None:
         """Return the weights of the one sum of each call of which the server gets no single reply; None where it gets each."""
         return {**sums_needed(surveyed, "aggregation = 'plain'")} if self.job.aggregation in SUMS else None
+
+    @property
+    def _holders(self) -> int:
+        """How many keep private states: the clients, and whoever comes after them."""
+        return self.job.population.count
 
     def play(self, asks: Callable[..., EngineAsk], progress: Progress, limit: int, rows: int) -> tuple[Progress, dict]:
         """Play until `rows` more trace rows are written or the round `limit` is reached."""
@@ -397,7 +404,8 @@ class MessageEngine(Engine):
         if not self.job.storage.problem.remote and not (self._personal and self.keeps_apart):
             return None
         body = encode(attached(x, statistics), self.job.start)
-        bases = self.versions.tolist() if self._personal else [None] * self.job.population.count
+        count = self.job.population.count
+        bases = self.versions[:count].tolist() if self._personal else [None] * count
         headers = ({"measure": self.asked} | ({} if base is None else {"base": base}) for base in bases)
         requests = {i: (json.dumps(header).encode(), body) for i, header in enumerate(headers)}
         replies = self._everyone(requests) if self.asked else {}

@@ -186,7 +186,7 @@ class Node:
         key = _key(self.seeds, *new, self.number)
         arguments = self.algorithm, self.start, self.number, base, key, message, fields.method
         done = self.runner.run(*arguments, protection, noise)
-        self.states.keep({fields.base, fields.kept})
+        self.states.keep({fields.base, fields.kept, fields.before})
         self.states[new] = jax.tree.map(np.asarray, done.state)
         reply = done.reply if fields.weight is None else weighted(done.reply, fields.weight)
         reply = cut(reply, self.cut, self.number) if self.sum_key is None else self.sum_key.encrypt(reply)

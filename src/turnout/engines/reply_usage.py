@@ -46,6 +46,7 @@ class Survey:
         used: Path of each call, and the uses of its replies.
         drawn: Path of each call, and who drew its cohort.
         state_bytes: Payload bytes of the server's state.
+        hubs: How the paths of calls begin that hubs make by themselves, for each call of `in_hubs`.
     """
 
     algorithm: str
@@ -53,6 +54,7 @@ class Survey:
     used: tuple[tuple[str, frozenset[str]], ...]
     drawn: tuple[tuple[str, Drawn], ...]
     state_bytes: int
+    hubs: tuple[str, ...] = ()
 
     def uses(self, path: str) -> frozenset[str]:
         """Return the uses of the replies to the call at `path`."""
@@ -125,10 +127,12 @@ class RecordingAsk(CompiledAsk):
     Attributes:
         uses: Uses of the replies, by the path of the call.
         drawn_by: Who drew the cohort, by the path of the call.
+        hubs: How the paths of calls in hubs begin.
     """
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
+        self.hubs: list[str] = []
         self.uses: dict[str, set[str]] = {}
         self.drawn_by: dict[str, Drawn] = {}
 
@@ -141,7 +145,7 @@ class RecordingAsk(CompiledAsk):
         used = ((path, frozenset(uses)) for path, uses in self.uses.items())
         sites = (*self.calls.reached.values(),)
         drawn = (*self.drawn_by.items(),)
-        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, payload(server))
+        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, payload(server), (*self.hubs,))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming
@@ -157,6 +161,10 @@ class RecordingAsk(CompiledAsk):
         number = None if place is None else self.draws[place].number
         self.drawn_by[path] = Drawn(number, self._draw_path if isinstance(who, Sampler) else None)
         return recorded
+
+    def _side_by_side(self, sizes, message, like, states):
+        self.hubs.append(f"{self.calls.upcoming}.loop")
+        return super()._side_by_side(sizes, message, like, states)
 
     def _from_hubs(self, path, replies):
         return RecordedReplies(replies, self.uses.setdefault(path, set()))

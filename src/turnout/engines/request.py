@@ -19,7 +19,7 @@ FIRST: Version = (-1, -1)
 Function = Literal["value", "gradient", "accuracy"]
 """A function of a client's rows that the server may ask for."""
 
-VERSIONS = ("base", "kept", "made")
+VERSIONS = ("base", "kept", "made", "before")
 """The fields of headers that are versions."""
 
 LONGEST = 10_000
@@ -40,6 +40,7 @@ class AskHeader:
         kept: Version of a state that has to stay available.
         made: Version of the state that the request makes.
         weight: Factor of the reply; None for 1.
+        before: Version of the state before a hub began its rounds, which has to stay available until it begins others.
         attempt: Number of replies to the same request that the server did not accept.
     """
 
@@ -48,6 +49,7 @@ class AskHeader:
     kept: Version
     made: Version
     weight: float | None = None
+    before: Version = FIRST
     attempt: Number = 0
 
     def __post_init__(self):

@@ -3,25 +3,30 @@
 import os
 import signal
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from turnout.core.algorithm import Algorithm
 from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
+from turnout.core.robust_means import RobustMean
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import NodeApp
+from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.hosting import serve
 from turnout.engines.flower.hub_members import NodesOfHub
-from turnout.engines.flower.hub_service import Expected, HubService
+from turnout.engines.flower.hub_player import HubPlayer, without_rows
+from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.node_connection import stop_at_sigterm
-from turnout.engines.flower.registry import RegistryFile
+from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.engines.flower.reply_checks import measures_of
 from turnout.engines.flower.server_connection import flower_run
+from turnout.engines.inputs import Job
 from turnout.engines.messaging import first_reply
 from turnout.engines.request import AskHeader, MeasureHeader, Refused, parse_header
 from turnout.experiment.build import Built
@@ -29,7 +34,8 @@ from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
 from turnout.federation.local import superlink_at, superlink_command
 from turnout.federation.process_group import ProcessGroup
-from turnout.io.serialization import decode
+from turnout.io.serialization import Buffer, decode
+from turnout.problems.base import Precision
 from turnout.runs.setup import bind, prepare, scope
 
 FIRST_DEADLINE = 60.0
@@ -51,7 +57,9 @@ def clients_of_hub(experiment: Experiment, built: Built, number: int) -> list[in
     return own
 
 
-def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: Mailbox, registry: RegistryFile) -> HubService:
+def service_of_hub(
+    experiment: Experiment, built: Built, number: int, mailbox: Mailbox, registry: Registry | RegistryFile, folder: Path | None
+) -> HubService:
     """Return what a hub of `experiment` answers for.
 
     Args:
@@ -60,14 +68,23 @@ def service_of_hub(experiment: Experiment, built: Built, number: int, mailbox: M
         number: Number of the hub.
         mailbox: Reaches the nodes of its clients.
         registry: The clients of the hub by key, in the order of their numbers.
+        folder: Folder of the hub's own states; None keeps them in memory.
     """
     own, handshake = clients_of_hub(experiment, built, number), handshake_of(experiment, built)
     nodes = NodesOfHub(mailbox, handshake, registry, own, built.problem.clients)
-    return HubService(number, mailbox, nodes, *shapes_of(experiment, built), lambda: os.kill(os.getpid(), signal.SIGTERM))
+    job, algorithm = inputs_of_hub(experiment, built)
+    player = None
+    if algorithm.addressed.works_in_hubs:
+        skips, double = job.faults is not None and job.faults.missing == "skip", experiment.run.precision == "double"
+        states = None if folder is None else folder / f"{handshake.digest}-hub-{number}"
+        with scope(experiment.run.precision):
+            player = HubPlayer(number, job, algorithm, Clients(mailbox, nodes, skips), double, states)
+    expected = partial(expected_of, job, algorithm, experiment.run.precision)
+    return HubService(number, mailbox, nodes, job.start, expected, player, lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
-def shapes_of(experiment: Experiment, built: Built) -> tuple[PyTree, Expected]:
-    """Return shapes and types of the initial parameters, and what tells those of replies; both hold no data.
+def inputs_of_hub(experiment: Experiment, built: Built) -> tuple[Job, Algorithm]:
+    """Return the inputs of the run without rows, and the algorithm, bound to the problem.
 
     Args:
         experiment: The configuration.
@@ -75,21 +92,32 @@ def shapes_of(experiment: Experiment, built: Built) -> tuple[PyTree, Expected]:
     """
     spec = experiment.run
     with scope(spec.precision):
-        job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=spec.precision == "mixed")
+        mixed = spec.precision == "mixed"
+        job = prepare(built.problem, spec.purpose_seeds(), experiment.faults, None, start=spec.start, mixed=mixed)
         algorithm = coded(job, bind(experiment.algorithm, built.problem, spec.rounds), experiment.exchange)
-        job = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), job)
+        robust = spec.aggregation if isinstance(spec.aggregation, RobustMean) else None
+        return without_rows(replace(job, robust=robust)), algorithm
 
-    def expected(kind: str, header: bytes, body) -> PyTree:
-        with scope(spec.precision):
-            if kind == "measure":
-                return measures_of(parse_header(header, MeasureHeader).measure, job.start)
-            try:
-                message, method = decode(body, job.start)[0], parse_header(header, AskHeader).method
-                return shape_of(first_reply, job, algorithm, message, name=method)
-            except UserError as error:
-                raise Refused(str(error)) from None
 
-    return job.start, expected
+def expected_of(job: Job, algorithm: Algorithm, precision: Precision, kind: str, header: bytes, body: Buffer) -> PyTree:
+    """Return shapes and types of a reply to a request.
+
+    Args:
+        job: Inputs of the run without rows.
+        algorithm: The algorithm.
+        precision: Precision of the run.
+        kind: Kind of the request.
+        header: Its header.
+        body: Its body.
+    """
+    with scope(precision):
+        if kind == "measure":
+            return measures_of(parse_header(header, MeasureHeader).measure, job.start)
+        try:
+            message, method = decode(body, job.start)[0], parse_header(header, AskHeader).method
+            return shape_of(first_reply, job, algorithm, message, name=method)
+        except UserError as error:
+            raise Refused(str(error)) from None
 
 
 def run_hub(
@@ -118,6 +146,6 @@ def run_hub(
         group.run("superlink", *superlink_command(folder, host, port))
         stack.enter_context(group.supervised())
         grid = stack.enter_context(flower_run(superlink_at(f"localhost:{port}", folder)))
-        service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), registry)
+        service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), registry, folder)
         del built
         serve([(NodeApp(lambda _: service), own_key)], superlink, authority)

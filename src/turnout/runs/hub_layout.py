@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import jax
+
+from turnout.accounting.ledger import OTHERS
 from turnout.codecs.coded import Coded
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
@@ -76,6 +79,8 @@ def layout_of_processes(hubs: Hubs, job: Job, algorithm: Algorithm, options: Run
         options: Options of the run.
     """
     refuse_processes(hubs.bind(job.population), algorithm, options)
+    if algorithm.addressed.works_in_hubs:
+        _check_alone(job, algorithm)
     untimed = replace(hubs, latency=0.0, bandwidth_up=None, bandwidth_down=None)
     return replace(layout_of(untimed, job, algorithm), works=False)
 
@@ -88,21 +93,38 @@ def refuse_processes(hubs: Layout, algorithm: Algorithm, options: RunOptions) ->
         algorithm: The algorithm.
         options: Options of the run.
     """
-    if algorithm.addressed.works_in_hubs:
-        name = type(algorithm.addressed).__name__
-        raise UserError(f"hubs of a federation add replies and run no algorithm: leave {name} out, or play it by turnout run")
     levels = len(hubs.counts)
     if levels > 1:
         raise UserError(f"hubs of a federation are on one level, and [hubs] has {levels}: give each client one hub")
     if options.aggregation in SUMS:
         raise UserError("hubs of a federation add replies as they are: set [run] aggregation = 'plain', or leave [hubs] out")
-    for name in ("privacy", "exchange"):
+    for name in ("privacy",) if algorithm.addressed.works_in_hubs else ("privacy", "exchange"):
         if getattr(options, name) is not None:
             raise UserError(f"hubs of a federation add replies as they are: leave [{name}] or [hubs] out")
     if any(isinstance(sampler, Available) for sampler in samplers_in(algorithm)):
         raise UserError(
             "the server of a federation with hubs does not know who is connected to them: take another sampler than 'available', "
             "or leave [hubs] out"
+        )
+
+
+def _check_alone(job: Job, algorithm: Algorithm) -> None:
+    """Raise `UserError` where hubs that are processes do not know what they need to run an algorithm by themselves.
+
+    Args:
+        job: Inputs of the engine, without hubs.
+        algorithm: The algorithm, bound to the problem.
+    """
+    for sampler in samplers_in(algorithm):
+        if jax.tree.leaves(sampler.start(job.population)):
+            name = type(sampler).__name__
+            raise UserError(f"sampler {name} keeps a state, which hubs of a federation do not share: take one such as 'nice'")
+    surveyed = survey(job, algorithm)
+    inside = tuple(f"{path}." for path in surveyed.hubs)
+    outside = next((site for site in surveyed.sites if site.method not in OTHERS and not site.path.startswith(inside)), None)
+    if isinstance(algorithm, Coded) and outside is not None:
+        raise UserError(
+            f"hubs of a federation add replies to {outside.method!r} as they are, which the server asks for: leave [exchange] out"
         )
 
 

@@ -39,6 +39,18 @@ def test_kills_of_hubs_change_nothing_that_has_to_hold(tmp_path):
     assert sum((played.kills for played in runs), Counter()) == Counter(kills)
 
 
+def test_kills_of_hubs_that_play_change_nothing(tmp_path):
+    """A hub in the middle of its rounds, the server, and a node: four kills in a run."""
+    from benchmarks.drill.cases import Case
+    from benchmarks.drill.kills import drill
+
+    kills, case = ["hub", "server", "node", "hub"], Case("in-hubs", "repeat", clients=4, rounds=12, hubs=2)
+    runs = list(drill(tmp_path, [case], kills, np.random.default_rng(0), share=4))
+    for played in runs:
+        assert played.ended and played.differences and played.worst < 1e-10, played
+    assert sum((played.kills for played in runs), Counter()) == Counter(kills)
+
+
 def test_two_malicious_members_of_ten_change_nothing(tmp_path):
     """One misdeed of each kind and more; the first ones of both members are of two kinds."""
     from benchmarks.drill.malice import drill

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, UInt
 
 from turnout.accounting.counters import Counts, clock
@@ -92,6 +93,21 @@ def longest(counts: Counts, most: Counts) -> Counts:
     larger = jnp.where(_exceeds(counts, most)[..., None], counts, most)
     slower = jnp.where(_exceeds(clock(counts), clock(most)), counts[:, TIME], most[:, TIME])
     return larger.at[:, TIME].set(slower)
+
+
+def side_by_side(tables: list[Int[np.ndarray, "sites counters"]], most: int) -> Int[np.ndarray, "sites counters"]:
+    """Return the counts of a round from those of each hub; the time that the slowest hub says it took is at most `most`.
+
+    Args:
+        tables: The counts of each hub.
+        most: Microseconds that passed.
+    """
+    stack = np.stack(tables)
+    total, slowest = stack.sum(0), stack[np.argmax(stack[:, :, TIME].sum(1))][:, TIME]
+    total[:, COLUMNS] = stack[:, :, COLUMNS].max(0)
+    said = int(slowest.sum())
+    total[:, TIME] = slowest if said <= most else [int(part) * most // said for part in slowest]
+    return total
 
 
 def _exceeds(a: UInt[Array, "... 2"], b: UInt[Array, "... 2"]) -> Bool[Array, "..."]:

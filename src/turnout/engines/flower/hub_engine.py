@@ -1,17 +1,31 @@
-"""Rounds with clients that are connected to hubs, which add replies up where the server takes one sum of them."""
+"""Rounds with clients that are connected to hubs, which add replies up where one sum suffices, or play by themselves."""
 
 from functools import partial
 from typing import ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int, PyTree
 
+from turnout.accounting.counters import Counts, in_limbs, limbs, whole
+from turnout.accounting.ledger import COUNTERS
+from turnout.core.errors import UserError
 from turnout.core.replies import Weight
+from turnout.engines.exchange.in_hubs import side_by_side
 from turnout.engines.flower.engine import Flower, FlowerAsk
+from turnout.engines.flower.greeting import GREET_AGAIN
 from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
+from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_messages import Part, Whole
+from turnout.engines.flower.hub_play import Order, Played, Terms, packed_order, table_of
+from turnout.engines.flower.hubs_at_work import HubsAtWork, Results
 from turnout.engines.flower.reply_checks import validate_reply
+from turnout.engines.groups.statistics import attached
+from turnout.engines.hubs_ask import APART
 from turnout.engines.messaging import Request, SummedReplies, added
 from turnout.engines.reply_usage import Survey, weight_of
+from turnout.io.serialization import encode
 
 
 class SummedByHubs(SummedReplies):
@@ -21,9 +35,18 @@ class SummedByHubs(SummedReplies):
 
 
 class HubAsk(FlowerAsk):
-    """Answers `ask` by one message to each hub."""
+    """Answers `ask` by one message to each hub.
+
+    Args:
+        at_work: Has hubs play by themselves.
+        *arguments: Arguments of the base class.
+    """
 
     summed: ClassVar[type[SummedReplies]] = SummedByHubs
+
+    def __init__(self, at_work: HubsAtWork, *arguments):
+        super().__init__(*arguments)
+        self.at_work, self._link_microseconds = at_work, 0
 
     @property
     def mailbox(self) -> HubMailbox:
@@ -62,15 +85,110 @@ class HubAsk(FlowerAsk):
     def _total(self, replies, expected):
         return added(self.mailbox.sums, expected)
 
+    def _side_by_side(self, sizes, message, like, states):
+        path, of = f"{self.calls.next_path()}.loop", self.mailbox.of
+        own = {hub: [client for client in range(len(of)) if of[client] == hub] for hub in self._to_ask(len(sizes))}
+        body = encode(attached(message, self.state.statistics), self.job.start)
+        requests = {hub: (packed_order(self._order(path, hub, clients)), body) for hub, clients in own.items()}
+        results = self.at_work.play(requests, self._terms(path, own, like), self._repeats)
+        self._refuse_missing(results, len(sizes))
+        for hub, played in results.played.items():
+            self._take(hub, played)
+        self.state = self.state._replace(counts=self._with_counts(path, results))
+        replies = {hub: played.reply for hub, played in results.played.items() if played.reply is not None}
+        nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
+        stacked = [replies.get(hub, nothing) for hub in range(len(sizes))]
+        answered = jnp.asarray([hub in replies for hub in range(len(sizes))])
+        return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *stacked), states, answered
+
+    def _to_ask(self, count: int) -> list[int]:
+        """Return the hubs to ask, after a wait for the quorum of clients; of those that may not be missing each is waited for."""
+        if self.clients.skips:
+            return sorted({self.mailbox.of[client] for client in self.clients.present(range(self.job.population.count))})
+        self.clients.nodes.greet(GREET_AGAIN)
+        return [*range(count)]
+
+    def _order(self, path: str, hub: int, clients: list[int]) -> Order:
+        """Return what a hub with some `clients` is to play."""
+        itself, now = self.job.population.count + hub, (self.state.draws, self.state.exchanges)
+        own = [self.versions[itself].tolist(), self.stored[itself].tolist()]
+        base, kept = self.versions[clients].tolist(), self.stored[clients].tolist()
+        return Order(path, int(self.round), *map(int, now), own, base, kept, self.at_work.seconds)
+
+    def _terms(self, path: str, own: dict[int, list[int]], like: PyTree) -> dict[int, Terms]:
+        """Return what each hub may reply, given its own clients."""
+        expected = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
+        paths = frozenset(site.path for site in self.sites if site.path.startswith(f"{path}."))
+        return {hub: Terms(self.job.start, expected, frozenset(clients), paths, self._repeats) for hub, clients in own.items()}
+
+    def _refuse_missing(self, results: Results, count: int) -> None:
+        """Raise `UserError` where a hub is missing, and the run does not go on without clients."""
+        missing = next((hub for hub in range(count) if hub not in results.played), None)
+        if missing is None or self.clients.skips:
+            return
+        left_out = missing in self.at_work.hubs.left_out
+        why = "left out after refused replies" if left_out else results.why.get(missing, "not connected")
+        otherwise = "" if self._repeats else ", or to 'repeat' to ask again"
+        raise UserError(
+            f"hub {missing} has not played in round {int(self.round)} ({why}): look into its log, and start again to continue, "
+            f"or set [faults] missing to 'skip' to go on without it{otherwise}"
+        )
+
+    def _take(self, hub: int, played: Played) -> None:
+        """Note which states are in use from now on, and which replies of clients were not usable."""
+        begun = int(self.state.exchanges) + APART * hub
+        for client, exchange in played.made.items():
+            self.versions[client] = int(self.round), begun + exchange
+        if played.reply is not None:
+            self.versions[self.job.population.count + hub] = int(self.round), begun
+        for client, reasons in played.unusable.items():
+            self.clients.nodes.unusable[client].update(reasons)
+            self.clients.mailbox.counts.update(reasons)
+
+    def _with_counts(self, path: str, results: Results) -> Counts:
+        """Return the counts with those of the hubs, at work at once for as long as the server waited."""
+        microseconds, paths = round(1e6 * results.seconds), [site.path for site in self.sites]
+        self._link_microseconds = microseconds
+        if not results.played:
+            return self.state.counts
+        table = side_by_side([table_of(played.counts, paths) for played in results.played.values()], microseconds)
+        self._link_microseconds -= int(table[:, COUNTERS.index("microseconds")].sum())
+        return with_more(self.state.counts, table)
+
+    def _count_links(self, path, hubs, answered, down, up):
+        super()._count_links(path, hubs, answered, down, up)
+        link = next(site for site in self.sites if site.path == f"{path}.link1")
+        # What does not pass inside hubs passes on the way to them.
+        self._count(link, {"microseconds": in_limbs(self._link_microseconds)})
+
+
+def with_more(counts: Counts, table: Int[np.ndarray, "sites counters"]) -> Counts:
+    """Return counts with those of a table added.
+
+    Args:
+        counts: The counts.
+        table: Further counts.
+    """
+    with jax.enable_x64(True):
+        return jnp.moveaxis(limbs(whole(counts) + jnp.asarray(table)), 0, -1)
+
 
 class HubFlower(Flower):
     """Runs one algorithm with the nodes of a federation that are connected to hubs."""
 
     asks = HubAsk
 
-    def __init__(self, mailbox: HubMailbox, *arguments):
-        super().__init__(mailbox, *arguments)
+    def __init__(self, mailbox: HubMailbox, nodes: ClientsOfHubs, *arguments):
+        super().__init__(mailbox, nodes, *arguments)
         mailbox.skips = self._skips
+        at_work = HubsAtWork(mailbox.mailbox, nodes.hubs, self._skips, mailbox.digest)
+        self._asks = partial(self.asks, at_work, *self._asks.args)
+
+    @property
+    def _holders(self):
+        # Hubs that play keep states as clients do.
+        hubs = self.job.hubs
+        return super()._holders + (hubs.counts[0] if hubs is not None and self.algorithm.addressed.works_in_hubs else 0)
 
     def _sums_of(self, surveyed: Survey) -> dict[str, Weight | None]:
         hubs = self.job.hubs

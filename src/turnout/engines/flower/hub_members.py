@@ -96,6 +96,12 @@ class ClientsOfHubs(Members):
         """The clients; those of a revoked hub are revoked."""
         return self._clients(self.hubs.registry)
 
+    @property
+    def left_out(self) -> list[int]:
+        """The clients that are not asked any more, since their replies were refused, or those of their hub."""
+        hubs, own = self.hubs.left_out, super().left_out
+        return [client for client in self if client in own or self.of[client] in hubs]
+
     def look(self) -> dict[int, bytes]:
         keys = self.hubs.look()
         here = {hub for hub, info in self.hubs.nodes.items() if info.node in keys}

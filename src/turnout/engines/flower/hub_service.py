@@ -1,9 +1,10 @@
-"""What a hub answers for: requests to its clients, which it sends on, and whose replies it forwards or adds up."""
+"""What a hub answers for: requests to its clients, whose replies it forwards or adds up, and rounds that it plays by itself."""
 
 import json
 from collections.abc import Callable
 from functools import partial
 from logging import ERROR
+from threading import Lock
 from typing import TypeVar
 
 import httpx
@@ -12,10 +13,13 @@ from flwr.common.logger import log
 from flwr.supercore.run import RunNotRunningException
 from jaxtyping import PyTree
 
+from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.hub_mailbox import SUM
 from turnout.engines.flower.hub_members import AGAIN, AskedByHub, NodesOfHub
-from turnout.engines.flower.hub_messages import COUNTS, packed_replies, packed_sum, read_requests
+from turnout.engines.flower.hub_messages import COUNTS, Order, packed_replies, packed_sum, read_requests
+from turnout.engines.flower.hub_play import PLAY
+from turnout.engines.flower.hub_player import HubPlayer
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.reply_checks import size_of, validate_reply
 from turnout.engines.messaging import added
@@ -41,6 +45,7 @@ class HubService:
         nodes: The clients and their nodes.
         start: Initial parameters.
         expected: Returns what a reply looks like.
+        player: Plays rounds; None where the algorithm has hubs play none.
         end: Ends the process, where its SuperLink has ended the run.
     """
 
@@ -53,11 +58,13 @@ class HubService:
         nodes: NodesOfHub,
         start: PyTree,
         expected: Expected,
+        player: HubPlayer | None = None,
         end: Callable[[], None] = lambda: None,
     ):
         self.number, self.mailbox, self.nodes = number, mailbox, nodes
-        self.start, self.expected, self.end = start, expected, end
+        self.start, self.expected, self.player, self.end = start, expected, player, end
         self.clients = AskedByHub(mailbox, nodes)
+        self.lock = Lock() if player is None else player.lock
 
     @property
     def handshake(self) -> Handshake:
@@ -68,19 +75,38 @@ class HubService:
         """Return the body of the reply to a request; raise `Refused` for one that is not answered.
 
         Args:
-            kind: "hello", or "ask", "sum" or "measure" with the digest of the handshake.
+            kind: "hello", or "ask", "sum", "measure" or "play" with the digest of the handshake.
             header: Header of the request.
             body: Its body.
             digest: SHA-256 digest of the body.
         """
         action, _, run = kind.partition("_")
         if kind == "hello":
-            self._guarded(lambda: self.nodes.greet(AGAIN))
+            self._guarded(self._greet)
             return self.greeting()
-        if action not in ("ask", SUM, "measure") or run != self.handshake.digest:
+        if action not in ("ask", SUM, "measure", PLAY) or run != self.handshake.digest:
             raise Refused("the request is not one of the run for which this hub answers: start the server again")
         with jax.enable_x64(self.handshake.precision == "double"):
+            if action == PLAY:
+                return self._guarded(lambda: self._played(header, body, digest))
             return self._guarded(lambda: self._exchanged(action, header, body))
+
+    def _greet(self) -> None:
+        # Who plays rounds greets nodes by itself.
+        if self.lock.acquire(blocking=False):
+            try:
+                self.nodes.greet(AGAIN)
+            finally:
+                self.lock.release()
+
+    def _played(self, header: bytes, body: Buffer, digest: bytes) -> bytes:
+        """Return what came of rounds that the hub plays."""
+        if self.player is None:
+            raise Refused("the algorithm of this run has hubs play no rounds: start the server again")
+        try:
+            return self.player.answer(header, body, digest)
+        except UserError as error:
+            raise Refused(str(error)) from None
 
     def greeting(self, refusal: str | None = None) -> bytes:
         """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
@@ -103,6 +129,14 @@ class HubService:
     def _exchanged(self, action: str, header: bytes, body: Buffer) -> bytes:
         """Send requests on, and return the replies, or their sum."""
         order = read_requests(header, body, self.start, frozenset(self.nodes.own))
+        if not self.lock.acquire(timeout=order.seconds):
+            raise Refused("this hub is still at work for a former request: ask again")
+        try:
+            return self._sent_on(action, order)
+        finally:
+            self.lock.release()
+
+    def _sent_on(self, action: str, order: Order) -> bytes:
         asked, kind = order.requests, "measure" if action == "measure" else "ask"
         expected = self.expected(kind, *next(iter(asked.values())))
         counts = COUNTS if kind == "ask" else ()

@@ -1,0 +1,249 @@
+"""Messages by which the server has a hub play rounds by itself: what it is to play, and what came of it."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int, PyTree
+
+from turnout.accounting.ledger import COUNTERS
+from turnout.core.errors import UserError
+from turnout.engines.flower.hub_messages import HEADER_BYTES
+from turnout.engines.flower.mailbox import REASON_LENGTH
+from turnout.engines.flower.reply_checks import size_of, validate_reply
+from turnout.engines.hubs_ask import APART
+from turnout.engines.request import LONGEST, Refused, Version
+from turnout.io.serialization import Buffer, decode, encode
+
+PLAY = "play"
+"""The kind of a request to play."""
+
+REPEATS = 2**10
+"""Most requests of one exchange to a client that are believed."""
+
+FEW = 16
+"""Most reasons for unusable replies that a hub may tell of one client."""
+
+Unusable = dict[int, dict[str, int]]
+"""Number of replies that could not be used, by client and reason."""
+
+
+class Order(NamedTuple):
+    """What a hub is to play.
+
+    Args:
+        path: Path of the call, where those in the hub begin.
+        round: Number of the round.
+        draws: Draws in this round before the first hub begins.
+        exchanges: Exchanges in this round before the first hub begins.
+        own: Versions of the hub's state: the one in use, and the one that has to stay available.
+        base: Version of the state in use of each of its clients, in the order of their numbers.
+        kept: Version that has to stay available of each.
+        seconds: Within which the hub has to answer.
+    """
+
+    path: str
+    round: int
+    draws: int
+    exchanges: int
+    own: list[Version]
+    base: list[Version]
+    kept: list[Version]
+    seconds: float
+
+
+def packed_order(order: Order) -> bytes:
+    """Return the header of a request to play."""
+    return json.dumps(order._asdict(), separators=(",", ":")).encode()
+
+
+def read_order(header: bytes, clients: int, paths: tuple[str, ...]) -> Order:
+    """Return what a header of `packed_order` asks; raise `Refused` where it is none, or not for this hub.
+
+    Args:
+        header: The header.
+        clients: Number of clients of the hub.
+        paths: Paths of the calls that hubs answer.
+    """
+    try:
+        if len(header) > LONGEST + HEADER_BYTES * clients:
+            raise ValueError("it is too long")
+        said = json.loads(header)
+        versions = {name: [_version(each) for each in said[name]] for name in ("own", "base", "kept")}
+        if [len(each) for each in versions.values()] != [2, clients, clients]:
+            raise ValueError("it is for another number of clients")
+        numbers = {name: _count(said[name], 2**31) for name in ("round", "draws", "exchanges")}
+        if said["path"] not in paths:
+            raise ValueError("no hub works there")
+        return Order(said["path"], **numbers, **versions, seconds=float(said["seconds"]))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(f"the request to this hub is not valid: {error}") from None
+
+
+def _version(said: Any) -> Version:
+    base, made = said
+    if any(type(part) is not int or not -1 <= part < 2**31 for part in (base, made)):
+        raise ValueError("a version has two numbers")
+    return base, made
+
+
+def _count(said: Any, below: int) -> int:
+    if type(said) is not int or not 0 <= said < below:
+        raise ValueError(f"{str(said)[:20]} is no count")
+    return said
+
+
+class Played(NamedTuple):
+    """What came of the rounds of a hub.
+
+    Args:
+        reply: The hub's reply; None where none of its clients answered.
+        exchanges: Exchanges that it made.
+        counts: Events at each call site in the hub, by path and counter.
+        made: The exchange, counted from the hub's first one, that made the state in use of a client that has a new one.
+        unusable: Replies of its clients that could not be used or did not come.
+    """
+
+    reply: PyTree
+    exchanges: int
+    counts: dict[str, dict[str, int]]
+    made: dict[int, int]
+    unusable: Unusable
+
+
+def packed_played(played: Played, start: PyTree) -> bytes:
+    """Return the reply of a hub that has played.
+
+    Args:
+        played: What came of it.
+        start: Initial parameters.
+    """
+    told = played._asdict()
+    return encode(told.pop("reply"), start, told)
+
+
+def packed_busy(exchanges: int) -> bytes:
+    """Return the reply of a hub that is still at work.
+
+    Args:
+        exchanges: Exchanges that it has made so far.
+    """
+    return encode(None, None, {"busy": exchanges})
+
+
+class Terms(NamedTuple):
+    """What the reply of a hub may say.
+
+    Args:
+        start: Initial parameters.
+        expected: Shapes and types of the reply.
+        clients: The clients of the hub.
+        paths: Paths of the call sites in hubs.
+        repeats: Whether replies that are lost are asked for again.
+    """
+
+    start: PyTree
+    expected: PyTree
+    clients: frozenset[int]
+    paths: frozenset[str]
+    repeats: bool
+
+    @property
+    def limit(self) -> int:
+        """Most bytes of a reply."""
+        return size_of(self.expected) + HEADER_BYTES * (1 + len(self.clients) + len(self.paths))
+
+    def why_not(self, body: Buffer) -> str | None:
+        """Return why a reply cannot be used, or None."""
+        try:
+            self.read(body)
+        except ValueError as error:
+            return f"a hub's reply is {error}"
+        return None
+
+    def read(self, body: Buffer) -> Played | int:
+        """Return what came of a hub's rounds, or how many exchanges it has made so far; `ValueError` where it is not valid."""
+        try:
+            tree, told = decode(body, self.start)
+        except UserError:
+            raise ValueError("malformed") from None
+        if "busy" in told:
+            return _told(lambda: _count(told["busy"], APART + 1), "without the number of its exchanges")
+        exchanges = _told(lambda: _count(told["exchanges"], APART + 1), "without the number of its exchanges")
+        if tree is not None:
+            reason = validate_reply(body, self.start, self.expected)
+            if reason is not None:
+                raise ValueError(reason)
+        counts = _told(partial(self._counts, told, exchanges), "without its counts, or with others than its calls allow")
+        made = _told(partial(self._made, told, exchanges), "with states of other clients or exchanges than its own")
+        return Played(tree, exchanges, counts, made, _told(partial(self._unusable, told), "malformed"))
+
+    def _counts(self, told: dict, exchanges: int) -> dict[str, dict[str, int]]:
+        most, counts = self._most(exchanges), told["counts"]
+        if not counts.keys() <= self.paths:
+            raise ValueError
+        return {path: {name: _count(count, 1 + most[name]) for name, count in own.items()} for path, own in counts.items()}
+
+    def _most(self, exchanges: int) -> dict[str, int]:
+        """Return the largest count of each kind that a hub can have at one call site."""
+        clients, queries = len(self.clients), 2**31
+        asked = exchanges * (REPEATS if self.repeats else 1)
+        most = dict.fromkeys(COUNTERS, APART * clients)
+        most |= dict.fromkeys(("exchanges", "rejected", "cohorts"), asked)
+        most |= dict.fromkeys(("reasks", "contacts"), asked * clients)
+        most |= dict.fromkeys(("arrivals", "aggregated"), exchanges * clients)
+        most |= {"queries_slowest": exchanges * queries} | dict.fromkeys(
+            ("queries_total", "missed"), exchanges * clients * queries
+        )
+        return most | {"microseconds": 2**53}
+
+    def _made(self, told: dict, exchanges: int) -> dict[int, int]:
+        made = {int(client): _count(number, exchanges) for client, number in told["made"].items()}
+        if not made.keys() <= self.clients:
+            raise ValueError
+        return made
+
+    def _unusable(self, told: dict) -> Unusable:
+        unusable = {int(client): reasons for client, reasons in told["unusable"].items()}
+        if not unusable.keys() <= self.clients or any(len(reasons) > FEW for reasons in unusable.values()):
+            raise ValueError
+        return {i: {_shown(why): _count(n, 2**31) for why, n in reasons.items()} for i, reasons in unusable.items()}
+
+
+def _told(read: Callable, otherwise: str) -> Any:
+    """Return what `read` does; `ValueError` with another sentence where it fails."""
+    try:
+        return read()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise ValueError(otherwise) from None
+
+
+def _shown(reason: str) -> str:
+    return "".join(filter(str.isprintable, reason))[:REASON_LENGTH]
+
+
+def table_of(counts: dict[str, dict[str, int]], paths: list[str]) -> Int[np.ndarray, "sites counters"]:
+    """Return counts by path and counter as a table.
+
+    Args:
+        counts: The counts.
+        paths: Paths of the call sites.
+    """
+    table = np.zeros((len(paths), len(COUNTERS)), np.int64)
+    for path, own in counts.items():
+        for name, count in own.items():
+            table[paths.index(path), COUNTERS.index(name)] = count
+    return table
+
+
+def counts_of(table: Int[np.ndarray, "sites counters"], paths: list[str]) -> dict[str, dict[str, int]]:
+    """Return a table of counts by path and counter, without zeros.
+
+    Args:
+        table: The table.
+        paths: Paths of the call sites.
+    """
+    rows = ({name: int(count) for name, count in zip(COUNTERS, row, strict=True) if count} for row in table)
+    return {path: own for path, own in zip(paths, rows, strict=True) if own}

@@ -1,0 +1,218 @@
+"""What a hub plays by itself, as the server of its own clients: the rounds between two messages of the run's server."""
+
+import time
+from collections import Counter
+from concurrent.futures import Future, wait
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from turnout.accounting.counters import no_counts, whole
+from turnout.codecs.coded import Coded
+from turnout.core.background import in_background
+from turnout.engines.ask import State
+from turnout.engines.exchange.strong_types import strongly_typed
+from turnout.engines.flower.clients import Clients
+from turnout.engines.flower.engine import FlowerAsk
+from turnout.engines.flower.flights import Flights
+from turnout.engines.flower.hub_mailbox import SHARE
+from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_busy, packed_played, read_order
+from turnout.engines.flower.state_store import DiskStates
+from turnout.engines.flower.stopwatch import Stopwatch
+from turnout.engines.groups.statistics import first_statistics
+from turnout.engines.hubs_ask import APART
+from turnout.engines.inputs import Job
+from turnout.engines.messaging import ask_header
+from turnout.engines.node import LastReply, States
+from turnout.engines.outliers import Outliers
+from turnout.engines.reply_usage import survey
+from turnout.engines.request import FIRST, Refused, Version
+from turnout.io.serialization import Buffer, decode
+from turnout.samplers.base import samplers_in
+
+
+class PlayAsk(FlowerAsk):
+    """Answers `ask` in a hub by messages to its own clients.
+
+    Args:
+        before: Version of each client's state before the hub began [n, 2].
+        *arguments: Arguments of the base class.
+    """
+
+    def __init__(self, before, *arguments):
+        super().__init__(*arguments)
+        self.before, self.done = before, 0
+
+    def _header(self, method, number, weight):
+        versions = self.versions[number], self.stored[number]
+        return ask_header(method, *versions, self._version(), weight, self.before[number])
+
+    def _exchange(self, *arguments):
+        received = super()._exchange(*arguments)
+        self.done += 1
+        return received
+
+    def play(self, path: str, hub: int, message: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
+        """Return the reply of a hub, with its statistics, and its new state.
+
+        Args:
+            path: Path of the call.
+            hub: Number of the hub.
+            message: What the server sent.
+            state: State of the hub.
+        """
+        sizes = np.bincount(np.asarray(self.job.population.strata))
+        with self.calls.inside(path):
+            return self._at_work(hub, int(sizes.max()), self.state, self.key(), strongly_typed(message), state)
+
+
+class HubPlayer:
+    """Plays the rounds of a hub in the background, and answers requests for what comes of them.
+
+    Its own state, and what it remembers of compressed messages, is kept by version, as clients keep theirs. A request that is
+    repeated gets the same reply; while the hub is at work, it gets the number of exchanges so far.
+
+    Args:
+        number: Number of the hub.
+        job: Inputs of the run, with shapes in the place of rows.
+        algorithm: The algorithm, bound to the problem.
+        clients: Reaches the clients of the hub.
+        double: Whether the run computes in 64 bits.
+        folder: Folder of the hub's states; None keeps them in memory.
+    """
+
+    def __init__(self, number: int, job: Job, algorithm, clients: Clients, double: bool, folder: Path | None):
+        self.number, self.job, self.algorithm, self.clients, self.double = number, job, algorithm, clients, double
+        self.own = np.flatnonzero(np.asarray(job.population.strata) == number)
+        surveyed = survey(job, algorithm)
+        self.paths = surveyed.hubs
+        self.sites = tuple(site for site in surveyed.sites if site.path.startswith(tuple(f"{path}." for path in self.paths)))
+        self.first = first_of_hub(job, algorithm, self.own.size)
+        on_disk = folder is not None and jax.tree.leaves(self.first)
+        self.states, self.last = DiskStates(folder, self.first) if on_disk else States(), LastReply()
+        self.lock = Lock()
+        """Held by whoever asks the clients."""
+        self._work: Future[bytes] | None = None
+        self._request, self._ask = b"", None
+
+    def answer(self, header: bytes, body: Buffer, digest: bytes) -> bytes:
+        """Return the reply to a request to play, or how far the hub is.
+
+        Args:
+            header: Header of the request.
+            body: The message.
+            digest: SHA-256 digest of the body.
+        """
+        order, request = read_order(header, self.own.size, self.paths), sha256(header + digest).digest()
+        end = time.monotonic() + order.seconds
+        while (reply := self.last.to(request)) is None:
+            if self._work is None:
+                self._request, self._ask = request, None
+                self._work = in_background(partial(self._play, order, body))
+            if not wait([self._work], max(0.0, end - time.monotonic())).done:
+                return packed_busy(0 if self._ask is None or self._request != request else self._ask.done)
+            work, self._work = self._work, None
+            if self._request == request or work.exception() is None:
+                self.last.put(self._request, work.result())
+        return reply
+
+    def _play(self, order: Order, body: Buffer) -> bytes:
+        with self.lock, jax.enable_x64(self.double):
+            message, _ = decode(body, self.job.start)
+            message, statistics = message if first_statistics(self.algorithm) else (message, {})
+            (base, kept), begun = order.own, order.exchanges + APART * self.number
+            state, memories = self._state(base)
+            before = {client: Counter(reasons) for client, reasons in self.clients.nodes.unusable.items()}
+            self.clients.mailbox.deadline = SHARE * order.seconds
+            self._ask = ask = self._ask_of(order, strongly_typed(statistics), memories)
+            reply, new = ask.play(order.path, self.number, message, state)
+            came, made = bool(ask.state.came), (order.round, begun)
+            if came and jax.tree.leaves(self.first):
+                self.states.keep({base, kept})
+                self.states[made] = jax.tree.map(np.asarray, (new, self._own_rows(ask.state.memories)))
+            played = Played(
+                jax.tree.map(np.asarray, reply) if came else None,
+                int(ask.state.exchanges) - begun,
+                self._counts(ask.state.counts),
+                {int(i): int(ask.versions[i, 1]) - begun for i in self.own if tuple(ask.versions[i]) != tuple(ask.before[i])},
+                self._unusable_since(before),
+            )
+            return packed_played(played, self.job.start)
+
+    def _ask_of(self, order: Order, statistics: dict, memories: dict) -> PlayAsk:
+        """Return the `ask` of a call."""
+        count, job = self.job.population.count, self.job
+        versions, stored = (np.tile(np.asarray(FIRST), (count, 1)) for _ in range(2))
+        versions[self.own], stored[self.own] = order.base, order.kept
+        rows = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape[1:]), leaf.dtype).at[self.own].set(leaf), memories)
+        state = State(
+            samplers=[sampler.start(job.population) for sampler in samplers_in(self.algorithm)],
+            clients=None,
+            counts=no_counts(len(self.sites)),
+            quality=None,
+            draws=jnp.asarray(order.draws, "int32"),
+            exchanges=jnp.asarray(order.exchanges, "int32"),
+            memories=rows,
+            statistics=statistics,
+        )
+        reach = self.clients, Stopwatch(), Flights(job, self.clients)
+        own = versions, stored, Outliers(), None, job, self.algorithm, order.round, state, self.sites
+        return PlayAsk(versions.copy(), *reach, *own)
+
+    def _state(self, version: Version) -> tuple[PyTree, dict]:
+        """Return the hub's state, and what it remembers of messages to its clients, of a version."""
+        if version == FIRST or not jax.tree.leaves(self.first):
+            return self.first
+        try:
+            return self.states[version]
+        except KeyError:
+            raise Refused(
+                f"the request starts from the state {version}, which this hub does not have: give it its former folder of keys, "
+                "or start a new run"
+            ) from None
+
+    def _own_rows(self, memories: dict) -> dict:
+        return jax.tree.map(lambda leaf: leaf[self.own], memories)
+
+    def _counts(self, counts: Any) -> dict[str, dict[str, int]]:
+        with jax.enable_x64(True):
+            return counts_of(np.asarray(whole(counts)), [site.path for site in self.sites])
+
+    def _unusable_since(self, before: dict[int, Counter[str]]) -> Unusable:
+        """Return the replies of clients that could not be used since they were those of `before`."""
+        now = self.clients.nodes.unusable
+        new = {client: dict(Counter(now[client]) - before.get(client, Counter())) for client in now}
+        return {client: reasons for client, reasons in new.items() if reasons}
+
+
+def first_of_hub(job: Job, algorithm, clients: int) -> tuple[PyTree, dict]:
+    """Return the first state of a hub, and its first memory of compressed messages to each of its clients.
+
+    Args:
+        job: Inputs of the run.
+        algorithm: The algorithm, bound to the problem.
+        clients: Number of clients of the hub.
+    """
+    memories = algorithm.memories(job.start, "server") if isinstance(algorithm, Coded) else {}
+    memories = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (clients, *np.shape(leaf))), memories)
+    return jax.tree.map(np.asarray, (algorithm.addressed.hub_state(job.start), memories))
+
+
+def without_rows(job: Job) -> Job:
+    """Return a job with shapes in the place of all that hubs do not need, such as rows."""
+    needed = {"start", "seeds", "faults", "robust", "others"}
+
+    def shape(path, leaf):
+        names = {getattr(key, "name", None) for key in path}
+        if path[0].name in needed or "population" in names:
+            return leaf
+        return jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf))
+
+    return jax.tree_util.tree_map_with_path(shape, job)
