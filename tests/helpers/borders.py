@@ -15,7 +15,7 @@ CASES = [
 
 
 def border(**drawn: SearchStrategy) -> Callable[[Callable], Callable]:
-    """Make a test of a claim about drawn values, of 50 cases in `make test`, 500 in `make test-all` and 10,000 in `make everything`.
+    """Make a test of a claim about drawn values, of 50, 500 and 10,000 cases in the tiers of `make everything`.
 
     Args:
         **drawn: Strategies of the claim's arguments; its argument `folder` is an own folder.
