@@ -13,13 +13,17 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnou
 
 from rich.console import Console
 
+from tests.engines.flower.test_hubs import FEDAVG, FULL, configured
 from tests.engines.flower.test_insiders import EXPERIMENT, KEYS, SKIPPING, times
 from tests.helpers.commands import turnout
 from tests.helpers.in_process import InProcess
+from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.cli import status as command
 from turnout.cli import tables
 from turnout.core.errors import UserError
 from turnout.engines.flower.engine import Flower
+from turnout.engines.flower.greeting import gathered
+from turnout.engines.flower.hub_engine import HubFlower
 from turnout.engines.flower.registry import Registry
 from turnout.experiment.build import session_of
 from turnout.federation import status
@@ -88,6 +92,26 @@ def test_the_command_shows_it_in_80_columns(tmp_path, every_write, monkeypatch):
     rows = [line.split() for line in out.splitlines() if line.strip()[:1].isdigit() and "hospital" in line]
     assert [row[3] for row in rows] == ["present", "left", "revoked"]
     assert "file: finished, round 8 of 8" in out and "5 replies: not finite" in out and "bytes to the clients" in out
+
+
+def test_hubs_are_shown_above_their_clients(tmp_path, every_write, monkeypatch):
+    """Twelve clients in three hubs, of which the second is away."""
+    experiment = configured(FULL + FEDAVG, run="[faults]\nmissing = 'skip'")
+    place = InProcessHubs(experiment)
+    place.away = {101}
+    with StatusFile(tmp_path, experiment) as file:
+        members = gathered(place.clients(), 0.0, True)
+        session = session_of(experiment, place.built, engine=partial(HubFlower, members.mailbox, members, False))
+        watch = file.after(lambda session: None, members)
+        for _ in session.play():
+            watch(session)
+    shown = read_status(tmp_path)
+    assert [(hub.standing, hub.rows) for hub in shown.hubs] == [("present", 4), ("absent", 0), ("present", 4)]
+    assert [client.standing for client in shown.members] == ["present"] * 4 + ["absent"] * 4 + ["present"] * 4
+    monkeypatch.setattr(tables, "console", Console(width=80))
+    lines = [line.split() for line in turnout("status", tmp_path)[1].splitlines()]
+    heads = [line for line in lines if "status" in line]
+    assert heads == [["hub", "name", "status", "clients", "refused"], ["client", "name", "status", "rows", "refused"]]
 
 
 def test_a_status_is_watched_until_the_end(tmp_path, every_write, monkeypatch):

@@ -20,6 +20,7 @@ from turnout.report.headline import stall
 from turnout.report.loaded_run import Result
 
 if TYPE_CHECKING:
+    from turnout.engines.flower.greeting import MemberStatus
     from turnout.federation.status import Status
     from turnout.planner.plan import Plan
     from turnout.studies.results import Study
@@ -112,18 +113,25 @@ def show_status(status: "Status", again: bool) -> None:
         console.print(escape(status.why))
     if not over and age > LONG_AGO:
         console.print("the server has written nothing since then: it waits for an exchange, or has ended")
-    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in ("client", "name", "status", "rows", "refused"):
-        shown.add_column(heading, justify="left" if heading in ("name", "status") else "right", overflow="fold")
-    for i, member in enumerate(status.members):
-        cells = (member.name, member.standing, str(member.rows or ""), str(member.refused or ""))
-        shown.add_row(str(i), *map(escape, cells))
-    console.print(shown)
+    if status.hubs:
+        console.print(_members("hub", "clients", status.hubs))
+    console.print(_members("client", "rows", status.members))
     for reason, count in status.unusable_replies.items():
         console.print(escape(f"{count} replies: {reason}"))
     console.print(f"{status.bytes_down:,} bytes to the clients, {status.bytes_up:,} bytes from them")
     if status.epsilon is not None:
         console.print(f"epsilon = {status.epsilon:.4g} for delta = {status.delta:g}")
+
+
+def _members(kind: str, counted: str, members: "list[MemberStatus]") -> Table:
+    """Return a table of clients or hubs, whose column `counted` has their rows or clients."""
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in (kind, "name", "status", counted, "refused"):
+        shown.add_column(heading, justify="left" if heading in ("name", "status") else "right", overflow="fold")
+    for i, member in enumerate(members):
+        cells = (member.name, member.standing, str(member.rows or ""), str(member.refused or ""))
+        shown.add_row(str(i), *map(escape, cells))
+    return shown
 
 
 def show_plan(plan: "Plan", folder: Path) -> None:

@@ -35,6 +35,7 @@ class Status:
         written: When this was written.
         round: Rounds so far.
         members: The clients by number.
+        hubs: The hubs by number, whose rows are clients, and whose refused and unusable replies are those of rounds they play.
         unusable_replies: Number of replies that could not be used, by reason.
         bytes_down: Bytes of the messages to clients.
         bytes_up: Bytes of their replies.
@@ -49,6 +50,7 @@ class Status:
     written: datetime = field(default_factory=lambda: datetime.now(UTC))
     round: int = 0
     members: list[MemberStatus] = field(default_factory=list)
+    hubs: list[MemberStatus] = field(default_factory=list)
     unusable_replies: dict[str, int] = field(default_factory=dict)
     bytes_down: int = 0
     bytes_up: int = 0
@@ -129,7 +131,7 @@ class StatusFile:
         write(self.path, STATUS.dump_json(self.status, indent=2), private=True)
 
     def _add_members(self, members: Members) -> None:
-        self.status.members = members.statuses()
+        self.status.members, self.status.hubs = members.statuses(), members.of_hubs()
         self.status.unusable_replies = {reason: count for reason, count in members.mailbox.counts.items() if count}
 
     def _add_run(self, session: Session, now: float) -> None:

@@ -292,6 +292,10 @@ class Members(Mapping[int, NodeInfo]):
             MemberStatus(self[i].name, standings[i], self[i].rows, self.refusals[i], dict(self.unusable.get(i, {}))) for i in self
         ]
 
+    def of_hubs(self) -> list[MemberStatus]:
+        """Return what is known of each hub between the server and the clients; here there are none."""
+        return []
+
     def dismiss(self) -> None:
         """Take leave of clients that were revoked, or have another key."""
         registry = self.registry

@@ -108,6 +108,9 @@ class ClientsOfHubs(Members):
         self.connected = {client for client in self.nodes if self.of[client] in here}
         return keys
 
+    def of_hubs(self):
+        return self.hubs.statuses()
+
     def dismiss(self) -> None:
         self.hubs.dismiss()
         super().dismiss()
