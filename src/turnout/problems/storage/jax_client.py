@@ -13,6 +13,7 @@ from turnout.core.backend import on_cpu
 from turnout.core.client import Client
 from turnout.core.permutation import shuffled
 from turnout.problems.row_sums import derivative, of_rest, of_rows, sum_in_chunks
+from turnout.problems.storage.branches import cond
 from turnout.problems.storage.row_formats import take
 
 
@@ -102,7 +103,7 @@ class JaxClient(Client):
         return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
 
     def cond(self, predicate, then, otherwise, carry):
-        return lax.cond(predicate, then, otherwise, carry)
+        return cond(predicate, then, otherwise, carry)
 
 
 class JaxOracle:
