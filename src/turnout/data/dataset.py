@@ -40,6 +40,7 @@ class Dataset:
         table: The columns that the features are made of; None if they are these.
         options: How columns become features.
         hubs: The hub of each row's client [rows], numbers or names; None if there are none.
+        texts: The text of each row [rows], of which the features are word counts; None if there are none.
 
     Raises:
         UserError: Lengths differ, a feature or label is NaN or infinite, or a label is none of `known_classes`.
@@ -65,6 +66,7 @@ class Dataset:
     table: "pl.DataFrame | None" = None
     options: TableOptions | None = None
     hubs: np.ndarray | None = None
+    texts: np.ndarray | None = None
 
     content: ClassVar[str] = ""
     """A digest of the content, if it is known without reading it."""
@@ -85,7 +87,7 @@ class Dataset:
                 )
         object.__setattr__(self, "features", features)
         self._set_column("labels", self.labels)
-        for field in ("ids", "hubs"):
+        for field in ("ids", "hubs", "texts"):
             if getattr(self, field) is not None:
                 self._set_column(field, getattr(self, field))
         self._check_finite()
@@ -323,7 +325,7 @@ def digest(dataset: Dataset) -> str:
         arrays = [np.array(features.shape), features]
     else:
         arrays = [np.array(features.shape), features.indptr, features.indices, features.data]
-    for array in [*arrays, dataset.labels, *(each for each in (dataset.ids, dataset.hubs) if each is not None)]:
+    for array in [*arrays, dataset.labels, *(each for each in (dataset.ids, dataset.hubs, dataset.texts) if each is not None)]:
         total.update(_bytes(array))
     return total.hexdigest()
 
