@@ -27,8 +27,8 @@ WHOLE = ("gradient", "dual_gap", *SAMPLING)
 """Metrics that need all clients."""
 
 NAMES = (
-    "value", "value_error", "perplexity", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error", *OVER_CLIENTS, *TEST,
-    *HELD_OUT, *SAMPLING,
+    "value", "value_error", "perplexity", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error",
+    *OVER_CLIENTS, *TEST, *HELD_OUT, *SAMPLING,
 )  # fmt: skip
 """Names of all metrics:
 

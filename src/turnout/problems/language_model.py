@@ -23,8 +23,8 @@ from turnout.problems.language.token_losses import next_token_losses
 class LanguageModel(Problem):
     """f_i(x) = (1/n_i) sum_r -(1/T_r) sum_t log p_x(token t + 1 | tokens 1, ..., t) over n_i texts r of T_r + 1 tokens each.
 
-    x is the network itself; its leaves have the names of `GPTNeoXForCausalLM` in transformers, so that adapters and files fit both.
-    Each text has the same weight, however long it is: the metric "perplexity" is exp f(x).
+    x is the network itself; its leaves have the names of `GPTNeoXForCausalLM` in transformers, so that adapters and files fit
+    both. Each text has the same weight, however long it is: the metric "perplexity" is exp f(x).
 
     Args:
         rows: (tokens [rows, t], followed by -1; zeros [rows], since there are no labels).

@@ -76,7 +76,8 @@ class TextClassifier(Classifier):
             dataset: The data set, whose rows are texts.
             split: Which rows each client has.
             model: "distilbert".
-            folder: A folder with config.json and model.safetensors, whose head is drawn where it lacks one; None draws all weights.
+            folder: A folder with config.json and model.safetensors, whose head is drawn where it lacks one; None draws
+                all weights.
             tokenizer: A folder with tokenizer.json; None for that of `folder`, or where there is none the bytes of UTF-8.
             length: The number of tokens that texts are cut to.
             mu: Weight of the regulariser, >= 0.

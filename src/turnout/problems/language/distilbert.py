@@ -237,7 +237,10 @@ class Network(eqx.Module):
 
     def __init__(self, config: DistilBertConfig, key: PRNGKeyArray):
         (first, second), deviation = jax.random.split(key), config.initializer_range
-        self.lin1, self.lin2 = Dense(config.dim, config.hidden_dim, deviation, first), Dense(config.hidden_dim, config.dim, deviation, second)
+        self.lin1, self.lin2 = (
+            Dense(config.dim, config.hidden_dim, deviation, first),
+            Dense(config.hidden_dim, config.dim, deviation, second),
+        )
         self.act = config.activation
 
     def __call__(self, h: Float[Array, "b t width"]) -> Float[Array, "b t width"]:

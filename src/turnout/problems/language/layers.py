@@ -61,7 +61,7 @@ class LayerNorm(eqx.Module):
         self.weight, self.bias, self.epsilon = jnp.ones(width), jnp.zeros(width), epsilon
 
     def __call__(self, h: Float[Array, "b t width"]) -> Float[Array, "b t width"]:
-        precise = h.astype(jnp.promote_types(h.dtype, jnp.float32))
+        precise = h.astype(jnp.float32) if h.dtype.itemsize < 4 else h
         centred = precise - jnp.mean(precise, -1, keepdims=True)
         variance = jnp.mean(centred**2, -1, keepdims=True)
         scaled = (centred * lax.rsqrt(variance + self.epsilon)).astype(h.dtype)
@@ -116,7 +116,9 @@ def attention(
     """
     seen = None if mask is None else mask[:, None, None]
     # Every token sees one at least: a row of a causal mask itself, one of another mask the first token of its text.
-    heads = jax.nn.dot_product_attention(query, key, value, mask=seen, is_causal=mask is None)
+    # JAX finds the type of its softmax by promotion, which a program may have forbidden.
+    with jax.numpy_dtype_promotion("standard"):
+        heads = jax.nn.dot_product_attention(query, key, value, mask=seen, is_causal=mask is None)
     return heads.reshape(*heads.shape[:2], -1)
 
 
