@@ -87,7 +87,7 @@ class Dataset:
                 )
         object.__setattr__(self, "features", features)
         self._set_column("labels", self.labels)
-        for field in ("ids", "hubs", "texts"):
+        for field in ("ids", "hubs"):
             if getattr(self, field) is not None:
                 self._set_column(field, getattr(self, field))
         self._check_finite()
@@ -96,6 +96,8 @@ class Dataset:
         if self.table is not None and len(self.table) != self.rows:
             # The features of other rows were put in the place of those of the table.
             object.__setattr__(self, "table", None)
+        if self.texts is not None and len(self.texts) != self.rows:
+            object.__setattr__(self, "texts", None)
         if self.known_classes is not None:
             object.__setattr__(self, "known_classes", np.unique(self.known_classes))
             refuse_further_labels(self.name, np.unique(self.labels).tolist(), self.classes.tolist(), "known_classes")
