@@ -5,9 +5,12 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 import pytest
+from safetensors.numpy import load_file
 
 import turnout as t
+from tests.helpers.commands import config, turnout
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import leaves_by_name
 from turnout.data import load
@@ -331,6 +334,47 @@ def test_the_perplexity_falls(algorithm):
     np.testing.assert_allclose(trace.columns["test_perplexity"][0], trace.columns["perplexity"][0], rtol=0.05)
 
 
+@pytest.mark.slow
+def test_nodes_compute_what_is_compiled(pythia_folder):
+    algorithm, options = t.FedAvg(t.Nice(2), lr=0.5, batch=2, epochs=1), {"rounds": 2, "metrics": ("value", "perplexity")}
+    exchange = t.Exchange(up=t.codecs.TopK(fraction=0.2))
+    compiled, nodes = (
+        t.run(algorithm, language(pythia_folder), engine=engine, exchange=exchange, **options) for engine in ("compiled", "nodes")
+    )
+    for name, column in compiled.columns.items():
+        np.testing.assert_allclose(column, nodes.columns[name], rtol=1e-4, err_msg=name)
+    assert compiled.ledger.totals() == nodes.ledger.totals()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "model", "metric"), [
+    ("language-model", "gpt-neox", "test_perplexity"),
+    ("text-classifier", "distilbert", "test_accuracy"),
+])  # fmt: skip
+def test_configurations_name_models_and_folders(kind, model, metric, pythia_folder, bert_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{text},{label}" for text, label in zip(TEXTS, LABELS, strict=True)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    folder = pythia_folder if model == "gpt-neox" else bert_folder
+    problem = {"kind": kind, "model": model, "data": {"kind": "csv", "path": "texts.csv"}, "folder": str(folder), "length": 8}
+    path = config(
+        tmp_path,
+        problem={**problem, "test": problem["data"]},
+        split={"kind": "iid", "clients": 3},
+        algorithm={"kind": "fedavg", "lr": 0.2, "steps": 5},
+        sampler={"kind": "nice", "size": 2},
+        run={"rounds": 4},
+        target={"metric": metric, "below": 0.01},
+        groups={"frozen": ["*"], "adapter": {"leaves": ["*attention*.weight"], "rank": 1}},
+    )
+    code, _, error = turnout("run", path, "--out", "out")
+    assert code == 0, error
+    trace = pl.read_parquet("out/trace.parquet")
+    assert trace["value"][-1] < trace["value"][0] and trace[metric].is_not_null().all()
+    weights = load_file("out/model.safetensors")
+    assert any(name.endswith("lora_A") for name in weights)
+
+
 def test_what_does_not_fit_is_one_sentence(pythia_folder, bert_folder, tmp_path):
     small = saved(neox(vocab_size=8), tmp_path / "small")
     bare = tmp_path / "bare"
@@ -371,8 +415,6 @@ def test_what_does_not_fit_is_one_sentence(pythia_folder, bert_folder, tmp_path)
 
 
 def test_texts_without_labels_and_with_clients_are_data(tmp_path):
-    import polars as pl
-
     frame = pl.DataFrame({"text": TEXTS, "author": ["ann", "bob"] * 6})
     frame.write_csv(tmp_path / "texts.csv")
     frame.write_parquet(tmp_path / "texts.parquet")
