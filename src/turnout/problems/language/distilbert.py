@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from turnout.problems.language.layers import Dense, Embedding, LayerNorm, activation, applied, attention
+from turnout.problems.language.layers import Dense, Embedding, activation, applied, attention
+from turnout.problems.language.layers import LayerNorm as Norm
 from turnout.problems.language.neox import divided
 
 EPSILON = 1e-12
@@ -148,13 +149,13 @@ class Embeddings(eqx.Module):
 
     word_embeddings: Embedding
     position_embeddings: Embedding
-    LayerNorm: LayerNorm
+    LayerNorm: Norm
 
     def __init__(self, config: DistilBertConfig, key: PRNGKeyArray):
         (first, second), deviation = jax.random.split(key), config.initializer_range
         self.word_embeddings = Embedding(config.vocab_size, config.dim, deviation, first)
         self.position_embeddings = Embedding(config.max_position_embeddings, config.dim, deviation, second)
-        self.LayerNorm = LayerNorm(config.dim, EPSILON)
+        self.LayerNorm = Norm(config.dim, EPSILON)
 
     def __call__(self, tokens: Int[Array, "b t"]) -> Float[Array, "b t width"]:
         places = self.position_embeddings.weight[: tokens.shape[1]]
@@ -184,14 +185,14 @@ class Block(eqx.Module):
     """
 
     attention: "Attention"
-    sa_layer_norm: LayerNorm
+    sa_layer_norm: Norm
     ffn: "Network"
-    output_layer_norm: LayerNorm
+    output_layer_norm: Norm
 
     def __init__(self, config: DistilBertConfig, key: PRNGKeyArray):
         first, second = jax.random.split(key)
         self.attention, self.ffn = Attention(config, first), Network(config, second)
-        self.sa_layer_norm, self.output_layer_norm = LayerNorm(config.dim, EPSILON), LayerNorm(config.dim, EPSILON)
+        self.sa_layer_norm, self.output_layer_norm = Norm(config.dim, EPSILON), Norm(config.dim, EPSILON)
 
     def __call__(self, h: Float[Array, "b t width"], mask: Bool[Array, "b t"]) -> Float[Array, "b t width"]:
         attended = self.sa_layer_norm(h + self.attention(h, mask))
