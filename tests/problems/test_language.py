@@ -1,6 +1,8 @@
 """Language models compute what transformers computes with the same weights, and a round is that of PyTorch clients."""
 
 import json
+import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -320,6 +322,36 @@ def test_adapters_are_trained_and_sent_alone():
     sent = [trace.ledger.totals()["bytes_up"] for trace in (whole, part)]
     assert sent[1] == 3 * 3 * 4 * (8 + 24) and sent[1] < sent[0] / 50
     assert part.columns["value"][-1] < part.columns["value"][0]
+
+
+@pytest.mark.slow
+def test_peft_and_transformers_compute_what_adapters_do(tmp_path):
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    problem = language(**TINY)
+    adapted = t.Grouped.of(problem, t.Adapter("*.query_key_value.weight", rank=1), t.Frozen("*"))
+    x = t.run(t.FedAvg(t.Full(), lr=3.0, steps=5), adapted, rounds=2).x
+    merged = adapted.merged(x)
+    adapted.save_pretrained(tmp_path / "merged", merged)
+    adapted.save_pretrained(tmp_path / "base", {name: leaf for name, leaf in x.items() if "lora" not in name})
+    t.save_peft(tmp_path / "adapter", x, adapted)
+    inputs = masked(problem.rows[0])
+    base, model = (transformers.GPTNeoXForCausalLM.from_pretrained(tmp_path / name).eval() for name in ("base", "merged"))
+    with warnings.catch_warnings(action="ignore"):
+        adapted_base = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
+    known, tokens = model(**inputs).logits.detach().numpy(), problem.rows[0]
+    np.testing.assert_allclose(adapted_base(**inputs).logits.detach().numpy(), known, atol=CLOSE)
+    np.testing.assert_allclose(np.asarray(merged(jnp.asarray(tokens)))[tokens >= 0], known[tokens >= 0], atol=CLOSE)
+    with pytest.raises(UserError, match="x has .*lora_A, unlike the network"):
+        adapted.save_pretrained(tmp_path / "wrong", x)
+
+
+@pytest.mark.slow
+def test_a_sweep_is_its_runs():
+    problem, algorithm = language(**TINY), t.FedAvg(t.Nice(2), lr=0.1, steps=2)
+    swept = t.sweep(algorithm, problem, {"lr": [0.1, 0.5]}, rounds=2)
+    for lr, trace in zip((0.1, 0.5), swept.traces, strict=True):
+        alone = t.run(replace(algorithm, lr=lr), problem, rounds=2)
+        np.testing.assert_allclose(trace.columns["value"], alone.columns["value"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", [

@@ -106,9 +106,9 @@ class LanguageModel(Problem):
             x: The network, such as `trace.x`.
 
         Raises:
-            UserError: The folder cannot be written.
+            UserError: x has other leaves, or the folder cannot be written.
         """
-        write_model(Path(folder), self.config, x)
+        write_model(Path(folder), self.config, x, self._like)
 
     @property
     def activation_bytes(self):

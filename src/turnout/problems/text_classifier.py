@@ -110,10 +110,11 @@ class TextClassifier(Classifier):
             x: The network, such as `trace.x`.
 
         Raises:
-            UserError: The folder cannot be written.
+            UserError: x has other leaves, or the folder cannot be written.
         """
         names = None if self.schema is None else self.schema.labels
-        write_model(Path(folder), self.config, x, range(self.classes) if names is None else names)
+        like = jax.eval_shape(partial(_drawn, self.config, self.classes), jax.random.key(0))
+        write_model(Path(folder), self.config, x, like, range(self.classes) if names is None else names)
 
     @property
     def activation_bytes(self):

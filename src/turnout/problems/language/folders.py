@@ -101,17 +101,18 @@ def read_config(kind: type, folder: Path) -> Any:
     return config
 
 
-def write_model(folder: Path, config: Any, x: PyTree, labels: Iterable | None = None) -> None:
+def write_model(folder: Path, config: Any, x: PyTree, like: PyTree, labels: Iterable | None = None) -> None:
     """Write a folder that `from_pretrained` of transformers reads.
 
     Args:
         folder: The folder, which is made where there is none.
         config: The numbers of the model.
-        x: The network.
+        x: The network, or its leaves by name.
+        like: The network, or its shapes.
         labels: The label of each class; None for a language model.
 
     Raises:
-        UserError: The folder cannot be written.
+        UserError: x has other leaves, or the folder cannot be written.
     """
     # Slow to import.
     from safetensors.numpy import save
@@ -122,6 +123,9 @@ def write_model(folder: Path, config: Any, x: PyTree, labels: Iterable | None = 
         names = {str(k): str(label) for k, label in enumerate(labels)}
         entries |= {"id2label": names, "label2id": {name: int(k) for k, name in names.items()}}
     arrays = {name: np.ascontiguousarray(leaf) for name, leaf in leaves_by_name(x).items()}
+    for name in sorted(arrays.keys() ^ leaves_by_name(like).keys()):
+        what = "has" if name in arrays else "lacks"
+        raise UserError(f"x {what} {name}, unlike the network: give all of its leaves, those with adapters by problem.merged(x)")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
