@@ -44,8 +44,8 @@ class TextClassifier(Classifier):
         >>> split = IidSplit(clients=4).split(data)
         >>> problem = t.TextClassifier.of(data, split, "distilbert", length=8, width=8, layers=1, heads=2)
         >>> trace = t.run(t.FedAvg(t.Full(), lr=0.5, steps=10), problem, rounds=10)
-        >>> float(trace.columns["accuracy"][-1])
-        1.0
+        >>> bool(trace.columns["accuracy"][-1] > 0.99)
+        True
     """
 
     config: DistilBertConfig = static()
