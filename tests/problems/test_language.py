@@ -255,6 +255,7 @@ def test_transformers_reads_what_is_saved(tmp_path):
     np.testing.assert_allclose(np.asarray(x(jnp.asarray(tokens)))[tokens >= 0], logits[tokens >= 0], atol=CLOSE)
 
 
+@pytest.mark.slow
 def test_transformers_reads_a_classifier_with_its_labels(bert_folder, tmp_path):
     named = load({"text": TEXTS, "label": np.array(["business", "sports"])[LABELS]})
     problem = t.TextClassifier.of(named, SPLIT, "distilbert", bert_folder, length=8)
@@ -266,6 +267,7 @@ def test_transformers_reads_a_classifier_with_its_labels(bert_folder, tmp_path):
     np.testing.assert_allclose(x(jnp.asarray(problem.rows[0])), logits, atol=CLOSE)
 
 
+@pytest.mark.slow
 def test_weights_in_half_precision_or_in_several_files_are_read(tmp_path):
     model = neox()
     saved(model, tmp_path)
@@ -277,6 +279,7 @@ def test_weights_in_half_precision_or_in_several_files_are_read(tmp_path):
         np.testing.assert_array_equal(x[name.replace("lm_head.", "embed_out.")], parameter.detach().numpy())
 
 
+@pytest.mark.slow
 def test_a_head_that_is_not_there_is_drawn(tmp_path):
     model = distilbert()
     saved(model, tmp_path)
