@@ -17,7 +17,7 @@ from benchmarks.timing import Line
 
 TOPICS = (
     "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
-    "answers", "startup", "parsing", "torch-clients", "encryption",
+    "answers", "startup", "parsing", "torch-clients", "language", "encryption",
 )  # fmt: skip
 NAMED = ("accelerator", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
 """Topics that start several processes, or take hours; they are measured where they are named."""

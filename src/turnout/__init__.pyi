@@ -123,6 +123,7 @@ from .problems.grouped import Grouped as Grouped
 from .problems.groups import Adapter as Adapter
 from .problems.groups import Frozen as Frozen
 from .problems.groups import Personal as Personal
+from .problems.language_model import LanguageModel as LanguageModel
 from .problems.logistic import Logistic as Logistic
 from .problems.model import Model as Model
 from .problems.multinomial import Multinomial as Multinomial
@@ -135,6 +136,7 @@ from .problems.oracles.torch_module import set_parameters as set_parameters
 from .problems.quadratic import Quadratic as Quadratic
 from .problems.remote import Remote as Remote
 from .problems.ridge import Ridge as Ridge
+from .problems.text_classifier import TextClassifier as TextClassifier
 from .problems.two_layer import Network as Network
 from .runs import trackers as trackers
 from .runs.api import run as run

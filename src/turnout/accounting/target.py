@@ -39,6 +39,7 @@ class Target:
     known: ClassVar[tuple[str, ...]] = (
         "value", "gap", "gradient", "distance", "accuracy", "accuracy_10", "accuracy_50", "accuracy_90",
         "accuracy_worst_decile", "accuracy_spread", "test_value", "test_accuracy", "held_out_value", "held_out_accuracy",
+        "perplexity", "test_perplexity", "held_out_perplexity",
         "held_out_accuracy_10", "held_out_accuracy_50", "held_out_accuracy_90",
         "held_out_accuracy_worst_decile", "held_out_accuracy_spread",
     )  # fmt: skip

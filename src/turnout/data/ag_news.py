@@ -62,7 +62,7 @@ def ag_news(name: str, path: Path) -> Dataset:
         path: Path of the file.
     """
     texts, labels = read_ag_news(path)
-    return Dataset(name, hashed(texts), labels)
+    return Dataset(name, hashed(texts), labels, texts=np.array(texts, object))
 
 
 def ag_news_minilm(name: str, path: Path) -> Dataset:

@@ -46,7 +46,7 @@ def load(
             arrays (features, labels) or (features, labels, clients), a frame of polars or pandas, a dict of columns, a data set
             of Hugging Face, or a data set of PyTorch whose items are (features, label).
         folder: Where to look for files before $TURNOUT_DATA.
-        label: The column of labels of a frame or table.
+        label: The column of labels of a frame or table; "" where there is none, as for texts that a language model learns.
         client: Its column of natural clients, or None; "qid" for the queries of LIBSVM text.
         hub: Its column of the hubs of the clients, or None.
         features: Its columns of features; None means all others.

@@ -28,7 +28,7 @@ class Columns(NamedTuple):
 
     Args:
         features: The columns of features; None means all but the others.
-        label: The column of labels.
+        label: The column of labels; "" where there is none, and labels are 0.
         client: The column of clients, or None.
         hub: The column of their hubs, or None.
     """
@@ -78,15 +78,16 @@ def dataset_of(
     refused = refused or (
         lambda row, name, remedy: UserError(f"{path}: row {row + 1} lacks a value in column {name!r}: {remedy}")
     )
-    labels = array_of(read(label))
-    ids, hubs = (None if name is None else _ids(path, name, array_of(read(name)), refused) for name in (client, hub))
     values = {name: read(name) for name in features}
+    labels = np.zeros(len(values[features[0]])) if label == "" else array_of(read(label))
+    ids, hubs = (None if name is None else _ids(path, name, array_of(read(name)), refused) for name in (client, hub))
     gaps = missing_in(labels)
     if gaps.any() and options.missing != "drop":
         raise refused(int(np.argmax(gaps)), label, "say missing = 'drop' to leave its row out, or fill it in")
-    if rules is None and options.plain and not gaps.any() and (is_texts(values) or all(map(is_plain, values.values()))):
+    texts = np.array(array_of(values[features[0]]), object) if is_texts(values) else None
+    if rules is None and options.plain and not gaps.any() and (texts is not None or all(map(is_plain, values.values()))):
         matrix, named = _features(path, features, lambda name: array_of(values[name]))
-        return Dataset(data_name(path), matrix, labels_of(labels, path, f"column {label!r}"), ids, named, hubs=hubs)
+        return Dataset(data_name(path), matrix, labels_of(labels, path, f"column {label!r}"), ids, named, hubs=hubs, texts=texts)
     # Slow to import.
     import polars as pl
 
@@ -128,7 +129,7 @@ def chosen(path: Path, names: list, columns: Columns) -> Columns:
         UserError: A column is missing, or named twice.
     """
     features, label, client, hub = columns
-    named = [label, *(name for name in (client, hub) if name is not None)]
+    named = [*([] if label == "" else [label]), *(name for name in (client, hub) if name is not None)]
     if features is None:
         features = [name for name in names if name not in named]
     for name in (*features, *named):
@@ -140,7 +141,7 @@ def chosen(path: Path, names: list, columns: Columns) -> Columns:
         raise UserError(f"{path}: the feature {twice!r} is named twice: name each once")
     if not features:
         raise UserError(
-            f"{path}: there is no column beside {' and '.join(map(str, named))}: give the features columns of their own"
+            f"{path}: there is no column beside {' and '.join(map(str, named)) or 'none'}: give the features columns of their own"
         )
     return Columns(features, label, client, hub)
 

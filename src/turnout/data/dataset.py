@@ -40,6 +40,7 @@ class Dataset:
         table: The columns that the features are made of; None if they are these.
         options: How columns become features.
         hubs: The hub of each row's client [rows], numbers or names; None if there are none.
+        texts: The text of each row [rows], of which the features are word counts; None if there are none.
 
     Raises:
         UserError: Lengths differ, a feature or label is NaN or infinite, or a label is none of `known_classes`.
@@ -65,6 +66,7 @@ class Dataset:
     table: "pl.DataFrame | None" = None
     options: TableOptions | None = None
     hubs: np.ndarray | None = None
+    texts: np.ndarray | None = None
 
     content: ClassVar[str] = ""
     """A digest of the content, if it is known without reading it."""
@@ -94,6 +96,8 @@ class Dataset:
         if self.table is not None and len(self.table) != self.rows:
             # The features of other rows were put in the place of those of the table.
             object.__setattr__(self, "table", None)
+        if self.texts is not None and len(self.texts) != self.rows:
+            object.__setattr__(self, "texts", None)
         if self.known_classes is not None:
             object.__setattr__(self, "known_classes", np.unique(self.known_classes))
             refuse_further_labels(self.name, np.unique(self.labels).tolist(), self.classes.tolist(), "known_classes")
@@ -323,7 +327,7 @@ def digest(dataset: Dataset) -> str:
         arrays = [np.array(features.shape), features]
     else:
         arrays = [np.array(features.shape), features.indptr, features.indices, features.data]
-    for array in [*arrays, dataset.labels, *(each for each in (dataset.ids, dataset.hubs) if each is not None)]:
+    for array in [*arrays, dataset.labels, *(each for each in (dataset.ids, dataset.hubs, dataset.texts) if each is not None)]:
         total.update(_bytes(array))
     return total.hexdigest()
 

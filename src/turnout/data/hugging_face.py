@@ -22,7 +22,7 @@ class HuggingFace(TableOptions, Source):
         path: The folder.
         part: Which part of a data set with several parts.
         features: Columns of features; None means all but the others.
-        label: The column of labels.
+        label: The column of labels; "" where there is none, as for texts.
         client: The column of natural clients, or None.
         hub: The column of their hubs, or None.
         **options

@@ -29,7 +29,7 @@ class Parquet(TableOptions, Source):
     Args:
         path: The file.
         features: Columns of numbers, lists of numbers, categories or dates; None means all but the others.
-        label: The column of labels.
+        label: The column of labels; "" where there is none, as for texts.
         client: The column of natural clients, or None.
         hub: The column of their hubs, or None.
         **options
@@ -73,7 +73,7 @@ class Csv(TableOptions, Source):
     Args:
         path: The file.
         features: Columns of numbers, categories or dates; None means all but the others.
-        label: The column of labels.
+        label: The column of labels; "" where there is none, as for texts.
         client: The column of natural clients, or None.
         separator: What stands between two columns.
         decimal: What stands before the fraction of a number.
@@ -171,6 +171,8 @@ class LargeTable:
         self.path, self.columns = Path(source.path), columns_of(source)
         if source.hub is not None:
             raise UserError(f"{source.path}: a file of clients has no hubs: name those of clients in a table of [hubs]")
+        if source.label == "":
+            raise UserError(f"{source.path}: a file of clients has labels: name their column")
         self._source, self.rules = source, rules_of(source, None)
         self._text = source.text(self.path, self.rules) if isinstance(source, Csv) else None
         with unreadable_told(self.path, "parquet or CSV"):

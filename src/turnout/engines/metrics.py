@@ -16,10 +16,10 @@ from turnout.problems.storage.fetched import Fetched
 from turnout.problems.storage.layout import objective, total
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 
-TEST = ("test_value", "test_accuracy")
+TEST = ("test_value", "test_accuracy", "test_perplexity")
 QUANTILES = {"accuracy_10": 0.1, "accuracy_50": 0.5, "accuracy_90": 0.9}
 OVER_CLIENTS = (*QUANTILES, "accuracy_worst_decile", "accuracy_spread")
-HELD_OUT = ("held_out_value", "held_out_accuracy", *(f"held_out_{name}" for name in OVER_CLIENTS))
+HELD_OUT = ("held_out_value", "held_out_accuracy", "held_out_perplexity", *(f"held_out_{name}" for name in OVER_CLIENTS))
 ERRORS = {"value": "value_error", "gap": "value_error", "accuracy": "accuracy_error"}
 """Metrics that can be estimated from a sample of clients, and the names of their standard errors."""
 
@@ -27,19 +27,20 @@ WHOLE = ("gradient", "dual_gap", *SAMPLING)
 """Metrics that need all clients."""
 
 NAMES = (
-    "value", "value_error", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error", *OVER_CLIENTS, *TEST,
-    *HELD_OUT, *SAMPLING,
+    "value", "value_error", "perplexity", "gap", "gradient", "distance", "dual_gap", "accuracy", "accuracy_error",
+    *OVER_CLIENTS, *TEST, *HELD_OUT, *SAMPLING,
 )  # fmt: skip
 """Names of all metrics:
 
 * value_error, accuracy_error: their standard errors, where f is evaluated on a sample of clients;
 * value, gap, gradient, distance: f(x), f(x) - f(x*), |grad f(x)|^2, |x - x*|^2;
+* perplexity: exp f(x) of a language model;
 * dual_gap: G(y) - G* of a dual method, see `turnout.engines.dual_gap`;
 * accuracy: the share of rows that x classifies correctly, clients weighted by lambda;
 * accuracy_10, accuracy_50, accuracy_90: quantiles over clients of the accuracy on their own rows;
 * accuracy_worst_decile: the mean of these accuracies over the worst tenth of the clients, rounded up;
 * accuracy_spread: their standard deviation, a measure of fairness (Li et al., Fair resource allocation, 2020);
-* test_value, test_accuracy: mean loss and accuracy on the rows of the test problem;
+* test_value, test_accuracy, test_perplexity: mean loss, accuracy and perplexity on the rows of the test problem;
 * held_out_...: the same for all rows of the held-out clients together, and the other three kinds over these clients;
 * variance, regret, static_regret: quality of the sampler's draws, see `turnout.samplers.diagnostics`.
 """
@@ -73,7 +74,7 @@ def asked_for(names: tuple[str, ...]) -> tuple[str, ...]:
 
     These are "value", "gradient" (which includes the value), "accuracy" and "accuracies" (one for each client).
     """
-    value = ("gradient",) if "gradient" in names else ("value",) if {"value", "gap"} & {*names} else ()
+    value = ("gradient",) if "gradient" in names else ("value",) if {"value", "gap", "perplexity"} & {*names} else ()
     each = ("accuracies",) if {*OVER_CLIENTS} & {*names} else ()
     return (*value, *(("accuracy",) if "accuracy" in names else ()), *each)
 
@@ -126,6 +127,8 @@ def derive(
         apart: What was measured at x of "test" or "held_out" where their rows are not here.
     """
     values = {name: measured[name] for name in ("value", "value_error", "accuracy", "accuracy_error") if name in names}
+    if "perplexity" in names:
+        values["perplexity"] = jnp.exp(measured["value"])
     if "gap" in names:
         values["gap"] = measured["value"] - jnp.asarray(optimum.value, measured["value"].dtype)
     if "gradient" in names:
@@ -135,8 +138,10 @@ def derive(
     values |= over_clients(names, "", lambda: measured["accuracies"])
     for prefix, rows in (("test_", test), ("held_out_", held_out)):
         here, new = apart.get(prefix.removesuffix("_")), prefix == "held_out_"
-        if f"{prefix}value" in names:
-            values[f"{prefix}value"] = mean_loss(rows, x, new) if here is None else here["value"]
+        asked = {f"{prefix}value", f"{prefix}perplexity"} & {*names}
+        if asked:
+            loss = mean_loss(rows, x, new) if here is None else here["value"]
+            values |= {name: loss if name.endswith("value") else jnp.exp(loss) for name in asked}
         if f"{prefix}accuracy" in names:
             values[f"{prefix}accuracy"] = accuracy(rows, x, new) if here is None else here["accuracy"]
         each = (lambda here=here: here["accuracies"]) if here else partial(accuracies, rows, x, new)

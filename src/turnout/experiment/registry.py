@@ -10,7 +10,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
 from turnout.core.named_class import name_of, named_class
 from turnout.data import splits
-from turnout.experiment import model_spec, problem_specs, remote_spec
+from turnout.experiment import language_specs, model_spec, problem_specs, remote_spec
 from turnout.optimisers import schedules
 from turnout.samplers import probabilities
 
@@ -56,6 +56,8 @@ TABLES = {
         "network": problem_specs.NetworkSpec,
         "neural": problem_specs.NeuralSpec,
         "model": model_spec.ModelSpec,
+        "language-model": language_specs.LanguageModelSpec,
+        "text-classifier": language_specs.TextClassifierSpec,
         "log-sum": problem_specs.LogSumSpec,
         "chain": problem_specs.ChainSpec,
         "remote": remote_spec.RemoteSpec,

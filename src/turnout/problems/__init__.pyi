@@ -3,6 +3,7 @@ from .grouped import Grouped as Grouped
 from .groups import Adapter as Adapter
 from .groups import Frozen as Frozen
 from .groups import Personal as Personal
+from .language_model import LanguageModel as LanguageModel
 from .log_sum import LogSum as LogSum
 from .logistic import Logistic as Logistic
 from .logistic import NonconvexLogistic as NonconvexLogistic
@@ -12,4 +13,5 @@ from .neural import Neural as Neural
 from .quadratic import Quadratic as Quadratic
 from .remote import Remote as Remote
 from .ridge import Ridge as Ridge
+from .text_classifier import TextClassifier as TextClassifier
 from .two_layer import Network as Network

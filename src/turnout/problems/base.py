@@ -122,6 +122,8 @@ class Problem:
 
     strongly_convex: ClassVar[bool] = False
     classifies: ClassVar[bool] = False
+    has_perplexity: ClassVar[bool] = False
+    """Whether exp f(x) is the perplexity of a language model."""
     twice_differentiable: ClassVar[bool] = True
     remote: ClassVar[bool] = False
     precision: ClassVar[Precision] = "double"

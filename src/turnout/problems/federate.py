@@ -9,7 +9,9 @@ from turnout.problems.storage.client_rows import Column
 from turnout.problems.storage.row_formats import compact
 
 
-def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray | None, labels: tuple | None = None) -> dict:
+def federate(
+    dataset, split, targets: np.ndarray | Column, weights: np.ndarray | None, labels: tuple | None = None, features=None
+) -> dict:
     """Return the fields of a `Problem` for a data set and its split.
 
     Args:
@@ -18,6 +20,7 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
         targets: The target of each row of the data set [rows].
         weights: Client weights lambda [n] up to their sum; None means uniform.
         labels: The label of each class; None where targets are no classes.
+        features: What a model takes of each row [rows used], client by client; None for the features of the data set.
 
     Returns:
         `rows` = (features, targets) in the order of the clients, `offsets`, `population` and `schema`.
@@ -39,7 +42,7 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
         if not weights.any():
             raise UserError("client weights are all zero: give at least one client a weight")
         weights = weights / weights.sum()
-    features = dataset.features[split.indices]
+    features = dataset.features[split.indices] if features is None else features
     if not isinstance(features, np.ndarray | Column):
         features = compact(features)
     return {
@@ -50,7 +53,7 @@ def federate(dataset, split, targets: np.ndarray | Column, weights: np.ndarray |
     }
 
 
-def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | None = None) -> dict:
+def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | None = None, features=None) -> dict:
     """Return the fields of a `Classifier` for a data set and its split.
 
     Args:
@@ -58,6 +61,7 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
         split: Which rows each client has.
         weights: Client weights lambda [n] up to their sum; None means uniform.
         classes: Number of classes, labels being 0, ..., classes - 1; None numbers the labels in increasing order.
+        features: As for `federate`.
 
     Raises:
         UserError: A label is not a whole number, or outside 0, ..., classes - 1.
@@ -82,7 +86,7 @@ def federate_classes(dataset, split, weights: np.ndarray | None, classes: int | 
         )
     else:
         labels = dataset.recoded(lambda labels: labels.astype(np.int32))
-    return {**federate(dataset, split, labels, weights, names), "classes": classes}
+    return {**federate(dataset, split, labels, weights, names, features), "classes": classes}
 
 
 def numbers_of(labels: np.ndarray) -> np.ndarray:

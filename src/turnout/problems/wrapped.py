@@ -53,6 +53,10 @@ class Wrapped(Problem):
         return self.inner.classifies
 
     @property
+    def has_perplexity(self) -> bool:  # type: ignore
+        return self.inner.has_perplexity
+
+    @property
     def twice_differentiable(self) -> bool:  # type: ignore
         return self.inner.twice_differentiable
 

@@ -12,8 +12,11 @@ METRICS = {
     "gradient": "squared gradient norm ‖∇f(x)‖²",
     "accuracy": "error rate, 1 − accuracy",
     "value": "loss f(x)",
+    "perplexity": "perplexity exp f(x)",
     "test_value": "mean loss of the test rows",
     "test_accuracy": "test error rate, 1 − accuracy",
+    "test_perplexity": "perplexity of the test rows",
+    "held_out_perplexity": "perplexity of held-out clients' rows",
     "held_out_value": "mean loss of held-out clients' rows",
     "held_out_accuracy": "error rate of held-out clients, 1 − accuracy",
     **{

@@ -335,7 +335,7 @@ def wanted_metrics(
         sampled: Whether f is evaluated on some of the clients only.
     """
     if metrics is None:
-        usual = ("value", "accuracy") if problem.classifies else ("value",)
+        usual = ("value", *(["accuracy"] if problem.classifies else []), *(["perplexity"] if problem.has_perplexity else []))
         further = {"test": test, "held_out": held_out}
         metrics = (*usual, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in usual))
     wanted = {*metrics, *([target.metric] if target else [])}
@@ -350,6 +350,8 @@ def wanted_metrics(
         raise UserError(f"metric {min(wanted & {*HELD_OUT})!r} needs clients that are held out: give [problem] held_out")
     if any("accuracy" in name for name in wanted) and not problem.classifies:
         raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
+    if any("perplexity" in name for name in wanted) and not problem.has_perplexity:
+        raise UserError(f"{type(problem).__name__} is no language model, so it has no perplexity: take another metric")
     if sampled:
         refused = sorted(wanted & {*WHOLE})
         if refused:

@@ -1,0 +1,119 @@
+"""Texts as rows of tokens."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Int
+
+from turnout.core.errors import UserError
+
+TOKENIZER = "tokenizer.json"
+
+PADDING = -1
+"""The number in the places after a text."""
+
+
+class Tokenizer(Protocol):
+    """Turns texts into numbers."""
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens."""
+        raise NotImplementedError
+
+    def tokens(self, texts: Sequence[str], length: int) -> list[list[int]]:
+        """Return the tokens of each text, cut to a length.
+
+        Args:
+            texts: The texts.
+            length: The most tokens of a text.
+        """
+        raise NotImplementedError
+
+
+class Utf8:
+    """The bytes of a text in UTF-8 are its tokens (Xue et al., ByT5, 2022)."""
+
+    vocabulary = 256
+
+    def tokens(self, texts: Sequence[str], length: int) -> list[list[int]]:
+        """Return the first bytes of each text.
+
+        Args:
+            texts: The texts.
+            length: The most bytes of a text.
+        """
+        return [list(text.encode()[:length]) for text in texts]
+
+
+class FileTokenizer:
+    """The tokenizer of a folder.
+
+    Args:
+        folder: A folder with a tokenizer.json.
+
+    Raises:
+        UserError: There is no such file, it cannot be read, or the library tokenizers is not installed.
+    """
+
+    def __init__(self, folder: Path):
+        file = folder / TOKENIZER
+        if not file.is_file():
+            raise UserError(f"{folder} has no {TOKENIZER}: give a folder with one as the tokenizer")
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise UserError(f"tokenizers of folders need tokenizers ({error}): pip install 'turnout[text]'") from None
+        try:
+            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(file))
+        except Exception as error:  # The library raises no narrower class.
+            raise UserError(f"{file}: no tokenizer can be read ({str(error).partition(chr(10))[0]}): copy the file") from None
+        self._tokenizer.no_padding()
+        self.vocabulary = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    def tokens(self, texts: Sequence[str], length: int) -> list[list[int]]:
+        """Return the tokens of each text, with those that the tokenizer adds, cut to a length.
+
+        Args:
+            texts: The texts.
+            length: The most tokens of a text.
+        """
+        self._tokenizer.enable_truncation(length)
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+
+
+def tokenizer_of(tokenizer: str | Path | None, folder: Path | None) -> Tokenizer:
+    """Return a tokenizer.
+
+    Args:
+        tokenizer: Its folder; None for that of the model, or bytes where there is no folder.
+        folder: The folder of the model, or None.
+    """
+    place = folder if tokenizer is None else Path(tokenizer)
+    return Utf8() if place is None else FileTokenizer(place)
+
+
+def token_rows(tokenizer: Tokenizer, texts: Sequence[str], length: int, name: str) -> Int[np.ndarray, "rows t"]:
+    """Return the tokens of each text, followed by `PADDING` up to the length of the longest.
+
+    Args:
+        tokenizer: The tokenizer.
+        texts: The texts.
+        length: The most tokens of a text.
+        name: What the texts are of, for messages.
+
+    Raises:
+        UserError: A text has no tokens.
+    """
+    # Tokenizers that add tokens give an empty text some.
+    empty = [number for number, text in enumerate(texts) if not text.strip()]
+    tokens = tokenizer.tokens(texts, length)
+    empty += [number for number, part in enumerate(tokens) if not part]
+    if empty:
+        raise UserError(f"a text of {name} has no tokens ({texts[empty[0]]!r}): leave its row out")
+    rows = np.full((len(tokens), max(map(len, tokens))), PADDING, np.int32)
+    for row, part in zip(rows, tokens, strict=True):
+        row[: len(part)] = part
+    return rows
