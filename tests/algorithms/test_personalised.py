@@ -87,6 +87,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.tiers(quick=["scafflix"])
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixtures_are_swept(name):
     algorithm, field, values = MIXTURES[name]
@@ -104,6 +105,7 @@ OF_EACH = {
 }
 
 
+@pytest.mark.tiers(quick=["scafflix"])
 @pytest.mark.parametrize("name", OF_EACH)
 def test_conformance_where_each_client_has_its_mixture(name):
     shared = case(OF_EACH[name], small())

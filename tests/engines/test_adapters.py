@@ -54,6 +54,7 @@ def test_algorithms_with_adapters(name, trained):
         CHECKS[check](tried)
 
 
+@pytest.mark.tiers(quick=["svd"])
 @pytest.mark.parametrize("trained", ["both", "alternating", "stacked", "ranks", "svd"])
 def test_adapters_are_compressed_in_both_engines(trained):
     exchange = t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=8), feedback="ef21")
@@ -83,6 +84,7 @@ def test_statistics_of_a_model_with_adapters_are_averaged():
         assert any(np.any(leaf) for name, leaf in trace.x.items() if name.endswith("running_mean"))
 
 
+@pytest.mark.tiers(quick=["svd"])
 @pytest.mark.parametrize("trained", ["both", "alternating", "stacked", "svd"])
 def test_a_cell_of_a_sweep_is_the_single_run(trained):
     algorithm = ALGORITHMS["fedavg"]

@@ -153,6 +153,7 @@ def test_each_client_tests_its_own_model():
     np.testing.assert_allclose(trace.metrics["test_value"], np.mean(expected), rtol=1e-12)
 
 
+@pytest.mark.tiers(quick=["1-after", "2-before"])
 @pytest.mark.parametrize("trained", ["before", "after"])
 @pytest.mark.parametrize("mesh", [1, 2])
 def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh, trained):

@@ -193,6 +193,7 @@ def test_a_round_that_no_hub_can_play_alone_passes_in_every_exchange(name):
     assert totals["server_exchanges"] == totals["exchanges"]
 
 
+@pytest.mark.tiers(quick=["skip"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_hubs_sum_the_replies_that_come(missing):
     """A hub whose replies are all lost sends nothing; one that asks again does so by itself."""

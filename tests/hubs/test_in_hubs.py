@@ -304,6 +304,7 @@ def test_devices_send_each_other_what_hubs_found_alone():
     assert sent == {"apart": {f"6,{DIMENSION}"}, "across": {str(DIMENSION)}}
 
 
+@pytest.mark.tiers(quick=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_lost_replies_in_hubs(missing):
     runs = [played(ALGORITHMS["fedavg"], faults=t.Faults(0.5, missing), engine=engine) for engine in ("compiled", "nodes")]
@@ -402,6 +403,7 @@ def part(clients) -> t.Problem:
     return replace(whole, rows=rows, offsets=np.cumsum([0, *map(len, ranges)]), population=t.Population(count=len(clients)))
 
 
+@pytest.mark.tiers(quick=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_statistics_are_those_of_each_hub_and_then_their_mean(engine):
     """Each hub goes on from the server's, not from what another hub found, and its own come back with its parameters."""

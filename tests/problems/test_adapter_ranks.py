@@ -65,6 +65,7 @@ def products(x, rank):
     return sum(s * b @ a for s, (a, b, _) in zip(SHARES, ends, strict=True)), SHARES @ np.array([bias for *_, bias in ends])
 
 
+@pytest.mark.tiers(quick=["2-compiled", "3-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("rank", [2, 3])
 def test_a_run_by_singular_values_is_the_one_by_hand(rank, engine):
@@ -118,6 +119,7 @@ def test_the_nearest_matrix_has_new_rows_where_singular_values_are_zero():
     assert not whole[1].any()
 
 
+@pytest.mark.tiers(quick=["stacked"])
 @pytest.mark.parametrize("trained", ["both", "B", "alternating", "stacked"])
 def test_equal_ranks_are_the_run_with_one_rank(trained):
     one, other = (played(adapted(trained, ranks=ranks)) for ranks in (None, [RANK] * 3))
@@ -136,6 +138,7 @@ SENT = {
 """Numbers that each client is sent and sends back."""
 
 
+@pytest.mark.tiers(quick=["both", "svd"])
 @pytest.mark.parametrize("trained", SENT)
 def test_a_client_is_sent_and_sends_the_rows_that_it_has(trained, monkeypatch):
     """By shapes, by the ledgers of both engines, and by the bodies of requests and replies."""

@@ -108,6 +108,7 @@ def test_personal_leaves_stay_at_the_nodes(place, hubs, tmp_path):
     assert trace.ledger.totals()["bytes_up"] == 3 * 3 * 8 * (64 * 4 + 4)
 
 
+@pytest.mark.tiers(quick=["svd-ranks2"])
 @pytest.mark.parametrize(("trained", "ranks"), [("alternating", None), ("stacked", None), ("svd", [2, 1, 2, 1])])
 def test_nodes_with_adapters_give_the_compiled_run(tmp_path, trained, ranks):
     head, _, tail = PERSONAL.partition("[groups.personal]")
