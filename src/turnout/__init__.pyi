@@ -155,6 +155,7 @@ from .samplers.adaptive_size import AdaptiveSize as AdaptiveSize
 from .samplers.available import Available as Available
 from .samplers.base import Sampler as Sampler
 from .samplers.block import Block as Block
+from .samplers.clustered import Clustered as Clustered
 from .samplers.cube import Cube as Cube
 from .samplers.delegate import Delegate as Delegate
 from .samplers.desraj import DesRaj as DesRaj

@@ -352,6 +352,8 @@ SAMPLERS = {
     "stratified": samplers.Stratified(HALVES),
     "gradient-stratified": samplers.Stratified(by="gradients", clusters=2),
     "shuffled-stratified": samplers.ShuffledStratified(strata=HALVES),
+    "clustered": samplers.Clustered(2),
+    "gradient-clustered": samplers.Clustered(2, by="gradients", every=2),
     "subsets": samplers.Subsets(subsets=[[0, 1], [2, 3, 4], [5, 0], [1]], probability=[0.3, 0.4, 0.2, 0.1]),
     "delegate": samplers.Delegate(1),
     "power-of-choice": samplers.PowerOfChoice(size=2, candidates=4),

@@ -92,6 +92,7 @@ TABLES = {
         "block": samplers.Block,
         "stratified": samplers.Stratified,
         "shuffled-stratified": samplers.ShuffledStratified,
+        "clustered": samplers.Clustered,
         "subsets": samplers.Subsets,
         "delegate": samplers.Delegate,
         "power-of-choice": samplers.PowerOfChoice,

@@ -2,6 +2,7 @@ from .adaptive_size import AdaptiveSize as AdaptiveSize
 from .available import Available as Available
 from .base import Sampler as Sampler
 from .block import Block as Block
+from .clustered import Clustered as Clustered
 from .cube import Cube as Cube
 from .delegate import Delegate as Delegate
 from .desraj import DesRaj as DesRaj
