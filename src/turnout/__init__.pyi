@@ -166,6 +166,7 @@ from .samplers.loss_biased import PowerOfChoice as PowerOfChoice
 from .samplers.nice import Nice as Nice
 from .samplers.nonuniform import Importance as Importance
 from .samplers.nonuniform import NonUniform as NonUniform
+from .samplers.oort import Oort as Oort
 from .samplers.pivotal import Pivotal as Pivotal
 from .samplers.probabilities.avare import Avare as Avare
 from .samplers.probabilities.base import Probability as Probability

@@ -97,6 +97,7 @@ TABLES = {
         "delegate": samplers.Delegate,
         "power-of-choice": samplers.PowerOfChoice,
         "afl": samplers.Afl,
+        "oort": samplers.Oort,
         "available": samplers.Available,
         "adaptive-size": samplers.AdaptiveSize,
     },

@@ -14,6 +14,7 @@ from .loss_biased import PowerOfChoice as PowerOfChoice
 from .nice import Nice as Nice
 from .nonuniform import Importance as Importance
 from .nonuniform import NonUniform as NonUniform
+from .oort import Oort as Oort
 from .pivotal import Pivotal as Pivotal
 from .replacement import WithReplacement as WithReplacement
 from .shuffled import ShuffledNice as ShuffledNice
