@@ -159,6 +159,7 @@ from .samplers.clustered import Clustered as Clustered
 from .samplers.cube import Cube as Cube
 from .samplers.delegate import Delegate as Delegate
 from .samplers.desraj import DesRaj as DesRaj
+from .samplers.divfl import DivFl as DivFl
 from .samplers.full import Full as Full
 from .samplers.independent import Independent as Independent
 from .samplers.loss_biased import Afl as Afl

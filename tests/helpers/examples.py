@@ -358,6 +358,7 @@ SAMPLERS = {
     "delegate": samplers.Delegate(1),
     "power-of-choice": samplers.PowerOfChoice(size=2, candidates=4),
     "afl": samplers.Afl(2),
+    "divfl": samplers.DivFl(2, candidates=3),
     "oort": samplers.Oort(3, seconds=[1.0, 2.0, 1.0, 3.0, 1.0, 2.0], preferred=1.5),
     "available": samplers.Available(samplers.Nice(2), probability=[0.9, 0.5, 0.6, 0.7, 0.8, 1.0], memory=0.5),
     "adaptive-size": samplers.AdaptiveSize(samplers.Systematic(t.LastNorm(), size=4), smallest=2.0),

@@ -98,6 +98,7 @@ TABLES = {
         "power-of-choice": samplers.PowerOfChoice,
         "afl": samplers.Afl,
         "oort": samplers.Oort,
+        "divfl": samplers.DivFl,
         "available": samplers.Available,
         "adaptive-size": samplers.AdaptiveSize,
     },

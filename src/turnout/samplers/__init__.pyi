@@ -6,6 +6,7 @@ from .clustered import Clustered as Clustered
 from .cube import Cube as Cube
 from .delegate import Delegate as Delegate
 from .desraj import DesRaj as DesRaj
+from .divfl import DivFl as DivFl
 from .full import Full as Full
 from .gradient_strata import GradientStratified as GradientStratified
 from .independent import Independent as Independent

@@ -58,7 +58,7 @@ def with_lost_ones(vectors: Float[Array, "n d"], answered: Bool[Array, " n"]) ->
     """
     usable = (answered & jnp.all(jnp.isfinite(vectors), axis=1))[:, None]
     known = jnp.where(usable, vectors, 0)
-    return jnp.where(usable, known, jnp.sum(known, axis=0) / jnp.maximum(1, jnp.sum(usable, dtype=known.dtype)))
+    return jnp.where(usable, known, jnp.sum(known, axis=0, keepdims=True) / jnp.maximum(1, jnp.sum(usable, dtype=known.dtype)))
 
 
 def on_host(function: Callable[..., Any], old: Any, *arrays: Any) -> Any:
