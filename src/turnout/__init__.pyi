@@ -171,6 +171,7 @@ from .samplers.oort import Oort as Oort
 from .samplers.pivotal import Pivotal as Pivotal
 from .samplers.probabilities.avare import Avare as Avare
 from .samplers.probabilities.base import Probability as Probability
+from .samplers.probabilities.delta import Delta as Delta
 from .samplers.probabilities.drift import Drift as Drift
 from .samplers.probabilities.last_norm import LastNorm as LastNorm
 from .samplers.probabilities.mabs import Mabs as Mabs

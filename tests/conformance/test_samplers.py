@@ -38,6 +38,7 @@ checks, and of which "cube", "stratified" and "systematic" are played here."""
         "gradient-clustered-engines_agree",
         "oort-engines_agree",
         "divfl-engines_agree",
+        "independent-delta-engines_agree",
         "independent-engines_agree",
         "stratified-*",
         "replacement-osmd-engines_agree",

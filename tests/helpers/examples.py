@@ -368,6 +368,7 @@ SAMPLERS = {
 PROBABILITIES = {
     "uniform": t.Uniform(),
     "size": t.BySize(),
+    "delta": t.Delta(batch=2, every=2),
     "drift": t.Drift(),
     "k-vib": t.KVib(),
     "vrb": t.Vrb(),

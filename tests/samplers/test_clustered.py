@@ -56,7 +56,7 @@ def moments(urns, shares):
 @pytest.mark.parametrize("by", MAKERS)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_clients_count_once_and_vary_less_than_with_replacement(by, size):
-    """By enumeration of both laws: no bias, no larger variance, and no fewer different clients (Fraboni et al., section 3.2)."""
+    """By enumeration of both laws: no bias, no larger variance, and no fewer different clients (Fraboni et al., section 3)."""
     segments = MAKERS[by](SHARES, size, DIRECTIONS)
     urns, multinomial = table(segments, 5, size), np.tile(SHARES, (size, 1))
     np.testing.assert_allclose(urns.sum(1), 1, rtol=1e-12)

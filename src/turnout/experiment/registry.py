@@ -105,6 +105,7 @@ TABLES = {
     "probability": {
         "uniform": probabilities.Uniform,
         "size": probabilities.BySize,
+        "delta": probabilities.Delta,
         "drift": probabilities.Drift,
         "k-vib": probabilities.KVib,
         "vrb": probabilities.Vrb,

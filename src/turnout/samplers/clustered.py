@@ -34,11 +34,11 @@ class Clustered(ByGradients):
     """Clustered sampling: one client from each of m distributions W_k, with sum_k W_ki = m lambda_i (Fraboni et al., 2021).
 
     A client that is drawn t times takes one place and counts t / (m lambda_i), so that the weighted sum is the mean of the m
-    replies drawn, and unbiased (Proposition 1). With u_i = v_i / (m lambda_i), the variance of the sum of v_i is
+    replies drawn, and unbiased. With u_i = v_i / (m lambda_i), the variance of the sum of v_i is
 
     sum_k (sum_i W_ki |u_i|^2 - |sum_i W_ki u_i|^2),
 
-    which is at most that of m draws with replacement by lambda_i, and every client is drawn at least as likely (section 3.2).
+    which is at most that of m draws with replacement by lambda_i, and every client is drawn at least as likely (section 3).
 
     By "size" (Algorithm 1) the clients fill m urns of capacity 1 one after the other, i with m lambda_i, in decreasing order. By
     "gradients" (Algorithm 2) a client with m lambda_i >= 1 fills whole urns, and what is left is grouped by Ward's clustering of

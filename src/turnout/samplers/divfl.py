@@ -18,7 +18,7 @@ from turnout.samplers.in_double import in_double
 
 @record
 class DivFl(ByGradients):
-    """DivFL: K clients whose gradients are close to those of all clients (Balakrishnan et al., 2022, (3) and Algorithm 1).
+    """DivFL: K clients whose gradients are close to those of all clients (Balakrishnan et al., 2022, section 3 and Algorithm 1).
 
     The cohort S is chosen greedily to minimise
 

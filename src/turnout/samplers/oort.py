@@ -39,7 +39,7 @@ class Experience(NamedTuple):
 
 @record
 class Oort(Sampler):
-    """Oort: clients of high utility are exploited, others explored (Lai et al., 2021, Algorithm 1 and sections 4.3 and 4.4).
+    """Oort: clients of high utility are exploited, others explored (Lai et al., 2021, Algorithm 1 and sections 4.2 to 4.4).
 
     At draw R the explored clients have the utility
 
