@@ -155,9 +155,11 @@ from .samplers.adaptive_size import AdaptiveSize as AdaptiveSize
 from .samplers.available import Available as Available
 from .samplers.base import Sampler as Sampler
 from .samplers.block import Block as Block
+from .samplers.clustered import Clustered as Clustered
 from .samplers.cube import Cube as Cube
 from .samplers.delegate import Delegate as Delegate
 from .samplers.desraj import DesRaj as DesRaj
+from .samplers.divfl import DivFl as DivFl
 from .samplers.full import Full as Full
 from .samplers.independent import Independent as Independent
 from .samplers.loss_biased import Afl as Afl
@@ -165,9 +167,11 @@ from .samplers.loss_biased import PowerOfChoice as PowerOfChoice
 from .samplers.nice import Nice as Nice
 from .samplers.nonuniform import Importance as Importance
 from .samplers.nonuniform import NonUniform as NonUniform
+from .samplers.oort import Oort as Oort
 from .samplers.pivotal import Pivotal as Pivotal
 from .samplers.probabilities.avare import Avare as Avare
 from .samplers.probabilities.base import Probability as Probability
+from .samplers.probabilities.delta import Delta as Delta
 from .samplers.probabilities.drift import Drift as Drift
 from .samplers.probabilities.last_norm import LastNorm as LastNorm
 from .samplers.probabilities.mabs import Mabs as Mabs

@@ -52,7 +52,7 @@ def test_everything_public_has_an_example(table, package, examples, base):
     assert public - made <= {base, *WITHIN_ANOTHER}
     assert named.keys() <= made
     for name, example in examples.items():
-        assert named.get(type(inside(example))) == name or name == "gradient-stratified"
+        assert named.get(type(inside(example))) == name or name in ("gradient-stratified", "gradient-clustered")
 
 
 def test_the_sampler_of_gradient_strata_is_among_the_examples():

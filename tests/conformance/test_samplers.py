@@ -33,8 +33,12 @@ checks, and of which "cube", "stratified" and "systematic" are played here."""
 
 
 @pytest.mark.tiers(
-    quick=["cube-*", "independent-k-vib-*"],
+    quick=["cube-*", "independent-k-vib-*", "clustered-engines_agree"],
     slow=[
+        "gradient-clustered-engines_agree",
+        "oort-engines_agree",
+        "divfl-engines_agree",
+        "independent-delta-engines_agree",
         "independent-engines_agree",
         "stratified-*",
         "replacement-osmd-engines_agree",

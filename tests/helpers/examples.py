@@ -352,10 +352,14 @@ SAMPLERS = {
     "stratified": samplers.Stratified(HALVES),
     "gradient-stratified": samplers.Stratified(by="gradients", clusters=2),
     "shuffled-stratified": samplers.ShuffledStratified(strata=HALVES),
+    "clustered": samplers.Clustered(2),
+    "gradient-clustered": samplers.Clustered(2, by="gradients", every=2),
     "subsets": samplers.Subsets(subsets=[[0, 1], [2, 3, 4], [5, 0], [1]], probability=[0.3, 0.4, 0.2, 0.1]),
     "delegate": samplers.Delegate(1),
     "power-of-choice": samplers.PowerOfChoice(size=2, candidates=4),
     "afl": samplers.Afl(2),
+    "divfl": samplers.DivFl(2, candidates=3),
+    "oort": samplers.Oort(3, seconds=[1.0, 2.0, 1.0, 3.0, 1.0, 2.0], preferred=1.5),
     "available": samplers.Available(samplers.Nice(2), probability=[0.9, 0.5, 0.6, 0.7, 0.8, 1.0], memory=0.5),
     "adaptive-size": samplers.AdaptiveSize(samplers.Systematic(t.LastNorm(), size=4), smallest=2.0),
 }
@@ -364,6 +368,7 @@ SAMPLERS = {
 PROBABILITIES = {
     "uniform": t.Uniform(),
     "size": t.BySize(),
+    "delta": t.Delta(batch=2, every=2),
     "drift": t.Drift(),
     "k-vib": t.KVib(),
     "vrb": t.Vrb(),

@@ -2,9 +2,11 @@ from .adaptive_size import AdaptiveSize as AdaptiveSize
 from .available import Available as Available
 from .base import Sampler as Sampler
 from .block import Block as Block
+from .clustered import Clustered as Clustered
 from .cube import Cube as Cube
 from .delegate import Delegate as Delegate
 from .desraj import DesRaj as DesRaj
+from .divfl import DivFl as DivFl
 from .full import Full as Full
 from .gradient_strata import GradientStratified as GradientStratified
 from .independent import Independent as Independent
@@ -13,6 +15,7 @@ from .loss_biased import PowerOfChoice as PowerOfChoice
 from .nice import Nice as Nice
 from .nonuniform import Importance as Importance
 from .nonuniform import NonUniform as NonUniform
+from .oort import Oort as Oort
 from .pivotal import Pivotal as Pivotal
 from .replacement import WithReplacement as WithReplacement
 from .shuffled import ShuffledNice as ShuffledNice

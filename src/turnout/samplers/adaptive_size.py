@@ -142,7 +142,8 @@ class AdaptiveSize(Sampler):
         x = ravel_pytree(x)[0].astype(state.x.dtype)
         step = jnp.where(ask.round == 1, 0, x - state.x)
         state = state._replace(size=self._next_size(state, step), x=x, mean=next_mean(state.mean, step))
-        return state._replace(inner=self._sized(state).refresh(state.inner, ask, x))
+        # The engine finds what clients are asked by the record that the run has, which has the largest K.
+        return state._replace(inner=self.sampler.refresh(state.inner, ask, x))
 
     def _next_size(self, state: SizeState, step: Float[Array, " d"]) -> Float[Array, ""]:
         """Return k after a `step`."""

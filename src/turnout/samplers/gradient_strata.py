@@ -5,19 +5,16 @@ from dataclasses import field, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from turnout.core.algorithm import on_client
-from turnout.core.client import Done
 from turnout.core.records import Count, record, static
-from turnout.samplers.base import Sampler
+from turnout.samplers.by_gradients import ByGradients, on_host, with_lost_ones
 from turnout.samplers.clustering import optimal_strata
 from turnout.samplers.full import Full
 from turnout.samplers.strata import check_strata, draw_from_strata, sort_by_part
 
 
 @record
-class GradientStratified(Sampler):
+class GradientStratified(ByGradients):
     """Stratified sampling with the strata that minimise its variance for the gradients lambda_i grad f_i(x) at the current x.
 
     Before round 1, and then every `every` rounds, all clients are asked for their gradient, which is charged as a full pass.
@@ -54,28 +51,9 @@ class GradientStratified(Sampler):
         numbers = np.arange(population.count) * self.clusters // population.count
         return jax.tree.map(jnp.asarray, sort_by_part(numbers))
 
-    def refresh(self, state, ask, x):
-        due = ask.round == 1 if self.every is None else (ask.round - 1) % self.every == 0
-        return ask.cond(due, lambda _: self._strata(ask, x), lambda state: state, state)
-
-    def _strata(self, ask, x):
-        cohort = ask.draw(self.everyone)
-        replies = ask(cohort, self.gradient, x)
-        vectors = jax.vmap(lambda gradient: ravel_pytree(gradient)[0])(replies.values) * cohort.share[:, None]
-        shapes = [((cohort.places,), "int32"), ((self.clusters + 1,), "int32")]
-        shapes = tuple(jax.ShapeDtypeStruct(*shape) for shape in shapes)
-        return jax.pure_callback(self._regroup, shapes, vectors, replies.answered, vmap_method="sequential")
-
-    def _regroup(self, vectors, answered):
-        vectors = np.asarray(vectors, float)
-        # Lost or infinite gradients are replaced by the mean, which favours no stratum.
-        usable = np.asarray(answered) & np.isfinite(vectors).all(1)
-        middle = vectors[usable].mean(0) if usable.any() else 0.0
-        return sort_by_part(optimal_strata(np.where(usable[:, None], vectors, middle), self.clusters))
-
-    @on_client
-    def gradient(self, client, x):
-        return Done(client.grad(x))
+    def learned(self, state, vectors, answered, shares):
+        weighted = with_lost_ones(vectors * shares[:, None], answered)
+        return on_host(lambda own: sort_by_part(optimal_strata(own.astype(float), self.clusters)), state, weighted)
 
     def draw(self, state, key, population):
         return draw_from_strata(key, *state, self.size, population)

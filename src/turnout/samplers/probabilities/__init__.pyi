@@ -1,5 +1,6 @@
 from .avare import Avare as Avare
 from .base import Probability as Probability
+from .delta import Delta as Delta
 from .drift import Drift as Drift
 from .last_norm import LastNorm as LastNorm
 from .mabs import Mabs as Mabs
