@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -15,6 +15,7 @@ PADDING = -1
 """The number in the places after a text."""
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """Turns texts into numbers."""
 
