@@ -35,6 +35,7 @@ from .algorithms.fedexp import FedExp as FedExp
 from .algorithms.fedexprox import FedExProx as FedExProx
 from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fedlin import FedLin as FedLin
+from .algorithms.fednl import FedNl as FedNl
 from .algorithms.fednova import FedNova as FedNova
 from .algorithms.fedopt import FedOpt as FedOpt
 from .algorithms.fedper import FedPer as FedPer

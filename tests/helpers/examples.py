@@ -89,6 +89,7 @@ class Example:
 
 CODECS = {
     "cast": t.codecs.Cast("bfloat16"),
+    "eigenpairs": t.codecs.Eigenpairs(rank=1),
     "identity": t.codecs.Identity(),
     "low-rank": t.codecs.LowRank(rank=1),
     "natural": t.codecs.Natural(),
@@ -176,6 +177,13 @@ def _examples() -> list[Example]:
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
         Example("fedlin", lambda s: t.FedLin(s, lr=0.05, steps=3), (Exchange(), Exchange(queries=2, who="again"))),
+        # The first Hessians have six numbers; two of them, and their places in a byte and a half, follow in each round.
+        Example(
+            "fednl",
+            lambda s: t.FedNl(s, t.codecs.TopK(count=2), option="II", mu=1.0),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(up=0, queries=3, scalars_up=6, who="everyone"),
+        ),
         Example(
             "fednova",
             lambda s: t.FedNova(s, lr=0.05, steps=STEPS, momentum=0.5, mu=0.3),

@@ -76,6 +76,7 @@ LEFT_OUT = {
     "fedexprox": "its fixed point is another one where clients disagree",
     "fedexp": "its fixed point is FedAvg's",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
+    "fednl": "Hessians take d queries and d (d + 1) / 2 numbers, which plans do not know of",
     "fedcm": "one more number than FedAvg and twice its vectors down",
     "scaffold-m": "likewise, beside SCAFFOLD",
     "q-fedavg": "its objective is another one, with more equal losses",

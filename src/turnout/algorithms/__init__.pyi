@@ -22,6 +22,7 @@ from .fedexp import FedExp as FedExp
 from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
+from .fednl import FedNl as FedNl
 from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
 from .fedper import FedPer as FedPer

@@ -29,6 +29,7 @@ FIRST_ORDER = {
 CODECS = {
     "identity": codecs.Identity,
     "cast": codecs.Cast,
+    "eigenpairs": codecs.Eigenpairs,
     "low-rank": codecs.LowRank,
     "natural": codecs.Natural,
     "qsgd": codecs.Qsgd,
@@ -136,6 +137,7 @@ TABLES = {
         "fedexprox": algorithms.FedExProx,
         "fedlamb": algorithms.FedLamb,
         "fedlin": algorithms.FedLin,
+        "fednl": algorithms.FedNl,
         "fednova": algorithms.FedNova,
         "fedopt": algorithms.FedOpt,
         "fedper": algorithms.FedPer,
