@@ -185,6 +185,18 @@ def _examples() -> list[Example]:
             one(up=0, queries=3, scalars_up=6, who="everyone"),
         ),
         Example(
+            "fednl-ls",
+            lambda s: t.FedNlLs(s, t.codecs.TopK(count=2), mu=1.0),
+            None,
+            one(up=0, queries=3, scalars_up=6, who="everyone"),
+        ),
+        Example(
+            "fednl-pp",
+            lambda s: t.FedNlPp(s, t.codecs.TopK(count=2)),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(queries=1 + 3, scalars_up=1 + 6, who="everyone"),
+        ),
+        Example(
             "fednova",
             lambda s: t.FedNova(s, lr=0.05, steps=STEPS, momentum=0.5, mu=0.3),
             one(queries=STEPS, scalars_up=1),

@@ -77,6 +77,8 @@ LEFT_OUT = {
     "fedexp": "its fixed point is FedAvg's",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
     "fednl": "Hessians take d queries and d (d + 1) / 2 numbers, which plans do not know of",
+    "fednl-ls": "likewise",
+    "fednl-pp": "likewise",
     "fedcm": "one more number than FedAvg and twice its vectors down",
     "scaffold-m": "likewise, beside SCAFFOLD",
     "q-fedavg": "its objective is another one, with more equal losses",

@@ -23,6 +23,8 @@ from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
 from .fednl import FedNl as FedNl
+from .fednl_ls import FedNlLs as FedNlLs
+from .fednl_pp import FedNlPp as FedNlPp
 from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
 from .fedper import FedPer as FedPer

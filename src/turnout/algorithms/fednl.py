@@ -16,11 +16,11 @@ from turnout.algorithms.learned_hessian import (
     zero_triangle,
 )
 from turnout.codecs.base import Codec
-from turnout.core.algorithm import on_client
-from turnout.core.client import Done
+from turnout.core.algorithm import Ask, on_client
+from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
 from turnout.core.records import Positive, record, static
-from turnout.core.replies import if_any
+from turnout.core.replies import Replies, if_any
 from turnout.core.tree import add
 
 
@@ -32,7 +32,82 @@ class FedNlState(NamedTuple):
 
 
 @record
-class FedNl(LearnedHessian):
+class LearnedNewton(LearnedHessian):
+    """Steps with H: what `FedNl` and `FedNlLs` share.
+
+    Args:
+        sampler: Who takes part in each round.
+        codec: C, of triangles; None keeps the first H_i.
+        mu: Least eigenvalue of the projection; None means sum_i lambda_i mu_i of the problem.
+        first: The first H_i, the "hessian" or "zero".
+        everyone: Sampler of the first pass. Set by `bind`.
+    """
+
+    codec: Codec | None = static(default=None)
+    mu: Positive | None = field(default=None, kw_only=True)
+
+    def __post_init__(self):
+        if self.codec is None and self.first == "zero":
+            raise UserError(f"{type(self).__name__} without a codec keeps the first Hessians: take first = 'hessian'")
+
+    def bind(self, problem):
+        bound = super().bind(problem)
+        return bound if self.mu is not None else replace(bound, mu=mean_convexity(self, problem))
+
+    def client_state(self, x):
+        return None if self.codec is None else zero_triangle(x)
+
+    def start(self, ask, x):
+        return FedNlState(x, ask(self.everyone, self.begin, x).total() if self.passes else zero_triangle(x))
+
+    def output(self, server):
+        return server.x
+
+    def heard(self, ask: Ask, server: FedNlState) -> tuple[Replies, PyTree, Float[Array, " t"]]:
+        """Return the replies of a new cohort, their average but for the changes of the H_i, and the new H.
+
+        Args:
+            ask: Access to the clients.
+            server: x and H before the round.
+        """
+        if self.codec is None:
+            replies = ask(self.sampler, self.evaluate, server.x)
+            ask.observe(replies)
+            return replies, replies.average(), server.hessian
+        replies = self.ask_differences(ask, self.sampler, self.difference, server.x)
+        ask.observe(replies)
+        return replies, replies.average()[0], server.hessian + replies.total()[1]
+
+    def evaluated(self, client: Client, x: PyTree) -> PyTree:
+        """Return what a reply has beside the payload.
+
+        Args:
+            client: The client.
+            x: The parameters.
+        """
+        return client.grad(x)
+
+    @on_client
+    def begin(self, client, x):
+        """The first H_i."""
+        hessian = hessian_of(client, x)
+        return Done(hessian, None if self.codec is None else hessian, queries=side(x))
+
+    @on_client
+    def evaluate(self, client, x):
+        """What a reply has without a payload."""
+        return Done(self.evaluated(client, x))
+
+    @on_client
+    def difference(self, client, message):
+        """What a reply has, and the payload of the change of H_i."""
+        x, key = message
+        payload, learned = self.learn(client, hessian_of(client, x), client.state, key)
+        return Done((self.evaluated(client, x), payload), learned, queries=1 + side(x))
+
+
+@record
+class FedNl(LearnedNewton):
     """FedNL (Safaryan, Islamov, Qian and Richtarik, 2022, Algorithm 1), and Newton-Zero, for any sampler.
 
     x <- x - M^-1 sum_{i in S} (lambda_i / p_i) grad f_i(x), M = [H]_mu by option "I" and H + l I by "II", H = sum_i lambda_i H_i,
@@ -44,13 +119,17 @@ class FedNl(LearnedHessian):
     of the paper for the first, 1 / (1 + omega) for the second. Without a codec H_i stays as it is, and a reply is a gradient:
     Newton-Zero. The paper has full participation; `FedNlPp` converges with other cohorts too.
 
-    Let all clients take part, f be mu-strongly convex and |grad^2 f_i(x) - grad^2 f_i(y)| <= L |x - y|. By "I", where x_0 is so
-    close to x* that L |x_0 - x*| <= mu / sqrt 2 and all |H_i - grad^2 f_i(x*)| <= mu / (2 sqrt 2) in the root mean square,
+    Let all clients take part, f be mu-strongly convex and |grad^2 f_i(x) - grad^2 f_i(y)| <= L |x - y|, and e_t^2 be the mean of
+    |H_i - grad^2 f_i(x*)|^2. By "I", where L |x_0 - x*| <= mu / sqrt 2 and e_t <= mu / (2 sqrt 2) in each round,
 
         |x_t - x*|^2 <= 2^-t |x_0 - x*|^2                                                   (Theorem 3.6)
 
-    whatever the condition number, and |x_{t+1} - x*| / |x_t - x*| tends to 0 with a codec: sum_i lambda_i |H_i - grad^2 f_i(x*)|^2
-    + 6 B L^2 |x - x*|^2 falls by 1 - min(A, 1 / 3) a round. A = alpha / 4 and B = 6 / alpha - 7 / 2 for a contraction by 1 - alpha.
+    whatever the condition number, and e_t^2 + 6 B L^2 |x_t - x*|^2 falls by 1 - min(A, 1 / 3) a round, so that |x_t - x*| falls
+    superlinearly. For contractions by 1 - alpha, A = alpha / 4 and B = 6 / alpha - 7 / 2; then e_0 <= mu / (2 sqrt 2) and
+    L |x_0 - x*| <= mu sqrt(A / (8 B)) bound all e_t. For Newton-Zero all e_t are e_0.
+
+    Proof of the first: [.]_mu brings H no farther from grad^2 f(x*), so that mu |x_{t+1} - x*| <= |[H]_mu (x_t - x*) - grad f(x_t)|
+    <= (e_t + (L / 2) |x_t - x*|) |x_t - x*|.
 
     Args:
         sampler: Who takes part in each round.
@@ -72,61 +151,21 @@ class FedNl(LearnedHessian):
         5504
     """
 
-    codec: Codec | None = static(default=None)
     option: Literal["I", "II"] = static(default="I")
-    mu: Positive | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
-        if self.codec is None and (self.first == "zero" or self.option == "II"):
-            raise UserError(
-                f"{type(self).__name__} without a codec keeps the first Hessians: take first = 'hessian' and option = 'I'"
-            )
-
-    def bind(self, problem):
-        bound = super().bind(problem)
-        return bound if self.mu is not None or self.option == "II" else replace(bound, mu=mean_convexity(self, problem))
-
-    def client_state(self, x):
-        return None if self.codec is None else zero_triangle(x)
-
-    def start(self, ask, x):
-        return FedNlState(x, ask(self.everyone, self.begin, x).total() if self.passes else zero_triangle(x))
-
-    def output(self, server):
-        return server.x
+        super().__post_init__()
+        if self.codec is None and self.option == "II":
+            raise UserError("FedNl without a codec keeps the first Hessians, and option 'II' measures them: take option = 'I'")
 
     def round(self, ask, server):
-        if self.codec is None:
-            replies = ask(self.sampler, self.slope, server.x)
-            gradient, hessian = replies.average(), server.hessian
-        else:
-            replies = self.ask_differences(ask, self.sampler, self.difference, server.x)
-            gradient, hessian = replies.average()[0], server.hessian + replies.total()[1]
-        ask.observe(replies)
-        return if_any(replies, FedNlState(self.moved(server, gradient), hessian), server)
-
-    def moved(self, server: FedNlState, replied: PyTree) -> PyTree:
-        """Return the new x.
-
-        Args:
-            server: x and H before the round.
-            replied: The average of the gradients, with "II" and that of the distances |grad^2 f_i(x) - H_i|.
-        """
+        replies, replied, hessian = self.heard(ask, server)
         if self.option == "I":
-            return add(server.x, projected_step(server.hessian, self.mu, replied))
-        gradient, distance = replied
-        return add(server.x, shifted_solution(server.hessian, distance, gradient), -1.0)
-
-    @on_client
-    def begin(self, client, x):
-        """The first H_i."""
-        hessian = hessian_of(client, x)
-        return Done(hessian, None if self.codec is None else hessian, queries=side(x))
-
-    @on_client
-    def slope(self, client, x):
-        """grad f_i(x)."""
-        return Done(client.grad(x))
+            x = add(server.x, projected_step(server.hessian, self.mu, replied))
+        else:
+            gradient, distance = replied
+            x = add(server.x, shifted_solution(server.hessian, distance, gradient), -1.0)
+        return if_any(replies, FedNlState(x, hessian), server)
 
     @on_client
     def difference(self, client, message):

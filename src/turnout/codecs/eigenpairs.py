@@ -37,7 +37,7 @@ class Eigenpairs(Codec):
         if len(payload) == 1:
             return payload[0]
         values, vectors = payload
-        return triangle((vectors.T * values) @ vectors).reshape(like.shape)
+        return triangle((vectors.T * values[None]) @ vectors).reshape(like.shape)
 
     def contraction(self, size):
         return self.rank / side_of(size) if self._smaller(size) else 1.0

@@ -138,6 +138,8 @@ TABLES = {
         "fedlamb": algorithms.FedLamb,
         "fedlin": algorithms.FedLin,
         "fednl": algorithms.FedNl,
+        "fednl-ls": algorithms.FedNlLs,
+        "fednl-pp": algorithms.FedNlPp,
         "fednova": algorithms.FedNova,
         "fedopt": algorithms.FedOpt,
         "fedper": algorithms.FedPer,
