@@ -11,7 +11,7 @@ import pytest
 import turnout as t
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import logistic, small
-from tests.helpers.gradients import client_gradient, client_hessian
+from tests.helpers.gradients import client_gradient, client_hessian, client_value
 from turnout.codecs.base import round_trip
 from turnout.core.messages import payload
 from turnout.core.triangle import symmetric, triangle
@@ -148,6 +148,107 @@ def test_learning_the_hessian_makes_the_rate_superlinear():
     for name in ("rank-1", "top-4"):
         assert factors[name][-1] < factors[name][1] / 5
     assert factors["zero"][-1] == pytest.approx(factors["zero"][-2], rel=1e-2)
+
+
+def pp_program(problem, draws, name, first, x):
+    """Yield x, the w_i, l_i, g_i and H_i at first and after each round."""
+    n, weights = problem.clients, shares(problem)
+    points, learned = np.tile(x, (n, 1)), np.array([client_hessian(problem, i, x) * (first == "hessian") for i in range(n)])
+    shift, vector = np.zeros(n), np.zeros((n, len(x)))
+    draws = iter(draws)
+    for cohort in ([(i, 0, 0) for i in range(n)], *draws):
+        for i, *_ in cohort:
+            points[i], hessian = x, client_hessian(problem, i, x)
+            # In the first pass nothing is compressed.
+            learned[i] += compressed(name, hessian - learned[i])
+            shift[i] = np.linalg.norm(learned[i] - hessian)
+            vector[i] = learned[i] @ x + shift[i] * x - client_gradient(problem, i, x)
+        x = np.linalg.solve(np.tensordot(weights, learned, 1) + weights @ shift * np.eye(len(x)), weights @ vector)
+        yield x, points.copy(), shift.copy(), learned.copy()
+
+
+PP_RUNS = {"nice": (t.Nice(3), "rank-1"), "coins": (t.Independent(size=3.0), "top-4")}
+
+
+@pytest.mark.tiers(quick=["coins"])
+@pytest.mark.parametrize("run", PP_RUNS)
+def test_partial_participation_is_its_numpy_program_and_within_its_bound(run):
+    (sampler, name), problem = PP_RUNS[run], logistic()
+    best, constant = optimum(problem), lipschitz(problem)
+    start = best + 0.01 * np.ones(D)
+    trace = t.run(t.FedNlPp(sampler, CODECS[name]), problem, rounds=ROUNDS, seed=3, start=start)
+    states = list(pp_program(problem, cohorts(sampler, problem, 3, ROUNDS), name, "hessian", start))
+    np.testing.assert_allclose(trace.x, states[-1][0], rtol=0, atol=1e-10)
+    at_best = np.array([client_hessian(problem, i, best) for i in range(problem.clients)])
+    for x, points, _, learned in states:
+        away = np.linalg.norm(points - best, axis=1)
+        errors = np.linalg.norm(learned - at_best, axis=(1, 2))
+        assert problem.mu * np.linalg.norm(x - best) <= shares(problem) @ ((2 * errors + 1.5 * constant * away) * away) + 1e-15
+    assert np.linalg.norm(trace.x - best) < 1e-6 * np.linalg.norm(start - best)
+
+
+def test_partial_participation_keeps_its_sums_where_replies_are_lost():
+    """What the server has learned is of the clients that it heard: without their Hessians, from zero, it finds x* all the same."""
+    problem = logistic()
+    trace = t.run(
+        t.FedNlPp(t.Nice(6), C.Identity(), first="zero"), problem, rounds=80, seed=1, faults=t.Faults(0.3, "skip"), every=80
+    )
+    np.testing.assert_allclose(trace.x, optimum(problem), rtol=0, atol=1e-12)
+
+
+def client_sum(of, problem, cohort, x):
+    return sum(weight * of(problem, i, x) for i, _, weight in cohort)
+
+
+def ls_program(problem, draws, name, x, c=0.25, gamma=0.5):
+    """Yield x, H and the number of trials so far, at first and after each round."""
+    learned, trials = np.array([client_hessian(problem, i, x) for i in range(problem.clients)]), 0
+    yield x, np.tensordot(shares(problem), learned, 1), trials
+    for cohort in draws:
+        matrix, gradient = np.tensordot(shares(problem), learned, 1), client_sum(client_gradient, problem, cohort, x)
+        direction = -np.linalg.solve(projected(matrix, problem.mu), gradient)
+        value, length = client_sum(client_value, problem, cohort, x), 1.0
+        trials += 1
+        rounding = 4 * np.finfo(float).eps * abs(value)
+        while client_sum(client_value, problem, cohort, x + length * direction) - value > c * length * gradient @ direction + rounding:
+            length, trials = gamma * length, trials + 1
+        for i, *_ in cohort:
+            learned[i] += compressed(name, client_hessian(problem, i, x) - learned[i])
+        x = x + length * direction
+        yield x, np.tensordot(shares(problem), learned, 1), trials
+
+
+LS_RUNS = {"rank-1": (t.Full(), "rank-1"), "zero": (t.Nice(9), "zero")}
+
+
+@pytest.mark.tiers(quick=["rank-1"])
+@pytest.mark.parametrize("run", LS_RUNS)
+def test_the_line_search_is_its_numpy_program_from_a_far_start(run):
+    (sampler, name), problem, start = LS_RUNS[run], logistic(), 20 * np.ones(D)
+    trace = t.run(t.FedNlLs(sampler, CODECS[name]), problem, rounds=ROUNDS, seed=3, start=start)
+    states = list(ls_program(problem, cohorts(sampler, problem, 3, ROUNDS), name, start))
+    np.testing.assert_allclose(trace.x, states[-1][0], rtol=0, atol=1e-10)
+    totals, trials = trace.ledger.totals(), states[-1][-1]
+    assert totals["exchanges"] == 1 + ROUNDS + trials
+    assert totals["rejected"] == trials - ROUNDS > 0
+
+
+@pytest.mark.parametrize("mu", [1e-1, 1e-3])
+def test_the_line_search_falls_at_its_rate_also_where_plain_steps_overshoot(mu):
+    problem, start, c, gamma = conditioned(mu), 20 * np.ones(D), 0.25, 0.5
+    draws = 60 * [everyone(problem)]
+    states = list(ls_program(problem, draws, "rank-1", start))
+    lowest = client_sum(client_value, problem, draws[0], optimum(problem))
+    gaps = np.array([client_sum(client_value, problem, draws[0], x) - lowest for x, *_ in states])
+    features = [problem.rows[0][a:b] for a, b in zip(problem.offsets[:-1], problem.offsets[1:], strict=True)]
+    gram = sum(share * rows.T @ rows / len(rows) for share, rows in zip(shares(problem), features, strict=True))
+    smooth = mu + np.linalg.eigvalsh(gram)[-1] / 4
+    largest = np.array([max(np.linalg.eigvalsh(hessian)[-1], mu) for _, hessian, _ in states[:-1]])
+    rate = 1 - 2 * c * mu / largest * min(1, 2 * gamma * (1 - c) * mu / smooth)
+    assert np.all(gaps[1:] <= rate * gaps[:-1] + 1e-13)
+    assert gaps[-1] < 1e-12
+    _, (plain, _) = program(problem, draws[:1], "rank-1", "I", "hessian", start)
+    assert (client_sum(client_value, problem, draws[0], plain) > gaps[0] + lowest) == (mu < 1e-2)
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -38,4 +38,4 @@ def client_value(problem: t.Problem, i: int, x) -> float:
     features, targets = (part[own] for part in problem.rows)
     if isinstance(problem, t.Quadratic):
         return float(x @ features[0] @ x / 2 - targets[0] @ x)
-    return float(np.mean(np.log1p(np.exp(-targets * (features @ x)))) + problem.mu / 2 * x @ x)
+    return float(np.mean(np.logaddexp(0, -targets * (features @ x))) + problem.mu / 2 * x @ x)
