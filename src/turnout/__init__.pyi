@@ -14,9 +14,11 @@ from .accounting.target import Target as Target
 from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
+from .algorithms.aide import Aide as Aide
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
+from .algorithms.dane import Dane as Dane
 from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.ditto import Ditto as Ditto

@@ -210,7 +210,10 @@ def ls_program(problem, draws, name, x, c=0.25, gamma=0.5):
         value, length = client_sum(client_value, problem, cohort, x), 1.0
         trials += 1
         rounding = 4 * np.finfo(float).eps * abs(value)
-        while client_sum(client_value, problem, cohort, x + length * direction) - value > c * length * gradient @ direction + rounding:
+        while (
+            client_sum(client_value, problem, cohort, x + length * direction) - value
+            > c * length * gradient @ direction + rounding
+        ):
             length, trials = gamma * length, trials + 1
         for i, *_ in cohort:
             learned[i] += compressed(name, client_hessian(problem, i, x) - learned[i])

@@ -133,6 +133,11 @@ def _examples() -> list[Example]:
             any_size=False,
         ),
         Example("agnostic-fl", lambda s: t.AgnosticFl(s, lr=0.05, weights_lr=0.01), one(scalars_up=1)),
+        Example(
+            "aide",
+            lambda s: t.Aide(s, LOCAL, lam=20.0, kappa=5.0, mu=1.0, inner=2),
+            2 * (Exchange(), Exchange(queries=STEPS + 1, who="again")),
+        ),
         Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",
@@ -158,6 +163,7 @@ def _examples() -> list[Example]:
         ),
         # Two of three numbers, with two bits for the place of each.
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
+        Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
         Example(
             "ditto",
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),

@@ -79,6 +79,8 @@ LEFT_OUT = {
     "fednl": "Hessians take d queries and d (d + 1) / 2 numbers, which plans do not know of",
     "fednl-ls": "likewise",
     "fednl-pp": "likewise",
+    "dane": "S-DANE has its messages, and converges where clients differ more",
+    "aide": "three more numbers than DANE",
     "fedcm": "one more number than FedAvg and twice its vectors down",
     "scaffold-m": "likewise, beside SCAFFOLD",
     "q-fedavg": "its objective is another one, with more equal losses",

@@ -1,9 +1,11 @@
 from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
 from .agnostic_fl import AgnosticFl as AgnosticFl
+from .aide import Aide as Aide
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
+from .dane import Dane as Dane
 from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
 from .ditto import Ditto as Ditto
