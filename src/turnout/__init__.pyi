@@ -21,6 +21,7 @@ from .algorithms.celgd import CeLgd as CeLgd
 from .algorithms.dane import Dane as Dane
 from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
+from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
 from .algorithms.fedac import FedAc as FedAc

@@ -188,7 +188,7 @@ def test_partial_participation_is_its_numpy_program_and_within_its_bound(run):
 
 
 def test_partial_participation_keeps_its_sums_where_replies_are_lost():
-    """What the server has learned is of the clients that it heard: without their Hessians, from zero, it finds x* all the same."""
+    """What the server has learned is of the clients that it heard: it finds x* all the same, without Hessians at first."""
     problem = logistic()
     trace = t.run(
         t.FedNlPp(t.Nice(6), C.Identity(), first="zero"), problem, rounds=80, seed=1, faults=t.Faults(0.3, "skip"), every=80

@@ -165,6 +165,11 @@ def _examples() -> list[Example]:
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
         Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
         Example(
+            "disco",
+            lambda s: t.Disco(s, lam=2.0, products=1, relative=1e-12),
+            (Exchange(), Exchange(down=2, queries=3, who="delegate"), Exchange(who="again")),
+        ),
+        Example(
             "ditto",
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),

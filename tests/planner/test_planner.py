@@ -81,6 +81,7 @@ LEFT_OUT = {
     "fednl-pp": "likewise",
     "dane": "S-DANE has its messages, and converges where clients differ more",
     "aide": "three more numbers than DANE",
+    "disco": "products with Hessians, which plans do not know of",
     "fedcm": "one more number than FedAvg and twice its vectors down",
     "scaffold-m": "likewise, beside SCAFFOLD",
     "q-fedavg": "its objective is another one, with more equal losses",

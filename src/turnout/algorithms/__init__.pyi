@@ -8,6 +8,7 @@ from .celgd import CeLgd as CeLgd
 from .dane import Dane as Dane
 from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
+from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
 from .fedac import FedAc as FedAc

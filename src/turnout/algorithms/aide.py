@@ -25,10 +25,10 @@ class Aide(Dane):
     x <- `inner` rounds of DANE from x for h(z) = f(z) + (kappa / 2) |z - y|^2, which approximate argmin h, then
     y <- x + (1 - sqrt q) / (1 + sqrt q) (x - last x), q = mu / (mu + kappa); y = x at first.
 
-    With kappa all clients' h_i are alike enough for DANE, and the paper's zeta is sqrt q from the start. The gradient of h at x is
+    With kappa large enough the h_i are alike enough for DANE; the paper's zeta is sqrt q from the start. The slope of h at x is
     g + kappa (x - y), so that clients are asked as in `Dane`, with the weight lam + kappa: they do not see y.
 
-    With the exact minimisers, f(x_t) - f(x*) <= (1 - sqrt q)^t (f(x_0) - f(x*) + (mu / 2) |x_0 - x*|^2) for a mu-strongly convex f.
+    With the exact minimisers, f(x_t) - f(x*) <= (1 - sqrt q)^t (f(x_0) - f(x*) + (mu / 2) |x_0 - x*|^2) for mu-strongly convex f.
 
     Args:
         sampler: Draws the cohorts.

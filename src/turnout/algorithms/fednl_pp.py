@@ -38,7 +38,7 @@ class FedNlPp(LearnedHessian):
     x = (H + l I)^-1 g, then for i in S: H_i <- H_i + C(grad^2 f_i(x) - H_i), l_i <- |H_i - grad^2 f_i(x)|,
     g_i <- (H_i + l_i I) x - grad f_i(x); H = sum_i lambda_i H_i, l = sum_i lambda_i l_i, g = sum_i lambda_i g_i over all clients.
 
-    Norms are Frobenius norms, and C is that of `FedNl`. At first a pass asks all clients for g_i, l_i and, unless it is zero, H_i.
+    Norms are Frobenius norms, and C is that of `FedNl`. At first a pass asks everyone for g_i, l_i and, unless it is zero, H_i.
     A reply has the changes of g_i and l_i and the payload of C. Nothing is estimated from a cohort, so that x* is the fixed point
     whatever the sampler, and its probabilities are not used.
 

@@ -1,5 +1,6 @@
 """What the algorithms of FedNL share: clients whose Hessians the server learns from compressed differences."""
 
+import math
 from dataclasses import field, replace
 from typing import Any, Literal
 
@@ -38,9 +39,7 @@ class LearnedHessian(Algorithm):
     cohorts_per_round = None
 
     def bind(self, problem) -> Any:
-        if not problem.twice_differentiable:
-            name, kind = type(self).__name__, type(problem).__name__
-            raise UserError(f"{name} needs second derivatives: {kind} has none, take a first-order algorithm")
+        check_second_derivatives(self, problem)
         return replace(self, everyone=full_pass(self.sampler, problem.population)) if self.passes else self
 
     @property
@@ -114,6 +113,33 @@ def shifted_solution(hessian: Float[Array, " t"], shift: Float[Array, ""], vecto
     return unravel(jnp.linalg.solve(matrix + shift * jnp.eye(flat.size, dtype=flat.dtype), flat))
 
 
+def check_second_derivatives(algorithm: Algorithm, problem) -> None:
+    """Check that `problem` has the second derivatives that `algorithm` needs.
+
+    Args:
+        algorithm: Who asks.
+        problem: The problem.
+
+    Raises:
+        UserError: If not.
+    """
+    if not problem.twice_differentiable:
+        name, kind = type(algorithm).__name__, type(problem).__name__
+        raise UserError(f"{name} needs second derivatives: {kind} has none, take a first-order algorithm")
+
+
+def mean_constants(problem) -> tuple[float, float]:
+    """Return sum_i lambda_i mu_i and sum_i lambda_i L_i, between which f curves; 0 and infinity where they are not known.
+
+    Args:
+        problem: The problem.
+    """
+    constants, shares = problem.constants(), problem.population.shares
+    if constants is None:
+        return 0.0, math.inf
+    return float(shares @ constants.convexity), float(shares @ constants.smoothness)
+
+
 def mean_convexity(algorithm: Algorithm, problem) -> float:
     """Return sum_i lambda_i mu_i, by which f is strongly convex.
 
@@ -124,8 +150,7 @@ def mean_convexity(algorithm: Algorithm, problem) -> float:
     Raises:
         UserError: Where the problem does not know it, or it is 0.
     """
-    constants = problem.constants()
-    convexity = 0.0 if constants is None else float(problem.population.shares @ constants.convexity)
+    convexity, _ = mean_constants(problem)
     if not convexity > 0:
         raise UserError(f"{type(algorithm).__name__} needs mu: {type(problem).__name__} does not know how convex f is")
     return convexity

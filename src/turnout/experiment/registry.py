@@ -123,6 +123,7 @@ TABLES = {
         "diloco": algorithms.DiLoCo,
         "dane": algorithms.Dane,
         "diana": algorithms.Diana,
+        "disco": algorithms.Disco,
         "ditto": algorithms.Ditto,
         "ef21": algorithms.Ef21,
         "fedac": algorithms.FedAc,
