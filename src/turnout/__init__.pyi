@@ -39,6 +39,7 @@ from .algorithms.fedexprox import FedExProx as FedExProx
 from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fedlin import FedLin as FedLin
 from .algorithms.fednl import FedNl as FedNl
+from .algorithms.fednl_cr import FedNlCr as FedNlCr
 from .algorithms.fednl_ls import FedNlLs as FedNlLs
 from .algorithms.fednl_pp import FedNlPp as FedNlPp
 from .algorithms.fednova import FedNova as FedNova

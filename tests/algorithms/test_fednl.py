@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import turnout as t
 from tests.algorithms.test_references import cohorts
@@ -252,6 +253,59 @@ def test_the_line_search_falls_at_its_rate_also_where_plain_steps_overshoot(mu):
     assert gaps[-1] < 1e-12
     _, (plain, _) = program(problem, draws[:1], "rank-1", "I", "hessian", start)
     assert (client_sum(client_value, problem, draws[0], plain) > gaps[0] + lowest) == (mu < 1e-2)
+
+
+def cubic(matrix, gradient, lipschitz) -> np.ndarray:
+    """The step by a root of |h(r)| = r, whose r is found by SciPy."""
+    values, vectors = np.linalg.eigh(matrix)
+    inside = vectors.T @ gradient
+    length = lambda r: np.linalg.norm(inside / (np.maximum(values, 0) + lipschitz * r / 2))  # noqa: E731
+    most = np.sqrt(2 * np.linalg.norm(gradient) / lipschitz)
+    r = brentq(lambda r: length(r) - r, 0, most, xtol=1e-300, rtol=1e-15) if most > 0 else 0.0
+    return -vectors @ (inside / (np.maximum(values, 0) + lipschitz * r / 2))
+
+
+def cr_program(problem, draws, name, x, lipschitz):
+    """Yield x and l after 0, 1, ... rounds; l is that of the round."""
+    learned = np.zeros((problem.clients, len(x), len(x)))
+    for cohort in draws:
+        hessian, distance = np.tensordot(shares(problem), learned, 1), 0.0
+        for i, _, weight in cohort:
+            gap = client_hessian(problem, i, x) - learned[i]
+            distance += weight * np.linalg.norm(gap)
+            learned[i] += compressed(name, gap)
+        yield x, distance
+        x = x + cubic(hessian + distance * np.eye(len(x)), client_sum(client_gradient, problem, cohort, x), lipschitz)
+    yield x, 0.0
+
+
+CR_RUNS = {"everyone": (t.Full(), "rank-1"), "cohorts": (t.Nice(9), "top-4")}
+
+
+@pytest.mark.tiers(quick=["cohorts"])
+@pytest.mark.parametrize("run", CR_RUNS)
+def test_cubic_steps_are_their_numpy_program(run):
+    (sampler, name), problem = CR_RUNS[run], logistic()
+    trace = t.run(t.FedNlCr(sampler, CODECS[name], lipschitz=2.0, first="zero"), problem, rounds=ROUNDS, seed=3)
+    *_, (x, _) = cr_program(problem, cohorts(sampler, problem, 3, ROUNDS), name, np.zeros(D), 2.0)
+    np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
+
+
+def test_cubic_steps_fall_at_their_rate_from_a_far_start():
+    problem, start, rounds = conditioned(1e-2), 20 * np.ones(D), 150
+    best, constant, all_of_them = optimum(problem), lipschitz(problem), everyone(problem)
+    xs, distances = zip(*cr_program(problem, rounds * [all_of_them], "rank-1", start, constant), strict=True)
+    trace = t.run(
+        t.FedNlCr(t.Full(), CODECS["rank-1"], constant, first="zero"), problem, rounds=rounds, start=start, every=rounds
+    )
+    np.testing.assert_allclose(trace.x, xs[-1], rtol=0, atol=1e-10)
+    gaps = np.array([client_sum(client_value, problem, all_of_them, x) for x in (*xs, best)])
+    gaps = gaps[:-1] - gaps[-1]
+    for gap, new, distance, x in zip(gaps, gaps[1:], distances, xs, strict=False):
+        away = max(np.linalg.norm(x - best), 1e-15)
+        share = min(1 / 2, problem.mu / (8 * max(distance, 1e-15)), np.sqrt(3 * problem.mu / (8 * constant * away)))
+        assert new <= (1 - share) * gap + 1e-13
+    assert gaps[-1] < 1e-12
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -77,6 +77,7 @@ LEFT_OUT = {
     "fedexp": "its fixed point is FedAvg's",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
     "fednl": "Hessians take d queries and d (d + 1) / 2 numbers, which plans do not know of",
+    "fednl-cr": "likewise",
     "fednl-ls": "likewise",
     "fednl-pp": "likewise",
     "dane": "S-DANE has its messages, and converges where clients differ more",

@@ -26,6 +26,7 @@ from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
 from .fednl import FedNl as FedNl
+from .fednl_cr import FedNlCr as FedNlCr
 from .fednl_ls import FedNlLs as FedNlLs
 from .fednl_pp import FedNlPp as FedNlPp
 from .fednova import FedNova as FedNova

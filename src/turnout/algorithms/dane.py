@@ -43,7 +43,7 @@ class Dane(Algorithm):
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
-        >>> trace = t.run(t.Dane(t.Full(), t.client_solvers.NewtonCg(), lam=10.0), problem, rounds=10)
+        >>> trace = t.run(t.Dane(t.Full(), t.client_solvers.NewtonCg(), lam=1.0), problem, rounds=10)
         >>> trace.ledger.totals()["exchanges"], trace.ledger.totals()["vectors_up"]
         (20, 160)
     """

@@ -1,6 +1,6 @@
 """FedNL: Newton's method with a Hessian that the server learns from compressed differences."""
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, PyTree
 from turnout.algorithms.learned_hessian import (
     LearnedHessian,
     hessian_of,
-    mean_convexity,
     projected_step,
     shifted_solution,
     side,
+    with_mu,
     zero_triangle,
 )
 from turnout.codecs.base import Codec
@@ -33,26 +33,25 @@ class FedNlState(NamedTuple):
 
 @record
 class LearnedNewton(LearnedHessian):
-    """Steps with H: what `FedNl` and `FedNlLs` share.
+    """Steps with H: what `FedNl`, `FedNlLs` and `FedNlCr` share.
 
     Args:
         sampler: Who takes part in each round.
         codec: C, of triangles; None keeps the first H_i.
-        mu: Least eigenvalue of the projection; None means sum_i lambda_i mu_i of the problem.
         first: The first H_i, the "hessian" or "zero".
         everyone: Sampler of the first pass. Set by `bind`.
     """
 
     codec: Codec | None = static(default=None)
-    mu: Positive | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
         if self.codec is None and self.first == "zero":
             raise UserError(f"{type(self).__name__} without a codec keeps the first Hessians: take first = 'hessian'")
 
-    def bind(self, problem):
-        bound = super().bind(problem)
-        return bound if self.mu is not None else replace(bound, mu=mean_convexity(self, problem))
+    @property
+    def measures(self) -> bool:
+        """Whether replies have |grad^2 f_i(x) - H_i| too."""
+        return False
 
     def client_state(self, x):
         return None if self.codec is None else zero_triangle(x)
@@ -100,10 +99,12 @@ class LearnedNewton(LearnedHessian):
 
     @on_client
     def difference(self, client, message):
-        """What a reply has, and the payload of the change of H_i."""
+        """What a reply has, with |grad^2 f_i(x) - H_i| where it is measured, and the payload of the change of H_i."""
         x, key = message
-        payload, learned = self.learn(client, hessian_of(client, x), client.state, key)
-        return Done((self.evaluated(client, x), payload), learned, queries=1 + side(x))
+        replied, hessian = self.evaluated(client, x), hessian_of(client, x)
+        replied = (replied, jnp.linalg.norm(hessian - client.state)) if self.measures else replied
+        payload, learned = self.learn(client, hessian, client.state, key)
+        return Done((replied, payload), learned, queries=1 + side(x))
 
 
 @record
@@ -152,11 +153,20 @@ class FedNl(LearnedNewton):
     """
 
     option: Literal["I", "II"] = static(default="I")
+    mu: Positive | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
         if self.codec is None and self.option == "II":
             raise UserError("FedNl without a codec keeps the first Hessians, and option 'II' measures them: take option = 'I'")
+
+    def bind(self, problem):
+        bound = super().bind(problem)
+        return bound if self.measures else with_mu(bound, problem)
+
+    @property
+    def measures(self):
+        return self.option == "II"
 
     def round(self, ask, server):
         replies, replied, hessian = self.heard(ask, server)
@@ -166,12 +176,3 @@ class FedNl(LearnedNewton):
             gradient, distance = replied
             x = add(server.x, shifted_solution(server.hessian, distance, gradient), -1.0)
         return if_any(replies, FedNlState(x, hessian), server)
-
-    @on_client
-    def difference(self, client, message):
-        """grad f_i(x), with "II" and |grad^2 f_i(x) - H_i|, and the payload of the change of H_i."""
-        x, key = message
-        gradient, hessian = client.grad(x), hessian_of(client, x)
-        replied = gradient if self.option == "I" else (gradient, jnp.linalg.norm(hessian - client.state))
-        payload, learned = self.learn(client, hessian, client.state, key)
-        return Done((replied, payload), learned, queries=1 + side(x))

@@ -1,17 +1,17 @@
 """FedNL-LS: FedNL with a backtracking line search, which converges from any start."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from turnout.algorithms.fednl import FedNlState, LearnedNewton
-from turnout.algorithms.learned_hessian import projected_step
+from turnout.algorithms.learned_hessian import projected_step, with_mu
 from turnout.client_solvers.line_search import ROUNDING
 from turnout.core.algorithm import Ask, on_client
 from turnout.core.client import Client, Done
-from turnout.core.records import Fraction, record
+from turnout.core.records import Fraction, Positive, record
 from turnout.core.replies import Replies, if_any
 from turnout.core.tree import add
 
@@ -60,6 +60,10 @@ class FedNlLs(LearnedNewton):
 
     decrease: Fraction = 0.25
     shrink: Fraction = 0.5
+    mu: Positive | None = field(default=None, kw_only=True)
+
+    def bind(self, problem):
+        return with_mu(super().bind(problem), problem)
 
     def round(self, ask, server):
         replies, (value, gradient), hessian = self.heard(ask, server)

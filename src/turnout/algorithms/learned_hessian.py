@@ -140,17 +140,19 @@ def mean_constants(problem) -> tuple[float, float]:
     return float(shares @ constants.convexity), float(shares @ constants.smoothness)
 
 
-def mean_convexity(algorithm: Algorithm, problem) -> float:
-    """Return sum_i lambda_i mu_i, by which f is strongly convex.
+def with_mu(algorithm: Any, problem) -> Any:
+    """Return `algorithm` with mu = sum_i lambda_i mu_i, by which f is strongly convex, where none is given.
 
     Args:
-        algorithm: Who asks.
+        algorithm: A record with a field `mu`.
         problem: The problem.
 
     Raises:
         UserError: Where the problem does not know it, or it is 0.
     """
+    if algorithm.mu is not None:
+        return algorithm
     convexity, _ = mean_constants(problem)
     if not convexity > 0:
         raise UserError(f"{type(algorithm).__name__} needs mu: {type(problem).__name__} does not know how convex f is")
-    return convexity
+    return replace(algorithm, mu=convexity)

@@ -141,6 +141,7 @@ TABLES = {
         "fedlamb": algorithms.FedLamb,
         "fedlin": algorithms.FedLin,
         "fednl": algorithms.FedNl,
+        "fednl-cr": algorithms.FedNlCr,
         "fednl-ls": algorithms.FedNlLs,
         "fednl-pp": algorithms.FedNlPp,
         "fednova": algorithms.FedNova,
