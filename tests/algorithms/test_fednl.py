@@ -308,6 +308,35 @@ def test_cubic_steps_fall_at_their_rate_from_a_far_start():
     assert gaps[-1] < 1e-12
 
 
+def sparse() -> t.Problem:
+    """Twelve clients with 1200 rows of 30 features, 0 or 1 and some rare, as in the a6a data."""
+    generator = np.random.default_rng(0)
+    features = (generator.random((1200, 30)) < generator.uniform(0.02, 0.5, 30)).astype(float)
+    scores = features @ generator.normal(size=30) + generator.normal(size=1200) / 2
+    dataset = t.data.Dataset("made", features, np.where(scores > 0, 1.0, -1.0))
+    return t.Logistic.of(dataset, t.data.IidSplit(12).split(dataset), mu=1e-3)
+
+
+def costs(algorithm: t.Algorithm, rounds: int) -> tuple[int, int]:
+    """Exchanges and bytes from clients until f(x) - f(x*) <= 1e-6."""
+    frame = t.run(algorithm, sparse(), rounds=rounds, metrics=("gap",)).frame
+    reached = int(np.argmax(frame["gap"].to_numpy() <= 1e-6))
+    assert reached > 0
+    return frame["exchanges"][reached], frame["bytes_up"][reached]
+
+
+@pytest.mark.everything
+def test_learned_hessians_save_bytes_and_exchanges():
+    """Bytes of Newton's method with matrices, and exchanges of it with products and of sketched Newton steps."""
+    everyone, wide = t.Full(), {"gamma": 1e6, "inner": 1}
+    exchanges, sent = costs(t.FedNlLs(everyone, C.Eigenpairs(rank=1)), 40)
+    matrices = costs(t.Sppm(everyone, t.solvers.Newton(), **wide), 10)
+    products = costs(t.Sppm(everyone, t.solvers.Newton(hessian="products"), **wide), 10)
+    sketched = costs(t.Sppm(everyone, t.solvers.SketchedNewton(scale=1.0, floor=0.1), gamma=1000.0, inner=5), 60)
+    assert sent < min(matrices[1], products[1], sketched[1])
+    assert matrices[0] < exchanges < min(products[0], sketched[0])
+
+
 @pytest.mark.parametrize("rank", [1, 2])
 def test_eigenpairs_are_the_nearest_matrix_of_that_rank(rank):
     made = np.random.default_rng(rank).normal(size=(6, 6))

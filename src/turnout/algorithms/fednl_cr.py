@@ -31,7 +31,7 @@ class FedNlCr(LearnedNewton):
         f(x_{t+1}) - f(x*) <= (1 - a) (f(x_t) - f(x*)),   a = min(1 / 2, mu / (8 l), sqrt(3 mu / (8 L |x_t - x*|)))
 
     and near x* the rate is that of `FedNl`. Proof: f(x + h) - f(x) is at most the minimum, as H + l I >= grad^2 f(x), and for
-    h = a (x* - x) what it is taken of is at most f(x + h) - f(x) + l |h|^2 + (L / 3) |h|^3; strong convexity pays for the last two.
+    h = a (x* - x) what it is taken of is at most f(x + h) - f(x) + l |h|^2 + (L / 3) |h|^3; convexity pays for the last two.
 
     Args:
         sampler: Who takes part in each round.
