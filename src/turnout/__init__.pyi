@@ -14,11 +14,14 @@ from .accounting.target import Target as Target
 from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
+from .algorithms.aide import Aide as Aide
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
+from .algorithms.dane import Dane as Dane
 from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
+from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
 from .algorithms.fedac import FedAc as FedAc
@@ -35,6 +38,10 @@ from .algorithms.fedexp import FedExp as FedExp
 from .algorithms.fedexprox import FedExProx as FedExProx
 from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fedlin import FedLin as FedLin
+from .algorithms.fednl import FedNl as FedNl
+from .algorithms.fednl_cr import FedNlCr as FedNlCr
+from .algorithms.fednl_ls import FedNlLs as FedNlLs
+from .algorithms.fednl_pp import FedNlPp as FedNlPp
 from .algorithms.fednova import FedNova as FedNova
 from .algorithms.fedopt import FedOpt as FedOpt
 from .algorithms.fedper import FedPer as FedPer

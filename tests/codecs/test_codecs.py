@@ -49,6 +49,7 @@ def test_packed_bits_are_a_little_endian_stream():
 
 BYTES = {
     "cast": 2 * 37,
+    "eigenpairs": 8 * 37,
     "identity": 8 * 37,
     "low-rank": 8 * 37,
     "natural": math.ceil(37 * 12 / 8),

@@ -43,6 +43,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
         "accfeddcd-engines_agree",
         "agnostic-fl-engines_agree",
         "ef21-engines_agree",
+        "fednl-pp-engines_agree",
         "gradskip-engines_agree",
         "fedbuff-engines_agree",
         "feddcd-engines_agree",

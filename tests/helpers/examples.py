@@ -89,6 +89,7 @@ class Example:
 
 CODECS = {
     "cast": t.codecs.Cast("bfloat16"),
+    "eigenpairs": t.codecs.Eigenpairs(rank=1),
     "identity": t.codecs.Identity(),
     "low-rank": t.codecs.LowRank(rank=1),
     "natural": t.codecs.Natural(),
@@ -132,6 +133,11 @@ def _examples() -> list[Example]:
             any_size=False,
         ),
         Example("agnostic-fl", lambda s: t.AgnosticFl(s, lr=0.05, weights_lr=0.01), one(scalars_up=1)),
+        Example(
+            "aide",
+            lambda s: t.Aide(s, LOCAL, lam=20.0, kappa=5.0, mu=1.0, inner=2),
+            2 * (Exchange(), Exchange(queries=STEPS + 1, who="again")),
+        ),
         Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",
@@ -157,6 +163,12 @@ def _examples() -> list[Example]:
         ),
         # Two of three numbers, with two bits for the place of each.
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
+        Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
+        Example(
+            "disco",
+            lambda s: t.Disco(s, lam=2.0, products=1, relative=1e-12),
+            (Exchange(), Exchange(down=2, queries=3, who="delegate"), Exchange(who="again")),
+        ),
         Example(
             "ditto",
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
@@ -176,6 +188,31 @@ def _examples() -> list[Example]:
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
         Example("fedlin", lambda s: t.FedLin(s, lr=0.05, steps=3), (Exchange(), Exchange(queries=2, who="again"))),
+        # The first Hessians have six numbers; two of them, and their places in a byte and a half, follow in each round.
+        Example(
+            "fednl",
+            lambda s: t.FedNl(s, t.codecs.TopK(count=2), option="II", mu=1.0),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(up=0, queries=3, scalars_up=6, who="everyone"),
+        ),
+        Example(
+            "fednl-cr",
+            lambda s: t.FedNlCr(s, t.codecs.TopK(count=2), lipschitz=1.0),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(up=0, queries=3, scalars_up=6, who="everyone"),
+        ),
+        Example(
+            "fednl-ls",
+            lambda s: t.FedNlLs(s, t.codecs.TopK(count=2), mu=1.0),
+            None,
+            one(up=0, queries=3, scalars_up=6, who="everyone"),
+        ),
+        Example(
+            "fednl-pp",
+            lambda s: t.FedNlPp(s, t.codecs.TopK(count=2)),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(queries=1 + 3, scalars_up=1 + 6, who="everyone"),
+        ),
         Example(
             "fednova",
             lambda s: t.FedNova(s, lr=0.05, steps=STEPS, momentum=0.5, mu=0.3),

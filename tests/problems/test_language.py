@@ -177,7 +177,7 @@ def test_pythia_70m_is_that_of_transformers(tmp_path):
 
 def test_losses_in_blocks_are_those_at_once(monkeypatch):
     generator = np.random.default_rng(0)
-    states, weight = generator.normal(size=(3, 5, 4)), generator.normal(size=(7, 4))
+    states, weight = jnp.asarray(generator.normal(size=(3, 5, 4))), jnp.asarray(generator.normal(size=(7, 4)))
     targets = np.where(generator.random((3, 5)) < 0.3, -1, generator.integers(0, 7, (3, 5)))
     targets[:, 0] = 2
 

@@ -1,11 +1,14 @@
 from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
 from .agnostic_fl import AgnosticFl as AgnosticFl
+from .aide import Aide as Aide
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
+from .dane import Dane as Dane
 from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
+from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
 from .fedac import FedAc as FedAc
@@ -22,6 +25,10 @@ from .fedexp import FedExp as FedExp
 from .fedexprox import FedExProx as FedExProx
 from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
+from .fednl import FedNl as FedNl
+from .fednl_cr import FedNlCr as FedNlCr
+from .fednl_ls import FedNlLs as FedNlLs
+from .fednl_pp import FedNlPp as FedNlPp
 from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
 from .fedper import FedPer as FedPer

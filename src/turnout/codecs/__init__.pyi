@@ -1,6 +1,7 @@
 from .base import Codec as Codec
 from .base import Identity as Identity
 from .casts import Cast as Cast
+from .eigenpairs import Eigenpairs as Eigenpairs
 from .exchange import Exchange as Exchange
 from .low_rank import LowRank as LowRank
 from .quantisation import Natural as Natural

@@ -45,7 +45,14 @@ def compress(codec: Codec, tree: PyTree, client: Client, key, contract: bool = F
 
 
 def ask_compressed(
-    ask: Ask, who: Any, method: Callable, message: PyTree, codec: Codec, like: PyTree, contract: bool = False
+    ask: Ask,
+    who: Any,
+    method: Callable,
+    message: PyTree,
+    codec: Codec,
+    like: PyTree,
+    contract: bool = False,
+    beside: bool = False,
 ) -> Replies:
     """Return the replies C(r_i) to (message, key), where clients reply with the payload of `compress`.
 
@@ -59,13 +66,16 @@ def ask_compressed(
         codec: C.
         like: A tree of the shape of r_i.
         contract: Whether an unbiased C is divided by 1 + omega.
+        beside: Whether replies are pairs of what travels whole and the payload, and those returned of that and C(r_i).
     """
     direction = parts_of(codec, like, contract)
     key = jax.random.key_data(ask.key()) if codec.decodes_with_key else None
     replies = ask(who, method, (message, key))
 
-    def read(i, payload):
-        return direction.receive(payload, direction.memory(), None if key is None else _own(key, i))[0]
+    def read(i, reply):
+        whole, payload = reply if beside else (None, reply)
+        change = direction.receive(payload, direction.memory(), None if key is None else _own(key, i))[0]
+        return (whole, change) if beside else change
 
     return replies.map(read)
 

@@ -84,7 +84,8 @@ class Embedding(eqx.Module):
         self.weight = normal((count, width), deviation, key)
 
     def __call__(self, ids: Int[Array, "b t"]) -> Float[Array, "b t width"]:
-        return self.weight[ids]
+        # Parameters of a file or a finished run are arrays of NumPy.
+        return jnp.asarray(self.weight)[ids]
 
 
 def normal(shape: tuple[int, ...], deviation: float, key: PRNGKeyArray) -> Float[Array, "..."]:
