@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int, UInt
 
 from turnout.accounting.counters import Counts, clock
@@ -31,7 +32,7 @@ def check_sampler(sampler: Sampler) -> None:
     raise UserError(f"sampler {type(sampler).__name__} {why}: take one such as 'full' or 'nice'")
 
 
-def clients_of(population: Population, hub: Int[Array, ""]) -> Population:
+def clients_of(population: Population, hub: Int[ArrayLike, ""]) -> Population:
     """Return the clients of a hub as a population, whose weights sum to one.
 
     Args:
