@@ -111,10 +111,10 @@ class LearnedNewton(LearnedHessian):
 class FedNl(LearnedNewton):
     """FedNL (Safaryan, Islamov, Qian and Richtarik, 2022, Algorithm 1), and Newton-Zero, for any sampler.
 
-    x <- x - M^-1 sum_{i in S} (lambda_i / p_i) grad f_i(x), M = [H]_mu by option "I" and H + l I by "II", H = sum_i lambda_i H_i,
+    x <- x - M^-1 sum_{i in S} (lambda_i / p_i) grad f_i(x), M = H_mu by option "I" and H + l I by "II", H = sum_i lambda_i H_i,
     l = sum_{i in S} (lambda_i / p_i) |grad^2 f_i(x) - H_i|, then H_i <- H_i + C(grad^2 f_i(x) - H_i) for i in S.
 
-    [H]_mu is H with eigenvalues of at least mu, and norms are Frobenius norms. A reply has the gradient and the payload of C, and
+    H_mu is H with eigenvalues of at least mu, and norms are Frobenius norms. A reply has the gradient and the payload of C, and
     with "II" a number more; H is d (d + 1) / 2 numbers. C is a contraction of triangles such as `Eigenpairs` or `TopK`, in whose
     norm entries off the diagonal count twice, or an unbiased codec with variance omega, which is divided by 1 + omega: alpha = 1
     of the paper for the first, 1 / (1 + omega) for the second. Without a codec H_i stays as it is, and a reply is a gradient:
@@ -129,8 +129,8 @@ class FedNl(LearnedNewton):
     superlinearly. For contractions by 1 - alpha, A = alpha / 4 and B = 6 / alpha - 7 / 2; then e_0 <= mu / (2 sqrt 2) and
     L |x_0 - x*| <= mu sqrt(A / (8 B)) bound all e_t. For Newton-Zero all e_t are e_0.
 
-    Proof of the first: [.]_mu brings H no farther from grad^2 f(x*), so that mu |x_{t+1} - x*| <=
-    |[H]_mu (x_t - x*) - grad f(x_t)| <= (e_t + (L / 2) |x_t - x*|) |x_t - x*|.
+    Proof of the first: H_mu is no farther from grad^2 f(x*) than H, so that mu |x_{t+1} - x*| <=
+    |H_mu (x_t - x*) - grad f(x_t)| <= (e_t + (L / 2) |x_t - x*|) |x_t - x*|.
 
     Args:
         sampler: Who takes part in each round.

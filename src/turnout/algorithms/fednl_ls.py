@@ -23,11 +23,11 @@ TRIALS = 60
 class FedNlLs(LearnedNewton):
     """FedNL with a line search (Safaryan, Islamov, Qian and Richtarik, 2022, Algorithm 3), for any sampler.
 
-    x <- x + gamma^s d, d = -[H]_mu^-1 grad f_S(x), with the least s = 0, 1, ... such that
+    x <- x + gamma^s d, d = -H_mu^-1 grad f_S(x), with the least s = 0, 1, ... such that
 
         f_S(x + gamma^s d) <= f_S(x) + c gamma^s grad f_S(x) . d,   f_S = sum_{i in S} (lambda_i / p_i) f_i,
 
-    and H_i <- H_i + C(grad^2 f_i(x) - H_i) for i in S, H = sum_i lambda_i H_i; [H]_mu and C are those of `FedNl`. A reply has
+    and H_i <- H_i + C(grad^2 f_i(x) - H_i) for i in S, H = sum_i lambda_i H_i; H_mu and C are those of `FedNl`. A reply has
     f_i(x), grad f_i(x) and the payload of C; each trial is one more exchange with the cohort, for f_i alone, and is counted as
     rejected where it is. Where no trial of 60 is accepted, x stays. Without a codec H_i stays as it is.
 

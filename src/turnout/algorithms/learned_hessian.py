@@ -88,7 +88,7 @@ def hessian_of(client: Client, x: PyTree) -> Float[Array, " t"]:
 
 
 def projected_step(hessian: Float[Array, " t"], mu: Any, gradient: PyTree) -> PyTree:
-    """Return -[H]_mu^-1 g, where [H]_mu is the matrix nearest to H with eigenvalues of at least mu.
+    """Return -H_mu^-1 g, where H_mu is the matrix nearest to H with eigenvalues of at least mu.
 
     Args:
         hessian: H, a triangle.
