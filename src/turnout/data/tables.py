@@ -111,8 +111,8 @@ class Csv(TableOptions, Source):
         with unreadable_told(text.path, "CSV"):
             table = text.read()
         data = frame_dataset(text.path, table, text.columns, self, rules, text.refused)
-        numbers = (None if texts is None else whole_ids(texts) for texts in (data.ids, data.hubs))
-        return replace(data, **dict(zip(("ids", "hubs"), numbers, strict=True)))
+        named = {name: getattr(data, name) for name in ("ids", "hubs")}
+        return replace(data, **{name: whole_ids(texts) for name, texts in named.items() if texts is not None})
 
     def text(self, path: Path, rules: Preprocessing | None = None) -> CsvText:
         """Return the table as text.

@@ -1,6 +1,5 @@
 """Reading pretrained models and tokenizers of transformers from folders on disk; nothing is downloaded."""
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import torch
 import transformers
 
 from turnout.core.errors import UserError
+from turnout.problems.language.folders import entries_of
 
 FILES = ("model.safetensors", "model.safetensors.index.json")
 """Files with weights; one of them is needed."""
@@ -34,9 +34,7 @@ def read_model(cls, folder: str | Path, kind: str, head: str | None = None, **op
         UserError: The weights are missing, unreadable, not finite, or of another architecture.
     """
     folder = Path(folder)
-    architecture = _architecture(folder)
-    if architecture != kind:
-        raise UserError(f"{folder} holds a model of the architecture {architecture!r}, not {kind!r}: give another folder")
+    entries_of(folder, kind)
     if not any((folder / name).is_file() for name in FILES):
         raise UserError(f"{folder} has no {FILES[0]}: save the model with save_pretrained, in the format safetensors")
     try:
@@ -103,14 +101,3 @@ def drawn(seed: int) -> Iterator[None]:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         yield
-
-
-def _architecture(folder: Path) -> str:
-    """Return the architecture in the configuration in `folder`."""
-    file = folder / "config.json"
-    try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["model_type"])
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror}): give a folder that save_pretrained wrote") from None
-    except (ValueError, LookupError, TypeError):
-        raise UserError(f"{file} names no model_type: give a folder that save_pretrained wrote") from None

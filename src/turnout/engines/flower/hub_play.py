@@ -155,14 +155,6 @@ class Terms(NamedTuple):
         """Most bytes of a reply."""
         return size_of(self.expected) + HEADER_BYTES * (1 + len(self.clients) + len(self.paths))
 
-    def why_not(self, body: Buffer) -> str | None:
-        """Return why a reply cannot be used, or None."""
-        try:
-            self.read(body)
-        except ValueError as error:
-            return f"a hub's reply is {error}"
-        return None
-
     def read(self, body: Buffer) -> Played | int:
         """Return what came of a hub's rounds, or how many exchanges it has made so far; `ValueError` where it is not valid."""
         try:

@@ -38,22 +38,30 @@ class PlayMailbox(Mailbox):
 
     Attributes:
         terms: What each hub may reply.
+        read: What came of each hub, or how many exchanges it had made, in its last reply.
     """
 
     def __init__(self, mailbox: Mailbox, hubs: Members):
         super().__init__(mailbox.grid, mailbox.deadline)
         self.mailbox, self.hubs, self.counts = mailbox, hubs, mailbox.counts
         self.terms: dict[int, Terms] = {}
+        self.read: dict[int, Played | int] = {}
 
     def send(self, requests: Requests, kind: str, limit: int, check: Callable[[Buffer], str | None]) -> dict[int, Buffer]:
         self.mailbox.deadline = self.deadline
         bodies = self.mailbox.send(requests, kind, limit, check)
         self.refused, self.silence = {**self.mailbox.refused}, self.mailbox.silence
-        terms = {info.node: self.terms[hub] for hub, info in self.hubs.nodes.items() if hub in self.terms}
-        reasons = {node: reason for node, body in bodies.items() if (reason := terms[node].why_not(body)) is not None}
-        self.counts.update(reasons.values())
-        self.refused |= reasons
-        return {node: body for node, body in bodies.items() if node not in reasons}
+        of = {info.node: hub for hub, info in self.hubs.nodes.items()}
+        good = {}
+        for node, body in bodies.items():
+            try:
+                self.read[of[node]] = self.terms[of[node]].read(body)
+            except ValueError as error:
+                self.refused[node] = f"a hub's reply is {error}"
+                self.counts[self.refused[node]] += 1
+            else:
+                good[node] = body
+        return good
 
 
 class HubsAtWork:
@@ -96,7 +104,7 @@ class HubsAtWork:
             dispensable = 0 if repeats else len(waiting)
             replies, _ = self.clients.ask(waiting, PLAY, limit, lambda body: None, dispensable)
             why |= {hub: self._reason(hub) for hub in waiting if hub not in replies}
-            read = {hub: terms[hub].read(reply) for hub, reply in replies.items()}
+            read = {hub: self.mailbox.read[hub] for hub in replies}
             played |= {hub: each for hub, each in read.items() if isinstance(each, Played)}
             busy = {hub: each for hub, each in read.items() if not isinstance(each, Played)}
             stuck = {hub for hub, exchanges in busy.items() if self.skips and exchanges <= told.get(hub, 0)}

@@ -85,6 +85,19 @@ def read_config(kind: type, folder: Path) -> Any:
     Raises:
         UserError: There is no such file, or it is that of another architecture.
     """
+    entries = kind.read(entries_of(folder, kind.model_type))
+    config = kind(**{part.name: entries[part.name] for part in fields(kind) if part.name in entries})
+    config.check()
+    return config
+
+
+def entries_of(folder: Path, model_type: str) -> dict[str, Any]:
+    """Return the entries of a config.json; `UserError` where there is no such file, or it is that of another architecture.
+
+    Args:
+        folder: The folder.
+        model_type: The architecture.
+    """
     file = folder / CONFIG
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
@@ -93,12 +106,9 @@ def read_config(kind: type, folder: Path) -> Any:
         raise UserError(f"{file}: cannot be read ({error.strerror}): give a folder that save_pretrained wrote") from None
     except (ValueError, LookupError, TypeError):
         raise UserError(f"{file} names no model_type: give a folder that save_pretrained wrote") from None
-    if found != kind.model_type:
-        raise UserError(f"{folder} holds a model of the architecture {found!r}, not {kind.model_type!r}: give another folder")
-    entries = kind.read(entries)
-    config = kind(**{part.name: entries[part.name] for part in fields(kind) if part.name in entries})
-    config.check()
-    return config
+    if found != model_type:
+        raise UserError(f"{folder} holds a model of the architecture {found!r}, not {model_type!r}: give another folder")
+    return entries
 
 
 def write_model(folder: Path, config: Any, x: PyTree, like: PyTree, labels: Iterable | None = None) -> None:

@@ -85,12 +85,11 @@ class NeoXConfig:
         divided(self.hidden_size, self.num_attention_heads)
         activation(self.hidden_act)
 
-    def make(self, key: PRNGKeyArray, outputs: int = 0) -> "GptNeoX":
+    def make(self, key: PRNGKeyArray) -> "GptNeoX":
         """Return a network with random weights.
 
         Args:
             key: Random key.
-            outputs: Nothing: the outputs are the tokens.
         """
         return GptNeoX(self, key)
 

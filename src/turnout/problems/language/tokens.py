@@ -22,7 +22,7 @@ class Tokenizer(Protocol):
     @property
     def vocabulary(self) -> int:
         """The number of tokens."""
-        raise NotImplementedError
+        ...
 
     def tokens(self, texts: Sequence[str], length: int) -> list[list[int]]:
         """Return the tokens of each text, cut to a length.
@@ -31,7 +31,7 @@ class Tokenizer(Protocol):
             texts: The texts.
             length: The most tokens of a text.
         """
-        raise NotImplementedError
+        ...
 
 
 class Utf8:
