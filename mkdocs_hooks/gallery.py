@@ -1,14 +1,17 @@
 """The gallery: a page for each published study, with what it found, its figures and its tables."""
 
 import json
+from html import escape
 from pathlib import Path
+
+from turnout.studies import overview
 
 RESULTS = Path(__file__).parents[1] / "results"
 
 LONGEST = 30_000
 """Characters of a table that is shown; longer ones are linked."""
 
-VERDICTS = {"hold": ": holds", "do not hold": ": does not hold", "are not decided": ": is not decided"}
+VERDICTS = {"hold": "holds", "do not hold": "does not hold", "are not decided": "is not decided"}
 """What is said of claims, and how a claim says it."""
 
 
@@ -43,21 +46,37 @@ def navigation() -> list:
 
 
 def page(folder: Path) -> str:
-    """Return the page of a study."""
+    """Return the page of a study: what it found as pictures, then the curves, then the tables."""
     facts = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    matrices = json.loads((folder / "tables" / "matrices.json").read_text(encoding="utf-8"))
     claims = facts["claims"]
-    counts = [f"{sum(verdict in claim for claim in claims)} {name}" for name, verdict in VERDICTS.items()]
+    counts = [f"{sum(claim['answer'] == answer for claim in claims)} {name}" for name, answer in VERDICTS.items()]
     parts = [
         f"# {facts['title']}",
-        f"`{facts['command']}` made this page's numbers on {facts['date']}, in {facts['runs']:,} runs.",
+        _html(overview.style()),
+        *(part for k, matrix in enumerate(matrices) for part in _matrix(matrix, first=k == 0)),
         *(["## What it found", *_list(facts["findings"])] if facts["findings"] else []),
-        *(["## Claims", f"Of {len(claims)} claims {', '.join(counts)}.", *_list(claims)] if claims else []),
+        *(["## Claims", f"Of {len(claims)} claims {', '.join(counts)}.", _html(overview.forest_html(claims))] if claims else []),
         "## Figures",
         *(f"![{label(file)} of {facts['title']}]({folder.name}/{file.name})" for file in figures(folder)),
+        f"`{facts['command']}` made this page's numbers on {facts['date']}, in {facts['runs']:,} runs.",
         "## Tables",
         *(part for file in sorted((folder / "tables").glob("*.md")) for part in _table(file)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _matrix(matrix: dict, first: bool) -> list[str]:
+    """Return the first matrix as it is, and a further one behind its title."""
+    drawn, title = overview.matrix_html(matrix), escape(matrix["title"])
+    if first:
+        return [matrix["title"], _html(drawn)]
+    return [_html(f"<details><summary>{title}</summary>\n{drawn}</details>")]
+
+
+def _html(text: str) -> str:
+    """Return HTML on one line without blank ones, in which Markdown finds nothing to change."""
+    return f"<div>{' '.join(line.strip() for line in text.splitlines() if line.strip())}</div>"
 
 
 def label(file: Path) -> str:

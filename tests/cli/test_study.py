@@ -50,14 +50,16 @@ def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(played):
         "summary.json",
     }
     tables = {path.name for path in (out / "tables").iterdir()}
-    assert tables == {f"near-{price}.{ending}" for price in ("exchanges", "dear") for ending in ("md", "csv", "tex")}
+    drawn = {f"near-{price}.{ending}" for price in ("exchanges", "dear") for ending in ("md", "csv", "tex")}
+    assert tables == {*drawn, "matrices.json"}
     assert pl.read_csv(out / "tables" / "near-dear.csv")["method"].to_list() == ["fedavg", "mbgd", "fedavg"]
     lines = said.splitlines()
     assert all(len(line) <= 80 for line in lines if not line.startswith(("runs:", "tables:", "report:")))
     assert "…" not in said and {*"FedAvg with a name that is rather long for a narrow terminal".split()} <= {*said.split()}
     summary = json.loads((out / "summary.json").read_text())
     assert summary["runs"] == 24 and summary["command"].startswith("turnout study") and not summary["broken"]
-    assert len(summary["claims"]) == 1 and "is not decided: 3 seeds are fewer than 5" in summary["claims"][0]
+    assert [claim["answer"] for claim in summary["claims"]] == ["is not decided"]
+    assert "is not decided: 3 seeds are fewer than 5" in summary["claims"][0]["sentence"]
 
 
 def test_a_table_in_latex_has_as_many_cells_in_each_row(played):

@@ -16,6 +16,7 @@ class Verdict:
     Args:
         claim: The claim in words.
         problem: The problem.
+        at_most: The bound on the ratio of the costs that is claimed.
         answer: Whether it holds.
         ratio: The ratio of the median costs, with its interval.
         reason: Why it is not decided, if it is not.
@@ -23,6 +24,7 @@ class Verdict:
 
     claim: str
     problem: str
+    at_most: float
     answer: Answer
     ratio: Ratio
     reason: str = ""
@@ -36,11 +38,12 @@ def judged(claim: str, problem: str, ratio: Ratio, at_most: float) -> Verdict:
     """Return the verdict on a `ratio` of costs that is claimed to be `at_most` a number."""
     low, high = ratio.interval
     if not ratio.decided:
-        return Verdict(claim, problem, "is not decided", ratio, too_few(ratio))
+        return Verdict(claim, problem, at_most, "is not decided", ratio, too_few(ratio))
     if ratio.value != ratio.value:
-        return Verdict(claim, problem, "is not decided", ratio, "neither of them reaches the goal")
+        return Verdict(claim, problem, at_most, "is not decided", ratio, "neither of them reaches the goal")
     answer: Answer = "holds" if high <= at_most else "does not hold" if low > at_most else "is not decided"
-    return Verdict(claim, problem, answer, ratio, "the interval includes the bound" if answer == "is not decided" else "")
+    reason = "the interval includes the bound" if answer == "is not decided" else ""
+    return Verdict(claim, problem, at_most, answer, ratio, reason)
 
 
 def too_few(ratio: Ratio) -> str:

@@ -11,6 +11,7 @@ from turnout.io.atomic import make_folder, write
 from turnout.report.lines import picture
 from turnout.report.pictures import draw, write_charts
 from turnout.studies.exhibits import OwnChart, OwnTable
+from turnout.studies.overview import claim, matrix
 from turnout.studies.page import page
 from turnout.studies.pictures import figures_of, pictured
 from turnout.studies.results import Study, name_of, seed_words
@@ -30,6 +31,8 @@ def write_files(study: Study, folder: Path, command: str) -> None:
     for stem, table in ({file_name(", ".join(names)): table for names, table in tables.items()} | own).items():
         for ending, text in (("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())):
             write(make_folder(folder / "tables") / f"{stem}.{ending}", text)
+    matrices = [content for table in tables.values() if (content := matrix(table))]
+    write(make_folder(folder / "tables") / "matrices.json", json.dumps(matrices, ensure_ascii=False) + "\n")
     figures, facts = figures_of(study), summary(study, tables, command)
     specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
     charts = specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)}
@@ -52,7 +55,7 @@ def summary(study: Study, tables: Tables, command: str) -> dict:
         "seeds": {**tuned, "reported on": seed_words(declared.seeds)},
         "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
         "broken": [f"{name_of(run)}: {why}" for run, why in study.broken],
-        "claims": [str(verdict) for verdict in study.claims()],
+        "claims": [claim(verdict) for verdict in study.claims()],
         "findings": study.findings(),
         "notes": {table.title: list(table.notes) for table in tables.values()},
     }

@@ -9,9 +9,10 @@ from turnout.report.lines import chart
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 from turnout.studies.exhibits import Exhibit, OwnChart
+from turnout.studies.overview import forest_html, matrix, matrix_html, style
 from turnout.studies.pictures import Drawn
 from turnout.studies.results import Study
-from turnout.studies.tables import Tables
+from turnout.studies.tables import Table, Tables
 
 LONGEST = 400
 """The most letters with which an object that was given in Python is shown."""
@@ -41,11 +42,18 @@ def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[Exhi
         prices={name: price.label for name, price in declared.prices.items()},
         counts=_counts(study, facts["runs"]),
         tables=[
-            (*names, table, [(problem, list(rows)) for problem, rows in groupby(table.rows, key=lambda row: row.problem)])
+            (
+                *names,
+                table,
+                _matrix(table),
+                [(problem, list(rows)) for problem, rows in groupby(table.rows, key=lambda row: row.problem)],
+            )
             for names, table in tables.items()
         ],
         figures=figures,
         exhibits=exhibits,
+        forest=forest_html(facts["claims"]) if facts["claims"] else "",
+        overview=style(),
         facts=facts,
         origin={"command": facts["command"], **facts["versions"], **facts["seeds"]},
         files=_files(study),
@@ -56,6 +64,12 @@ def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[Exhi
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
     )
+
+
+def _matrix(table: Table) -> str:
+    """Return a table as a matrix, or nothing where there is nothing to compare."""
+    content = matrix(table)
+    return matrix_html(content) if content else ""
 
 
 def _counts(study: Study, runs: int) -> str:

@@ -180,10 +180,13 @@ class Study:
         for facts in shown.iter_rows(named=True):
             titles = self.declaration.problems[facts["problem"]], self.declaration.methods[facts["method"]].title
             rows.append(row_of(facts, aim, paid, titles, winners[facts["problem"]] == facts["method"]))
-        notes = [*(self._outcome(problem, best, winners[problem], goal, price) for problem in self._met(best)), self._choice()]
+        sentences = {
+            self.declaration.problems[problem]: self._outcome(problem, best, winners[problem], goal, price)
+            for problem in self._met(best)
+        }
         what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"{aim.words.capitalize()} of each run"
         measured = "cost" if aim.levelled else aim.metric
-        return Table(f"{what}: median over the seeds", measured, tuple(rows), tuple(notes), shown)
+        return Table(f"{what}: median over the seeds", measured, tuple(rows), sentences, self._choice(), shown)
 
     def tables(self) -> dict[tuple[str, str], Table]:
         """Return the tables of all goals that runs are about and all prices, by their names.
@@ -214,14 +217,18 @@ class Study:
         write_files(self, folder, command)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the first table, and the first chart of the first figure."""
-        from turnout.report.notebook import shown
+        """Return what a notebook shows: the first table as a matrix, and the first chart of the first figure."""
+        from turnout.report.notebook import shown, svg
+        from turnout.studies.overview import matrix, matrix_html, style
         from turnout.studies.pictures import figures_of
 
         table = self.table() if self.declaration.goals and not self.runs.is_empty() else None
         drawing = next((drawing for drawn in figures_of(self) for drawing in drawn.drawings), None)
         if table is None or not table.rows:
             return shown([self.declaration.title], [], drawing)
+        if content := matrix(table):
+            chart = svg(drawing) if drawing is not None and drawing.lines else ""
+            return f"<div>{style()}{matrix_html(content)}{chart}</div>"
         return shown(table.headings, [row.cells(str) for row in table.rows], drawing)
 
     def _run_costs(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:

@@ -43,15 +43,22 @@ class Table:
         title: What was to be reached, and at which price.
         measured: What is compared: "cost", or the metric of a goal without a level.
         rows: The rows as they are shown.
-        notes: What is to be known about them: who wins, and on which seeds settings were chosen.
+        sentences: Who wins on each problem, by its title.
+        choice: On which seeds settings were chosen.
         frame: The numbers.
     """
 
     title: str
     measured: str
     rows: tuple[Row, ...]
-    notes: tuple[str, ...]
+    sentences: dict[str, str]
+    choice: str
     frame: pl.DataFrame
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known about the numbers."""
+        return *self.sentences.values(), self.choice
 
     @property
     def headings(self) -> tuple[str, ...]:
