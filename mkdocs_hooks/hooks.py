@@ -19,7 +19,6 @@ from mkdocs.structure.nav import Navigation
 ROOT = Path(__file__).parents[1]
 
 COPIES = {
-    "index.md": "README.md",
     "published.md": "results/README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
