@@ -87,7 +87,7 @@ MIXTURES = {
 }
 
 
-@pytest.mark.tiers(quick=["scafflix"])
+@pytest.mark.tiers(quick=[], slow=["scafflix"])
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixtures_are_swept(name):
     algorithm, field, values = MIXTURES[name]
@@ -105,7 +105,7 @@ OF_EACH = {
 }
 
 
-@pytest.mark.tiers(quick=["scafflix"])
+@pytest.mark.tiers(quick=[], slow=["scafflix"])
 @pytest.mark.parametrize("name", OF_EACH)
 def test_conformance_where_each_client_has_its_mixture(name):
     shared = case(OF_EACH[name], small())
@@ -256,6 +256,7 @@ def test_a_run_is_its_numpy_program(name):
     np.testing.assert_allclose(offsets, offsets[0], atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "work", [{"steps": 3}, {"batch": 1, "epochs": 2, "schedule": t.schedules.Inverse(5.0)}], ids=["steps", "epochs"]
 )

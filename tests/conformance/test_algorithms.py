@@ -38,7 +38,7 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
 
 
 @pytest.mark.tiers(
-    quick=["scaffold-*", "sppm-*"],
+    quick=["scaffold-[!ms]*", "sppm-*"],
     slow=[
         "accfeddcd-engines_agree",
         "agnostic-fl-engines_agree",

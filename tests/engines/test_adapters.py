@@ -46,7 +46,7 @@ def of(trained: str) -> t.Grouped:
     return ranked.adapted() if trained == "ranks" else adapted(trained)
 
 
-@pytest.mark.tiers(quick=["fedavg-alternating", "fedavg-stacked", "fedavg-ranks", "fedavg-svd", "scaffold-both"])
+@pytest.mark.tiers(quick=[], slow=["fedavg-alternating", "fedavg-ranks", "fedavg-stacked", "fedavg-svd", "scaffold-both"])
 @pytest.mark.parametrize(("name", "trained"), CASES, ids=["-".join(one) for one in CASES])
 def test_algorithms_with_adapters(name, trained):
     tried = case(ALGORITHMS[name], of(trained))
@@ -54,7 +54,7 @@ def test_algorithms_with_adapters(name, trained):
         CHECKS[check](tried)
 
 
-@pytest.mark.tiers(quick=["svd"])
+@pytest.mark.tiers(quick=[], slow=["svd"])
 @pytest.mark.parametrize("trained", ["both", "alternating", "stacked", "ranks", "svd"])
 def test_adapters_are_compressed_in_both_engines(trained):
     exchange = t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=8), feedback="ef21")
@@ -65,7 +65,7 @@ def test_adapters_are_compressed_in_both_engines(trained):
         np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.tiers(quick=["alternating", "svd"])
+@pytest.mark.tiers(quick=[], slow=["alternating", "svd"])
 @pytest.mark.parametrize("trained", ["both", "alternating", "stacked", "svd"])
 def test_devices_share_clients_with_adapters(trained):
     one, other = (t.run(ALGORITHMS["fedavg"], of(trained), rounds=3, mesh=devices) for devices in (1, 3))

@@ -153,7 +153,7 @@ def test_each_client_tests_its_own_model():
     np.testing.assert_allclose(trace.metrics["test_value"], np.mean(expected), rtol=1e-12)
 
 
-@pytest.mark.tiers(quick=["1-after", "2-before"])
+@pytest.mark.tiers(quick=[], slow=["1-after", "2-before"])
 @pytest.mark.parametrize("trained", ["before", "after"])
 @pytest.mark.parametrize("mesh", [1, 2])
 def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh, trained):
@@ -170,6 +170,7 @@ def test_test_rows_go_with_clients_on_a_mesh_and_on_disk(mesh, trained):
         np.testing.assert_allclose(np.mean(own), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_problems_as_clients_of_their_own_give_the_same_run():
     """Each trains in the mode of its problem, and its statistics are averaged."""
     clients = [centred().client(i) for i in range(CLIENTS)]
@@ -186,6 +187,7 @@ def test_problems_as_clients_of_their_own_give_the_same_run():
         np.testing.assert_allclose(one.model(i)["bias"], other.model(i)["bias"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_loss_in_numpy_has_groups_too():
     """Least squares of two leaves, one of which is personal, equal to the same problem in JAX."""
     generator = np.random.default_rng(0)
@@ -235,7 +237,7 @@ COMPRESSED = {
 }
 
 
-@pytest.mark.tiers(quick=["top-k"])
+@pytest.mark.tiers(quick=[], slow=["top-k"])
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_statistics_are_sent_as_they_are_beside_what_is_compressed(name):
     runs = [played(exchange=COMPRESSED[name], engine=engine) for engine in ("compiled", "nodes")]
@@ -303,6 +305,7 @@ class RawLoop(t.Algorithm):
         return jax.lax.fori_loop(0, 2, lambda _, y: client.step(y, -0.1), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", [1, 2])
 def test_the_cells_of_a_sweep_are_the_runs(mesh):
     """Each seed draws all leaves of its own model, frozen and personal ones too."""

@@ -52,7 +52,7 @@ def links(trace) -> list[tuple]:
     return [tuple(int(link[name]) for name in SERVER) for link in trace.ledger.links()]
 
 
-@pytest.mark.tiers(quick=["fedavg-*", "sppm-compiled", "scaffnew-nodes"])
+@pytest.mark.tiers(quick=["fedavg-compiled"], slow=["fedavg-nodes", "scaffnew-nodes", "sppm-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_change_nothing_but_what_is_counted_on_their_links(name, engine):
@@ -141,6 +141,7 @@ SPEEDS = {"latency": [0.1, 0.02], "bandwidth_up": 1000.0, "bandwidth_down": [200
 DEVICES = t.Devices(latency=0.002, seconds_per_query=0.001)
 
 
+@pytest.mark.slow
 def test_each_link_takes_its_time():
     """On top of the slowest client: 100 ms to the server and 20 ms to the regions, and what the bytes take."""
     hubs = t.Hubs(LEVELS, **SPEEDS)
@@ -162,6 +163,7 @@ def test_a_cohort_that_is_served_waits_for_the_server_once():
     np.testing.assert_allclose(trace.ledger.totals()["seconds"], link["seconds"] + ROUNDS * 3 * 0.003, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_forwarded_replies_of_a_hub_follow_each_other():
     """The hub with the most clients is waited for."""
     trace = played(ALGORITHMS["feddcd"], t.Hubs(4, bandwidth_up=1000.0), devices=DEVICES)
@@ -170,6 +172,7 @@ def test_forwarded_replies_of_a_hub_follow_each_other():
     np.testing.assert_allclose(link["seconds"], sum(most) * reply / 1000, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_sum_of_encrypted_replies_goes_down_to_one_client_and_back():
     plain, hidden = (
         played(ALGORITHMS["fedavg"], t.Hubs(4), engine="nodes", aggregation=how).ledger for how in ("sum", "encrypted")
@@ -186,6 +189,7 @@ LEARNS = {
 }
 
 
+@pytest.mark.tiers(quick=["feedback"], slow=["two draws"])
 @pytest.mark.parametrize("name", LEARNS)
 def test_a_round_that_no_hub_can_play_alone_passes_in_every_exchange(name):
     """All clients have one hub, and yet the server's link has every exchange."""
@@ -193,7 +197,7 @@ def test_a_round_that_no_hub_can_play_alone_passes_in_every_exchange(name):
     assert totals["server_exchanges"] == totals["exchanges"]
 
 
-@pytest.mark.tiers(quick=["skip"])
+@pytest.mark.tiers(quick=[], slow=["skip"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_hubs_sum_the_replies_that_come(missing):
     """A hub whose replies are all lost sends nothing; one that asks again does so by itself."""

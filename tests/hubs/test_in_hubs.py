@@ -80,6 +80,7 @@ def mean_change(x):
 FEDAVG = t.InHubs(t.FedAvg(t.Full(), lr=LR, steps=STEPS), rounds=INSIDE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_hierarchical_federated_averaging_by_hand(engine):
     x = np.zeros(DIMENSION)
@@ -88,6 +89,7 @@ def test_hierarchical_federated_averaging_by_hand(engine):
     np.testing.assert_allclose(played(FEDAVG, engine=engine).x, x, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_islands_of_diloco_by_hand():
     """The server takes steps of Nesterov's momentum along the mean of x - y_h."""
     x, momentum = np.zeros(DIMENSION), np.zeros(DIMENSION)
@@ -99,6 +101,7 @@ def test_islands_of_diloco_by_hand():
     np.testing.assert_allclose(played(replace(FEDAVG, server_optimiser=outer)).x, x, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_counts_of_hubs_at_work_at_once():
     """Exchanges are those of one hub; messages and queries are of all; the links above hubs are passed once a round."""
     for engine in ("compiled", "nodes"):
@@ -130,6 +133,7 @@ def test_one_hub_of_all_clients_is_the_flat_run():
     np.testing.assert_allclose(played(FEDAVG, hubs=t.Hubs(1)).x, flat.x, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_proximal_points_of_hubs_in_parallel_contract_at_the_rate_of_the_prox():
     """With exact proxes x -> sum_h Lambda_h prox_{gamma f_h}(x) shrinks distances by 1 / (1 + gamma mu) or more."""
     gamma, x = 0.5, np.zeros(DIMENSION)
@@ -155,6 +159,7 @@ def loss(i: int):
     return lambda x: jnp.sum(problem().losses(x, jax.tree.map(lambda a: a[i : i + 1], problem().rows)))
 
 
+@pytest.mark.tiers(quick=["nice"], slow=["independent"])
 @pytest.mark.parametrize("sampler", [t.Nice(2), t.Independent(size=4.0)], ids=["nice", "independent"])
 def test_draws_in_a_hub_are_unbiased_for_its_own_mean(sampler):
     """E sum_{i drawn} (weight in the hub / p_i) r_i = sum_{i in h} (lambda_i / Lambda_h) r_i for each r, packed or not."""
@@ -179,6 +184,7 @@ def test_hubs_weigh_what_their_clients_do():
     assert first.tolist() == [0, 3, 5, 10] and cohort.active.all()
 
 
+@pytest.mark.slow
 def test_a_hub_that_draws_nobody_sends_nothing():
     sampler = t.Independent(size=0.7)
     trace = played(t.InHubs(t.FedAvg(sampler, lr=LR)), rounds=1)
@@ -204,6 +210,7 @@ def test_a_codec_that_loses_nothing_changes_nothing_but_what_passes(feedback):
     assert links(same) == links(whole)
 
 
+@pytest.mark.slow
 def test_feedback_of_hubs_mends_what_the_long_link_loses():
     """One number of four: with ef21 the run comes to the point of the run without a codec, and without memory it does not."""
     fedavg, coarse = t.InHubs(t.FedAvg(t.Full(), lr=LR, steps=STEPS), rounds=INSIDE), t.codecs.TopK(count=1)
@@ -264,7 +271,7 @@ def test_conformance(name, check):
     CHECKS[check](HubCase(ALGORITHMS[name], problem()))
 
 
-@pytest.mark.tiers(quick=["coded"], slow=["sppm"])
+@pytest.mark.tiers(quick=[], slow=["coded", "sppm"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_engines_and_devices_agree(name):
     one, nodes, two = (played(ALGORITHMS[name], **more) for more in ({}, {"engine": "nodes"}, {"mesh": 2}))
@@ -281,7 +288,7 @@ EVEN = {
 }
 
 
-@pytest.mark.tiers(quick=["fedavg"])
+@pytest.mark.tiers(quick=[], slow=["fedavg"])
 @pytest.mark.parametrize("name", EVEN)
 def test_a_device_plays_the_hubs_whose_clients_it_has(name):
     """Three hubs on each of two devices: no number travels between devices inside a hub, and the run is the same."""
@@ -291,6 +298,7 @@ def test_a_device_plays_the_hubs_whose_clients_it_has(name):
     assert one.ledger == two.ledger
 
 
+@pytest.mark.slow
 def test_devices_send_each_other_what_hubs_found_alone():
     """Inside hubs no sum over devices is taken: all that travels is the six changes, once a round of the server."""
     sent = {}
@@ -304,7 +312,7 @@ def test_devices_send_each_other_what_hubs_found_alone():
     assert sent == {"apart": {f"6,{DIMENSION}"}, "across": {str(DIMENSION)}}
 
 
-@pytest.mark.tiers(quick=["repeat"])
+@pytest.mark.tiers(quick=[], slow=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_lost_replies_in_hubs(missing):
     runs = [played(ALGORITHMS["fedavg"], faults=t.Faults(0.5, missing), engine=engine) for engine in ("compiled", "nodes")]
@@ -313,6 +321,7 @@ def test_lost_replies_in_hubs(missing):
     np.testing.assert_array_equal(np.array_equal(runs[0].x, played(ALGORITHMS["fedavg"]).x), missing == "repeat")
 
 
+@pytest.mark.slow
 def test_a_hub_that_lies_is_bounded_as_a_client_is():
     """The robust mean of replies is that of hubs too: with the median the server takes the middle hub in each entry."""
     trace = played(t.InHubs(t.FedAvg(t.Full(), lr=LR)), rounds=1, hubs=t.Hubs(3), aggregation=t.CoordinateMedian())
@@ -324,11 +333,13 @@ def test_a_hub_that_lies_is_bounded_as_a_client_is():
     np.testing.assert_allclose(trace.x, one.centre(jnp.stack(found), jnp.asarray(weights)), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_sums_suffice_and_encrypted_ones_are_the_same():
     plain, hidden = (played(FEDAVG, engine="nodes", aggregation=how) for how in ("plain", "encrypted"))
     np.testing.assert_allclose(plain.x, hidden.x, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fedavg", "sppm"])
 def test_a_description_foretells_both_links(name):
     options = {"hubs": t.Hubs(4)}
@@ -379,6 +390,7 @@ def test_mistakes_are_told(name):
         make()
 
 
+@pytest.mark.slow
 def test_a_configuration_has_the_algorithm_inside(tmp_path):
     inside = {"kind": "fedavg", "lr": 0.1}
     outer = {"kind": "in-hubs", "rounds": 2, "up": "qsgd", "algorithm": inside, "server_optimiser": {"kind": "sgd", "lr": 1.0}}
@@ -403,7 +415,7 @@ def part(clients) -> t.Problem:
     return replace(whole, rows=rows, offsets=np.cumsum([0, *map(len, ranges)]), population=t.Population(count=len(clients)))
 
 
-@pytest.mark.tiers(quick=["nodes"])
+@pytest.mark.tiers(quick=[], slow=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_statistics_are_those_of_each_hub_and_then_their_mean(engine):
     """Each hub goes on from the server's, not from what another hub found, and its own come back with its parameters."""

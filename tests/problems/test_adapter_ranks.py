@@ -138,7 +138,7 @@ SENT = {
 """Numbers that each client is sent and sends back."""
 
 
-@pytest.mark.tiers(quick=["both", "svd"])
+@pytest.mark.tiers(quick=["both"], slow=["svd"])
 @pytest.mark.parametrize("trained", SENT)
 def test_a_client_is_sent_and_sends_the_rows_that_it_has(trained, monkeypatch):
     """By shapes, by the ledgers of both engines, and by the bodies of requests and replies."""
@@ -175,6 +175,7 @@ def test_replies_that_are_no_differences_are_sent_whole():
     assert totals["bytes_up"] == totals["bytes_down"] == 3 * 8 * 2 * whole
 
 
+@pytest.mark.slow
 def test_clients_with_states_are_sent_every_row():
     """The own model of a client is drawn to all rows of the parameters."""
     ditto = t.Ditto(t.Nice(2), lr=0.1, own_lr=0.1, lam=0.5)
@@ -183,6 +184,7 @@ def test_clients_with_states_are_sent_every_row():
     assert one.ledger.totals()["bytes_up"] == 4 * 2 * 8 * (RANK * (INPUTS + OUTPUTS) + OUTPUTS)
 
 
+@pytest.mark.slow
 def test_noise_of_clients_is_on_whole_replies():
     privacy = t.Privacy(clip=1.0, noise_multiplier=0.5, delta=1e-5, model="local", seed=0)
     traces = [played(adapted(), engine=engine, privacy=privacy) for engine in ("compiled", "nodes")]

@@ -126,6 +126,7 @@ LIBRARIES = {
 }
 
 
+@pytest.mark.tiers(quick=["haiku", "linen", "nnx", "pair"], slow=["equinox"])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_losses_and_gradients_are_those_by_hand(library):
     module, x = LIBRARIES[library]()
@@ -247,6 +248,7 @@ def haiku_norm():
 NORMALISED = {"equinox": equinox_norm, "linen": linen_norm, "nnx": nnx_norm, "haiku": haiku_norm}
 
 
+@pytest.mark.tiers(quick=["haiku", "linen", "nnx"], slow=["equinox"])
 @pytest.mark.parametrize("library", NORMALISED)
 def test_training_is_the_librarys_own_pass_and_evaluation_too(library):
     module, pass_of, statistics = NORMALISED[library]()
@@ -276,7 +278,7 @@ def test_training_is_the_librarys_own_pass_and_evaluation_too(library):
     np.testing.assert_allclose(made.regulariser(x), sum(float(jnp.sum(leaf**2)) for leaf in weights) / 2, rtol=1e-5)
 
 
-@pytest.mark.tiers(quick=["equinox"], slow=["linen"])
+@pytest.mark.tiers(quick=[], slow=["equinox", "linen"])
 @pytest.mark.parametrize("library", NORMALISED)
 def test_metrics_of_a_run_are_those_of_the_module_that_it_delivers(library):
     """With statistics that the server averages and dropout, in engines that agree."""
@@ -353,6 +355,7 @@ def test_rows_that_replace_padding_are_counted_and_take_turns(counted):
         assert extra.max() - extra.min() <= 1
 
 
+@pytest.mark.slow
 def test_federated_averaging_is_a_loop_by_hand():
     made = problem(Layers, weights=np.array([1, 2, 3]))
     algorithm = t.FedAvg(t.Full(), lr=0.4, steps=3)
@@ -376,6 +379,7 @@ def test_federated_averaging_is_a_loop_by_hand():
     np.testing.assert_allclose(trace.columns["accuracy"][-1], made.correct(x, batch(made)) @ made.row_share, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_cells_of_a_sweep_and_devices_of_a_mesh_give_the_single_run():
     algorithm, options = t.FedAvg(t.Nice(2), lr=0.3, steps=2), {"rounds": 2, "metrics": ("value",)}
     for module in (Layers, Layers()):
@@ -391,6 +395,7 @@ def torch_layers() -> torch.nn.Module:
     return torch.nn.Sequential(*layers).double()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["cross-entropy", "own"])
 def test_clients_in_pytorch_are_those_in_jax(loss):
     def own(library):

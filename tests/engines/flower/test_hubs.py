@@ -63,7 +63,10 @@ def untimed(trace) -> dict:
     return {name: count for name, count in trace.ledger.totals().items() if name not in ("microseconds", "seconds")}
 
 
-@pytest.mark.tiers(quick=["fedavg-*", "scaffnew-consecutive", "feddcd-consecutive"], slow=["ditto-in turn", "stratified-*"])
+@pytest.mark.tiers(
+    quick=["scaffnew-consecutive", "feddcd-consecutive"],
+    slow=["ditto-in turn", "fedavg-consecutive", "fedavg-in turn", "stratified-*"],
+)
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_play_the_compiled_run(name, hubs):
