@@ -98,7 +98,8 @@ def _lines(claim: dict, entry: dict, problem: dict, title: str):
     name = ", ".join(part for part in (title, entry.get("on", "")) if part)
     if "test" in entry:
         path, _, test = entry["test"].partition("::")
-        yield Line(f"{name} ([test](../{path}))", entry.get("shows", True), f'python -m pytest -m "" {path}::{test}')
+        proved = entry.get("shows", True)
+        yield Line(f"{name} ([test](../{path})) {MARKS[proved]}", proved, f'python -m pytest -m "" {path}::{test}')
     elif "claim" in entry:
         facts = summary(entry["result"])["claims"][entry["claim"]]
         measured = Number(facts["ratio"], facts["low"], facts["high"])
@@ -112,9 +113,9 @@ def _lines(claim: dict, entry: dict, problem: dict, title: str):
         for match in matches:
             groups = match.groupdict()
             value, over = _number(groups["value"]).value, groups.get("over")
-            sides = f"{groups['value']} to {over}" if over else ""
+            sides = f"{groups['value']} {entry.get('between', 'to')} {over}" if over else ""
             measured = Number(value / _number(over).value if over else value)
-            yield _line(groups.get("on") or name, measured, sides, claim | entry, command)
+            yield _line(", ".join(part for part in (groups.get("on"), name) if part), measured, sides, claim | entry, command)
     else:
         of = cell(entry, problem | entry["of"])
         over = (
@@ -142,7 +143,7 @@ def cell(entry: dict, where: dict) -> Number:
             Number(one.value, float(row["interval_low"]), float(row["interval_high"]))
             for one, row in zip(found, chosen, strict=True)
         ]
-    return min(found)
+    return min(found, key=lambda one: one.value)
 
 
 def quotient(of: Number, over: Number, interval: bool) -> Number:
@@ -186,7 +187,7 @@ def _number(text: str) -> Number:
         return Number(value, low, high)
     if rest.startswith("±"):
         error = 1.96 * float(rest[1:])
-        return Number(value, value - error, value + error)
+        return Number(value, max(value - error, 0.0), value + error)
     return Number(value)
 
 
@@ -197,7 +198,9 @@ def _divided(above: float, below: float) -> float:
 
 
 def _shown(value: float) -> str:
-    return "never" if math.isinf(value) else "not known" if math.isnan(value) else number(float(f"{value:.3g}")).replace("-", "−")
+    if not math.isfinite(value):
+        return "not known" if math.isnan(value) else "never"
+    return (number(value) if abs(value) >= 1000 else f"{value:.3g}").replace("-", "−")
 
 
 def page() -> str:

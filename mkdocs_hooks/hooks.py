@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import architecture
+import claims
 import commands
 import curves
 import gallery
@@ -50,7 +51,7 @@ def on_files(files: Files, config) -> Files:
     """Add the pages that are not in docs/."""
     pages = {page: (ROOT / file).read_text(encoding="utf-8") for page, file in COPIES.items()}
     pages["contributing.md"] += architecture.section()
-    for page, text in {**pages, "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
+    for page, text in {**pages, "claims.md": claims.page(), "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, architecture.PICTURE, content=architecture.picture()))
     for picture, path in gallery.pictures().items():

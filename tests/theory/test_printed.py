@@ -3,6 +3,12 @@
 import itertools
 
 import numpy as np
+import pytest
+
+from turnout.accounting.prices import Selection
+from turnout.theory.dissimilarity import Dissimilarity
+from turnout.theory.selection import Case
+from turnout.theory.selection_complexity import TABLE
 
 
 def test_the_variance_of_coins_is_below_the_bound_of_fixed_cohorts_for_some_probabilities_only():
@@ -80,3 +86,15 @@ def test_the_error_of_sag_does_not_vanish_for_clients_that_are_alike():
         np.testing.assert_allclose(sag, np.sum(moved**2) / 8)
         np.testing.assert_allclose(saga, np.sum((moved - moved.mean(0)) ** 2) / 2, atol=1e-15)
         assert sag > 0.1 and (saga < 1e-15) == alike
+
+
+@pytest.mark.parametrize(("delta", "delta_one", "leads"), [(5.0, 5.0, True), (50.0, 1.0, False)])
+def test_rg_saga_is_ahead_of_fedred_unless_the_delegate_is_like_the_mean(delta, delta_one, leads):
+    """Cost-aware client selection, Table 1: n_m Delta_1 against Delta_1 + sqrt(n_m) delta_m, in cost and in local queries."""
+    constants = Dissimilarity(delta, delta_one, delta_max=200.0, smooth_one=100.0, smooth_max=300.0, smooth_f=100.0)
+    case = Case(constants, clients=10, size=1, gap=1.0, epsilon=0.01, price=Selection(1.0, 1.0))
+    rows = {row.method: row for row in TABLE}
+    mine, rival = rows["I-CGM-RG-SAGA"], rows["FedRed"]
+    assert (mine.price(case) < rival.price(case)) == leads
+    printed = 100 + 10 * delta_one
+    assert (mine.queries(case) < printed / case.epsilon**2) == leads
