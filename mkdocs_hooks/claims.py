@@ -1,17 +1,19 @@
 """The page of claims: what each paper says in numbers, what was measured here, and whether it holds.
 
-`claims/PAPER.toml` has the claims. Its numbers are those that papers print; what was measured is read from `results/`, from a page or
-from the name of a test:
+`claims/PAPER.toml` has the claims, with the numbers that papers print. What was measured is read from `results/`, from a page or from
+the name of a test:
 
     where, says, printed, verdict       of each [[claim]], with `why` unless it holds
     at_least, at_most                   what a measured number has to be; an entry of `measured` may have its own
+    command                             what would test a claim that is not tested
     measured                            a list of
-        result, table, of, over         the least `column` ("cost") of the rows with the values `of`, divided by that of `over`
+        result, table, of, over         the least `column` ("cost") of the rows with the values `of`, divided by that of `over`,
+                                        which may be in `over_table`
         result, claim                   an entry of `claims` in summary.json
-        result, finding                 a regular expression with (?P<value>), perhaps (?P<over>) and (?P<on>), and a line for each match
+        result, finding                 a regular expression with (?P<value>), perhaps (?P<over>) and (?P<on>): a line for each match
         page, finding, command          the same in a page of docs/
-        test, shows                     a test that proves the claim, or, with shows = false, that it fails
-    `on` says what the number is of; `problem` has the names of several problems; `saved` makes a ratio a percentage saved.
+        test, shows                     a test that proves the claim or, with shows = false, that it fails
+    `on` says what a number is of; `problem` has the names of several problems; `saved` makes a ratio a percentage saved.
 """
 
 import csv
@@ -99,7 +101,7 @@ def _lines(claim: dict, entry: dict, problem: dict, title: str):
     if "test" in entry:
         path, _, test = entry["test"].partition("::")
         proved = entry.get("shows", True)
-        yield Line(f"{name} ([test](../{path})) {MARKS[proved]}", proved, f'python -m pytest -m "" {path}::{test}')
+        yield Line(f"{MARKS[proved]} {name} ([test](../{path}))", proved, f'python -m pytest -m "" {path}::{test}')
     elif "claim" in entry:
         facts = summary(entry["result"])["claims"][entry["claim"]]
         measured = Number(facts["ratio"], facts["low"], facts["high"])
@@ -174,7 +176,7 @@ def _line(name: str, measured: Number, sides: str, bounds: dict, command: str) -
     outcome = met(measured, bounds)
     interval = "" if measured.low is None or math.isnan(measured.low) else f" [{_shown(measured.low)}, {_shown(measured.high)}]"
     shown = f"{_shown(measured.value)}{unit}{interval}{f' ({sides})' if sides else ''}"
-    return Line(f"{name}: {shown} {MARKS[outcome]}", outcome, command)
+    return Line(f"{MARKS[outcome]} {name}: {shown}", outcome, command)
 
 
 def _number(text: str) -> Number:
@@ -224,7 +226,7 @@ def section(name: str) -> list[str]:
     for claim in paper["claim"]:
         counts[claim["verdict"]] += 1
         found = lines(claim)
-        used = [line.command for line in found] + [claim["command"]] * ("command" in claim)
+        used = [line.command for line in found] + [claim[key] for key in ("command",) if key in claim]
         for command in used:
             commands.setdefault(command, len(commands) + 1)
         numbers = ", ".join(str(commands[command]) for command in dict.fromkeys(used))

@@ -51,7 +51,13 @@ def on_files(files: Files, config) -> Files:
     """Add the pages that are not in docs/."""
     pages = {page: (ROOT / file).read_text(encoding="utf-8") for page, file in COPIES.items()}
     pages["contributing.md"] += architecture.section()
-    for page, text in {**pages, "claims.md": claims.page(), "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
+    for page, text in {
+        **pages,
+        "claims.md": claims.page(),
+        "commands.md": commands.page(),
+        **gallery.pages(),
+        **reference.pages(),
+    }.items():
         files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, architecture.PICTURE, content=architecture.picture()))
     for picture, path in gallery.pictures().items():
