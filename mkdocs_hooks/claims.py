@@ -1,7 +1,7 @@
 """The page of claims: what each paper says in numbers, what was measured here, and whether it holds.
 
-`claims/PAPER.toml` has the claims, with the numbers that papers print. What was measured is read from `results/`, from a page or from
-the name of a test:
+`claims/PAPER.toml` has the claims, with the numbers that papers print. What was measured is read from `results/` or from a page; what is
+proved has a test:
 
     where, says, printed, verdict       of each [[claim]], with `why` unless it holds
     at_least, at_most                   what a measured number has to be; an entry of `measured` may have its own
@@ -10,7 +10,7 @@ the name of a test:
         result, table, of, over         the least `column` ("cost") of the rows with the values `of`, divided by that of `over`,
                                         which may be in `over_table`
         result, claim                   an entry of `claims` in summary.json
-        result, finding                 a regular expression with (?P<value>), perhaps (?P<over>) and (?P<on>): a line for each match
+        result, finding                 a regular expression with (?P<value>), perhaps (?P<over>) and (?P<on>)
         page, finding, command          the same in a page of docs/
         test, shows                     a test that proves the claim or, with shows = false, that it fails
     `on` says what a number is of; `problem` has the names of several problems; `saved` makes a ratio a percentage saved.
@@ -21,6 +21,7 @@ import json
 import math
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from turnout.report.format import number
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "claims"
+MARK = "<!-- claims -->"
 PAPERS = ("cohort-squeeze", "k-vib", "feddcd", "cost-aware")
 
 HOLDS, PARTLY, FAILS, UNTESTED = VERDICTS = ("holds", "holds under a condition", "does not hold", "not tested")
@@ -82,7 +84,7 @@ def lines(claim: dict) -> list[Line]:
     for entry in claim.get("measured", []):
         problems = entry.get("problem", {"": ""})
         for name, title in problems.items() if isinstance(problems, dict) else zip(problems, problems, strict=True):
-            found += list(_lines(claim, entry, {"problem": name} if name else {}, title))
+            found += _lines(claim, entry, {"problem": name} if name else {}, title)
     return found
 
 
@@ -96,8 +98,9 @@ def verdict(found: list[Line]) -> str | None:
     return FAILS if False in met else None
 
 
-def _lines(claim: dict, entry: dict, problem: dict, title: str):
-    name = ", ".join(part for part in (title, entry.get("on", "")) if part)
+def _lines(claim: dict, entry: dict, problem: dict, title: str) -> Iterator[Line]:
+    """Yield the lines of one measurement on one problem."""
+    name, bounds = _joined(title, entry.get("on")), claim | entry
     if "test" in entry:
         path, _, test = entry["test"].partition("::")
         proved = entry.get("shows", True)
@@ -105,40 +108,54 @@ def _lines(claim: dict, entry: dict, problem: dict, title: str):
     elif "claim" in entry:
         facts = summary(entry["result"])["claims"][entry["claim"]]
         measured = Number(facts["ratio"], facts["low"], facts["high"])
-        yield _line(name, measured, "", {"at_most": facts["at_most"]}, summary(entry["result"])["command"])
+        yield _line(name, measured, "", {"at_most": facts["at_most"]}, _command(entry))
     elif "finding" in entry:
-        texts = [prose(entry["page"])] if "page" in entry else summary(entry["result"])["findings"]
-        command = entry["command"] if "page" in entry else summary(entry["result"])["command"]
-        matches = [match for text in texts for match in re.finditer(entry["finding"], text)]
-        if not matches:
-            raise ValueError(f"nothing matches {entry['finding']!r} of the claim {claim['says']!r}")
-        for match in matches:
-            groups = match.groupdict()
-            value, over = _number(groups["value"]).value, groups.get("over")
-            sides = f"{groups['value']} {entry.get('between', 'to')} {over}" if over else ""
-            measured = Number(value / _number(over).value if over else value)
-            yield _line(", ".join(part for part in (groups.get("on"), name) if part), measured, sides, claim | entry, command)
+        for match in matches(entry):
+            value, over, on = (match.groupdict().get(group) for group in ("value", "over", "on"))
+            sides = f"{value} {entry.get('between', 'to')} {over}" if over else ""
+            measured = Number(_number(value).value / (_number(over).value if over else 1))
+            yield _line(_joined(on, name), measured, sides, bounds, _command(entry))
     else:
-        of = cell(entry, problem | entry["of"])
-        over = (
-            cell(entry | {"table": entry.get("over_table", entry["table"])}, problem | entry["over"]) if "over" in entry else None
-        )
-        sides = f"{_shown(of.value)} to {_shown(over.value)}" if over else ""
-        # Costs of the same runs at two prices depend on each other, so that the quotient of their intervals says nothing.
-        measured = of if over is None else quotient(of, over, "over_table" not in entry)
-        yield _line(name, measured, sides, claim | entry, summary(entry["result"])["command"])
+        yield _line(name, *compared(entry, problem), bounds, _command(entry))
 
 
-def cell(entry: dict, where: dict) -> Number:
+def _joined(*parts: str | None) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _command(entry: dict) -> str:
+    return entry["command"] if "page" in entry else summary(entry["result"])["command"]
+
+
+def matches(entry: dict) -> list[re.Match]:
+    """Return all places of a page or of a study's findings where a regular expression matches."""
+    texts = [prose(entry["page"])] if "page" in entry else summary(entry["result"])["findings"]
+    found = [match for text in texts for match in re.finditer(entry["finding"], text)]
+    if not found:
+        raise ValueError(f"nothing in {entry.get('page') or entry['result']} matches {entry['finding']!r}")
+    return found
+
+
+def compared(entry: dict, problem: dict) -> tuple[Number, str]:
+    """Return a number of a table or a ratio of two, and both sides of the ratio in words."""
+    of = cell(entry, entry["table"], problem | entry["of"])
+    if "over" not in entry:
+        return of, ""
+    over = cell(entry, entry.get("over_table", entry["table"]), problem | entry["over"])
+    # Costs of the same runs at two prices depend on each other, so that the quotient of their intervals says nothing.
+    return quotient(of, over, "over_table" not in entry), f"{_shown(of.value)} to {_shown(over.value)}"
+
+
+def cell(entry: dict, table: str, where: dict) -> Number:
     """Return the least number in the rows with some values."""
     column = entry.get("column", "cost")
     chosen = [
         row
-        for row in rows(entry["result"], entry["table"])
+        for row in rows(entry["result"], table)
         if all(row[key] in (value if isinstance(value, list) else [value]) for key, value in where.items())
     ]
     if not chosen:
-        raise ValueError(f"results/{entry['result']}/tables/{entry['table']}.csv has no row with {where}")
+        raise ValueError(f"results/{entry['result']}/tables/{table}.csv has no row with {where}")
     found = [_number(row[column]) for row in chosen]
     if column == "cost" and "interval_low" in chosen[0]:
         found = [
@@ -205,14 +222,14 @@ def _shown(value: float) -> str:
     return (number(value) if abs(value) >= 1000 else f"{value:.3g}").replace("-", "−")
 
 
-def page() -> str:
-    """Return the page in Markdown."""
-    return (
-        "\n\n".join(
-            [(FOLDER / "head.md").read_text(encoding="utf-8").strip(), *(part for name in PAPERS for part in section(name))]
-        )
-        + "\n"
-    )
+def inserted(text: str) -> str:
+    """Return a page with the tables of all papers in the place of the mark."""
+    return text.replace(MARK, "\n\n".join(part for name in PAPERS for part in section(name))) if MARK in text else text
+
+
+def framed(content: str) -> str:
+    """Return the HTML of the page with its tables in a frame of their own, for the style sheet."""
+    return content.replace("<table>", '<div class="claims"><table>').replace("</table>", "</table></div>")
 
 
 def section(name: str) -> list[str]:
@@ -241,9 +258,7 @@ def section(name: str) -> list[str]:
     return [
         f"## {paper['title']}",
         f"{paper['about']} Of {len(paper['claim'])} claims, {total}.",
-        '<div class="claims" markdown>',
         "\n".join(table),
-        "</div>",
         "To repeat:",
         listed,
     ]

@@ -66,7 +66,7 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Lead relative links to pages of the site where the file is one or has one, and else to the file in the repository."""
+    """Put the tables of claims in; lead relative links to pages of the site where the file is one or has one, else to the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
@@ -85,11 +85,13 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
             target = f"{config.repo_url.rstrip('/')}/{kind}/main/{path}"
         return f"{match[1]}[{match[2]}]({target}{hash_}{anchor})"
 
-    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, text)
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, claims.inserted(text))
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:
-    """Set formulas as such, and draw the life of a message."""
+    """Set formulas as such, draw the life of a message, and frame the tables of claims."""
+    if page.file.src_uri == "claims.md":
+        content = claims.framed(content)
     return message_life.inserted(mathematics.displayed(content))
 
 

@@ -97,4 +97,5 @@ def test_rg_saga_is_ahead_of_fedred_unless_the_delegate_is_like_the_mean(delta, 
     mine, rival = rows["I-CGM-RG-SAGA"], rows["FedRed"]
     assert (mine.price(case) < rival.price(case)) == leads
     printed = 100 + 10 * delta_one
+    assert mine.queries is not None
     assert (mine.queries(case) < printed / case.epsilon**2) == leads
