@@ -51,13 +51,7 @@ def on_files(files: Files, config) -> Files:
     """Add the pages that are not in docs/."""
     pages = {page: (ROOT / file).read_text(encoding="utf-8") for page, file in COPIES.items()}
     pages["contributing.md"] += architecture.section()
-    for page, text in {
-        **pages,
-        "claims.md": claims.page(),
-        "commands.md": commands.page(),
-        **gallery.pages(),
-        **reference.pages(),
-    }.items():
+    for page, text in {**pages, "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, architecture.PICTURE, content=architecture.picture()))
     for picture, path in gallery.pictures().items():
@@ -66,7 +60,7 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Put the tables of claims in; lead relative links to pages of the site where the file is one or has one, else to the repository."""
+    """Put in the tables of claims, and lead relative links to the page of a file, or else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
