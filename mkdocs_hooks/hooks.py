@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import architecture
+import claims
 import commands
 import curves
 import gallery
@@ -58,7 +59,7 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Lead relative links to pages of the site where the file is one or has one, and else to the file in the repository."""
+    """Put in the tables of claims, and lead relative links to the page of a file, or else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
@@ -77,11 +78,13 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
             target = f"{config.repo_url.rstrip('/')}/{kind}/main/{path}"
         return f"{match[1]}[{match[2]}]({target}{hash_}{anchor})"
 
-    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, text)
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, claims.inserted(text))
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:
-    """Set formulas as such, and draw the life of a message."""
+    """Set formulas as such, draw the life of a message, and frame the tables of claims."""
+    if page.file.src_uri == "claims.md":
+        content = claims.framed(content)
     return message_life.inserted(mathematics.displayed(content))
 
 

@@ -115,6 +115,15 @@ def test_feddcd_is_within_theorem_4_1(equal, size):
     holds(equal, lambda seed: algorithm_1(equal, uniform(size), seed), rate)
 
 
+def test_clients_that_are_the_same_are_done_at_once():
+    """Section 4.1: at y = 0 every model is the common minimiser, and no round moves y."""
+    problem = Quadratics(np.ones(N))
+    problem.inverses[:], problem.vectors[:] = problem.inverses[0], problem.vectors[0]
+    *_, y = algorithm_1(problem, uniform(3), 0)
+    np.testing.assert_allclose(y, 0, atol=1e-12)
+    np.testing.assert_allclose(problem.model(y), np.tile(problem.inverses[0] @ problem.vectors[0], (N, 1)), rtol=1e-12)
+
+
 def test_the_rate_of_theorem_4_1_holds_for_other_steps(equal):
     for lr in (0.5, 0.99, 1.5):
         rate = dual.feddcd_rate(dual.nice_spectral_gap(3, N), 1.0, 4.0, lr)
