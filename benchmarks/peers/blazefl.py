@@ -1,4 +1,4 @@
-"""BlazeFL: its federated averaging with the trainer of one thread, the fastest of its three here, given whole batches and cohorts."""
+"""BlazeFL: its federated averaging, with the trainer of one thread, given whole batches and cohorts."""
 
 import os
 from importlib.metadata import version

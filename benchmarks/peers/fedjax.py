@@ -14,9 +14,7 @@ def prepare(w: Workload):
         scores = batch["x"] @ params
         return jnp.mean(jnp.logaddexp(0, -batch["y"] * scores)) + w.mu / 2 * (params @ params)
 
-    data = fedjax.InMemoryFederatedData(
-        {client: {"x": w.features[client], "y": w.labels[client]} for client in range(w.clients)}
-    )
+    data = fedjax.InMemoryFederatedData({client: {"x": w.features[client], "y": w.labels[client]} for client in range(w.clients)})
     algorithm = fedjax.algorithms.fed_avg.federated_averaging(
         jax.jit(jax.grad(loss)),
         fedjax.optimizers.sgd(w.lr),

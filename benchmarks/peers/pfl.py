@@ -33,18 +33,14 @@ def prepare(w: Workload):
 
     def start(rounds: int):
         module, ids = Module(w), chain.from_iterable(w.cohorts.tolist())
-        model = PyTorchModel(
-            module, partial(torch.optim.SGD, weight_decay=w.mu), torch.optim.SGD(module.parameters(), lr=1.0)
-        )
+        model = PyTorchModel(module, partial(torch.optim.SGD, weight_decay=w.mu), torch.optim.SGD(module.parameters(), lr=1.0))
         data = FederatedDataset(users.__getitem__, partial(next, ids))
         settings = NNAlgorithmParams(
             central_num_iterations=rounds, evaluation_frequency=rounds + 1, train_cohort_size=w.cohort, val_cohort_size=0
         )
 
         def play():
-            FederatedAveraging().run(
-                settings, SimulatedBackend(data, None), model, training, send_metrics_to_platform=False
-            )
+            FederatedAveraging().run(settings, SimulatedBackend(data, None), model, training, send_metrics_to_platform=False)
             return parameters(module)
 
         return play

@@ -5,7 +5,7 @@ import torch
 from benchmarks.peers.serve import Workload, serve
 
 
-def one_round(x, rows, signs, cohort, lr: float, steps: int, mu: float):
+def averaged(x, rows, signs, cohort, lr: float, steps: int, mu: float):
     """Return the mean of the clients' parameters after local steps from `x`; rows [n, s, d], signs [n, s]."""
     mean = torch.zeros_like(x)
     for client in cohort:
@@ -26,7 +26,7 @@ def prepare(w: Workload):
         def play():
             x = torch.tensor(w.start)
             for cohort in w.cohorts[:rounds]:
-                x = one_round(x, rows, signs, cohort, w.lr, w.epochs, w.mu)
+                x = averaged(x, rows, signs, cohort, w.lr, w.epochs, w.mu)
             return x
 
         return play

@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-
 from benchmarks.peers.answers import apart, value
 from benchmarks.peers.environments import Missing, Peer, execute, python_of
 from benchmarks.peers.program import Failed, Program
@@ -107,8 +106,8 @@ def test_the_table_has_speeds_ratios_and_the_sentence_of_who_failed():
         return {"workload": workload, "title": title, "version": "1.0", "per_second": per_second, "ratio": ratio, "first": 2.04,
                 "problem": problem}  # fmt: skip
 
-    text = markdown([outcome("turnout"), outcome("Slow", per_second=0.71, ratio=1738.7), outcome("Gone", problem="Gone ended: no")])
-    lines = text.splitlines()
+    slow, gone = outcome("Slow", per_second=0.71, ratio=1738.7), outcome("Gone", problem="Gone ended: no")
+    lines = markdown([outcome("turnout"), slow, gone]).splitlines()
     assert lines[0] == "|  | version | W1: rounds/s | W1: turnout is | W1: first round |"
     assert lines[2] == "| turnout | 1.0 | 1,234 | 1 x | 2.0 s |"
     assert lines[3] == "| Slow | 1.0 | 0.71 | 1,739 x | 2.0 s |"
@@ -129,9 +128,10 @@ def test_a_bare_program_averages(workload, tmp_path, name):
 
 @pytest.mark.slow
 def test_turnout_is_measured_against_a_program_with_its_cohorts(workload, tmp_path):
-    import turnout as t
     from benchmarks.peers.compare import Against
     from benchmarks.rounds import draw_all
+
+    import turnout as t
 
     w, _ = workload
     cohorts = np.asarray(draw_all(t.Nice(COHORT), t.Population(count=CLIENTS), ROUNDS))
