@@ -16,8 +16,8 @@ SEEDS, DEVIATIONS = 20, 5.0
 
 def value(w: Workload, x: Sequence[float]) -> float:
     """Return f, the mean loss over all rows and the regularisation, in double precision."""
-    x = np.asarray(x, float)
-    return float(np.logaddexp(0, -w.labels * (w.features @ x)).mean() + w.mu / 2 * (x @ x))
+    at = np.asarray(x, float)
+    return float(np.logaddexp(0, -w.labels * (w.features @ at)).mean() + w.mu / 2 * (at @ at))
 
 
 def apart(f: float, start: float, references: Sequence[float]) -> float:

@@ -38,10 +38,10 @@ class Outcome:
     workload: str
     title: str
     version: str = ""
-    per_second: float | None = None
-    ratio: float | None = None
-    first: float | None = None
-    apart: float | None = None
+    per_second: float = 0.0
+    ratio: float = 0.0
+    first: float = 0.0
+    apart: float = 0.0
     cohorts: str = "the same"
     rounds: int = 0
     timings: dict[str, list[float]] = field(default_factory=dict)
