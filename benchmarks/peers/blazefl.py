@@ -1,4 +1,4 @@
-"""BlazeFL: its federated averaging, with the trainer of one thread, given whole batches and cohorts."""
+"""BlazeFL: its federated averaging, with the trainer of one thread, given cohorts."""
 
 import os
 from importlib.metadata import version
@@ -8,18 +8,18 @@ os.environ["TQDM_DISABLE"] = "1"
 import torch  # noqa: E402
 from blazefl.contrib.fedavg import FedAvgBaseClientTrainer, FedAvgBaseServerHandler  # noqa: E402
 
-from benchmarks.peers.in_torch import LOSS, Scores, parameters, rows_of  # noqa: E402
+from benchmarks.peers.in_torch import Batches, loss_of, model_of, parameters, rows_of  # noqa: E402
 from benchmarks.peers.serve import Workload, serve  # noqa: E402
 
 
 class Rows:
-    """A partitioned data set whose loader is the client's only batch, without a DataLoader's work."""
+    """A partitioned data set with the batches of each client."""
 
     def __init__(self, w: Workload):
         self.rows = rows_of(w)
 
     def get_dataloader(self, type_, cid, batch_size, generator):
-        return [self.rows[cid]]
+        return Batches(self.rows[cid], batch_size)
 
 
 class Models:
@@ -27,7 +27,7 @@ class Models:
         self.w = w
 
     def select_model(self, model_name):
-        return Scores(self.w)
+        return model_of(self.w)
 
 
 class Handler(FedAvgBaseServerHandler):
@@ -37,12 +37,12 @@ class Handler(FedAvgBaseServerHandler):
 
 def prepare(w: Workload):
     models, rows, cohorts = Models(w), Rows(w), w.cohorts.tolist()
-    trainer = FedAvgBaseClientTrainer(models, "scores", rows, "cpu", w.clients, w.epochs, w.batch, w.lr, seed=0)
+    trainer = FedAvgBaseClientTrainer(models, "model", rows, "cpu", w.clients, w.epochs, w.batch, w.lr, seed=0)
     trainer.optimizer = torch.optim.SGD(trainer.model.parameters(), lr=w.lr, weight_decay=w.mu)
-    trainer.criterion = LOSS()
+    trainer.criterion = loss_of(w)
 
     def start(rounds: int):
-        handler = Handler(models, "scores", rows, rounds, w.clients, w.cohort / w.clients, "cpu", w.batch, seed=0)
+        handler = Handler(models, "model", rows, rounds, w.clients, w.cohort / w.clients, "cpu", w.batch, seed=0)
         handler.cohorts = cohorts
 
         def play():

@@ -22,10 +22,10 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Peer:
-    """A program `benchmarks.peers.NAME` and what its environment holds; without packages it runs in this one.
+    """A program `benchmarks.peers.NAME`, what its environment holds, and the workloads that it plays.
 
-    Packages of `alone` are installed without their dependencies, and whatever Python they ask for. A peer that draws
-    cohorts of its own is compared with turnout's runs over several seeds.
+    Without packages it runs in this environment. Packages of `alone` are installed without their dependencies, and whatever
+    Python they ask for. A peer that draws cohorts of its own is compared with turnout's runs over several seeds.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Peer:
     packages: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     draws: bool = False
+    workloads: tuple[str, ...] = ("W1", "W2", "W3")
 
     @property
     def pins(self) -> str:
@@ -41,9 +42,10 @@ class Peer:
 
 
 PEERS = (
-    Peer("jax_scan", "bare JAX scan"),
-    Peer("numpy_batched", "NumPy, cohort batched"),
-    Peer("numpy_loop", "NumPy, loop over clients"),
+    Peer("turnout_nodes", "turnout, PyTorch clients", workloads=("W3",)),
+    Peer("jax_scan", "bare JAX scan", workloads=("W1", "W2")),
+    Peer("numpy_batched", "NumPy, cohort batched", workloads=("W1", "W2")),
+    Peer("numpy_loop", "NumPy, loop over clients", workloads=("W1", "W2")),
     Peer("torch_loop", "bare PyTorch loop"),
     Peer("fedlab", "FedLab", ("fedlab==1.3.0", *TORCH)),
     # The newest releases that its use of JAX's older names allows.

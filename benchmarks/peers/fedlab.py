@@ -1,8 +1,8 @@
-"""FedLab: its standalone pipeline with the synchronous handler and the serial trainer, given whole batches and cohorts."""
+"""FedLab: its standalone pipeline with the synchronous handler and the serial trainer, given cohorts."""
 
 from importlib.metadata import version
 
-from benchmarks.peers.in_torch import LOSS, Scores, admit_torchvision, parameters, rows_of
+from benchmarks.peers.in_torch import Batches, admit_torchvision, loss_of, model_of, parameters, rows_of
 from benchmarks.peers.serve import Workload, serve
 
 admit_torchvision()
@@ -14,20 +14,20 @@ from fedlab.core.standalone import StandalonePipeline  # noqa: E402
 
 
 class Rows:
-    """A data set of FedLab whose loader is the client's only batch, without a DataLoader's work."""
+    """A data set of FedLab."""
 
     def __init__(self, w: Workload):
         self.rows = rows_of(w)
 
     def get_dataloader(self, client, batch_size=None):
-        return [self.rows[client]]
+        return Batches(self.rows[client], batch_size)
 
 
 class Trainer(SGDSerialClientTrainer):
-    def setup_optim(self, epochs, batch_size, lr, weight_decay):
-        super().setup_optim(epochs, batch_size, lr)
-        self.optimizer = torch.optim.SGD(self._model.parameters(), lr, weight_decay=weight_decay)
-        self.criterion = LOSS()
+    def setup_optim(self, w: Workload):
+        super().setup_optim(w.epochs, w.batch, w.lr)
+        self.optimizer = torch.optim.SGD(self._model.parameters(), w.lr, weight_decay=w.mu)
+        self.criterion = loss_of(w)
 
 
 class Handler(SyncServerHandler):
@@ -41,13 +41,13 @@ class Pipeline(StandalonePipeline):
 
 
 def prepare(w: Workload):
-    trainer = Trainer(Scores(w), w.clients)
+    trainer = Trainer(model_of(w), w.clients)
     trainer.setup_dataset(Rows(w))
-    trainer.setup_optim(w.epochs, w.batch, w.lr, w.mu)
+    trainer.setup_optim(w)
     cohorts = w.cohorts.tolist()
 
     def start(rounds: int):
-        handler = Handler(Scores(w), rounds, w.cohort / w.clients)
+        handler = Handler(model_of(w), rounds, w.cohort / w.clients)
         handler.cohorts = cohorts
         pipeline = Pipeline(handler, trainer)
 

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import FedAvg  # noqa: E402
 from flwr.simulation import run_simulation  # noqa: E402
 
 from benchmarks.peers import flower_client  # noqa: E402
-from benchmarks.peers.in_torch import Scores  # noqa: E402
+from benchmarks.peers.in_torch import model_of, parameters  # noqa: E402
 from benchmarks.peers.serve import Workload, serve  # noqa: E402
 
 os.environ[flower_client.VARIABLE] = os.path.abspath(sys.argv[1])
@@ -30,11 +30,13 @@ def main(grid, context):
 def starter(grid, w: Workload):
     def start(rounds: int):
         strategy = FedAvg(fraction_train=w.cohort / w.clients, fraction_evaluate=0.0, min_available_nodes=w.clients)
-        arrays = ArrayRecord(Scores(w).state_dict())
+        model = model_of(w)
+        arrays = ArrayRecord(model.state_dict())
 
         def play():
             result = strategy.start(grid, arrays, num_rounds=rounds)
-            return result.arrays["weight"].numpy()
+            model.load_state_dict(result.arrays.to_torch_state_dict())
+            return parameters(model)
 
         return play
 

@@ -3,11 +3,10 @@
 import os
 from functools import cache
 
-import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from benchmarks.peers.in_torch import LOSS, Scores, rows_of
+from benchmarks.peers import in_torch
 from benchmarks.peers.serve import Workload
 
 VARIABLE = "PEERS_WORKLOAD"
@@ -19,18 +18,14 @@ app = ClientApp()
 @cache
 def workload():
     w = Workload.read(os.environ[VARIABLE])
-    return w, rows_of(w), Scores(w)
+    return w, in_torch.rows_of(w), in_torch.model_of(w)
 
 
 @app.train()
 def train(message: Message, context: Context):
     w, clients, model = workload()
-    rows, labels = clients[context.node_config["partition-id"]]
+    rows = clients[context.node_config["partition-id"]]
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
-    optimizer, criterion = torch.optim.SGD(model.parameters(), lr=w.lr, weight_decay=w.mu), LOSS()
-    for _ in range(w.epochs):
-        optimizer.zero_grad()
-        criterion(model(rows), labels).backward()
-        optimizer.step()
-    metrics = MetricRecord({"num-examples": len(rows)})
+    in_torch.train(model, w, in_torch.Batches(rows, w.batch))
+    metrics = MetricRecord({"num-examples": len(rows[0])})
     return Message(content=RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": metrics}), reply_to=message)

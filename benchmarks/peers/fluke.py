@@ -1,8 +1,8 @@
-"""fluke: its federated averaging with its own server and clients, given whole batches and cohorts."""
+"""fluke: its federated averaging with its own server and clients, given cohorts."""
 
 from importlib.metadata import version
 
-from benchmarks.peers.in_torch import LOSS, Scores, admit_torchvision, parameters, rows_of
+from benchmarks.peers.in_torch import admit_torchvision, loss_of, model_of, parameters, rows_of
 from benchmarks.peers.serve import Workload, serve
 
 admit_torchvision()
@@ -30,14 +30,15 @@ def prepare(w: Workload):
     environment.set_device("cpu")
     environment.set_eval_cfg(pre_fit=False, post_fit=False, locals=False, server=False)
     optimizer = OptimizerConfigurator(DDict(name="SGD", lr=w.lr, weight_decay=w.mu))
-    loaders = [FastDataLoader(*rows, num_labels=2, batch_size=w.batch) for rows in rows_of(w)]
+    batches = {"num_labels": w.classes or 2, "batch_size": w.batch, "shuffle": w.batch < w.labels.shape[1]}
+    loaders = [FastDataLoader(*rows, **batches) for rows in rows_of(w)]
 
     def start(rounds: int):
         clients = [
-            Client(client, loader, None, optimizer, LOSS(), local_epochs=w.epochs, persistency=False)
+            Client(client, loader, None, optimizer, loss_of(w), local_epochs=w.epochs, persistency=False)
             for client, loader in enumerate(loaders)
         ]
-        server = Given(Scores(w), None, clients)
+        server = Given(model_of(w), None, clients)
         server.cohorts = iter(w.cohorts.tolist())
         algorithm = Averaging(w.clients, None, {}, clients=clients, server=server)
 

@@ -2,39 +2,69 @@
 
 import contextlib
 import warnings
+from math import isqrt
 
 import torch
 from torch import nn
 
+from benchmarks.femnist_bare import network
 from benchmarks.peers.serve import Workload
 
 warnings.filterwarnings("ignore")
 
 
-class Scores(nn.Linear):
-    """Logistic regression without an intercept: one score for each row; weight decay of the optimiser regularises it."""
-
-    def __init__(self, w: Workload):
-        super().__init__(w.features.shape[-1], 1, bias=False)
-        with torch.no_grad():
-            self.weight.copy_(torch.tensor(w.start))
-
-    def forward(self, rows):
-        return super().forward(rows)[..., 0]
+def model_of(w: Workload) -> nn.Module:
+    """Return the network, or one score for each row; weight decay of the optimiser regularises."""
+    width = w.features.shape[-1]
+    model = network(isqrt(width), w.classes) if w.classes else nn.Sequential(nn.Linear(width, 1, bias=False), nn.Flatten(0))
+    nn.utils.vector_to_parameters(torch.tensor(w.start), model.parameters())
+    return model
 
 
-LOSS = nn.SoftMarginLoss
-"""The mean of log(1 + exp(-label score))."""
+def loss_of(w: Workload) -> nn.Module:
+    """Return the cross-entropy, or the mean of log(1 + exp(-label score))."""
+    return nn.CrossEntropyLoss() if w.classes else nn.SoftMarginLoss()
 
 
 def rows_of(w: Workload) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return features [s, d] and labels [s] of each client."""
-    return list(zip(torch.tensor(w.features), torch.tensor(w.labels), strict=True))
+    """Return features and labels of each client."""
+    features, labels = torch.tensor(w.features), torch.tensor(w.labels)
+    if w.classes:
+        side = isqrt(features.shape[-1])
+        features, labels = features.reshape(*labels.shape, 1, side, side).float() / 255, labels.long()
+    return list(zip(features, labels, strict=True))
 
 
-def parameters(module: nn.Module):
+class Batches:
+    """The batches of a client in the place of a DataLoader, which takes longer than a step: shuffled, or all rows as one."""
+
+    def __init__(self, rows: tuple[torch.Tensor, torch.Tensor], size: int):
+        self.rows, self.size = rows, size
+
+    def __len__(self) -> int:
+        return -(-len(self.rows[0]) // self.size)
+
+    def __iter__(self):
+        if len(self) == 1:
+            yield self.rows
+            return
+        for numbers in torch.randperm(len(self.rows[0])).split(self.size):
+            yield tuple(leaf[numbers] for leaf in self.rows)
+
+
+def train(model: nn.Module, w: Workload, batches: Batches) -> None:
+    """Take the local steps of one client, as a program of PyTorch does."""
+    optimizer, loss = torch.optim.SGD(model.parameters(), lr=w.lr, weight_decay=w.mu), loss_of(w)
+    for _ in range(w.epochs):
+        for features, labels in batches:
+            optimizer.zero_grad()
+            loss(model(features), labels).backward()
+            optimizer.step()
+
+
+def parameters(model: nn.Module):
     """Return the parameters of a module as one vector."""
-    return nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
+    return nn.utils.parameters_to_vector(model.parameters()).detach().numpy()
 
 
 def admit_torchvision() -> None:

@@ -13,15 +13,17 @@ from pfl.data.federated_dataset import FederatedDataset
 from pfl.hyperparam import NNTrainHyperParams
 from pfl.model.pytorch import PyTorchModel
 
-from benchmarks.peers.in_torch import LOSS, Scores, parameters, rows_of
+from benchmarks.peers.in_torch import loss_of, model_of, parameters, rows_of
 from benchmarks.peers.serve import Workload, serve
 
 
-class Module(Scores):
-    criterion = LOSS()
+class Module(torch.nn.Module):
+    def __init__(self, w: Workload):
+        super().__init__()
+        self.model, self.criterion = model_of(w), loss_of(w)
 
     def loss(self, rows, labels):
-        return self.criterion(self(rows), labels)
+        return self.criterion(self.model(rows), labels)
 
     def metrics(self, rows, labels):
         return {}
@@ -29,7 +31,7 @@ class Module(Scores):
 
 def prepare(w: Workload):
     users = [Dataset(raw_data=rows) for rows in rows_of(w)]
-    training = NNTrainHyperParams(local_num_epochs=w.epochs, local_learning_rate=w.lr, local_batch_size=None)
+    training = NNTrainHyperParams(local_num_epochs=w.epochs, local_learning_rate=w.lr, local_batch_size=w.batch)
 
     def start(rounds: int):
         module, ids = Module(w), chain.from_iterable(w.cohorts.tolist())

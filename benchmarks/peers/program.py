@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from threading import Timer
 
+import numpy as np
+
 ROOT = Path(__file__).parents[2]
 ANSWER_SECONDS = 300.0
 """How long a program may take for one run, the start of the process included."""
@@ -31,13 +33,15 @@ class Program:
 
     def __init__(self, name: str, workload: Path, log: Path, python: str = sys.executable, limit: float = ANSWER_SECONDS):
         self.name, self.log, self.limit, self.began = name, log, limit, time.perf_counter()
+        self.found = log.with_suffix(".npy")
         # Libraries that their workers import this project's modules for look them up by this variable.
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        command = [python, "-m", f"benchmarks.peers.{name}", str(workload), str(self.found)]
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
-                [python, "-m", f"benchmarks.peers.{name}", str(workload)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=errors, text=True, cwd=ROOT, env=environment, start_new_session=True,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env=environment,
+                start_new_session=True,
             )  # fmt: skip
 
     def __enter__(self) -> "Program":
@@ -48,7 +52,7 @@ class Program:
         self.process.communicate()
 
     def ask(self, **request) -> dict:
-        """Return the answer to a request: `rounds`, and for turnout the `seed`.
+        """Return seconds, version and parameters of a run of so many `rounds`, of turnout's with a `seed`.
 
         Raises:
             Failed: If the process ends or takes too long.
@@ -65,7 +69,7 @@ class Program:
         finally:
             late.cancel()
         if line:
-            return json.loads(line)
+            return {**json.loads(line), "x": np.load(self.found)}
         if time.perf_counter() - began >= self.limit:
             raise Failed(f"{self.name} did not answer within {self.limit:g} s")
         raise Failed(f"{self.name} ended: {self.last_words()}")

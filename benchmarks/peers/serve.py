@@ -15,7 +15,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Workload:
-    """What every peer trains: features [n, s, ...], labels [n, s], cohorts [rounds, m], the start, and the settings."""
+    """What every peer trains: features [n, s, d], labels [n, s], cohorts [rounds, m], the start, and the settings.
+
+    With `classes` it is the network `femnist-cnn` on square images in bytes, its parameters in the order of PyTorch; without,
+    logistic regression with labels -1 and 1 and no intercept.
+    """
 
     features: np.ndarray
     labels: np.ndarray
@@ -25,6 +29,7 @@ class Workload:
     epochs: int
     batch: int
     mu: float
+    classes: int = 0
 
     @classmethod
     def read(cls, path: str) -> "Workload":
@@ -57,4 +62,5 @@ def serve(version: str, prepare: Callable[[Workload], Start]) -> None:
         began = time.perf_counter()
         x = play()
         seconds = time.perf_counter() - began
-        print(json.dumps({"seconds": seconds, "x": np.asarray(x).ravel().tolist(), "version": version}), file=answers, flush=True)
+        np.save(sys.argv[2], np.asarray(x).ravel())
+        print(json.dumps({"seconds": seconds, "version": version}), file=answers, flush=True)

@@ -28,6 +28,9 @@ def three(outcome: dict | None) -> list[str]:
     """Return rounds a second, how many times as fast turnout is, and seconds to the first round; dashes where there are none."""
     if outcome is None or outcome["problem"]:
         return ["—"] * 3
-    each, times = outcome["per_second"], outcome["ratio"]
-    speed = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
-    return [speed, f"{times:,.0f} x" if times >= 10 else f"{times:.2g} x", f"{outcome['first']:.1f} s"]
+    return [short(outcome["per_second"]), f"{short(outcome['ratio'])} x", f"{outcome['first']:.1f} s"]
+
+
+def short(number: float) -> str:
+    """Return a number without decimals, or with two digits if it is less than 10."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:#.2g}"

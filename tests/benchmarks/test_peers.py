@@ -109,7 +109,7 @@ def test_the_table_has_speeds_ratios_and_the_sentence_of_who_failed():
     slow, gone = outcome("Slow", per_second=0.71, ratio=1738.7), outcome("Gone", problem="Gone ended: no")
     lines = markdown([outcome("turnout"), slow, gone]).splitlines()
     assert lines[0] == "|  | version | W1: rounds/s | W1: turnout is | W1: first round |"
-    assert lines[2] == "| turnout | 1.0 | 1,234 | 1 x | 2.0 s |"
+    assert lines[2] == "| turnout | 1.0 | 1,234 | 1.0 x | 2.0 s |"
     assert lines[3] == "| Slow | 1.0 | 0.71 | 1,739 x | 2.0 s |"
     assert lines[4] == "| Gone | 1.0 | — | — | — |"
     assert lines[-1] == "W1: Gone ended: no."
@@ -146,3 +146,28 @@ def test_turnout_is_measured_against_a_program_with_its_cohorts(workload, tmp_pa
         wrong = against.outcome("small", Peer("numpy_loop", "NumPy"))
     assert right.problem == "" and right.apart < 0.5 and right.ratio > 0 and right.per_second > 0 and right.first > 0
     assert wrong.problem.startswith("NumPy has another f after 5 rounds")
+
+
+@pytest.mark.everything
+def test_turnout_s_networks_go_where_a_loop_in_pytorch_goes(tmp_path):
+    from benchmarks.femnist_bare import network
+    from benchmarks.peers.in_torch import parameters
+    from benchmarks.rounds import draw_all
+
+    import turnout as t
+
+    generator, shape, side, classes = np.random.default_rng(0), (CLIENTS, ROWS), 10, 3
+    images = generator.integers(256, size=(*shape, side**2), dtype=np.uint8)
+    cohorts = np.asarray(draw_all(t.Nice(COHORT), t.Population(count=CLIENTS), 3))
+    # All rows are one batch, so that nothing is shuffled.
+    settings = {"lr": 0.05, "epochs": 2, "batch": ROWS, "mu": 0.0, "classes": classes}
+    w = Workload(images, generator.integers(classes, size=shape), cohorts, parameters(network(side, classes)), **settings)
+    file = tmp_path / "workload.npz"
+    w.write(file)
+    ends = {}
+    for name in ("torch_loop", "turnout", "turnout_nodes"):
+        with Program(name, file, tmp_path / "log") as program:
+            ends[name] = program.ask(rounds=3)["x"]
+    moved = np.linalg.norm(ends["torch_loop"] - w.start)
+    for name in ("turnout", "turnout_nodes"):
+        assert np.linalg.norm(ends[name] - ends["torch_loop"]) < 1e-4 * moved
