@@ -1,6 +1,5 @@
 """The cost of generality: a run of federated averaging against the same loop written by hand in JAX."""
 
-from functools import partial
 from statistics import median
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 
 import turnout as t
 from benchmarks.data import equal_clients
+from benchmarks.peers.jax_scan import run
 from benchmarks.timing import SEED, Line, alternate, ratio, seconds
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
@@ -39,7 +39,7 @@ def workload(name: str, clients: int, rows: int, width: int, cohort: int, rounds
     features, labels = per_client(problem)
 
     def bare() -> float:
-        return seconds(lambda: bare_run(features, labels, cohorts, LR, problem.mu).block_until_ready())
+        return seconds(lambda: bare_run(features, labels, cohorts, problem.mu).block_until_ready())
 
     def ours() -> float:
         chunks = new_session(problem, cohort, rounds).play()
@@ -65,7 +65,7 @@ def apart(problem, cohort: int) -> float:
     with jax.enable_x64(True):
         cohorts = draw_all(t.Nice(cohort), problem.population, CHECKED)
         features, labels = (jnp.asarray(a, "float64") for a in per_client(problem))
-        bare = np.asarray(bare_run(features, labels, cohorts, LR, problem.mu))
+        bare = np.asarray(bare_run(features, labels, cohorts, problem.mu))
     session = new_session(problem, cohort, CHECKED, "double")
     list(session.play())
     return float(np.max(np.abs(session.trace.x - bare)))
@@ -90,17 +90,6 @@ def draw_all(sampler: t.Sampler, population: t.Population, rounds: int):
     return jax.lax.map(draw, jnp.arange(1, rounds + 1))
 
 
-@partial(jax.jit, static_argnames="steps")
-def bare_run(features, labels, cohorts, lr, mu, steps=STEPS):
-    """Federated averaging as one would write it for one use: no counting, no sampling, nothing to choose."""
-
-    def loss(x, rows, signs):
-        return jnp.mean(jnp.logaddexp(0, -signs * (rows @ x))) + mu / 2 * (x @ x)
-
-    def local(x, rows, signs):
-        return jax.lax.fori_loop(0, steps, lambda _, y: y - lr * jax.grad(loss)(y, rows, signs), x)
-
-    def one_round(x, ids):
-        return jnp.mean(jax.vmap(local, (None, 0, 0))(x, features[ids], labels[ids]), axis=0), None
-
-    return jax.lax.scan(one_round, jnp.zeros(features.shape[-1], features.dtype), cohorts)[0]
+def bare_run(features, labels, cohorts, mu):
+    """Return the parameters after one round for each cohort, by the program written by hand."""
+    return run(jnp.zeros(features.shape[-1], features.dtype), features, labels, cohorts, LR, mu, STEPS)
