@@ -15,6 +15,9 @@ from turnout.report.theme import DARK, FONT, LIGHT
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "index.md")
+"""The pages whose table has a row for each panel, which ends with its command."""
+
 FILES = {"light": LIGHT, "dark": DARK}
 """The palette of each picture docs/front-NAME.svg."""
 
@@ -28,9 +31,14 @@ NEAR = 1.1
 
 
 def main() -> None:
-    """Write the pictures."""
+    """Write the pictures, and the facts into the README and the home page."""
     for name, palette in FILES.items():
         (ROOT / "docs" / f"front-{name}.svg").write_text(picture(palette), encoding="utf-8")
+    for page in PAGES:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        known = dict(zip(COMMANDS, rows(), strict=True))
+        told = [next((row for command, row in known.items() if line.endswith(f"| `{command}` |")), line) for line in lines]
+        page.write_text("\n".join(told) + "\n", encoding="utf-8")
 
 
 def picture(palette: dict) -> str:
@@ -43,6 +51,20 @@ def picture(palette: dict) -> str:
         f"<title>{escape(words)}</title>"
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{palette["paper"]}"/>{"".join(parts)}</svg>\n'
     )
+
+
+COMMANDS = (
+    "python -m benchmarks peers",
+    "turnout reproduce sketched-newton --out DIR",
+    "python -m benchmarks.planner.leaderboard",
+)
+"""What repeats the numbers of each panel."""
+
+
+def rows() -> list[str]:
+    """Return the facts as rows of a table in Markdown."""
+    pairs = zip(facts(), COMMANDS, strict=True)
+    return [f"| **{headline}**, {caption} | `{command}` |" for (headline, caption), command in pairs]
 
 
 def facts() -> list[tuple[str, str]]:
@@ -85,9 +107,8 @@ def _round(ratio: float) -> str:
 def speeds() -> tuple[float, dict[str, float]]:
     """Return the rounds a second of turnout and of the frameworks that could be run, the fastest first."""
     content = json.loads((RESULTS / "peers" / "peers.json").read_text(encoding="utf-8"))
-    rates = {row["name"]: row["rounds_per_second"] for row in content["rows"] if row["workload"] == "W1"}
-    frameworks = {row["name"] for row in content["rows"] if row["kind"] == "framework"}
-    peers = {name: rate for name, rate in rates.items() if name in frameworks and rate}
+    rates = {row["title"]: row["per_second"] for row in content["outcomes"] if row["workload"] == "W1" and row["per_second"]}
+    peers = {name.partition(",")[0]: rates[name] for name in content["pins"] if name in rates}
     return rates["turnout"], dict(sorted(peers.items(), key=lambda pair: -pair[1]))
 
 
@@ -123,7 +144,7 @@ def exchanges(palette: dict) -> list[str]:
     marks = [
         (f'fill="{palette["paper"]}" stroke="{palette["lines"][1]}" stroke-width="1.8"', 3.4, "tuned", 8),
         (f'fill="{palette["soft"]}"', 2, "strongest form, tuned", 62),
-        (f'fill="{palette["lines"][0]}"', 3.6, "one setting", 206),
+        (f'fill="{palette["lines"][0]}"', 3.6, "one setting", 212),
     ]
 
     def height(cost: float) -> float:
