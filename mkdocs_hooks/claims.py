@@ -1,7 +1,7 @@
 """The page of claims: what each paper says in numbers, what was measured here, and whether it holds.
 
-`claims/PAPER.toml` has the claims, with the numbers that papers print. What was measured is read from `results/` or a page; what is
-proved has a test:
+`claims/PAPER.toml` has the claims, with the numbers that papers print. Measured numbers are read from `results/` or a page.
+What is proved has a test:
 
     where, says, printed, verdict       of each [[claim]], with `why` unless it holds
     at_least, at_most                   what a measured number has to be; an entry of `measured` may have its own
