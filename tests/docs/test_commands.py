@@ -73,7 +73,7 @@ def prepare(folder: Path, command: str) -> None:
                 pytest.skip(f"the data set {name} is not here: set TURNOUT_DATA to a folder that has it")
 
 
-@pytest.mark.tiers(quick=[], slow=["README", "data", "deploy", "describe"])
+@pytest.mark.tiers(quick=[], slow=["data", "deploy", "describe"])
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
     """Those of turnout in this process, which has imported it."""
