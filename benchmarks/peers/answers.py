@@ -11,7 +11,7 @@ from benchmarks.peers.serve import Workload
 SAME = 1e-4
 """How far f may be from turnout's with the same cohorts, as a part of what the rounds have gained."""
 
-SEEDS, NETWORK_SEEDS, DEVIATIONS = 20, 8, 5.0
+SEEDS, NETWORK_SEEDS, DEVIATIONS = 20, 12, 5.0
 """With other cohorts or batches: how many seeds turnout plays, and how many standard deviations f may be from their mean."""
 
 TESTED = 10
