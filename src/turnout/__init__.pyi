@@ -15,6 +15,8 @@ from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
 from .algorithms.aide import Aide as Aide
+from .algorithms.amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
+from .algorithms.amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
@@ -176,6 +178,7 @@ from .samplers.nonuniform import Importance as Importance
 from .samplers.nonuniform import NonUniform as NonUniform
 from .samplers.oort import Oort as Oort
 from .samplers.pivotal import Pivotal as Pivotal
+from .samplers.probabilities.aocs import Aocs as Aocs
 from .samplers.probabilities.avare import Avare as Avare
 from .samplers.probabilities.base import Probability as Probability
 from .samplers.probabilities.delta import Delta as Delta
@@ -188,6 +191,7 @@ from .samplers.probabilities.osmd import Osmd as Osmd
 from .samplers.probabilities.regularised_leader import KVib as KVib
 from .samplers.probabilities.regularised_leader import Vrb as Vrb
 from .samplers.probabilities.static import BySize as BySize
+from .samplers.probabilities.static import BySmoothness as BySmoothness
 from .samplers.probabilities.static import Uniform as Uniform
 from .samplers.replacement import WithReplacement as WithReplacement
 from .samplers.shuffled import ShuffledNice as ShuffledNice

@@ -138,6 +138,16 @@ def _examples() -> list[Example]:
             lambda s: t.Aide(s, LOCAL, lam=20.0, kappa=5.0, mu=1.0, inner=2),
             2 * (Exchange(), Exchange(queries=STEPS + 1, who="again")),
         ),
+        Example(
+            "amplified-fedavg",
+            lambda s: t.AmplifiedFedAvg(s, lr=0.05, steps=STEPS, period=2, amplification=1.5),
+            one(queries=STEPS),
+        ),
+        Example(
+            "amplified-scaffold",
+            lambda s: t.AmplifiedScaffold(s, lr=0.02, period=2, amplification=1.5, steps=STEPS),
+            one(down=2, up=2, queries=STEPS, bytes_down=4),
+        ),
         Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",
@@ -415,6 +425,8 @@ PROBABILITIES = {
     "a-osmd": t.AOsmd(),
     "last-norm": t.LastNorm(),
     "optimal": t.Optimal(),
+    "aocs": t.Aocs(),
+    "smoothness": t.BySmoothness(),
 }
 """An example of every rule for probabilities."""
 

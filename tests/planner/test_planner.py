@@ -75,6 +75,8 @@ LEFT_OUT = {
     "catalyzed-svrp": "likewise, beside SVRP",
     "fedexprox": "its fixed point is another one where clients disagree",
     "fedexp": "its fixed point is FedAvg's",
+    "amplified-fedavg": "likewise, for clients that take turns",
+    "amplified-scaffold": "likewise",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
     "fednl": "Hessians take d queries and d (d + 1) / 2 numbers, which plans do not know of",
     "fednl-cr": "likewise",

@@ -2,6 +2,8 @@ from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
 from .agnostic_fl import AgnosticFl as AgnosticFl
 from .aide import Aide as Aide
+from .amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
+from .amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd

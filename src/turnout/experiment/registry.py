@@ -116,6 +116,8 @@ TABLES = {
         "a-osmd": probabilities.AOsmd,
         "last-norm": probabilities.LastNorm,
         "optimal": probabilities.Optimal,
+        "aocs": probabilities.Aocs,
+        "smoothness": probabilities.BySmoothness,
     },
     "algorithm": {
         "5gcs": algorithms.FiveGcs,
@@ -123,6 +125,8 @@ TABLES = {
         "accfeddcd": algorithms.AccFedDcd,
         "agnostic-fl": algorithms.AgnosticFl,
         "aide": algorithms.Aide,
+        "amplified-fedavg": algorithms.AmplifiedFedAvg,
+        "amplified-scaffold": algorithms.AmplifiedScaffold,
         "apfl": algorithms.Apfl,
         "catalyzed-svrp": algorithms.CatalyzedSvrp,
         "ce-lgd": algorithms.CeLgd,
