@@ -26,6 +26,7 @@ from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
+from .algorithms.ef21_muon import Ef21Muon as Ef21Muon
 from .algorithms.fedac import FedAc as FedAc
 from .algorithms.fedasync import FedAsync as FedAsync
 from .algorithms.fedavg import FedAvg as FedAvg
@@ -35,11 +36,14 @@ from .algorithms.fedbn import FedBn as FedBn
 from .algorithms.fedbuff import FedBuff as FedBuff
 from .algorithms.fedcm import FedCm as FedCm
 from .algorithms.feddcd import FedDcd as FedDcd
+from .algorithms.feddisco import FedDisco as FedDisco
 from .algorithms.feddyn import FedDyn as FedDyn
 from .algorithms.fedexp import FedExp as FedExp
 from .algorithms.fedexprox import FedExProx as FedExProx
+from .algorithms.fedgloss import FedGloSs as FedGloSs
 from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fedlin import FedLin as FedLin
+from .algorithms.fedmuon import FedMuon as FedMuon
 from .algorithms.fednl import FedNl as FedNl
 from .algorithms.fednl_cr import FedNlCr as FedNlCr
 from .algorithms.fednl_ls import FedNlLs as FedNlLs
@@ -73,6 +77,7 @@ from .algorithms.mimemvr import MimeMvr as MimeMvr
 from .algorithms.pfedme import PFedMe as PFedMe
 from .algorithms.pointsaga import PointSaga as PointSaga
 from .algorithms.qfedavg import QFedAvg as QFedAvg
+from .algorithms.rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster
 from .algorithms.saber import SaberFull as SaberFull

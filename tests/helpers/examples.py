@@ -184,6 +184,11 @@ def _examples() -> list[Example]:
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),
         ),
+        Example(
+            "ef21-muon",
+            lambda s: t.Ef21Muon(s, t.codecs.TopK(count=2), lr=0.05),
+            one(up=0, scalars_up=2, bytes_up=1),
+        ),
         Example("fedac", lambda s: t.FedAc(s, lr=0.05, mu=1.0, steps=STEPS), one(down=2, up=2, queries=STEPS)),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
@@ -193,11 +198,18 @@ def _examples() -> list[Example]:
         ),
         Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
+        Example("feddisco", lambda s: t.FedDisco(s, lr=0.05, steps=STEPS, discrepancy=0.3), one(queries=STEPS)),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
         Example("fedexp", lambda s: t.FedExp(s, lr=0.05, steps=STEPS), one(queries=STEPS, scalars_up=1)),
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
+        Example(
+            "fedgloss",
+            lambda s: t.FedGloSs(s, lr=0.05, radius=0.05, server_radius=0.1, beta=0.5, steps=STEPS),
+            one(queries=2 * STEPS),
+        ),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
         Example("fedlin", lambda s: t.FedLin(s, lr=0.05, steps=3), (Exchange(), Exchange(queries=2, who="again"))),
+        Example("fedmuon", lambda s: t.FedMuon(s, lr=0.05, steps=STEPS), one(down=2, up=2, queries=STEPS)),
         # The first Hessians have six numbers; two of them, and their places in a byte and a half, follow in each round.
         Example(
             "fednl",
@@ -373,6 +385,7 @@ ASYNCHRONOUS = {
     "fedasync": t.FedAsync(t.Nice(1), lr=0.05, steps=STEPS, in_flight=4),
     "fedbuff": t.FedBuff(t.Nice(2), lr=0.05, steps=STEPS, in_flight=5, buffer=2),
     "mifa": t.Mifa(t.Nice(1), lr=0.02, in_flight=4),
+    "rescaled-asgd": t.RescaledAsgd(t.Nice(1), lr=0.02, in_flight=6),
     "ringleader": t.Ringleader(t.Nice(1), lr=0.02, in_flight=6),
     "ringmaster": t.Ringmaster(t.Nice(1), lr=0.02, in_flight=6, threshold=4),
 }

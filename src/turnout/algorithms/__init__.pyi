@@ -13,6 +13,7 @@ from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
+from .ef21_muon import Ef21Muon as Ef21Muon
 from .fedac import FedAc as FedAc
 from .fedasync import FedAsync as FedAsync
 from .fedavg import FedAvg as FedAvg
@@ -22,11 +23,14 @@ from .fedbn import FedBn as FedBn
 from .fedbuff import FedBuff as FedBuff
 from .fedcm import FedCm as FedCm
 from .feddcd import FedDcd as FedDcd
+from .feddisco import FedDisco as FedDisco
 from .feddyn import FedDyn as FedDyn
 from .fedexp import FedExp as FedExp
 from .fedexprox import FedExProx as FedExProx
+from .fedgloss import FedGloSs as FedGloSs
 from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
+from .fedmuon import FedMuon as FedMuon
 from .fednl import FedNl as FedNl
 from .fednl_cr import FedNlCr as FedNlCr
 from .fednl_ls import FedNlLs as FedNlLs
@@ -60,6 +64,7 @@ from .mimemvr import MimeMvr as MimeMvr
 from .pfedme import PFedMe as PFedMe
 from .pointsaga import PointSaga as PointSaga
 from .qfedavg import QFedAvg as QFedAvg
+from .rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster
 from .saber import SaberFull as SaberFull
