@@ -89,6 +89,7 @@ from .algorithms.scaffold_m import ScaffoldM as ScaffoldM
 from .algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from .algorithms.sdane import SDane as SDane
 from .algorithms.sppm import Sppm as Sppm
+from .algorithms.streaming_diloco import StreamingDiLoCo as StreamingDiLoCo
 from .algorithms.svrp import Svrp as Svrp
 from .algorithms.tamuna import Tamuna as Tamuna
 from .codecs.base import Codec as Codec

@@ -346,6 +346,14 @@ def _examples() -> list[Example]:
             one(down=3, queries=STEPS),
         ),
         Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
+        # Two of three numbers each way, and the number of the round.
+        Example(
+            "streaming-diloco",
+            lambda s: t.StreamingDiLoCo(
+                s, SGD, t.optimisers.Sgd(0.7, momentum=0.9, nesterov=True), steps=STEPS, fragments=2, overlap=1
+            ),
+            one(down=0, up=0, queries=STEPS, bytes_down=8 * 2 + 4, scalars_up=2),
+        ),
         Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
         # Two of three numbers; the number of steps, a slot and two numbers of the last mean come along.

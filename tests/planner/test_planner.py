@@ -98,6 +98,7 @@ LEFT_OUT = {
     "fedac": "two more numbers than FedAvg and twice its vectors, for clients that are alike",
     "fedsam": "for networks whose flat minima generalise better; a plan has a target",
     "diloco": "for networks, with clients that keep the state of an optimiser",
+    "streaming-diloco": "likewise",
     "fedasync": "asynchronous: it pays in seconds of devices, of which a plan has none",
     "fedbuff": "likewise",
     "mifa": "likewise",

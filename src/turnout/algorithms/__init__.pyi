@@ -76,5 +76,6 @@ from .scaffold_m import ScaffoldM as ScaffoldM
 from .scaffoldsag import ScaffoldSag as ScaffoldSag
 from .sdane import SDane as SDane
 from .sppm import Sppm as Sppm
+from .streaming_diloco import StreamingDiLoCo as StreamingDiLoCo
 from .svrp import Svrp as Svrp
 from .tamuna import Tamuna as Tamuna

@@ -198,6 +198,7 @@ TABLES = {
         "scaffold-m": algorithms.ScaffoldM,
         "scaffold-sag": algorithms.ScaffoldSag,
         "sppm": algorithms.Sppm,
+        "streaming-diloco": algorithms.StreamingDiLoCo,
         "svrp": algorithms.Svrp,
         "tamuna": algorithms.Tamuna,
     },
