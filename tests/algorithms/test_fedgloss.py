@@ -12,7 +12,7 @@ ROUNDS, LR, RADIUS, OUTER, BETA = 50, 0.05, 0.05, 0.1, 0.5
 
 
 def length(vector) -> float:
-    return np.linalg.norm(vector) or 1.0
+    return float(np.linalg.norm(vector)) or 1.0
 
 
 def plain(sampler, rounds) -> np.ndarray:

@@ -179,18 +179,13 @@ def test_fast_clients_count_more_unless_steps_are_rescaled():
     """Plain steps end near the minimum of sum_i f_i / tau_i, rescaled ones near that of f, up to O(lr)."""
     shares, _ = gradients()
     matrices, vectors = (np.asarray(part) for part in small().rows)
-    best, fast = (np.linalg.solve(np.tensordot(w, matrices, 1), w @ vectors) for w in (shares, 1 / SPEEDS))
-    options = {"lr": 1e-4, "in_flight": 6}
-    ends = {}
-    for algorithm in (
-        t.Ringmaster(t.Nice(1), threshold=10**6, **options),
-        t.RescaledAsgd(t.Nice(1), **options),
-        t.RescaledAsgd(t.Nice(1), seconds=SPEEDS + LATENCY, **options),
-    ):
-        ends[len(ends)] = t.run(algorithm, small(), rounds=150_000, every=150_000, devices=devices()).x
-    apart = np.linalg.norm(best - fast)
-    assert np.linalg.norm(ends[0] - fast) < 0.02 * apart
-    assert max(np.linalg.norm(ends[k] - best) for k in (1, 2)) < 0.02 * apart
+    weights = shares, 1 / (SPEEDS + LATENCY)
+    best, fast = (np.linalg.solve(np.tensordot(w, matrices, 1), w @ vectors) for w in weights)
+    options = {"lr": 1e-3, "in_flight": 6}
+    algorithms = t.RescaledAsgd(t.Nice(1), **options), t.Ringmaster(t.Nice(1), threshold=10**6, **options)
+    ends = [t.run(algorithm, small(), rounds=10_000, every=10_000, devices=devices()).x for algorithm in algorithms]
+    assert np.linalg.norm(ends[0] - best) < 0.05 * np.linalg.norm(best - fast)
+    assert np.linalg.norm(ends[1] - fast) < 0.05 * np.linalg.norm(best - fast)
 
 
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
