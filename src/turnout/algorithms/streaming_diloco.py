@@ -92,7 +92,7 @@ class StreamingDiLoCo(DiLoCo):
         """Fragment p of y_i."""
         arriving, number, factor = message
         optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
-        q, arrives = (number - 2) % self.fragments, number > 1
+        q, arrives, overlap = (number - 2) % self.fragments, number > 1, jnp.asarray(self.overlap, "int32")
 
         def merged(y, now):
             parts = self._cut(y)
@@ -101,13 +101,13 @@ class StreamingDiLoCo(DiLoCo):
 
         def step(rows, carry):
             made, y, state = carry
-            y = merged(y, made == self.overlap)
+            y = merged(y, made == overlap)
             probe = hessian_probe(lambda v: rows.hvp(y, v), y, client.key)
             return made + 1, *optimiser.step(y, rows.grad(y), state, probe)
 
         first = jnp.zeros((), "int32"), *client.state
         (made, y, state), steps = local_steps(client, step, first, self.steps, self.batch, self.epochs)
-        y = merged(y, made <= self.overlap)
+        y = merged(y, made <= overlap)
         return Done(self._cut(y)[(number - 1) % self.fragments], Island(y, state), optimiser.queries * steps)
 
     def _cut(self, x: PyTree) -> Float[Array, "fragments k"]:
