@@ -157,7 +157,7 @@ REFERENCES = {
 """Each algorithm with all clients at work, and an event loop with the paper's steps."""
 
 
-@pytest.mark.tiers(quick=["fedasync"])
+@pytest.mark.tiers(quick=["fedasync"], slow=["rescaled-asgd"])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_event_loop_of_the_paper(name):
     algorithm, reference = REFERENCES[name]

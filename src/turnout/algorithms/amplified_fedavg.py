@@ -41,13 +41,12 @@ class AmplifiedFedAvg(FedAvg):
         epochs: Passes over the shuffled rows of a client, in the place of `steps`; needs `batch`.
 
     Examples:
-        >>> import numpy as np, turnout as t
-        >>> problem = t.Quadratic.random(clients=4, dimension=3, seed=0)
-        >>> turns = np.array([[0, 0, 2], [1, 0, 2], [2, 2, 4], [3, 2, 4]])  # client, from, to
-        >>> sampler = t.Available(t.Nice(1), trace=turns, period=4)
-        >>> trace = t.run(t.AmplifiedFedAvg(sampler, lr=0.02, period=4, amplification=2.0), problem, rounds=8)
-        >>> trace.ledger.totals()["vectors_up"]
-        8
+        >>> import turnout as t
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> turns = [[i, i // 4 * 2, i // 4 * 2 + 2] for i in range(8)]  # client, from, to
+        >>> algorithm = t.AmplifiedFedAvg(t.Available(t.Nice(2), trace=turns, period=4), lr=0.02, period=4, amplification=2.0)
+        >>> t.run(algorithm, problem, rounds=8).ledger.totals()["vectors_up"]
+        16
     """
 
     _: KW_ONLY

@@ -43,10 +43,10 @@ class FedDisco(FedAvg):
 
     Examples:
         >>> import turnout as t
-        >>> problem = t.Quadratic.random(clients=4, dimension=3, seed=0)
-        >>> algorithm = t.FedDisco(t.Nice(2), lr=0.05, discrepancy=[0.1, 0.4, 0.2, 0.3])
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> algorithm = t.FedDisco(t.Nice(4), lr=0.05, discrepancy=[0.1, 0.4, 0.2, 0.3, 0.1, 0.1, 0.5, 0.2])
         >>> t.run(algorithm, problem, rounds=5).ledger.totals()["vectors_up"]
-        10
+        20
     """
 
     _: KW_ONLY

@@ -42,10 +42,10 @@ class RescaledAsgd(AsyncFedAvg):
 
     Examples:
         >>> import turnout as t
-        >>> problem, speeds = t.Quadratic.random(clients=4, dimension=3, seed=0), [1.0, 2.0, 4.0, 8.0]
-        >>> algorithm = t.RescaledAsgd(t.Nice(1), lr=0.01, in_flight=4, seconds=speeds)
-        >>> trace = t.run(algorithm, problem, rounds=20, devices=t.Devices(seconds_per_query=speeds))
-        >>> trace.ledger.totals()["arrivals"]
+        >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
+        >>> algorithm = t.RescaledAsgd(t.Nice(1), lr=0.01, in_flight=8)
+        >>> devices = t.Devices(seconds_per_query=[1.0, 2.0, 4.0, 8.0, 1.0, 2.0, 4.0, 8.0])
+        >>> t.run(algorithm, problem, rounds=20, devices=devices).ledger.totals()["arrivals"]
         20
     """
 

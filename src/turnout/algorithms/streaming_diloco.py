@@ -60,7 +60,7 @@ class StreamingDiLoCo(DiLoCo):
 
     Examples:
         >>> import turnout as t
-        >>> problem = t.Quadratic.random(clients=4, dimension=8, seed=0)
+        >>> problem = t.Quadratic.random(clients=8, dimension=8, seed=0)
         >>> outer = t.optimisers.Sgd(0.7, momentum=0.9, nesterov=True)
         >>> streaming = t.StreamingDiLoCo(t.Full(), t.optimisers.AdamW(0.01), outer, steps=10, fragments=4, overlap=2)
         >>> t.run(streaming, problem, rounds=8).ledger.peaks()
