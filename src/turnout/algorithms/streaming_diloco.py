@@ -43,6 +43,8 @@ class StreamingDiLoCo(DiLoCo):
     is 1 / P of that of `DiLoCo`; `Ledger.peaks` has it. The paper has tau for `overlap`, the steps made while a fragment is under
     way, and alpha for `mixing`. Fragments are of equal size: successive numbers of all leaves, the last one filled with zeros.
 
+    Messages have a part of x, so that personal leaves are trained within local steps or after them, not before.
+
     With one fragment, overlap = 0, mixing = 0 and all clients it is `DiLoCo`. All clients take part in the paper; a client that
     is not drawn makes no steps, and misses a fragment.
 
