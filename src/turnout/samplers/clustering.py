@@ -46,17 +46,17 @@ def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
         clusters: Number of strata.
         seed: Seed of the initial centres.
     """
-    shares = label_shares(problem)
+    _features_and_labels(problem)
     if not problem.classifies:
         raise UserError(f"strata by labels need classes, which {type(problem).__name__} does not have: take by = 'rows'")
-    return kmeans_strata(shares, clusters, seed)
+    return kmeans_strata(label_shares(problem), clusters, seed)
 
 
 def label_shares(problem: Problem) -> Vectors:
     """Return the label shares of the clients [n, c]; entry c is the fraction of a client's rows with label c.
 
     Args:
-        problem: The problem.
+        problem: A problem with classes.
 
     Raises:
         UserError: Where it keeps no labels.
