@@ -15,6 +15,8 @@ from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
 from .algorithms.aide import Aide as Aide
+from .algorithms.amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
+from .algorithms.amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
@@ -24,6 +26,7 @@ from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
+from .algorithms.ef21_muon import Ef21Muon as Ef21Muon
 from .algorithms.fedac import FedAc as FedAc
 from .algorithms.fedasync import FedAsync as FedAsync
 from .algorithms.fedavg import FedAvg as FedAvg
@@ -33,11 +36,14 @@ from .algorithms.fedbn import FedBn as FedBn
 from .algorithms.fedbuff import FedBuff as FedBuff
 from .algorithms.fedcm import FedCm as FedCm
 from .algorithms.feddcd import FedDcd as FedDcd
+from .algorithms.feddisco import FedDisco as FedDisco
 from .algorithms.feddyn import FedDyn as FedDyn
 from .algorithms.fedexp import FedExp as FedExp
 from .algorithms.fedexprox import FedExProx as FedExProx
+from .algorithms.fedgloss import FedGloSs as FedGloSs
 from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fedlin import FedLin as FedLin
+from .algorithms.fedmuon import FedMuon as FedMuon
 from .algorithms.fednl import FedNl as FedNl
 from .algorithms.fednl_cr import FedNlCr as FedNlCr
 from .algorithms.fednl_ls import FedNlLs as FedNlLs
@@ -71,6 +77,7 @@ from .algorithms.mimemvr import MimeMvr as MimeMvr
 from .algorithms.pfedme import PFedMe as PFedMe
 from .algorithms.pointsaga import PointSaga as PointSaga
 from .algorithms.qfedavg import QFedAvg as QFedAvg
+from .algorithms.rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster
 from .algorithms.saber import SaberFull as SaberFull
@@ -82,6 +89,7 @@ from .algorithms.scaffold_m import ScaffoldM as ScaffoldM
 from .algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from .algorithms.sdane import SDane as SDane
 from .algorithms.sppm import Sppm as Sppm
+from .algorithms.streaming_diloco import StreamingDiLoCo as StreamingDiLoCo
 from .algorithms.svrp import Svrp as Svrp
 from .algorithms.tamuna import Tamuna as Tamuna
 from .codecs.base import Codec as Codec
@@ -176,6 +184,7 @@ from .samplers.nonuniform import Importance as Importance
 from .samplers.nonuniform import NonUniform as NonUniform
 from .samplers.oort import Oort as Oort
 from .samplers.pivotal import Pivotal as Pivotal
+from .samplers.probabilities.aocs import Aocs as Aocs
 from .samplers.probabilities.avare import Avare as Avare
 from .samplers.probabilities.base import Probability as Probability
 from .samplers.probabilities.delta import Delta as Delta
@@ -188,6 +197,7 @@ from .samplers.probabilities.osmd import Osmd as Osmd
 from .samplers.probabilities.regularised_leader import KVib as KVib
 from .samplers.probabilities.regularised_leader import Vrb as Vrb
 from .samplers.probabilities.static import BySize as BySize
+from .samplers.probabilities.static import BySmoothness as BySmoothness
 from .samplers.probabilities.static import Uniform as Uniform
 from .samplers.replacement import WithReplacement as WithReplacement
 from .samplers.shuffled import ShuffledNice as ShuffledNice

@@ -24,6 +24,14 @@ GROUPS = {
 ALL = {**{name: example.on(3.0) for name, example in ALGORITHMS.items()}, **ASYNCHRONOUS}
 """Those of `PERSONAL_LEAVES` ask for groups themselves, and take no others."""
 
+FRAGMENTS = ("streaming-diloco",)
+"""Those whose messages have a part of the parameters: personal leaves cannot be trained at these, before the local work."""
+
+BEFORE = ("personal-before", "personal-statistics")
+
+CASES = [(group, name) for group in GROUPS for name in ALL if not (group in BEFORE and name in FRAGMENTS)]
+EVERY = pytest.mark.parametrize(("group", "name"), CASES, ids=[f"{group}-{name}" for group, name in CASES])
+
 AGREEMENT = ("engines_agree", "lost_replies_are_mended", "resumes_to_the_bit", "goes_on_to_the_bit")
 
 
@@ -42,8 +50,7 @@ def case_of(name, group):
         "statistics-icgm",
     ],
 )
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("group", GROUPS)
+@EVERY
 def test_every_algorithm_with_every_group(name, group):
     for check in AGREEMENT:
         CHECKS[check](case_of(name, group))
@@ -51,8 +58,7 @@ def test_every_algorithm_with_every_group(name, group):
 
 @pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.tiers(quick=[], slow=["statistics-scaffold"])
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("group", GROUPS)
+@EVERY
 def test_every_algorithm_with_every_group_on_a_mesh(name, group):
     problem = t.Grouped.of(centred(), *GROUPS[group])
     one, other = (t.run(ALL[name], problem, rounds=3, mesh=devices, metrics=("value",)) for devices in (1, 4))
@@ -61,3 +67,11 @@ def test_every_algorithm_with_every_group_on_a_mesh(name, group):
     if one.own is not None:
         for i in range(centred().clients):
             jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12), other.own(i), one.own(i))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:a client takes part")
+@pytest.mark.parametrize("name", FRAGMENTS)
+def test_personal_leaves_are_not_trained_at_a_part_of_the_parameters(name):
+    with pytest.raises(t.UserError, match="is sent no parameters"):
+        t.run(ALL[name], t.Grouped.of(centred(), *GROUPS["personal-before"]), rounds=1)

@@ -99,6 +99,15 @@ def ringmaster(x, rounds: int, workers: Workers, threshold: int):
     return x
 
 
+def rescaled(x, rounds: int, workers: Workers, seconds=None):
+    for step in range(rounds):
+        i, version, before, y = workers.next()
+        factor = 1 + step - version if seconds is None else seconds[i] * np.sum(1 / seconds)
+        x = x + workers.shares[i] * factor * (y - before)
+        workers.give(i, x, step + 1)
+    return x
+
+
 def ringleader(x, rounds: int, workers: Workers):
     n, left = len(SPEEDS), rounds
     table: dict[int, list] = {i: [] for i in range(n)}
@@ -140,12 +149,15 @@ REFERENCES = {
     "fedasync": (t.FedAsync(t.Nice(1), alpha=0.4, power=0.8, steps=2, **ONE), partial(fedasync, alpha=0.4, power=0.8)),
     "mifa": (t.Mifa(t.Nice(1), **ONE), mifa),
     "ringmaster": (t.Ringmaster(t.Nice(1), threshold=4, **ONE), partial(ringmaster, threshold=4)),
+    "rescaled-asgd": (t.RescaledAsgd(t.Nice(1), **ONE), rescaled),
+    "rescaled-asgd of known times": (
+        t.RescaledAsgd(t.Nice(1), seconds=SPEEDS, **ONE), partial(rescaled, seconds=SPEEDS)),
     "ringleader": (t.Ringleader(t.Nice(1), **ONE), ringleader),
 }  # fmt: skip
 """Each algorithm with all clients at work, and an event loop with the paper's steps."""
 
 
-@pytest.mark.tiers(quick=["fedasync"])
+@pytest.mark.tiers(quick=["fedasync"], slow=["rescaled-asgd"])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_event_loop_of_the_paper(name):
     algorithm, reference = REFERENCES[name]
@@ -160,6 +172,20 @@ def test_the_event_loop_of_the_paper(name):
     totals = trace.ledger.totals()
     assert totals["arrivals"] == totals["exchanges"] == totals["vectors_up"] == events
     assert totals["contacts"] == events + len(SPEEDS) - 1 and totals["queries_total"] == steps * events
+
+
+@pytest.mark.slow
+def test_fast_clients_count_more_unless_steps_are_rescaled():
+    """Plain steps end near the minimum of sum_i f_i / tau_i, rescaled ones near that of f, up to O(lr)."""
+    shares, _ = gradients()
+    matrices, vectors = (np.asarray(part) for part in small().rows)
+    weights = shares, 1 / (SPEEDS + LATENCY)
+    best, fast = (np.linalg.solve(np.tensordot(w, matrices, 1), w @ vectors) for w in weights)
+    options = {"lr": 1e-3, "in_flight": 6}
+    algorithms = t.RescaledAsgd(t.Nice(1), **options), t.Ringmaster(t.Nice(1), threshold=10**6, **options)
+    ends = [t.run(algorithm, small(), rounds=7_000, every=7_000, devices=devices()).x for algorithm in algorithms]
+    assert np.linalg.norm(ends[0] - best) < 0.05 * np.linalg.norm(best - fast)
+    assert np.linalg.norm(ends[1] - fast) < 0.05 * np.linalg.norm(best - fast)
 
 
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}

@@ -138,6 +138,16 @@ def _examples() -> list[Example]:
             lambda s: t.Aide(s, LOCAL, lam=20.0, kappa=5.0, mu=1.0, inner=2),
             2 * (Exchange(), Exchange(queries=STEPS + 1, who="again")),
         ),
+        Example(
+            "amplified-fedavg",
+            lambda s: t.AmplifiedFedAvg(s, lr=0.05, steps=STEPS, period=2, amplification=1.5),
+            one(queries=STEPS),
+        ),
+        Example(
+            "amplified-scaffold",
+            lambda s: t.AmplifiedScaffold(s, lr=0.02, period=2, amplification=1.5, steps=STEPS),
+            one(down=2, up=2, queries=STEPS, bytes_down=4),
+        ),
         Example("apfl", lambda s: t.Apfl(s, lr=0.05, steps=STEPS, alpha=0.4), one(queries=2 * STEPS)),
         Example(
             "catalyzed-svrp",
@@ -174,6 +184,11 @@ def _examples() -> list[Example]:
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),
         ),
+        Example(
+            "ef21-muon",
+            lambda s: t.Ef21Muon(s, t.codecs.TopK(count=2), lr=0.05),
+            one(up=0, scalars_up=2, bytes_up=1),
+        ),
         Example("fedac", lambda s: t.FedAc(s, lr=0.05, mu=1.0, steps=STEPS), one(down=2, up=2, queries=STEPS)),
         Example("fedavg", lambda s: t.FedAvg(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         Example(
@@ -183,11 +198,18 @@ def _examples() -> list[Example]:
         ),
         Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
+        Example("feddisco", lambda s: t.FedDisco(s, lr=0.05, steps=STEPS, discrepancy=0.3), one(queries=STEPS)),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
         Example("fedexp", lambda s: t.FedExp(s, lr=0.05, steps=STEPS), one(queries=STEPS, scalars_up=1)),
         Example("fedexprox", lambda s: t.FedExProx(s, LOCAL, gamma=0.1, rule="stops"), one(queries=STEPS + 2, scalars_up=1)),
+        Example(
+            "fedgloss",
+            lambda s: t.FedGloSs(s, lr=0.05, radius=0.05, server_radius=0.1, beta=0.5, steps=STEPS),
+            one(queries=2 * STEPS),
+        ),
         Example("fedlamb", lambda s: t.FedLamb(s, lr=0.02, batch=2, steps=2), one(down=2, up=2, queries=2)),
         Example("fedlin", lambda s: t.FedLin(s, lr=0.05, steps=3), (Exchange(), Exchange(queries=2, who="again"))),
+        Example("fedmuon", lambda s: t.FedMuon(s, lr=0.05, steps=STEPS), one(down=2, up=2, queries=STEPS)),
         # The first Hessians have six numbers; two of them, and their places in a byte and a half, follow in each round.
         Example(
             "fednl",
@@ -324,6 +346,14 @@ def _examples() -> list[Example]:
             one(down=3, queries=STEPS),
         ),
         Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
+        # Two of three numbers each way, and the number of the round.
+        Example(
+            "streaming-diloco",
+            lambda s: t.StreamingDiLoCo(
+                s, SGD, t.optimisers.Sgd(0.7, momentum=0.9, nesterov=True), steps=STEPS, fragments=2, overlap=1
+            ),
+            one(down=0, up=0, queries=STEPS, bytes_down=8 * 2 + 4, scalars_up=2),
+        ),
         Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
         # Two of three numbers; the number of steps, a slot and two numbers of the last mean come along.
@@ -363,6 +393,7 @@ ASYNCHRONOUS = {
     "fedasync": t.FedAsync(t.Nice(1), lr=0.05, steps=STEPS, in_flight=4),
     "fedbuff": t.FedBuff(t.Nice(2), lr=0.05, steps=STEPS, in_flight=5, buffer=2),
     "mifa": t.Mifa(t.Nice(1), lr=0.02, in_flight=4),
+    "rescaled-asgd": t.RescaledAsgd(t.Nice(1), lr=0.02, in_flight=6),
     "ringleader": t.Ringleader(t.Nice(1), lr=0.02, in_flight=6),
     "ringmaster": t.Ringmaster(t.Nice(1), lr=0.02, in_flight=6, threshold=4),
 }
@@ -415,6 +446,8 @@ PROBABILITIES = {
     "a-osmd": t.AOsmd(),
     "last-norm": t.LastNorm(),
     "optimal": t.Optimal(),
+    "aocs": t.Aocs(),
+    "smoothness": t.BySmoothness(),
 }
 """An example of every rule for probabilities."""
 

@@ -138,6 +138,15 @@ class Ledger:
         passed = next(reversed(self.links()), {})
         return totals | {name: passed.get(name, totals[flat]) for name, flat in SERVER.items()}
 
+    def peaks(self) -> dict[str, int]:
+        """Return the bytes of the largest message to a client and of the largest reply: `bytes_down` and `bytes_up`.
+
+        The totals tell how much travels in a run; these tell how much a link must carry at once.
+        """
+        rows = [row for row in self.rows() if row["level"] == 0]
+        ways = (("bytes_down", "contacts"), ("bytes_up", "arrivals"))
+        return {size: max((row[size] for row in rows if row[moved]), default=0) for size, moved in ways}
+
     def links(self) -> list[dict[str, Any]]:
         """Return what passes the link above each level of hubs, the lowest first: the last one is the server's own.
 

@@ -2,6 +2,8 @@ from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
 from .agnostic_fl import AgnosticFl as AgnosticFl
 from .aide import Aide as Aide
+from .amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
+from .amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
@@ -11,6 +13,7 @@ from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
+from .ef21_muon import Ef21Muon as Ef21Muon
 from .fedac import FedAc as FedAc
 from .fedasync import FedAsync as FedAsync
 from .fedavg import FedAvg as FedAvg
@@ -20,11 +23,14 @@ from .fedbn import FedBn as FedBn
 from .fedbuff import FedBuff as FedBuff
 from .fedcm import FedCm as FedCm
 from .feddcd import FedDcd as FedDcd
+from .feddisco import FedDisco as FedDisco
 from .feddyn import FedDyn as FedDyn
 from .fedexp import FedExp as FedExp
 from .fedexprox import FedExProx as FedExProx
+from .fedgloss import FedGloSs as FedGloSs
 from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
+from .fedmuon import FedMuon as FedMuon
 from .fednl import FedNl as FedNl
 from .fednl_cr import FedNlCr as FedNlCr
 from .fednl_ls import FedNlLs as FedNlLs
@@ -58,6 +64,7 @@ from .mimemvr import MimeMvr as MimeMvr
 from .pfedme import PFedMe as PFedMe
 from .pointsaga import PointSaga as PointSaga
 from .qfedavg import QFedAvg as QFedAvg
+from .rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster
 from .saber import SaberFull as SaberFull
@@ -69,5 +76,6 @@ from .scaffold_m import ScaffoldM as ScaffoldM
 from .scaffoldsag import ScaffoldSag as ScaffoldSag
 from .sdane import SDane as SDane
 from .sppm import Sppm as Sppm
+from .streaming_diloco import StreamingDiLoCo as StreamingDiLoCo
 from .svrp import Svrp as Svrp
 from .tamuna import Tamuna as Tamuna

@@ -13,6 +13,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.records import Count, record, static
 from turnout.core.replies import Replies
+from turnout.problems.base import Problem
 from turnout.samplers import Nice, Sampler
 from turnout.samplers.base import places_of_cohorts
 
@@ -88,3 +89,15 @@ class AsyncFedAvg(FedAvg):
             replies: Replies of this round.
         """
         return jnp.minimum(ask.round - replies.sent, ask.round - 1).astype(float)
+
+
+def check_everyone_works(bound: AsyncFedAvg, problem: Problem) -> None:
+    """Raise `UserError` unless all clients are at work, and one reply is taken at a time.
+
+    Args:
+        bound: An algorithm that is bound to the problem.
+        problem: The problem.
+    """
+    if (bound.cohort, bound.in_flight) != (1, problem.clients):
+        kind = type(bound).__name__
+        raise UserError(f"{kind} has all clients at work: take the sampler nice of size 1, and in_flight {problem.clients}")

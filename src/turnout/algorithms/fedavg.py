@@ -2,9 +2,12 @@
 
 from dataclasses import KW_ONLY
 
+from jaxtyping import PyTree
+
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
-from turnout.core.algorithm import Algorithm, on_client
+from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.records import Count, Positive, record, static
+from turnout.core.replies import Replies
 from turnout.core.tree import add
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
@@ -51,9 +54,13 @@ class FedAvg(Algorithm):
         return fit_steps(self, problem)
 
     def round(self, ask, x):
+        return add(x, self._asked(ask, x).mean())
+
+    def _asked(self, ask: Ask, x: PyTree) -> Replies:
+        """Return the replies y_i - x of a cohort."""
         replies = ask(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
         ask.observe(replies)
-        return add(x, replies.mean())
+        return replies
 
     @on_client
     def train(self, client, message):

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from turnout.algorithms.async_fedavg import AsyncFedAvg
-from turnout.core.errors import UserError
+from turnout.algorithms.async_fedavg import AsyncFedAvg, check_everyone_works
 from turnout.core.records import record
 from turnout.core.tree import add, positive
 
@@ -61,10 +60,7 @@ class Ringleader(AsyncFedAvg):
 
     def bind(self, problem):
         bound = super().bind(problem)
-        if (bound.cohort, self.in_flight) != (1, problem.clients):
-            raise UserError(
-                f"Ringleader has all clients at work: take the sampler nice of size 1, and in_flight {problem.clients}"
-            )
+        check_everyone_works(bound, problem)
         return bound
 
     def start(self, ask, x):

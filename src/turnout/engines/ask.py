@@ -177,6 +177,9 @@ class EngineAsk(Ask):
             answered = cohort.active
         values, answered = by_client(done.reply, answered, cohort, population.count)
         self._learn(number, lambda state: sampler.observe_consulted(state, values, answered, population))
+        if sampler.is_charged:
+            with self.calls.inside(f"{path}.calibrated"):
+                self._learn(number, lambda state: sampler.calibrated(state, self, population))
 
     def __call__(self, who, method, message) -> Replies:
         cohort = self.draw(who, method, message) if isinstance(who, Sampler) else who

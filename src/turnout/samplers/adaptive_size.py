@@ -174,6 +174,10 @@ class AdaptiveSize(Sampler):
     def observe_consulted(self, state, values, answered, population):
         return state._replace(inner=self._sized(state).observe_consulted(state.inner, values, answered, population))
 
+    def calibrated(self, state, ask, population, size=None):
+        # As in `refresh`, the record that clients know is the one with the largest K.
+        return state._replace(inner=self.sampler.calibrated(state.inner, ask, population, self._sized(state).size))
+
     def expected_draws(self, state, population):
         return self._sized(state).expected_draws(state.inner, population)
 

@@ -187,6 +187,9 @@ class Available(Sampler):
         values = self._scaled(values, self._q(on.size))
         return on, self.sampler.observe_consulted(inner, values, answered, self.with_availability(state, population))
 
+    def calibrated(self, state, ask, population, size=None):
+        return state[0], self.sampler.calibrated(state[1], ask, self.with_availability(state, population), size)
+
     def expected_draws(self, state, population):
         return self.sampler.expected_draws(state[1], self.with_availability(state, population))
 

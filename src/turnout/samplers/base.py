@@ -12,7 +12,8 @@ Before a run the engine calls
 In each round it calls
 
 1. `refresh(state, ask, x)`: update the state at the current parameters x, with charged exchanges if needed;
-2. `consulted_cohort` and `observe_consulted`, if `consults_before_draw`: ask some clients for a number before the draw;
+2. `consulted_cohort`, `observe_consulted` and `calibrated`, if `consults_before_draw`: ask some clients for a number before the
+   draw, and then what else the draw needs;
 3. `draw(state, key, population)`: return the `Cohort`, drawn with the random key;
 4. `advance(state, key)`: return the state after that draw;
 5. `observe(state, cohort, feedback)`, if `learns_from_feedback`: update the state by what the clients replied.
@@ -168,6 +169,17 @@ class Sampler:
             values: The answer of each client [n], a norm or a loss by `feedback_kind`; 0 for clients that did not answer.
             answered: Which clients answered [n].
             population: All clients.
+        """
+        return state
+
+    def calibrated(self, state: Any, ask: Any, population: Population, size: Any = None) -> Any:
+        """Return the state after further exchanges before the draw, which are charged, as the consultation was.
+
+        Args:
+            state: The state after the answers.
+            ask: Access to the clients.
+            population: All clients.
+            size: The K of this draw, where a sampler around this one sets it.
         """
         return state
 

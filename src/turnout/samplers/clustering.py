@@ -46,13 +46,25 @@ def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
         clusters: Number of strata.
         seed: Seed of the initial centres.
     """
-    labels = _features_and_labels(problem)[1]
+    _features_and_labels(problem)
     if not problem.classifies:
         raise UserError(f"strata by labels need classes, which {type(problem).__name__} does not have: take by = 'rows'")
-    classes, label = np.unique(labels, return_inverse=True)
+    return kmeans_strata(label_shares(problem), clusters, seed)
+
+
+def label_shares(problem: Problem) -> Vectors:
+    """Return the label shares of the clients [n, c]; entry c is the fraction of a client's rows with label c.
+
+    Args:
+        problem: A problem with classes.
+
+    Raises:
+        UserError: Where it keeps no labels.
+    """
+    classes, label = np.unique(_features_and_labels(problem)[1], return_inverse=True)
     shares = np.zeros((problem.clients, classes.size))
     np.add.at(shares, (np.repeat(np.arange(problem.clients), problem.sizes), label), 1)
-    return kmeans_strata(shares / problem.sizes[:, None], clusters, seed)
+    return shares / problem.sizes[:, None]
 
 
 def by_optimum(problem: Problem, clusters: int) -> Strata:

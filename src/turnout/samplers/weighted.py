@@ -94,3 +94,6 @@ class Weighted(Sampler):
 
     def observe_consulted(self, state, values, answered, population):
         return self.probability.observe_consulted(state, values * population.shares, answered)
+
+    def calibrated(self, state, ask, population, size=None):
+        return self.probability.calibrated(state, ask, self.size if size is None else size, population)

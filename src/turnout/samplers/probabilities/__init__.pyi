@@ -1,3 +1,4 @@
+from .aocs import Aocs as Aocs
 from .avare import Avare as Avare
 from .base import Probability as Probability
 from .delta import Delta as Delta
@@ -10,4 +11,5 @@ from .osmd import Osmd as Osmd
 from .regularised_leader import KVib as KVib
 from .regularised_leader import Vrb as Vrb
 from .static import BySize as BySize
+from .static import BySmoothness as BySmoothness
 from .static import Uniform as Uniform

@@ -133,6 +133,17 @@ class Probability:
         """
         return state
 
+    def calibrated(self, state: Any, ask: Any, size, population: Population) -> Any:
+        """Return the state after further exchanges before a draw of K = `size` clients.
+
+        Args:
+            state: State of the rule, after `observe_consulted`.
+            ask: Access to the clients.
+            size: K, the number of clients in a cohort.
+            population: The clients, their weights, and who is available.
+        """
+        return state
+
     def observe(self, state: Any, cohort: Cohort, feedback: Float[Array, " m"], size) -> Any:
         """Return the state after feedback pi_i at the active places of `cohort`, which was drawn for K = `size`.
 
