@@ -24,6 +24,7 @@ from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
+from .algorithms.efbv import EfBv as EfBv
 from .algorithms.fedac import FedAc as FedAc
 from .algorithms.fedasync import FedAsync as FedAsync
 from .algorithms.fedavg import FedAvg as FedAvg

@@ -163,6 +163,11 @@ def _examples() -> list[Example]:
         ),
         # Two of three numbers, with two bits for the place of each.
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
+        Example(
+            "ef-bv",
+            lambda s: t.EfBv(s, t.codecs.RandK(count=2), lr=0.02, rate=0.5, nu=0.7),
+            one(bytes_down=8, up=0, scalars_up=2),
+        ),
         Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
         Example(
             "disco",

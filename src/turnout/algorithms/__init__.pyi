@@ -11,6 +11,7 @@ from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
+from .efbv import EfBv as EfBv
 from .fedac import FedAc as FedAc
 from .fedasync import FedAsync as FedAsync
 from .fedavg import FedAvg as FedAvg

@@ -132,6 +132,7 @@ TABLES = {
         "disco": algorithms.Disco,
         "ditto": algorithms.Ditto,
         "ef21": algorithms.Ef21,
+        "ef-bv": algorithms.EfBv,
         "fedac": algorithms.FedAc,
         "fedasync": algorithms.FedAsync,
         "fedavg": algorithms.FedAvg,

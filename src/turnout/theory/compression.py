@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from turnout.codecs.base import Codec
-from turnout.codecs.trees import contraction_of, variance_of
+from turnout.codecs.trees import contraction_of, parts_of, variance_of
 from turnout.core.errors import UserError
 from turnout.problems.base import Problem
 from turnout.samplers import Full, Independent, Nice, Sampler, WithReplacement
@@ -72,6 +72,82 @@ def ef21_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
     theta = 1 - math.sqrt(1 - alpha)
     root = math.sqrt(2) * math.sqrt(1 - alpha) / theta
     return min(1 / (known.mean + known.quadratic_mean * root), _half(theta, known.convexity))
+
+
+class EfBvSteps(NamedTuple):
+    """The numbers of EF-BV.
+
+    Args:
+        lr: Step size.
+        rate: Rate of the memories.
+        nu: Weight of the new differences.
+    """
+
+    lr: float
+    rate: float
+    nu: float
+
+
+def efbv_steps(
+    problem: Problem,
+    sampler: Sampler,
+    codec: Codec,
+    lr: float | None = None,
+    rate: float | None = None,
+    nu: float | None = None,
+) -> EfBvSteps:
+    """Return lr, rate and nu of EF-BV (Condat et al., 2022, Theorem 1), with those of the theorem where they are None.
+
+    lr is 1 / (L_bar + L~ sqrt(r_av) / (sqrt((1 + r) / 2) - sqrt(r))), with the factors r and r_av of `efbv_factors`.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+        lr: Step size.
+        rate: Rate of the memories; None means 1 / (1 + omega), or 1 where C is biased.
+        nu: Weight of the new differences; None means 1 / (1 + v), or min_i p_i where C is biased.
+    """
+    like, p = _start(problem), float(np.min(_inclusion(sampler, problem)))
+    unbiased = all(codec.variance(part.size) is not None for part in parts_of(codec, like).parts)
+    if rate is None:
+        rate = 1 / (1 + variance_of(codec, like)) if unbiased else 1.0
+    if nu is None:
+        nu = 1 / (1 + cohort_variance(problem, sampler, codec)) if unbiased else p
+    if lr is None:
+        known, (r, average) = smoothness_of(problem), efbv_factors(problem, sampler, codec, rate, nu)
+        lr = 1 / (known.mean + known.quadratic_mean * math.sqrt(average) / (math.sqrt((1 + r) / 2) - math.sqrt(r)))
+    return EfBvSteps(lr, rate, nu)
+
+
+def efbv_factors(problem: Problem, sampler: Sampler, codec: Codec, rate: float, nu: float) -> tuple[float, float]:
+    """Return r and r_av of EF-BV: what one round leaves of the errors of the memories, and of that of their mean, in squares.
+
+    r = 1 - p + p ((1 - rate)^2 + rate^2 omega) and r_av = (1 - nu)^2 + nu^2 v for an unbiased C, p = min_i p_i and v
+    `cohort_variance`; r = 1 - p rate alpha and r_av = 1 - nu alpha for a contraction, rate <= 1 and nu <= p.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+        rate: Rate of the memories.
+        nu: Weight of the new differences.
+
+    Raises:
+        UserError: Where r is not below 1, or nu is too large for a contraction, so that no step size follows.
+    """
+    like, p = _start(problem), float(np.min(_inclusion(sampler, problem)))
+    if all(codec.variance(part.size) is not None for part in parts_of(codec, like).parts):
+        r = 1 - p + p * ((1 - rate) ** 2 + rate**2 * variance_of(codec, like))
+        average = (1 - nu) ** 2 + nu**2 * cohort_variance(problem, sampler, codec)
+    else:
+        alpha = contraction_of(codec, like)
+        if nu > p * (1 + 1e-9):
+            raise UserError(f"no step size is known for {type(codec).__name__} and nu = {nu:g} above min_i p_i = {p:g}: give lr")
+        r, average = 1 - p * rate * alpha, 1 - nu * alpha
+    if r >= 1:
+        raise UserError(f"no step size is known for rate = {rate:g}, with which errors of the memories do not fall: give lr")
+    return r, average
 
 
 def diana_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
