@@ -164,6 +164,11 @@ def _examples() -> list[Example]:
         # Two of three numbers, with two bits for the place of each.
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
         Example(
+            "adiana",
+            lambda s: t.Adiana(s, t.codecs.RandK(count=2), lr=0.02, probability=0.5, mu=1.0),
+            one(down=2, bytes_down=8, up=0, scalars_up=2 * 2, queries=2),
+        ),
+        Example(
             "ef-bv",
             lambda s: t.EfBv(s, t.codecs.RandK(count=2), lr=0.02, rate=0.5, nu=0.7),
             one(bytes_down=8, up=0, scalars_up=2),

@@ -99,6 +99,7 @@ LEFT_OUT = {
     "ringmaster": "likewise",
     "ef21": "codecs are no part of a plan",
     "diana": "likewise",
+    "adiana": "likewise",
     "ef-bv": "likewise",
     "locodl": "likewise",
     "marina": "likewise",

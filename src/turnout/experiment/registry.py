@@ -121,6 +121,7 @@ TABLES = {
         "5gcs": algorithms.FiveGcs,
         "acc-s-dane": algorithms.AccSDane,
         "accfeddcd": algorithms.AccFedDcd,
+        "adiana": algorithms.Adiana,
         "agnostic-fl": algorithms.AgnosticFl,
         "aide": algorithms.Aide,
         "apfl": algorithms.Apfl,

@@ -166,6 +166,57 @@ def diana_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
     return 1 / (smoothness_of(problem).largest * (1 + 2 * v + 4 * v * float(np.max(p) / np.min(p))))
 
 
+class AdianaSteps(NamedTuple):
+    """The numbers of ADIANA.
+
+    Args:
+        lr: Step size.
+        probability: p, the probability that the anchor moves.
+        mu: Strong convexity of f.
+    """
+
+    lr: float
+    probability: float
+    mu: float
+
+
+def adiana_steps(
+    problem: Problem,
+    sampler: Sampler,
+    codec: Codec,
+    lr: float | None = None,
+    probability: float | None = None,
+    mu: float | None = None,
+) -> AdianaSteps:
+    """Return lr, p and mu of ADIANA (Li et al., 2020, Theorem 5, with the constants of `Adiana`), those given as they are.
+
+    With v = `cohort_variance` and alpha = min_i p_i / (1 + omega), p = min {1, (alpha / 4) max {1, sqrt(1 / (8 v)) - 1}} and
+    lr = min {1 / (2 L), 1 / (16 v L (1 + 4 p / alpha)^2)}, L = max_i L_i.
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+        lr: Step size.
+        probability: p.
+        mu: Strong convexity of f.
+
+    Raises:
+        UserError: Where the codec is biased, or what follows is not known.
+    """
+    v = cohort_variance(problem, sampler, codec)
+    alpha = float(np.min(_inclusion(sampler, problem))) / (1 + variance_of(codec, _start(problem)))
+    if mu is None:
+        mu = smoothness_of(problem).convexity
+        if mu <= 0:
+            raise UserError(f"no mu > 0 of {type(problem).__name__} is known, so no steps follow: give mu")
+    if probability is None:
+        probability = min(1.0, alpha / 4 * max(1.0, math.sqrt(1 / (8 * v)) - 1)) if v > 0 else 1.0
+    if lr is None:
+        lr = 1 / (smoothness_of(problem).largest * max(2.0, 16 * v * (1 + 4 * probability / alpha) ** 2))
+    return AdianaSteps(lr, probability, mu)
+
+
 def marina_step(problem: Problem, sampler: Sampler, codec: Codec, probability: float) -> float:
     """Return min {1 / (L_bar + L~ sqrt(2 (1 - p) v / p)), p / (2 mu)}, the step of MARINA (Gorbunov et al., 2021).
 
