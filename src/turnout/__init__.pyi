@@ -20,6 +20,7 @@ from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
 from .algorithms.dane import Dane as Dane
+from .algorithms.dasha import Dasha as Dasha
 from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.disco import Disco as Disco
@@ -46,6 +47,7 @@ from .algorithms.fednl_ls import FedNlLs as FedNlLs
 from .algorithms.fednl_pp import FedNlPp as FedNlPp
 from .algorithms.fednova import FedNova as FedNova
 from .algorithms.fedopt import FedOpt as FedOpt
+from .algorithms.fedpage import FedPage as FedPage
 from .algorithms.fedper import FedPer as FedPer
 from .algorithms.fedprox import FedProx as FedProx
 from .algorithms.fedprox_sppm import FedProxSppm as FedProxSppm

@@ -169,6 +169,11 @@ def _examples() -> list[Example]:
             one(down=2, bytes_down=8, up=0, scalars_up=2 * 2, queries=2),
         ),
         Example(
+            "dasha",
+            lambda s: t.Dasha(s, t.codecs.RandK(count=2), lr=0.02),
+            one(down=2, bytes_down=8, up=0, scalars_up=2, queries=2),
+        ),
+        Example(
             "ef-bv",
             lambda s: t.EfBv(s, t.codecs.RandK(count=2), lr=0.02, rate=0.5, nu=0.7),
             one(bytes_down=8, up=0, scalars_up=2),
@@ -233,6 +238,7 @@ def _examples() -> list[Example]:
             lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.02), steps=STEPS),
             one(queries=STEPS),
         ),
+        Example("fedpage", lambda s: t.FedPage(s, lr=0.02, steps=STEPS), None, (PASS,)),
         Example("fedprox", lambda s: t.FedProx(s, lr=0.05, steps=STEPS, mu=0.7), one(queries=STEPS)),
         Example(
             "fedprox-sppm",

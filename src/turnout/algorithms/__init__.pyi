@@ -7,6 +7,7 @@ from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
 from .dane import Dane as Dane
+from .dasha import Dasha as Dasha
 from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
@@ -33,6 +34,7 @@ from .fednl_ls import FedNlLs as FedNlLs
 from .fednl_pp import FedNlPp as FedNlPp
 from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
+from .fedpage import FedPage as FedPage
 from .fedper import FedPer as FedPer
 from .fedprox import FedProx as FedProx
 from .fedprox_sppm import FedProxSppm as FedProxSppm

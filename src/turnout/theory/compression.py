@@ -234,6 +234,32 @@ def marina_step(problem: Problem, sampler: Sampler, codec: Codec, probability: f
     return min(1 / (known.mean + known.quadratic_mean * root), _half(probability, known.convexity))
 
 
+def dasha_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
+    """Return min {1 / (L_bar + L~ sqrt(2 T)), min {a, b} / (2 mu)}, the step of DASHA and DASHA-PP in the docstring of `Dasha`.
+
+    T = W omega (12 omega + 2) with full participation, W = max_i lambda_i; else, with p = min_i p_i, a = p / (2 omega + 1),
+    b = p / (2 - p) and s = (1 - p) / p, T = (24 omega / (p a)) W (1 + 4 b s) + (4 W / p) (1 / b + 4 s).
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler, one of full, nice or independent.
+        codec: C.
+
+    Raises:
+        UserError: Where the codec is biased, or no bound is known for the sampler.
+    """
+    if not isinstance(sampler, Full | Nice | Independent):
+        raise UserError(f"no step size is known for Dasha and cohorts of {type(sampler).__name__}: give lr")
+    known, omega = smoothness_of(problem), variance_of(codec, _start(problem))
+    p, weight = float(np.min(_inclusion(sampler, problem))), float(np.max(problem.population.shares))
+    a, b, s = p / (2 * omega + 1), p / (2 - p), (1 - p) / p
+    if isinstance(sampler, Full):
+        total = weight * omega * (12 * omega + 2)
+    else:
+        total = 24 * omega / (p * a) * weight * (1 + 4 * b * s) + 4 * weight / p * (1 / b + 4 * s)
+    return min(1 / (known.mean + known.quadratic_mean * math.sqrt(2 * total)), _half(min(a, b), known.convexity))
+
+
 def tamuna_steps(problem: Problem, copies: int, lr: float | None = None, probability: float | None = None) -> tuple[float, float]:
     """Return lr and p of TAMUNA, with 2 / (L + mu) and the p with p^2 chi r = 1 - (1 - lr mu)^2, at most 1, where they are None.
 
