@@ -74,6 +74,7 @@ def test_conformance(name, check):
 
 ASKING_EVERYONE = {
     "catalyzed-svrp",
+    "fedpage",
     "fedred",
     "gd",
     "gradskip",
