@@ -74,6 +74,7 @@ from .algorithms.mime import MimeLite as MimeLite
 from .algorithms.mimemvr import MimeMvr as MimeMvr
 from .algorithms.pfedme import PFedMe as PFedMe
 from .algorithms.pointsaga import PointSaga as PointSaga
+from .algorithms.proxskipvr import ProxSkipVr as ProxSkipVr
 from .algorithms.qfedavg import QFedAvg as QFedAvg
 from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster

@@ -82,6 +82,7 @@ ASKING_EVERYONE = {
     "l2gd",
     "locodl",
     "marina",
+    "proxskip-vr",
     "saber-full",
     "scafflix",
     "scaffnew",

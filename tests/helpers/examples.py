@@ -333,6 +333,11 @@ def _examples() -> list[Example]:
             lambda s: t.Scaffnew(s, lr=0.02, probability=0.3),
             one(queries=None, who="everyone", bytes_down=4),
         ),
+        Example(
+            "proxskip-vr",
+            lambda s: t.ProxSkipVr(s, lr=0.02, probability=0.3, batch=1, refresh=0.5),
+            one(queries=None, who="everyone", bytes_down=4),
+        ),
         Example("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=STEPS, option="I"), one(down=2, up=2, queries=STEPS + 1)),
         Example(
             "scaffold-m",

@@ -88,6 +88,7 @@ LEFT_OUT = {
     "scaffold-m": "likewise, beside SCAFFOLD",
     "q-fedavg": "its objective is another one, with more equal losses",
     "agnostic-fl": "likewise, the largest loss",
+    "proxskip-vr": "the messages of Scaffnew, with batches",
     "gradskip": "the messages of Scaffnew, with fewer queries",
     "fedlin": "MimeMVR for clients with as many steps, and plans give all the same number",
     "fedac": "two more numbers than FedAvg and twice its vectors, for clients that are alike",

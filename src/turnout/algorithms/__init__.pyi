@@ -61,6 +61,7 @@ from .mime import MimeLite as MimeLite
 from .mimemvr import MimeMvr as MimeMvr
 from .pfedme import PFedMe as PFedMe
 from .pointsaga import PointSaga as PointSaga
+from .proxskipvr import ProxSkipVr as ProxSkipVr
 from .qfedavg import QFedAvg as QFedAvg
 from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster

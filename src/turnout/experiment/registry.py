@@ -181,6 +181,7 @@ TABLES = {
         "mimemvr": algorithms.MimeMvr,
         "pfedme": algorithms.PFedMe,
         "point-saga": algorithms.PointSaga,
+        "proxskip-vr": algorithms.ProxSkipVr,
         "q-fedavg": algorithms.QFedAvg,
         "ringleader": algorithms.Ringleader,
         "ringmaster": algorithms.Ringmaster,
