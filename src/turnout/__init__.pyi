@@ -19,6 +19,7 @@ from .algorithms.aide import Aide as Aide
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
+from .algorithms.clag import Clag as Clag
 from .algorithms.dane import Dane as Dane
 from .algorithms.dasha import Dasha as Dasha
 from .algorithms.diana import Diana as Diana
@@ -60,6 +61,7 @@ from .algorithms.five_gcs import FiveGcs as FiveGcs
 from .algorithms.flix import Flix as Flix
 from .algorithms.gd import Gd as Gd
 from .algorithms.gradskip import GradSkip as GradSkip
+from .algorithms.gradskip import GradSkipPlus as GradSkipPlus
 from .algorithms.icgm import Icgm as Icgm
 from .algorithms.in_hubs import InHubs as InHubs
 from .algorithms.l2gd import L2gd as L2gd

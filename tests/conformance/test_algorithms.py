@@ -78,6 +78,7 @@ ASKING_EVERYONE = {
     "fedred",
     "gd",
     "gradskip",
+    "gradskip-plus",
     "icgm",
     "l2gd",
     "locodl",

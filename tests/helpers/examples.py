@@ -178,6 +178,7 @@ def _examples() -> list[Example]:
             lambda s: t.EfBv(s, t.codecs.RandK(count=2), lr=0.02, rate=0.5, nu=0.7),
             one(bytes_down=8, up=0, scalars_up=2),
         ),
+        Example("clag", lambda s: t.Clag(s, t.codecs.TopK(count=2), lr=0.05, trigger=0.5), None),
         Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
         Example(
             "disco",
@@ -260,6 +261,12 @@ def _examples() -> list[Example]:
             "gradskip",
             lambda s: t.GradSkip(s, lr=0.02, probability=0.3, going=0.8),
             one(queries=None, who="everyone", bytes_down=4),
+        ),
+        # Two of three numbers, both ways; the key and the number of steps come along.
+        Example(
+            "gradskip-plus",
+            lambda s: t.GradSkipPlus(s, t.codecs.RandK(count=2, common=True), t.codecs.RandK(count=1), lr=0.01, probability=0.5),
+            one(queries=None, who="everyone", down=0, bytes_down=2 * 8 + 8 + 4, up=0, scalars_up=2),
         ),
         Example(
             "icgm",

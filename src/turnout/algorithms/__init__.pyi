@@ -6,6 +6,7 @@ from .aide import Aide as Aide
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
+from .clag import Clag as Clag
 from .dane import Dane as Dane
 from .dasha import Dasha as Dasha
 from .diana import Diana as Diana
@@ -47,6 +48,7 @@ from .five_gcs import FiveGcs as FiveGcs
 from .flix import Flix as Flix
 from .gd import Gd as Gd
 from .gradskip import GradSkip as GradSkip
+from .gradskip import GradSkipPlus as GradSkipPlus
 from .icgm import Icgm as Icgm
 from .in_hubs import InHubs as InHubs
 from .l2gd import L2gd as L2gd

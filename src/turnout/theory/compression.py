@@ -48,17 +48,19 @@ def smoothness_of(problem: Problem) -> Smoothness:
     return Smoothness(max(0.0, float(shares @ mu)), float(shares @ each), math.sqrt(float(shares @ each**2)), float(np.max(each)))
 
 
-def ef21_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
-    """Return min {1 / (L_bar + L~ sqrt(2 beta / theta)), theta / (2 mu)}, the step of EF21 (Richtarik et al., 2021, Theorem 2).
+def ef21_step(problem: Problem, sampler: Sampler, codec: Codec, trigger: float = 0.0) -> float:
+    """Return min {1 / (L_bar + L~ sqrt(2 b / theta)), theta / (2 mu)}, the step of EF21 (Richtarik et al., 2021, Theorem 2).
 
-    theta = 1 - sqrt(1 - a), beta = (1 - a) / theta. With full participation a is the codec's alpha. A client that takes part
-    with probability p_i applies C then and 0 else, which is a contraction with p_i alpha: a = alpha min_i p_i. Then
-    E[f(x_t) - f*] + (lr / theta) E[G_t] falls by 1 - lr mu a round, G = sum_i lambda_i |g_i - grad f_i(x)|^2.
+    theta = 1 - sqrt(1 - a), b = max {beta, trigger} and beta = (1 - a) / theta. With full participation a is the codec's alpha.
+    A client that takes part with probability p_i applies C then and 0 else, which is a contraction with p_i alpha:
+    a = alpha min_i p_i. Then E[f(x_t) - f*] + (lr / theta) E[G_t] falls by 1 - lr mu a round,
+    G = sum_i lambda_i |g_i - grad f_i(x)|^2.
 
     Args:
         problem: The problem.
         sampler: Bound sampler.
         codec: C.
+        trigger: zeta of CLAG, 0 for EF21.
 
     Examples:
         >>> import turnout as t
@@ -70,7 +72,7 @@ def ef21_step(problem: Problem, sampler: Sampler, codec: Codec) -> float:
     known = smoothness_of(problem)
     alpha = contraction_of(codec, _start(problem)) * float(np.min(_inclusion(sampler, problem)))
     theta = 1 - math.sqrt(1 - alpha)
-    root = math.sqrt(2) * math.sqrt(1 - alpha) / theta
+    root = math.sqrt(2 * max((1 - alpha) / theta, trigger) / theta)
     return min(1 / (known.mean + known.quadratic_mean * root), _half(theta, known.convexity))
 
 
@@ -215,6 +217,20 @@ def adiana_steps(
     if lr is None:
         lr = 1 / (smoothness_of(problem).largest * max(2.0, 16 * v * (1 + 4 * probability / alpha) ** 2))
     return AdianaSteps(lr, probability, mu)
+
+
+def gradskip_plus_step(problem: Problem, codec: Codec, own: Codec, probability: float) -> float:
+    """Return 1 / (L (1 + (1 / s^2 - 1) W / (1 + W))), s = p / (1 + omega), the step of GradSkip+ (Maranjyan et al., 2022).
+
+    Args:
+        problem: The problem.
+        codec: C of communications, with variance omega.
+        own: C of the clients' own differences, with variance W.
+        probability: p.
+    """
+    like = _start(problem)
+    s, share = probability / (1 + variance_of(codec, like)), 1 - 1 / (1 + variance_of(own, like))
+    return 1 / (smoothness_of(problem).largest * (1 + (1 / s**2 - 1) * share))
 
 
 def marina_step(problem: Problem, sampler: Sampler, codec: Codec, probability: float) -> float:
