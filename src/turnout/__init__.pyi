@@ -82,6 +82,7 @@ from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster
 from .algorithms.saber import SaberFull as SaberFull
 from .algorithms.saber import SaberPartial as SaberPartial
+from .algorithms.sapef import SaPef as SaPef
 from .algorithms.scafflix import Scafflix as Scafflix
 from .algorithms.scaffnew import Scaffnew as Scaffnew
 from .algorithms.scaffold import Scaffold as Scaffold

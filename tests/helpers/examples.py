@@ -322,6 +322,11 @@ def _examples() -> list[Example]:
             lambda s: t.SDane(s, LOCAL, lam=20.0, mu=1.0),
             (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
         ),
+        Example(
+            "sa-pef",
+            lambda s: t.SaPef(s, t.codecs.TopK(count=2), lr=0.05, alpha=0.6, steps=STEPS),
+            one(up=0, queries=STEPS, scalars_up=2, bytes_up=1),
+        ),
         Example("saber-full", lambda s: t.SaberFull(s, LOCAL, lam=20.0), None, (PASS,)),
         Example(
             "saber-partial",

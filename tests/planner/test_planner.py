@@ -108,6 +108,7 @@ LEFT_OUT = {
     "gradskip-plus": "likewise",
     "locodl": "likewise",
     "marina": "likewise",
+    "sa-pef": "likewise",
     "tamuna": "likewise",
     "fedper": "it is for models with leaves of clients' own, which a plan does not choose",
     "fedrep": "likewise",

@@ -69,6 +69,7 @@ from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster
 from .saber import SaberFull as SaberFull
 from .saber import SaberPartial as SaberPartial
+from .sapef import SaPef as SaPef
 from .scafflix import Scafflix as Scafflix
 from .scaffnew import Scaffnew as Scaffnew
 from .scaffold import Scaffold as Scaffold

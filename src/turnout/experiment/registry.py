@@ -188,6 +188,7 @@ TABLES = {
         "ringleader": algorithms.Ringleader,
         "ringmaster": algorithms.Ringmaster,
         "s-dane": algorithms.SDane,
+        "sa-pef": algorithms.SaPef,
         "saber-full": algorithms.SaberFull,
         "saber-partial": algorithms.SaberPartial,
         "scafflix": algorithms.Scafflix,
