@@ -42,9 +42,10 @@ def test_a_run_is_its_numpy_program_and_its_queries_are_counted():
                 rows_key, coin_key = jax.random.split(key)
                 rows = np.asarray(jax.random.randint(rows_key, (batch,), 0, ROWS, "int32"))
                 g = slope(problem, i, z[i], rows) - slope(problem, i, anchors[i], rows) + slope(problem, i, anchors[i])
-                z[i], queries = z[i] - LR * (g - h[i]), queries + 2 + due[i]
+                queries += 2 + due[i]
                 due[i] = bool(jax.random.bernoulli(coin_key, Q))
                 anchors[i] = z[i] if due[i] else anchors[i]
+                z[i] = z[i] - LR * (g - h[i])
         x = shares @ z
         h = h + P / LR * (x - z)
     trace = t.run(t.ProxSkipVr(t.Full(), LR, P, batch=batch, refresh=Q), problem, rounds=rounds, seed=1)

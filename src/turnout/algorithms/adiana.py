@@ -41,7 +41,7 @@ class Adiana(Algorithm):
     participation and equal weights, alpha = min_i p_i / (1 + omega) and lr <= min {1 / (2 L), 1 / (16 v L (1 + 4 p / alpha)^2)}.
     Then Psi = |z - x*|^2 + (2 gamma (1 - gamma mu) / theta) (f(y) - f* + (f(w) - f*) / (2 (p - tau))
     + (8 lr v / alpha) sum_i lambda_i |h_i - grad f_i(w)|^2) falls by 1 - tau a round in expectation,
-    tau = min {theta p / 2, gamma mu, alpha / 4} (Theorem 5, here with constants of a proof in steps of its proof: `Proof`).
+    tau = min {theta p / 2, gamma mu, alpha / 4} (the paper's Theorem 5, with the constants of the proof below).
 
     Proof: with D(u) = f(u) - f(x) - <grad f(x), u - x>, unbiasedness gives E f(y') <= f(x) - (3/4) lr E|g|^2 + lr V,
     V = E|g - grad f(x)|^2 <= 2 v (2 L D(w) + H), H the sum of squares in Psi, and strong convexity
@@ -53,7 +53,7 @@ class Adiana(Algorithm):
         sampler: Who takes part in each round.
         codec: C.
         lr: Step size, > 0; None means the largest above.
-        probability: p, in (0, 1]; None means min {1, (alpha / 4) max {1, sqrt(1 / (8 v)) - 1}}, which allows the fewest rounds.
+        probability: p, in (0, 1]; None means min {1, (alpha / 4) max {1, sqrt(1 / (8 v)) - 1}}, of the paper's form.
         mu: Strong convexity of f, > 0; None means sum_i lambda_i mu_i of the problem.
 
     Raises:

@@ -17,9 +17,9 @@ class EfBv(LearnedGradient):
 
     `rate` is the paper's lambda. With full participation rate = nu = 1 is EF21, and rate = 1 / (1 + omega), nu = 1 is DIANA. The
     defaults take the least variance: for an unbiased C rate = 1 / (1 + omega) and nu = 1 / (1 + v), v `cohort_variance`, which is
-    omega / n where all take part with equal weights: unlike EF21, more clients allow larger steps. For a contraction, whose
-    rounding is the same at all clients, rate = 1 and nu = min_i p_i, as EF21. The paper has full participation; a client
-    that is drawn with probability p_i and weighs 1 / p_i is the codec that is C / p_i with probability p_i and 0 else.
+    omega / n where all take part with equal weights: unlike EF21, more clients allow larger steps. For a contraction rate = 1
+    and nu = min_i p_i, as EF21. The paper has full participation; a client that is drawn with probability p_i and weighs 1 / p_i
+    is the codec that is C / p_i with probability p_i and 0 else.
 
     With r and r_av of `theory.compression.efbv_steps`, s = sqrt((1 + r) / (2 r)) - 1, theta = s (1 + s) r / r_av and
     lr <= 1 / (L + L~ sqrt(r_av / r) / s), the gap f(x) - f* + lr / (2 theta) sum_i lambda_i |h_i - grad f_i(x)|^2 falls by

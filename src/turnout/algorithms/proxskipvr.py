@@ -27,10 +27,10 @@ class ProxSkipVr(Scaffnew):
     """ProxSkip-VR with L-SVRG (Malinovsky, Yi and Richtarik, 2022): Scaffnew whose local steps take batches.
 
     z_i <- z_i - lr (g_i - h_i) with g_i = grad f_B(z_i) - grad f_B(w_i) + grad f_i(w_i), B a random batch of rows of the client,
-    then w_i <- z_i with the probability `refresh`; all else as in `Scaffnew`. At first w_i = x_0.
+    then w_i <- z_i, that of before the step, with the probability `refresh`; all else as in `Scaffnew`. At first w_i = x_0.
 
     Both gradients of a step are of the same rows, so that x* is the fixed point. A local step takes two queries, and one more, on
-    all rows, where w_i is new. The paper anchors at z_i before the step, which changes no rate.
+    all rows, where w_i is new.
 
     For mu-strongly convex f_i, equal lambda_i, L-smooth convex losses of the single rows and lr <= 1 / (6 L), with
     s_i = E|grad f_B(w_i) - grad f_B(x*)|^2, q = `refresh` and h_i* = grad f_i(x*),
@@ -77,9 +77,8 @@ class ProxSkipVr(Scaffnew):
             gradient = client.loop(due, lambda _: client.grad(anchor), gradient)
             g = jax.tree.map(lambda new, old, whole: new - old + whole, rows.grad(z), rows.grad(anchor), gradient)
             moves = jax.random.bernoulli(coin_key, self.refresh)
-            z = add(z, add(g, h, -1.0), -self.lr)
             anchor = jax.tree.map(lambda z, anchor: jnp.where(moves, z, anchor), z, anchor)
-            return z, (anchor, gradient, moves.astype("int32")), k + 1, queries + 2 + due
+            return add(z, add(g, h, -1.0), -self.lr), (anchor, gradient, moves.astype("int32")), k + 1, queries + 2 + due
 
         z, anchored, _, queries = client.loop(steps, step, (x, (anchor, gradient, due), jnp.int32(0), jnp.int32(0)))
         return Done(z, Anchored(PointAndVariate(z, h), *anchored), queries)
