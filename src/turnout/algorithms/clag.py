@@ -54,9 +54,9 @@ class Clag(Ef21):
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=6, seed=0)
-        >>> trace = t.run(t.Clag(t.Full(), t.codecs.TopK(count=2), trigger=0.5), problem, rounds=10)
+        >>> trace = t.run(t.Clag(t.Full(), t.codecs.TopK(count=2), trigger=2.0), problem, rounds=10)
         >>> trace.ledger.totals()["contacts"]
-        156
+        146
     """
 
     trigger: NonNegative = field(kw_only=True)

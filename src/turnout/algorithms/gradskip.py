@@ -118,7 +118,7 @@ class GradSkipPlus(Algorithm):
     Args:
         sampler: How many clients are asked at a time; a round is charged as ceil(n / m) arbitrary selections.
         codec: C, linear.
-        own: C_own.
+        own_codec: C_own.
         lr: Step size, > 0; None means the largest of the theorem (`theory.compression.gradskip_plus_step`).
         probability: p, the probability of a communication after a local step, in (0, 1].
         clients: The number of clients, which `bind` sets.
@@ -137,7 +137,7 @@ class GradSkipPlus(Algorithm):
 
     sampler: Sampler
     codec: Codec = static()
-    own: Codec = static(default=Identity())
+    own_codec: Codec = static(default=Identity())
     lr: Positive | None = None
     probability: Fraction = 1.0
     clients: Count | None = static(default=None, repr=False, kw_only=True)
@@ -150,7 +150,7 @@ class GradSkipPlus(Algorithm):
                 f"GradSkipPlus adds up payloads, and those of {type(self.codec).__name__} do not: take a linear codec"
             )
         sampler = full_pass(self.sampler, problem.population)
-        lr = gradskip_plus_step(problem, self.codec, self.own, self.probability) if self.lr is None else self.lr
+        lr = gradskip_plus_step(problem, self.codec, self.own_codec, self.probability) if self.lr is None else self.lr
         return replace(self, sampler=sampler, lr=lr, clients=problem.clients)
 
     def start(self, ask, x):
@@ -182,13 +182,13 @@ class GradSkipPlus(Algorithm):
         owed, key, steps = message
         x, h, last = client.state
         lr, rate = self._lr, jnp.asarray(self.probability / self._lr / (1 + variance_of(self.codec, x)))
-        missing, scale = self._missing(x, owed, last), 1 / (1 + variance_of(self.own, x))
+        missing, scale = self._missing(x, owed, last), 1 / (1 + variance_of(self.own_codec, x))
 
         def step(carry):
             x, h, k = carry
             slope = client.grad(x)
             own = client.with_key(jax.random.fold_in(client.key, k))
-            change = compress(self.own, add(slope, h, -1.0), own, None)[1]
+            change = compress(self.own_codec, add(slope, h, -1.0), own, None)[1]
             return add(x, change, -lr * scale), add(slope, change, -scale), k + 1
 
         x, h, _ = client.loop(steps, step, (add(x, missing, -1.0), add(h, missing, -rate), jnp.int32(0)))

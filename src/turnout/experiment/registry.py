@@ -266,6 +266,7 @@ TABLES = {
     "codec": CODECS,
     "up": CODECS,
     "down": CODECS,
+    "own_codec": CODECS,
     "spread": {"log-normal": devices.LogNormal, "classes": devices.Classes},
     "price": {
         "exchanges": prices.Exchanges,
@@ -302,6 +303,7 @@ BASES: dict[str, tuple[type, ...]] = {
     "codec": (codecs.Codec,),
     "up": (codecs.Codec,),
     "down": (codecs.Codec,),
+    "own_codec": (codecs.Codec,),
     "spread": (devices.Spread,),
 }
 """What a class of the user's own extends, by table."""
