@@ -13,6 +13,7 @@ from .accounting.prices import Selection as Selection
 from .accounting.target import Target as Target
 from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
+from .algorithms.adiana import Adiana as Adiana
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
 from .algorithms.aide import Aide as Aide
 from .algorithms.amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
@@ -20,13 +21,16 @@ from .algorithms.amplified_scaffold import AmplifiedScaffold as AmplifiedScaffol
 from .algorithms.apfl import Apfl as Apfl
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
+from .algorithms.clag import Clag as Clag
 from .algorithms.dane import Dane as Dane
+from .algorithms.dasha import Dasha as Dasha
 from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
 from .algorithms.ef21 import Ef21 as Ef21
 from .algorithms.ef21_muon import Ef21Muon as Ef21Muon
+from .algorithms.efbv import EfBv as EfBv
 from .algorithms.fedac import FedAc as FedAc
 from .algorithms.fedasync import FedAsync as FedAsync
 from .algorithms.fedavg import FedAvg as FedAvg
@@ -50,6 +54,7 @@ from .algorithms.fednl_ls import FedNlLs as FedNlLs
 from .algorithms.fednl_pp import FedNlPp as FedNlPp
 from .algorithms.fednova import FedNova as FedNova
 from .algorithms.fedopt import FedOpt as FedOpt
+from .algorithms.fedpage import FedPage as FedPage
 from .algorithms.fedper import FedPer as FedPer
 from .algorithms.fedprox import FedProx as FedProx
 from .algorithms.fedprox_sppm import FedProxSppm as FedProxSppm
@@ -62,6 +67,7 @@ from .algorithms.five_gcs import FiveGcs as FiveGcs
 from .algorithms.flix import Flix as Flix
 from .algorithms.gd import Gd as Gd
 from .algorithms.gradskip import GradSkip as GradSkip
+from .algorithms.gradskip import GradSkipPlus as GradSkipPlus
 from .algorithms.icgm import Icgm as Icgm
 from .algorithms.in_hubs import InHubs as InHubs
 from .algorithms.l2gd import L2gd as L2gd
@@ -76,12 +82,14 @@ from .algorithms.mime import MimeLite as MimeLite
 from .algorithms.mimemvr import MimeMvr as MimeMvr
 from .algorithms.pfedme import PFedMe as PFedMe
 from .algorithms.pointsaga import PointSaga as PointSaga
+from .algorithms.proxskipvr import ProxSkipVr as ProxSkipVr
 from .algorithms.qfedavg import QFedAvg as QFedAvg
 from .algorithms.rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster
 from .algorithms.saber import SaberFull as SaberFull
 from .algorithms.saber import SaberPartial as SaberPartial
+from .algorithms.sapef import SaPef as SaPef
 from .algorithms.scafflix import Scafflix as Scafflix
 from .algorithms.scaffnew import Scaffnew as Scaffnew
 from .algorithms.scaffold import Scaffold as Scaffold

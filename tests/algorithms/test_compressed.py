@@ -1,4 +1,4 @@
-"""EF21, DIANA and MARINA against plain programs of their papers, and against the rates of their theorems."""
+"""EF21, DIANA, EF-BV and MARINA against plain programs of their papers, and against the rates of their theorems."""
 
 import jax
 import numpy as np
@@ -8,7 +8,7 @@ import turnout as t
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import network, small
 from tests.helpers.gradients import client_gradient
-from turnout.theory.compression import cohort_variance, ef21_step
+from turnout.theory.compression import cohort_variance, ef21_step, efbv_steps
 from turnout.theory.designs import inclusion
 
 SAMPLERS = {"full": t.Full(), "nice": t.Nice(4)}
@@ -57,6 +57,17 @@ def diana(problem, sampler, trace) -> np.ndarray:
     return x
 
 
+def efbv(problem, sampler, trace) -> np.ndarray:
+    x, memory, shares = np.zeros(3), np.zeros((6, 3)), np.asarray(problem.population.shares)
+    for cohort in cohorts(sampler, problem, 2):
+        g = shares @ memory
+        for i, _, weight in cohort:
+            m = even_places(client_gradient(problem, i, x) - memory[i])
+            g, memory[i] = g + 0.7 * weight * m, memory[i] + 0.4 * m
+        x = x - 0.05 * g
+    return x
+
+
 def marina(problem, sampler, trace) -> np.ndarray:
     """The rounds with a pass are those whose replies are vectors."""
     everyone = [(i, share, share) for i, share in enumerate(np.asarray(problem.population.shares))]
@@ -77,11 +88,12 @@ def marina(problem, sampler, trace) -> np.ndarray:
 PROGRAMS = {
     "ef21": (lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), ef21),
     "diana": (lambda s: t.Diana(s, EvenPlaces(), lr=0.05), diana),
+    "efbv": (lambda s: t.EfBv(s, EvenPlaces(), lr=0.05, rate=0.4, nu=0.7), efbv),
     "marina": (lambda s: t.Marina(s, EvenPlaces(), probability=0.5, lr=0.05), marina),
 }
 
 
-@pytest.mark.tiers(quick=["diana-full"])
+@pytest.mark.tiers(quick=["diana-full"], slow=["efbv-nice"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run_is_its_numpy_program(name, sampler):
@@ -161,6 +173,48 @@ def test_diana_falls_at_the_theorems_rate(name):
     assert_below(known.errors(t.Diana(sampler, codec), "distance"), first, rate)
 
 
+EFBV_FACTORS = {
+    "rand-k": (t.Full(), t.codecs.RandK(count=2), 2 / 3, lambda share: 2 * share / (1 + 2 * share)),
+    "participation": (t.Nice(5), t.codecs.RandK(count=3), 3 / 4, lambda share: 4 * share / (1 + 4 * share)),
+    "top-k": (t.Nice(5), t.codecs.TopK(count=3), 3 / 4, lambda share: 3 / 4),
+}
+"""Sampler, codec, r and r_av of the defaults by hand, from the largest lambda_i: omega = 2; omega = 1, p = 1/2; alpha = 1/2."""
+
+
+@pytest.mark.tiers(quick=["rand-k"], slow=["participation", "top-k"])
+@pytest.mark.parametrize("name", EFBV_FACTORS)
+def test_efbv_falls_at_the_theorems_rate(name):
+    (sampler, codec, r, average), known = EFBV_FACTORS[name], Known()
+    constants, average = np.asarray(known.problem.constants().smoothness), average(known.shares.max())
+    s = np.sqrt((1 + r) / (2 * r)) - 1
+    lr = 1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * np.sqrt(average / r) / s)
+    steps = efbv_steps(known.problem, sampler, codec)
+    assert steps.lr == pytest.approx(lr)
+    first = known.gap + lr / 2 * average / (s * (1 + s) * r) * known.shares @ np.sum(known.start**2, axis=1)
+    assert_below(known.errors(t.EfBv(sampler, codec), "gap"), first, max(1 - lr * known.mu, (1 + r) / 2))
+
+
+@pytest.mark.slow
+def test_ef21_and_diana_are_efbv():
+    """EF21 with cohorts has nu = p = 4/6."""
+    problem, (top, rand) = small(), (t.codecs.TopK(count=2), t.codecs.RandK(count=1))
+    for one, other in (
+        (t.Ef21(t.Nice(4), top, lr=0.05), t.EfBv(t.Nice(4), top, lr=0.05)),
+        (t.Diana(t.Nice(4), rand, lr=0.02), t.EfBv(t.Nice(4), rand, lr=0.02, rate=1 / 3, nu=1.0)),
+    ):
+        np.testing.assert_allclose(*(t.run(each, problem, rounds=10).x for each in (one, other)), rtol=0, atol=1e-13)
+
+
+def test_many_clients_allow_efbv_longer_steps_than_ef21():
+    """r_av = omega / (n + omega) falls with n, which EF21's constants do not."""
+    codec, first = t.codecs.RandK(count=1), t.Quadratic.random(10, 6, seed=0)
+    steps = {}
+    for copies in (1, 100):
+        problem = t.Quadratic.of(*(np.tile(rows, (copies, *(1,) * (rows.ndim - 1))) for rows in first.rows))
+        steps[copies] = [efbv_steps(problem, t.Full(), codec).lr, ef21_step(problem, t.Full(), codec)]
+    assert steps[100][0] > 3 * steps[1][0] and steps[100][1] == pytest.approx(steps[1][1])
+
+
 @pytest.mark.tiers(quick=["participation"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_marina_falls_at_the_theorems_rate(name):
@@ -194,6 +248,8 @@ def test_every_array_of_nested_parameters_is_compressed_by_itself():
 MISTAKES = {
     "biased": (lambda: t.Diana(t.Full(), t.codecs.TopK(count=1), lr=0.1), small, "TopK is biased"),
     "biased-marina": (lambda: t.Marina(t.Full(), t.codecs.Sign(), 0.5), small, "Sign is biased"),
+    "memories": (lambda: t.EfBv(t.Full(), t.codecs.RandK(count=1), rate=1.0), small, "errors of the memories do not fall"),
+    "nu": (lambda: t.EfBv(t.Nice(3), t.codecs.TopK(count=1), nu=1.0), small, "above min_i p_i = 0.5: give lr"),
     "contraction": (lambda: t.Ef21(t.Full(), t.codecs.LowRank(rank=1)), network, "give lr"),
     "smoothness": (lambda: t.Ef21(t.Full(), t.codecs.TopK(count=1)), network, "no L_i of Network is known"),
     "cohorts": (lambda: t.Diana(t.Stratified([0, 0, 0, 1, 1, 1]), t.codecs.Identity()), small, "cohorts of Stratified: give lr"),

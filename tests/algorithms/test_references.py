@@ -21,11 +21,11 @@ SAMPLERS = {
 }
 
 
-def cohorts(sampler, problem, seed, rounds=ROUNDS):
-    """Yield each round's clients with their lambda_i and lambda_i / p_i."""
+def cohorts(sampler, problem, seed, rounds=ROUNDS, count=0):
+    """Yield each round's clients with their lambda_i and lambda_i / p_i, those of draw number `count` in the round."""
     bound = bind(sampler, problem)
     for number in range(1, rounds + 1):
-        cohort = draw_of(bound, Seeds.of(seed).draw(number, 0), problem.population)
+        cohort = draw_of(bound, Seeds.of(seed).draw(number, count), problem.population)
         active = np.asarray(cohort.active)
         yield [
             (int(i), float(share), float(weight))

@@ -74,13 +74,16 @@ def test_conformance(name, check):
 
 ASKING_EVERYONE = {
     "catalyzed-svrp",
+    "fedpage",
     "fedred",
     "gd",
     "gradskip",
+    "gradskip-plus",
     "icgm",
     "l2gd",
     "locodl",
     "marina",
+    "proxskip-vr",
     "saber-full",
     "scafflix",
     "scaffnew",

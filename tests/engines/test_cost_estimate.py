@@ -25,8 +25,21 @@ CASES = {name: lambda example=example: example.make(PAIR) for name, example in A
 FAST = ("accfeddcd", "fedavg", "icgm", "mbgd-available", "mblocalgd-k-vib")
 """Two exchanges a round, one, chance in whom to ask, in who is available, and a sampler that learns."""
 
-SLOW = ("diloco", "ef21", "feddcd", "locodl", "marina", "mime", "point-saga", "saber-partial", "scaffnew", "scaffold", "tamuna")
-"""Optimisers, codecs, client states, loops of random length, full passes, and what a server sends to each client."""
+SLOW = (
+    "clag",
+    "diloco",
+    "ef21",
+    "feddcd",
+    "locodl",
+    "marina",
+    "mime",
+    "point-saga",
+    "saber-partial",
+    "scaffnew",
+    "scaffold",
+    "tamuna",
+)
+"""Optimisers, codecs, client states, replies that decide whom to ask, loops of random length, full passes, messages to each."""
 
 
 @pytest.mark.tiers(quick=FAST, slow=SLOW)

@@ -173,6 +173,22 @@ def _examples() -> list[Example]:
         ),
         # Two of three numbers, with two bits for the place of each.
         Example("ef21", lambda s: t.Ef21(s, t.codecs.TopK(count=2), lr=0.05), one(up=0, scalars_up=2, bytes_up=1)),
+        Example(
+            "adiana",
+            lambda s: t.Adiana(s, t.codecs.RandK(count=2), lr=0.02, probability=0.5, mu=1.0),
+            one(down=2, bytes_down=8, up=0, scalars_up=2 * 2, queries=2),
+        ),
+        Example(
+            "dasha",
+            lambda s: t.Dasha(s, t.codecs.RandK(count=2), lr=0.02),
+            one(down=2, bytes_down=8, up=0, scalars_up=2, queries=2),
+        ),
+        Example(
+            "ef-bv",
+            lambda s: t.EfBv(s, t.codecs.RandK(count=2), lr=0.02, rate=0.5, nu=0.7),
+            one(bytes_down=8, up=0, scalars_up=2),
+        ),
+        Example("clag", lambda s: t.Clag(s, t.codecs.TopK(count=2), lr=0.05, trigger=0.5), None),
         Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
         Example(
             "disco",
@@ -245,6 +261,7 @@ def _examples() -> list[Example]:
             lambda s: t.FedOpt(s, optimiser=SGD, server_optimiser=t.optimisers.FedYogi(0.02), steps=STEPS),
             one(queries=STEPS),
         ),
+        Example("fedpage", lambda s: t.FedPage(s, lr=0.02, steps=STEPS), None, (PASS,)),
         Example("fedprox", lambda s: t.FedProx(s, lr=0.05, steps=STEPS, mu=0.7), one(queries=STEPS)),
         Example(
             "fedprox-sppm",
@@ -266,6 +283,12 @@ def _examples() -> list[Example]:
             "gradskip",
             lambda s: t.GradSkip(s, lr=0.02, probability=0.3, going=0.8),
             one(queries=None, who="everyone", bytes_down=4),
+        ),
+        # Two of three numbers, both ways; the key and the number of steps come along.
+        Example(
+            "gradskip-plus",
+            lambda s: t.GradSkipPlus(s, t.codecs.RandK(count=2, common=True), t.codecs.RandK(count=1), lr=0.01, probability=0.5),
+            one(queries=None, who="everyone", down=0, bytes_down=2 * 8 + 8 + 4, up=0, scalars_up=2),
         ),
         Example(
             "icgm",
@@ -321,6 +344,11 @@ def _examples() -> list[Example]:
             lambda s: t.SDane(s, LOCAL, lam=20.0, mu=1.0),
             (Exchange(), Exchange(down=2, up=2, queries=STEPS + 3, who="again")),
         ),
+        Example(
+            "sa-pef",
+            lambda s: t.SaPef(s, t.codecs.TopK(count=2), lr=0.05, alpha=0.6, steps=STEPS),
+            one(up=0, queries=STEPS, scalars_up=2, bytes_up=1),
+        ),
         Example("saber-full", lambda s: t.SaberFull(s, LOCAL, lam=20.0), None, (PASS,)),
         Example(
             "saber-partial",
@@ -337,6 +365,11 @@ def _examples() -> list[Example]:
         Example(
             "scaffnew",
             lambda s: t.Scaffnew(s, lr=0.02, probability=0.3),
+            one(queries=None, who="everyone", bytes_down=4),
+        ),
+        Example(
+            "proxskip-vr",
+            lambda s: t.ProxSkipVr(s, lr=0.02, probability=0.3, batch=1, refresh=0.5),
             one(queries=None, who="everyone", bytes_down=4),
         ),
         Example("scaffold", lambda s: t.Scaffold(s, lr=0.02, steps=STEPS, option="I"), one(down=2, up=2, queries=STEPS + 1)),

@@ -1,5 +1,6 @@
 from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
+from .adiana import Adiana as Adiana
 from .agnostic_fl import AgnosticFl as AgnosticFl
 from .aide import Aide as Aide
 from .amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
@@ -7,13 +8,16 @@ from .amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .apfl import Apfl as Apfl
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
+from .clag import Clag as Clag
 from .dane import Dane as Dane
+from .dasha import Dasha as Dasha
 from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
 from .ef21 import Ef21 as Ef21
 from .ef21_muon import Ef21Muon as Ef21Muon
+from .efbv import EfBv as EfBv
 from .fedac import FedAc as FedAc
 from .fedasync import FedAsync as FedAsync
 from .fedavg import FedAvg as FedAvg
@@ -37,6 +41,7 @@ from .fednl_ls import FedNlLs as FedNlLs
 from .fednl_pp import FedNlPp as FedNlPp
 from .fednova import FedNova as FedNova
 from .fedopt import FedOpt as FedOpt
+from .fedpage import FedPage as FedPage
 from .fedper import FedPer as FedPer
 from .fedprox import FedProx as FedProx
 from .fedprox_sppm import FedProxSppm as FedProxSppm
@@ -49,6 +54,7 @@ from .five_gcs import FiveGcs as FiveGcs
 from .flix import Flix as Flix
 from .gd import Gd as Gd
 from .gradskip import GradSkip as GradSkip
+from .gradskip import GradSkipPlus as GradSkipPlus
 from .icgm import Icgm as Icgm
 from .in_hubs import InHubs as InHubs
 from .l2gd import L2gd as L2gd
@@ -63,12 +69,14 @@ from .mime import MimeLite as MimeLite
 from .mimemvr import MimeMvr as MimeMvr
 from .pfedme import PFedMe as PFedMe
 from .pointsaga import PointSaga as PointSaga
+from .proxskipvr import ProxSkipVr as ProxSkipVr
 from .qfedavg import QFedAvg as QFedAvg
 from .rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster
 from .saber import SaberFull as SaberFull
 from .saber import SaberPartial as SaberPartial
+from .sapef import SaPef as SaPef
 from .scafflix import Scafflix as Scafflix
 from .scaffnew import Scaffnew as Scaffnew
 from .scaffold import Scaffold as Scaffold

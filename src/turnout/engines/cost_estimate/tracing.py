@@ -81,6 +81,7 @@ class EventAsk(RecordingAsk):
         self._marks: list[tuple[Any, Any]] = []
         self._consulting = False
         self._turn: int | None = None
+        self._most: dict[str, int] = {}
 
     def loop(self, count, body, carry, until=None):
         """Trace the first pass and a later one, which stands for all the others: its carry counts as unknown.
@@ -165,6 +166,14 @@ class EventAsk(RecordingAsk):
         if not self._consulting:
             super()._learn(number, learn)
 
+    def _send(self, path, cohort, *rest):
+        """Also note the most that an exchange counts where replies decide who of the cohort is asked."""
+        if self.job.faults is None:
+            self._most = {"exchanges": 1, "cohorts": 1, **dict.fromkeys(("reasks", "contacts", "arrivals"), cohort.places)}
+        sent = super()._send(path, cohort, *rest)
+        self._most = {}
+        return sent
+
     def _count(self, site, events):
         self.calls.reached[site.path] = site
         for name in COUNTED:
@@ -173,7 +182,7 @@ class EventAsk(RecordingAsk):
             count = _whole(events[name])
             if self._turn == 0 and (name == "microseconds" or (name in SIDE_BY_SIDE and not self._alike)):
                 count = as_unknown(count)
-            self.events.append(Event(site.path, name, (*self._factors, self._factor(count))))
+            self.events.append(Event(site.path, name, (*self._factors, self._factor(count, self._most.get(name)))))
 
     @property
     def _alike(self) -> bool:
