@@ -3,7 +3,7 @@
 import ast
 import doctest
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import curves
 import mathematics
@@ -54,20 +54,15 @@ def rest(name: str, cls: type) -> str:
 @cache
 def estimated(name: str, cls: type) -> CostEstimate:
     """Return what the algorithm of the docstring's example sends, with eight clients and three parameters."""
-    return estimate_of(example(name, cls).algorithm)
-
-
-def estimate_of(algorithm: turnout.Algorithm, **options: Any) -> CostEstimate:
-    """Return what an algorithm sends, with eight clients and three parameters.
-
-    Args:
-        algorithm: The algorithm.
-        options: Options of `plan_for`.
-    """
-    problem = turnout.Quadratic.random(clients=8, dimension=3, seed=0)
+    algorithm = example(name, cls).algorithm
     devices = turnout.Devices(latency=0.1) if hasattr(algorithm, "in_flight") else None
     hubs = turnout.Hubs(2) if algorithm.works_in_hubs else None
-    return plan_for(algorithm, problem, seeds=Seeds.of(0), rounds=100, devices=devices, hubs=hubs, **options)
+    return plan_for(algorithm, problem(), seeds=Seeds.of(0), rounds=100, devices=devices, hubs=hubs)
+
+
+def problem() -> turnout.Problem:
+    """Return the problem with eight clients and three parameters."""
+    return turnout.Quadratic.random(clients=8, dimension=3, seed=0)
 
 
 def assigned(statement: ast.Assign) -> list[str]:

@@ -1,4 +1,4 @@
-"""The table of all algorithms: families, what clients keep, what travels and what is promised, from the classes and their traces."""
+"""The table of all algorithms: what clients keep, what travels and what is promised, from the classes and their traces."""
 
 import re
 from dataclasses import fields
@@ -11,10 +11,14 @@ import algorithm_page
 import turnout
 from turnout.client_solvers import LocalSolver
 from turnout.codecs import Codec, Exchange, RandK
+from turnout.core.seeds import Seeds
+from turnout.engines.coded_algorithm import coded
 from turnout.engines.cost_estimate.estimate import Call, CostEstimate
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.report.format import human_bytes, number
 from turnout.report.plan import NamedPlan, calls
+from turnout.runs.hub_layout import with_hubs
+from turnout.runs.setup import bind, prepare, scope
 from turnout.solvers import CohortSolver
 
 PAGE = "catalogue.md"
@@ -22,7 +26,7 @@ THEOREMS = Path(__file__).parents[1] / "docs" / "theorems.md"
 
 FAMILIES = {
     "Local steps": "Clients take several gradient steps between two exchanges, and keep nothing.",
-    "Local steps with memory": "The same, and clients keep corrections, states of optimisers or points of their own from round to round.",
+    "Local steps with memory": "The same, and clients keep corrections, states of optimisers or points of their own.",
     "Gradient steps": "Clients reply with gradients, and the server moves.",
     "Proximal and dual steps": "Clients, or the server with them, solve a regularised problem in each exchange.",
     "Compressed differences": "Messages are compressed by a codec of the algorithm, with a correction that leads to the optimum.",
@@ -37,14 +41,16 @@ HEADINGS = ("algorithm", "a client keeps", "exchanges a round", "a message", "a 
 
 INTRODUCTION = """# All algorithms
 
-Every algorithm of turnout, by families. The tables are made from the code: each algorithm is traced as in the example on its page, with eight clients, as
-[`turnout describe`](describe.md) does. [Which one](choosing.md) asks five questions and answers with a configuration; [configuration](configuration.md) has the
-updates, and [notation](notation.md) the symbols.
+Every algorithm of turnout, by families. The tables are made from the code: each algorithm is traced as in the example on its
+page, with eight clients, as [`turnout describe`](describe.md) does. [Which one](choosing.md) asks five questions and answers with
+a configuration; [configuration](configuration.md) has the updates, and [notation](notation.md) the symbols.
 
 * **a client keeps**: what it stores from round to round. Where it keeps nothing, clients need not come back.
-* **a message, a reply**: vectors are arrays shaped like the parameters; bytes are those of what else is sent. Of several calls in a round, one after the other.
+* **a message, a reply**: vectors are arrays shaped like the parameters; bytes are those of what else is sent. Semicolons divide
+  the calls of a round.
 * **server reads**: where sums suffice, they can be [encrypted](security.md), and [hubs](hubs.md) can add up.
-* **`[exchange]`**: whether replies can be [compressed](compression.md) by a codec of your own choice; "own" where the algorithm has a codec itself.
+* **`[exchange]`**: whether replies can be [compressed](compression.md) by a codec of your choice; "own" where the algorithm has
+  one itself.
 * **promise**: what falls, and how fast, by a theorem; [the assumptions](theorems.md) are on another page.
 """
 
@@ -90,7 +96,8 @@ def family_of(name: str, cls: type) -> str:
         return "Second order"
     if any(isinstance(part, Codec) for part in parts):
         return "Compressed differences"
-    if all(queries(call) <= 1 for call in estimate.calls):
+    local = {"steps", "probability"} & {field.name for field in fields(algorithm)}
+    if not local and all(queries(call) <= 1 for call in estimate.calls):
         return "Gradient steps"
     return "Local steps with memory" if estimate.client.bytes else "Local steps"
 
@@ -158,10 +165,13 @@ def compressible(name: str, cls: type) -> str:
     algorithm = algorithm_page.example(name, cls).algorithm
     if any(isinstance(getattr(algorithm, field.name), Codec) for field in fields(algorithm)):
         return "own"
-    try:
-        algorithm_page.estimate_of(algorithm, exchange=Exchange(up=RandK(fraction=0.5)))
-    except turnout.UserError:
-        return "no"
+    problem = with_hubs(algorithm_page.problem(), turnout.Hubs(2) if algorithm.works_in_hubs else None)
+    with scope("double"):
+        job = prepare(problem, Seeds.of(0), None, None)
+        try:
+            coded(job, bind(algorithm, problem), Exchange(up=RandK(fraction=0.5)))
+        except turnout.UserError:
+            return "no"
     return "yes"
 
 

@@ -5,9 +5,9 @@ from dataclasses import KW_ONLY
 from turnout.algorithms.auto_lr import with_auto_lr
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
 from turnout.core.algorithm import Algorithm, on_client
-from turnout.core.records import Count, Positive, record, static
+from turnout.core.records import Count, record, static
 from turnout.core.tree import add
-from turnout.optimisers.auto_lr import AutoLr
+from turnout.optimisers.auto_lr import AutoLr, Lr
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
@@ -37,7 +37,7 @@ class FedAvg(Algorithm):
     """
 
     sampler: Sampler
-    lr: Positive | AutoLr = AutoLr()
+    lr: Lr = AutoLr()
     steps: Steps = None
     _: KW_ONLY
     schedule: Schedule | None = None

@@ -24,9 +24,9 @@ from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
 from turnout.hubs import Hubs
+from turnout.optimisers import AutoLr
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision
-from turnout.optimisers import AutoLr
 from turnout.problems.groups import Adapter, Personal
 from turnout.runs.options import RunOptions
 from turnout.samplers import Full

@@ -1,8 +1,10 @@
 """lr = "auto": a step size that is measured, not given."""
 
-from typing import Any
+from typing import Any, Literal
 
-from turnout.core.records import record
+import jax
+
+from turnout.core.records import Positive, record
 
 
 @record
@@ -12,9 +14,9 @@ class AutoLr:
     lr <- min(2 lr, 1 / mean_{i in S} L_i), where L_i is the largest |g(y+) - g(y)| / |y+ - y| of the local steps from y to y+ of
     client i, both gradients on the rows of the step.
 
-    The first step of a run moves by 10^-3 only, to measure; the others of its first round have the size 1 / L_i, L_i so far. Later
-    a client that meets a curvature above 2 / lr goes on with 2 / L_i. A round sends one number more in each direction, and takes
-    one query more, or with batches twice as many.
+    The first step of a run moves by 10^-3 only, to measure; the others of its first round have the size 1 / L_i, L_i so far. In
+    later rounds a client that meets a curvature above 2 / lr goes on with 2 / L_i. A round sends one number more in each direction,
+    and takes one query more, or with batches twice as many.
 
     L_i is the local smoothness by which the step sizes of Malitsky and Mishchenko (2020) and, for each client alone, those of
     Delta-SGD (Kim et al., 2024) adapt. Here all clients take the same step size, so that none of them counts more. A `schedule`
@@ -28,9 +30,16 @@ class AutoLr:
         (5, 80)
     """
 
-    example = 'lr = "auto"'
-
     @staticmethod
     def coerce(value: Any) -> Any:
         """Return `"auto"` as an `AutoLr`, and any other `value` unchanged."""
         return AutoLr() if isinstance(value, str) and value == "auto" else value
+
+
+Lr = Positive | AutoLr | Literal["auto"]
+"""A step size, or `"auto"`."""
+
+
+def is_auto(algorithm: Any) -> bool:
+    """Return whether a record has an lr that is `"auto"`, or a part of it has."""
+    return any(isinstance(part, AutoLr) for part in jax.tree.leaves(algorithm, is_leaf=lambda part: isinstance(part, AutoLr)))
