@@ -19,7 +19,7 @@ TOPICS = (
     "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
     "answers", "startup", "parsing", "torch-clients", "language", "encryption",
 )  # fmt: skip
-NAMED = ("accelerator", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
+NAMED = ("accelerator", "auto-lr", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
 """Topics that start several processes, or take hours; they are measured where they are named."""
 
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}

@@ -14,7 +14,7 @@ GRID = [2.0**k for k in range(-6, 7)]
 """The lr of the tuned runs."""
 
 SEEDS = range(3)
-ROUNDS, ROWS = 200, 3000
+ROUNDS, ROWS, IMAGES = 200, 3000, 1000
 TIMES, ENOUGH = 2.0, 10
 
 SHARE, LOSS = 0.05, 0.2
@@ -170,11 +170,12 @@ def outcome(case: Case, algorithm: t.Algorithm | None = None) -> Outcome:
 
 
 def problem_of(case: Case) -> t.Problem:
-    """Return the problem, on at most `ROWS` random rows of its data where these are many."""
+    """Return the problem, on `ROWS` random rows of its data where it has more, or on `IMAGES` where they are images."""
     data = load(case.data)
     if case.normalize != "none":
         data = data.normalized(case.normalize)
-    if data.rows > ROWS and case.data != "synthetic":
-        rows = np.sort(np.random.default_rng(SEED).permutation(data.rows)[:ROWS])
+    most = IMAGES if data.images else ROWS
+    if data.rows > most and not isinstance(case.split, splits.NaturalSplit):
+        rows = np.sort(np.random.default_rng(SEED).permutation(data.rows)[:most])
         data = Dataset(data.name, data.features[rows], data.labels[rows])
     return case.make(data, case.split.split(data))

@@ -108,7 +108,7 @@ def test_a_configuration_names_it_and_is_written_as_it_was_read():
 
 
 def test_where_it_is_not_known_one_sentence_says_so():
-    with pytest.raises(t.UserError, match=r"auto.toml, line 12: algorithm.lr: must be a number of greater than 0"):
+    with pytest.raises(t.UserError, match=r"auto.toml, line 12: algorithm.lr: must be a number greater than 0, but it is 'auto'"):
         configured("fednova")
     problem = quadratic()
     with pytest.raises(

@@ -15,8 +15,8 @@ class AutoLr:
     client i, both gradients on the rows of the step.
 
     The first step of a run moves by 10^-3 only, to measure; the others of its first round have the size 1 / L_i, L_i so far. In
-    later rounds a client that meets a curvature above 2 / lr goes on with 2 / L_i. A round sends one number more in each direction,
-    and takes one query more, or with batches twice as many.
+    later rounds a client that meets a curvature above 2 / lr goes on with 2 / L_i. A round sends one number more in each
+    direction, and takes one query more, or with batches twice as many.
 
     L_i is the local smoothness by which the step sizes of Malitsky and Mishchenko (2020) and, for each client alone, those of
     Delta-SGD (Kim et al., 2024) adapt. Here all clients take the same step size, so that none of them counts more. A `schedule`
