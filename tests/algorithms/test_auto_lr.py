@@ -39,8 +39,8 @@ def test_a_run_is_its_numpy_program(trace):
     for cohort in cohorts(SAMPLER, problem, 1, ROUNDS):
         found = [local_steps(problem, i, x, lr) for i, *_ in cohort]
         shares = np.array([share for _, share, _ in cohort]) / sum(share for _, share, _ in cohort)
-        best = 1 / (shares @ [bend for _, bend in found])
-        x, lr = shares @ [y for y, _ in found], min(2 * lr, best) if lr else best
+        best = 1 / (shares @ np.array([bend for _, bend in found]))
+        x, lr = shares @ np.array([y for y, _ in found]), min(2 * lr, best) if lr else best
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
