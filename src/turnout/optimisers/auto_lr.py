@@ -1,6 +1,6 @@
 """lr = "auto": a step size that is measured, not given."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 
@@ -29,6 +29,8 @@ class AutoLr:
         >>> trace.ledger.totals()["exchanges"], trace.ledger.totals()["queries_total"]
         (5, 80)
     """
+
+    called: ClassVar[str] = "'auto'"
 
     @staticmethod
     def coerce(value: Any) -> Any:
