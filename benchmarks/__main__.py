@@ -19,7 +19,9 @@ TOPICS = (
     "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
     "answers", "startup", "parsing", "torch-clients", "language", "encryption",
 )  # fmt: skip
-NAMED = ("peers", "accelerator", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner")
+NAMED = (
+    "peers", "accelerator", "auto-lr", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner",
+)  # fmt: skip
 """Topics that start several processes, or take hours; they are measured where they are named."""
 
 VERDICTS = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+from functools import cache
 from typing import NamedTuple
 
 import curves
@@ -9,6 +10,7 @@ import mathematics
 
 import turnout
 from turnout.core.seeds import Seeds
+from turnout.engines.cost_estimate.estimate import CostEstimate
 from turnout.experiment.describe import plan_for
 from turnout.experiment.registry import TABLES
 from turnout.report.plan import Grid, NamedPlan, calls, markdown
@@ -35,11 +37,8 @@ def rest(name: str, cls: type) -> str:
     """Return the page of an algorithm without its docstring, in Markdown."""
     call, before, algorithm = example(name, cls)
     flies = hasattr(algorithm, "in_flight")
-    problem = turnout.Quadratic.random(clients=8, dimension=3, seed=0)
-    devices = turnout.Devices(latency=0.1) if flies else None
-    hubs, clients = (turnout.Hubs(2), "eight clients in two hubs") if algorithm.works_in_hubs else (None, "eight clients")
-    plan = plan_for(algorithm, problem, seeds=Seeds.of(0), rounds=100, devices=devices, hubs=hubs)
-    table = calls(NamedPlan(name, plan, ()))
+    clients = "eight clients in two hubs" if algorithm.works_in_hubs else "eight clients"
+    table = calls(NamedPlan(name, estimated(name, cls), ()))
     return "\n\n".join([
         f'In configurations it is `kind = "{KINDS[cls]}"` of `[algorithm]` ([configuration](../../configuration.md)).',
         "## Update",
@@ -52,11 +51,26 @@ def rest(name: str, cls: type) -> str:
     ])  # fmt: skip
 
 
+@cache
+def estimated(name: str, cls: type) -> CostEstimate:
+    """Return what the algorithm of the docstring's example sends, with eight clients and three parameters."""
+    algorithm = example(name, cls).algorithm
+    devices = turnout.Devices(latency=0.1) if hasattr(algorithm, "in_flight") else None
+    hubs = turnout.Hubs(2) if algorithm.works_in_hubs else None
+    return plan_for(algorithm, problem(), seeds=Seeds.of(0), rounds=100, devices=devices, hubs=hubs)
+
+
+def problem() -> turnout.Problem:
+    """Return the problem with eight clients and three parameters."""
+    return turnout.Quadratic.random(clients=8, dimension=3, seed=0)
+
+
 def assigned(statement: ast.Assign) -> list[str]:
     """Return the names that a statement gives values to."""
     return [part.id for target in statement.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
+@cache
 def example(name: str, cls: type) -> Example:
     """Return the call in the docstring's example that makes the algorithm, with what it needs."""
     statements = ast.parse("".join(one.source for one in doctest.DocTestParser().get_examples(cls.__doc__ or ""))).body

@@ -6,6 +6,7 @@ from collections import Counter
 from types import ModuleType
 
 import algorithm_page
+import catalogue
 
 import turnout
 import turnout.data
@@ -39,7 +40,8 @@ MODULES = {
 
 def pages() -> dict[str, str]:
     """Return all pages by their paths."""
-    made = {file("algorithms", name): one(name, cls) for name, cls in algorithms().items()}
+    made = {catalogue.PAGE: catalogue.page(algorithms())}
+    made |= {file("algorithms", name): one(name, cls) for name, cls in algorithms().items()}
     made |= {file(title): page(title, names, "turnout", "t") for title, names in topics().items()}
     made |= {file(title): page(title, public(module), module.__name__, called) for title, (module, called) in MODULES.items()}
     return made
@@ -50,8 +52,18 @@ def navigation() -> list:
     return [
         *({title: file(title)} for title in topics()),
         *({title: file(title)} for title in MODULES),
-        {"Algorithms": [{name: file("algorithms", name)} for name in algorithms()]},
+        {"Algorithms": [{"All algorithms": catalogue.PAGE}, *({family: entries(members)} for family, members in members_of())]},
     ]
+
+
+def members_of():
+    """Return the families of algorithms with their members."""
+    return catalogue.families(algorithms()).items()
+
+
+def entries(members: dict[str, type]) -> list[dict[str, str]]:
+    """Return the entries of some algorithms."""
+    return [{name: file("algorithms", name)} for name in members]
 
 
 def algorithms() -> dict[str, type]:

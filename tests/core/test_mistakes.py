@@ -38,7 +38,7 @@ MISTAKES = [
     (lambda: t.FedAvg(NICE, lr="0.1"), ["FedAvg.lr must be a number greater than 0", "'0.1': write 0.1 without quotes"]),
     (lambda: t.FedAvg(NICE, lr=math.nan), ["FedAvg.lr must be a number greater than 0", "nan: give a finite number"]),
     (lambda: t.FedAvg(NICE, lr=math.inf), ["FedAvg.lr must be a number", "inf: give a finite number"]),
-    (lambda: t.FedAvg(NICE, lr=True), ["FedAvg.lr must be a number greater than 0, but it is True"]),
+    (lambda: t.FedAvg(NICE, lr=True), ["FedAvg.lr must be a number greater than 0 or 'auto', but it is True"]),
     (lambda: t.FedAvg(NICE, lr=-0.1), ["FedAvg.lr must be greater than 0, but it is -0.1"]),
     (lambda: t.FedAvg(NICE, lr=np.array([1.0, 0.0])), ["FedAvg.lr must be greater than 0, but entry 1 is 0"]),
     (lambda: t.FedAvg(NICE, lr=0.1, steps=[2, 0, 1]), ["FedAvg.steps must be at least 1, but entry 1 is 0"]),

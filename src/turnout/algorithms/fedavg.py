@@ -4,11 +4,13 @@ from dataclasses import KW_ONLY
 
 from jaxtyping import PyTree
 
+from turnout.algorithms.auto_lr import with_auto_lr
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
 from turnout.core.algorithm import Algorithm, Ask, on_client
-from turnout.core.records import Count, Positive, record, static
+from turnout.core.records import Count, record, static
 from turnout.core.replies import Replies
 from turnout.core.tree import add
+from turnout.optimisers.auto_lr import AutoLr, Lr
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
@@ -23,7 +25,7 @@ class FedAvg(Algorithm):
 
     Args:
         sampler: Who takes part in each round.
-        lr: Step size of the clients, > 0.
+        lr: Step size of the clients, > 0, or "auto": see `AutoLr`.
         steps: Local steps, or a list with one number for each client; 1 by default.
         schedule: Factor of lr in each round; the product is sent along.
         batch: Rows in each step; None for all rows.
@@ -38,7 +40,7 @@ class FedAvg(Algorithm):
     """
 
     sampler: Sampler
-    lr: Positive
+    lr: Lr = AutoLr()
     steps: Steps = None
     _: KW_ONLY
     schedule: Schedule | None = None
@@ -51,7 +53,7 @@ class FedAvg(Algorithm):
         check_local_work(self, default=1)
 
     def bind(self, problem):
-        return fit_steps(self, problem)
+        return with_auto_lr(fit_steps(self, problem), FedAvg)
 
     def round(self, ask, x):
         return add(x, self._asked(ask, x).mean())

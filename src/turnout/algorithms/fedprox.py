@@ -4,10 +4,12 @@ from dataclasses import KW_ONLY
 
 import jax
 
+from turnout.algorithms.auto_lr import with_auto_lr
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
 from turnout.core.algorithm import Algorithm, on_client
-from turnout.core.records import Count, NonNegative, Positive, record, static
+from turnout.core.records import Count, NonNegative, record, static
 from turnout.core.tree import add
+from turnout.optimisers.auto_lr import AutoLr, Lr
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
@@ -22,7 +24,7 @@ class FedProx(Algorithm):
 
     Args:
         sampler: Who takes part in each round.
-        lr: Step size of the clients, > 0.
+        lr: Step size of the clients, > 0, or "auto": see `AutoLr`.
         steps: Local steps, or a list with one number for each client; 1 by default.
         schedule: Factor of lr in each round; the product is sent along.
         batch: Rows in each step; None for all rows.
@@ -38,7 +40,7 @@ class FedProx(Algorithm):
     """
 
     sampler: Sampler
-    lr: Positive
+    lr: Lr = AutoLr()
     steps: Steps = None
     _: KW_ONLY
     schedule: Schedule | None = None
@@ -50,7 +52,7 @@ class FedProx(Algorithm):
         check_local_work(self, default=1)
 
     def bind(self, problem):
-        return fit_steps(self, problem)
+        return with_auto_lr(fit_steps(self, problem), FedProx)
 
     def round(self, ask, x):
         replies = ask(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, PyTree
 
+from turnout.client_solvers.measured_client import MeasuredClient
 from turnout.core.client import Client, Done
 from turnout.core.errors import UserError
+from turnout.core.local_methods import norm
 from turnout.core.records import Count
-from turnout.core.tree import add
+from turnout.core.tree import add, positive
 from turnout.optimisers.schedules import Schedule, scheduled
 
 Steps = Count | list[Count] | Int[np.ndarray, " n"] | None
@@ -100,6 +102,8 @@ def local_sgd(
 ) -> Done:  # fmt: skip
     """Reply with y - x, where y is x after local steps y <- y - lr d(y); each is one query.
 
+    A `MeasuredClient` also measures its curvature, for one query more, or with batches twice as many: see `AutoLr`.
+
     Args:
         client: The client.
         x: Parameters to start from.
@@ -109,6 +113,8 @@ def local_sgd(
         epochs: As in `local_steps`.
         direction: d(y), a function of the client on the rows of a step and of y; None for grad f_i(y).
     """
+    if isinstance(client, MeasuredClient):
+        return _measured_sgd(client, x, lr, steps, batch, epochs, direction or (lambda rows, y: rows.grad(y)))
     factor = -lr
 
     def step(rows: Client, y: PyTree) -> PyTree:
@@ -116,3 +122,28 @@ def local_sgd(
 
     y, count = local_steps(client, step, x, steps, batch, epochs)
     return Done(add(y, x, -1.0), queries=count)
+
+
+PROBE = 1e-3
+"""How far the first step of a run moves that has no step size yet."""
+
+
+def _measured_sgd(client: MeasuredClient, x: PyTree, lr: Any, steps: Any, batch: int | None, epochs: Any, direction: Any) -> Done:
+    """Do as `local_sgd` with an lr that is 0 where it is not known, and leave the curvature in the client."""
+
+    def step(rows: Client, carry: tuple) -> tuple:
+        y, slope, rate, curvature = carry
+        # Both gradients are on the rows of the step; on all rows the second one is the first one of the next step.
+        slope = direction(rows, y) if slope is None else slope
+        rate = jnp.where(rate > 0, rate, PROBE / positive(norm(slope)).astype(rate.dtype))
+        new = add(y, slope, -rate)
+        after = direction(rows, new)
+        bent, moved = norm(add(after, slope, -1.0)), norm(add(new, y, -1.0))
+        curvature = jnp.maximum(curvature, (bent / positive(moved)).astype(rate.dtype))
+        limit = jnp.where(lr > 0, jnp.minimum(rate, 2 / positive(curvature)), 1 / positive(curvature))
+        return new, None if batch else after, jnp.where(curvature > 0, limit, rate), curvature
+
+    lr = jnp.asarray(lr)
+    first = x, None if batch else direction(client, x), lr, jnp.zeros_like(lr)
+    (y, _, _, client.curvature), count = local_steps(client, step, first, steps, batch, epochs)
+    return Done(add(y, x, -1.0), queries=2 * count if batch else count + 1)

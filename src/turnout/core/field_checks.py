@@ -125,7 +125,8 @@ def _class_check(kind: Any) -> Check:
         return Check(is_array, "an array")
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     example = kind.__dict__.get("example")
-    words = {str: "a string", type(None): "None"}.get(kind, f"{article} {kind.__name__}")
+    # A class that a string stands for is called like it.
+    words = {str: "a string", type(None): "None"}.get(kind) or kind.__dict__.get("called", f"{article} {kind.__name__}")
     return Check(lambda value: isinstance(value, kind), f"{words} such as {example}" if example else words)
 
 

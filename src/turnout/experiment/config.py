@@ -24,6 +24,7 @@ from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
 from turnout.hubs import Hubs
+from turnout.optimisers import AutoLr
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.base import Precision
 from turnout.problems.groups import Adapter, Personal
@@ -445,6 +446,8 @@ def _table(value) -> Any:
     """Return a record, and the records in it, as tables with their kinds; other values unchanged."""
     if isinstance(value, list):
         return [_table(part) for part in value]
+    if isinstance(value, AutoLr):
+        return "auto"
     if not dataclasses.is_dataclass(value):
         return value
     kind, fields = fields_of(value)

@@ -3,6 +3,7 @@ from .adaptive import FedAdagrad as FedAdagrad
 from .adaptive import FedAdam as FedAdam
 from .adaptive import FedYogi as FedYogi
 from .apollo import Apollo as Apollo
+from .auto_lr import AutoLr as AutoLr
 from .base import Optimiser as Optimiser
 from .oasis import Oasis as Oasis
 from .standard import Adagrad as Adagrad

@@ -30,6 +30,7 @@ from turnout.engines.processes import agreed
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.engines.sweep import BATCH
 from turnout.io.models import initial_parameters
+from turnout.optimisers.auto_lr import is_auto
 from turnout.optimisers.schedules import Schedule
 from turnout.privacy.mechanism import Privacy
 from turnout.problems.adapters.adapted import Adapted
@@ -457,6 +458,10 @@ def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: 
     refuse_metrics_of_replies(metrics)
     if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
         raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: leave free out")
+    if is_auto(algorithm):
+        raise UserError(
+            '[privacy] clips replies, with lr = "auto" also the curvature in them, which may be long: give lr a number'
+        )
     if privacy.model == "central":
         sums_needed(survey(job, algorithm), "[privacy] model = 'local'")
         norm = None if job.faults is None else job.faults.norm
