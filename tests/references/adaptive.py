@@ -5,8 +5,8 @@ import numpy as np
 from tests.references.tiny import START
 
 
-def fedopt(p, log, cohorts, lr, local_steps, server_lr, rule, beta1=0.9, beta2=0.99, tau=0.01, v_start="tau^2", corrected=False):
-    """FedAdam, FedYogi and FedAdagrad."""
+def fedopt(p, log, cohorts, lr, local_steps, server_lr, rule, beta1=0.9, beta2=0.99, tau=0.01, v_start="tau^2", corrected=None):
+    """FedAdam, FedYogi and FedAdagrad; `corrected`: bias correction as in Adam, with r plus this number in round r."""
     x, m, v = START, np.zeros(3), np.full(3, tau**2 if v_start == "tau^2" else 0.0)
     log.start({"x": x, "m": m, "v": v})
     for number, cohort in enumerate(cohorts, start=1):
@@ -14,14 +14,19 @@ def fedopt(p, log, cohorts, lr, local_steps, server_lr, rule, beta1=0.9, beta2=0
         log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
         g = p.mean(cohort, changes)
         m = beta1 * m + (1 - beta1) * g
-        if rule == "adam":
+        if "adam" in rule:
             v = beta2 * v + (1 - beta2) * g**2
         elif rule == "yogi":
             v = v - (1 - beta2) * g**2 * np.sign(v - g**2)
         else:
             v = v + g**2
-        rate = server_lr * np.sqrt(1 - beta2**number) / (1 - beta1**number) if corrected else server_lr
-        x = x + rate * m / (np.sqrt(v) + tau)
+        power, rate = number + (corrected or 0), server_lr
+        if corrected is not None:
+            rate = server_lr * np.sqrt(1 - beta2**power) / (1 - beta1**power)
+        if rule == "torch adam":
+            x = x + server_lr * m / (1 - beta1**number) / (np.sqrt(v / (1 - beta2**number)) + tau)
+        else:
+            x = x + rate * m / (np.sqrt(v) + tau)
         log.end(cohort, {"x": x, "m": m, "v": v})
 
 

@@ -33,7 +33,7 @@ def unbiased(p, log, cohorts, lr, local_steps):
         log.end(cohort, {"x": x})
 
 
-def fednova(p, log, cohorts, lr, local_steps, momentum=0.0, mu=0.0, shared="average"):
+def fednova(p, log, cohorts, lr, local_steps, momentum=0.0, mu=0.0, shared="average", scale=1.0):
     """FedNova; `shared`: "average" has lambda_i / p_i as weights of the normalised changes, "mean" those of the cohort."""
     x = START
     log.start({"x": x})
@@ -48,8 +48,8 @@ def fednova(p, log, cohorts, lr, local_steps, momentum=0.0, mu=0.0, shared="aver
                 count = (1 - lr * mu) * count + kept
             changes.append((y - x) / count)
             work.append(count)
-        log.exchange(cohort, {"x": x}, [{"change": d, "work": a} for d, a in zip(changes, work, strict=True)])
-        x = x + p.mean(cohort, work) * getattr(p, shared)(cohort, changes)
+        log.exchange(cohort, {"x": x}, [{"normalised_change": d, "work": a} for d, a in zip(changes, work, strict=True)])
+        x = x + scale * p.mean(cohort, work) * getattr(p, shared)(cohort, changes)
         log.end(cohort, {"x": x})
 
 
@@ -99,9 +99,9 @@ def q_fedavg(p, log, cohorts, lr, local_steps, q):
         replies = []
         for i in cohort:
             g, loss = (x - p.steps(i, x, lr, local_steps)) / lr, p.value(i, x)
-            replies.append({"change": -(loss**q) * g, "curvature": q * loss ** (q - 1) * g @ g + loss**q / lr})
+            replies.append({"step": -(loss**q) * g, "curvature": q * loss ** (q - 1) * g @ g + loss**q / lr})
         log.exchange(cohort, {"x": x}, replies)
-        x = x + p.average(cohort, [r["change"] for r in replies]) / p.average(cohort, [r["curvature"] for r in replies])
+        x = x + p.average(cohort, [r["step"] for r in replies]) / p.average(cohort, [r["curvature"] for r in replies])
         log.end(cohort, {"x": x})
 
 

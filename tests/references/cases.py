@@ -1,5 +1,6 @@
 """The test vectors: for each the program, its parameters, and what the file says about it."""
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -89,6 +90,12 @@ def _scaffold():
                "option II, lambda_i = n_i / n in the place of 1 / N, variates start at 0",
                [local, options["II"], "x <- x + server_lr sum_S lambda_i (y_i - x) / sum_S lambda_i",
                 "c <- c + sum_S lambda_i (c_i+ - c_i); c_i <- c_i+"], "open", "rows")  # fmt: skip
+    one = second | {"server_lr": 1.0}
+    yield Case("scaffold-2-rate-1", "scaffold", program, one, source, "option II, variates start at 0, server_lr = 1",
+               [local, options["II"], move, add], "open")  # fmt: skip
+    yield Case("scaffold-2-rate-1-no-fraction", "scaffold", program, one | {"fraction": False}, source,
+               "option II, variates start at 0, server_lr = 1, c without the factor |S| / N",
+               [local, options["II"], move, "c <- c + mean_S (c_i+ - c_i), without |S| / N; c_i <- c_i+"], "deviation")  # fmt: skip
     yield Case("scaffold-2-start-gradients", "scaffold", program, second | {"starts": "gradients"}, source,
                "option II, variates start at grad f_i(x) and c at their mean", [local, options["II"], move, add], "open")  # fmt: skip
     without = "c <- c + mean_S (c_i+ - c_i), without |S| / N; c_i <- c_i+"
@@ -121,6 +128,12 @@ def _fednova():
     yield Case("fednova-cohort", "fednova", program, parameters, source,
                "weights by rows, cohorts, lambda_i / p_i for the changes and the cohort's mean for the work",
                [plain, work, "x <- x + t sum_S (lambda_i / p_i) (y_i - x) / a_i"], "open", "rows")  # fmt: skip
+    yield Case("fednova-even", "fednova", program, {"lr": 0.2, "local_steps": [2, 2, 2, 2], "shared": "mean"}, source,
+               "equal weights, cohorts, two steps of each client, which is FedAvg", [plain, work,
+               "x <- x + t mean_S (y_i - x) / a_i"], "open")  # fmt: skip
+    yield Case("fednova-even-scaled", "fednova", program, {"lr": 0.2, "local_steps": [2, 2, 2, 2], "scale": 2.0, "shared": "mean"},
+               source, "equal weights, cohorts, two steps of each client, changes scaled by N / |S| although weights add up to 1",
+               [plain, work, "x <- x + t (N / |S|) mean_S (y_i - x) / a_i"], "deviation")  # fmt: skip
     yield Case("fednova-cohort-mean", "fednova", program, parameters | {"shared": "mean"}, source,
                "weights by rows, cohorts, both sums with weights that add up to 1 in the cohort",
                [plain, work, "x <- x + t sum_S lambda_i (y_i - x) / a_i / sum_S lambda_i"], "open", "rows")  # fmt: skip
@@ -147,23 +160,40 @@ def _servers():
                "weights by rows, v starts at 0, no bias correction", update("adam", "m = 0 and v = 0 at first"), "deviation",
                "rows")  # fmt: skip
     step = "(server_lr sqrt(1 - beta2^r) / (1 - beta1^r)) m / (sqrt(v) + tau) in round r = 1, 2, ..."
-    yield Case("fedadam-rows-v0-corrected", "fedopt", program, parameters | {"v_start": "0", "corrected": True}, source,
+    yield Case("fedadam-rows-v0-corrected", "fedopt", program, parameters | {"v_start": "0", "corrected": 0}, source,
                "weights by rows, v starts at 0, bias correction as in Adam", update("adam", "m = 0 and v = 0 at first", step),
                "deviation", "rows")  # fmt: skip
-    yield Case("fedadam-rows-corrected", "fedopt", program, parameters | {"corrected": True}, source,
+    yield Case("fedadam-rows-corrected", "fedopt", program, parameters | {"corrected": 0}, source,
                "weights by rows, v starts at tau^2, bias correction as in Adam", update("adam", step=step), "deviation", "rows")  # fmt: skip
+    step = step.replace("^r)", "^(r + 1))")
+    yield Case("fedadam-rows-v0-corrected-late", "fedopt", program, parameters | {"v_start": "0", "corrected": 1}, source,
+               "weights by rows, v starts at 0, bias correction as in Adam, but one round late",
+               update("adam", "m = 0 and v = 0 at first", step), "deviation", "rows")  # fmt: skip
+    step = "server_lr (m / (1 - beta1^r)) / (sqrt(v / (1 - beta2^r)) + tau) in round r = 1, 2, ..."
+    for name, weights in (("fedadam-v0-adam", "equal"), ("fedadam-rows-v0-adam", "rows")):
+        yield Case(name, "fedopt", program, parameters | {"v_start": "0", "rule": "torch adam"}, source,
+                   f"{'equal weights' if weights == 'equal' else 'weights by rows'}, the optimiser Adam of Kingma and Ba, tau for epsilon",
+                   update("adam", "m = 0 and v = 0 at first", step), "deviation", weights)  # fmt: skip
+    yield Case("fedadam-v0", "fedopt", program, parameters | {"v_start": "0"}, source,
+               "equal weights, v starts at 0, no bias correction", update("adam", "m = 0 and v = 0 at first"), "deviation")  # fmt: skip
     for rule in ("yogi", "adagrad"):
-        chosen = parameters | {"rule": rule}
+        # The paper's experiments have no momentum in FedAdagrad.
+        chosen = parameters | {"rule": rule} | ({"beta1": 0.0} if rule == "adagrad" else {})
         yield Case(f"fed{rule}", "fedopt", program, chosen, source, "equal weights, v starts at tau^2", update(rule))
         yield Case(f"fed{rule}-rows", "fedopt", program, chosen, source, "weights by rows, v starts at tau^2", update(rule), "open",
                    "rows")  # fmt: skip
+        yield Case(f"fed{rule}-v0", "fedopt", program, chosen | {"v_start": "0"}, source, "equal weights, v starts at 0",
+                   update(rule, "m = 0 and v = 0 at first"), "deviation")  # fmt: skip
         yield Case(f"fed{rule}-rows-v0", "fedopt", program, chosen | {"v_start": "0"}, source, "weights by rows, v starts at 0",
                    update(rule, "m = 0 and v = 0 at first"), "deviation", "rows")  # fmt: skip
     source, program = "Hsu, Qi and Brown, 2019, section 4.2", adaptive.fedavgm
-    parameters = ROUND | {"server_lr": 0.8, "beta": 0.6, "nesterov": False}
+    parameters = ROUND | {"server_lr": 1.0, "beta": 0.6, "nesterov": False}
     mean = "d = sum_S lambda_i (y_i - x) / sum_S lambda_i"
     yield Case("fedavgm", "fedopt", program, parameters, source, "weights by rows, v starts at 0, v is not dampened",
                [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr v"], weights="rows")  # fmt: skip
+    yield Case("fedavgm-rate", "fedopt", program, parameters | {"server_lr": 0.8}, source,
+               "weights by rows, v starts at 0, v is not dampened, a step size of the server",
+               [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr v"], "open", "rows")  # fmt: skip
     yield Case("fedavgm-nesterov", "fedopt", program, parameters | {"nesterov": True}, source,
                "weights by rows, Nesterov's momentum", [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr (d + beta v)"],
                "open", "rows")  # fmt: skip
@@ -208,7 +238,7 @@ def _further():
                ["x <- x - lr sum_S (lambda_i / p_i) grad f_i(x)"], weights="rows")  # fmt: skip
     yield Case("gd", "gd", averaging.gd, {"lr": 0.2}, "Gradient descent", "weights by rows, all clients",
                ["x <- x - lr sum_i lambda_i grad f_i(x)"], weights="rows", cohorts=EVERYONE)  # fmt: skip
-    yield Case("fedexp", "fedexp", averaging.fedexp, ROUND | {"epsilon": 0.001}, "Jhunjhunwala, Wang and Joshi, 2023, Algorithm 1",
+    yield Case("fedexp", "fedexp", averaging.fedexp, ROUND | {"epsilon": 0.0001}, "Jhunjhunwala, Wang and Joshi, 2023, Algorithm 1",
                "equal weights", [LOCAL, "d_i = y_i - x", "x <- x + max(1, mean |d_i|^2 / (2 (|mean d_i|^2 + epsilon))) mean d_i"])  # fmt: skip
     yield Case("fedsam", "fedsam", averaging.fedsam, ROUND | {"radius": 0.1}, "Qu et al., 2022, Algorithm 1", "weights by rows",
                ["for i in S: y_i = x; repeat: g = grad f_i(y_i), y_i <- y_i - lr grad f_i(y_i + radius g / |g|)",
@@ -262,6 +292,13 @@ TEN = ("fedavg", "fedprox", "scaffold", "fednova", "fedopt", "feddyn", "scaffnew
 """Kinds of the ten algorithms that have a second reference; SCAFFOLD is two, and "fedopt" is FedAdam and FedAvgM."""
 
 
+def family(case: Case) -> str:
+    """Algorithm and option: the vectors of a family differ in what papers leave open, or in what programs do otherwise."""
+    if case.kind in ("fedopt", "scaffold", "fedac"):
+        return re.match(r"fedavgm|[a-z]+(-[12])?", case.name).group()
+    return case.kind
+
+
 def played(case: Case) -> Log:
     """Run the program of a case."""
     log = Log()
@@ -275,6 +312,7 @@ def document(case: Case) -> dict:
     return {
         "format": 1,
         "name": case.name,
+        "family": family(case),
         "algorithm": case.kind,
         "variant": case.variant,
         "status": case.status,

@@ -172,7 +172,7 @@ def fednova(vector) -> Iterator:
         tau_eff = sum(number(weights[i]) * norms[i] for i in S)
         if p.get("shared") != "mean":
             weights = {i: share[i] / Fraction(len(S), len(clients)) for i in S}
-        x = x - tau_eff * eta * combination(weights, d)
+        x = x - number(p.get("scale", 1)) * tau_eff * eta * combination(weights, d)
         yield {"x": x}, None
 
 
@@ -215,8 +215,12 @@ def fedopt(vector) -> Iterator:
             else:
                 new.append(beta_2 * old + (1 - beta_2) * square)
         v = Vec(new)
-        rate = eta * (1 - beta_2**t).sqrt() / (1 - beta_1**t) if p.get("corrected") else eta
-        x = x + Vec(rate * a / (b.sqrt() + tau) for a, b in zip(m, v, strict=True))
+        t_hat = t + p.get("corrected", 0)
+        rate = eta * (1 - beta_2**t_hat).sqrt() / (1 - beta_1**t_hat) if "corrected" in p else eta
+        m_hat, v_hat = m, v
+        if p["rule"] == "torch adam":
+            m_hat, v_hat = 1 / (1 - beta_1**t) * m, 1 / (1 - beta_2**t) * v
+        x = x + Vec(rate * a / (b.sqrt() + tau) for a, b in zip(m_hat, v_hat, strict=True))
         yield {"x": x, "m": m, "v": v}, None
 
 

@@ -109,6 +109,7 @@ RUNS = {
     "fednova-cohort": Run(fednova),
     **{f"fed{rule}{end}": MINUS for rule in ("adam", "yogi", "adagrad") for end in ("", "-rows")},
     "fedavgm": MINUS,
+    "fedavgm-rate": MINUS,
     "fedavgm-nesterov": MINUS,
     "fedavgm-equal": MINUS,
     "feddyn": Run(partial(feddyn, solver=lambda p: Exact()), **FEDDYN),
