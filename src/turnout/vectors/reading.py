@@ -1,6 +1,7 @@
 """Reading test vectors."""
 
 import json
+import tomllib
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -72,18 +73,57 @@ def read(text: str, where: str) -> dict:
     return vector
 
 
-@cache
-def families() -> dict[str, tuple[str, ...]]:
-    """Return the names of the vectors of each family, what its paper says first, then open choices and deviations.
+def collection(folder: Path | None = None) -> tuple[dict[str, dict], list[str]]:
+    """Return all vectors by name, and a sentence for each file that is none which this turnout reads.
+
+    Args:
+        folder: A folder with JSON files in the place of turnout's own vectors.
+
+    Raises:
+        UserError: The folder has no vector.
+    """
+    if folder is None:
+        return {name: load(name) for name in names()}, []
+    found, refused = {}, []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            vector = load(path)
+        except UserError as error:
+            refused.append(str(error))
+        else:
+            found[vector["name"]] = vector
+    if not found:
+        raise UserError(f"{folder} has no test vector that this turnout reads: give a folder with some")
+    return found, refused
+
+
+def families(vectors: dict[str, dict] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return the names of the vectors of each family: what its paper says first, then open choices and deviations.
+
+    Args:
+        vectors: The vectors; default: turnout's own.
 
     Examples:
         >>> from turnout import vectors
         >>> vectors.families()["scaffold-1"]
         ('scaffold-1', 'scaffold-1-no-fraction')
     """
-    ranked = sorted(names(), key=lambda name: (("paper", "open", "deviation").index(load(name)["status"]), name))
+    vectors = collection()[0] if vectors is None else vectors
+    ranks = ("paper", "open", "deviation")
     found: dict[str, tuple[str, ...]] = {}
-    for name in ranked:
-        family = load(name)["family"]
+    for name in sorted(vectors, key=lambda name: (ranks.index(vectors[name]["status"]), name)):
+        family = vectors[name]["family"]
         found[family] = (*found.get(family, ()), name)
     return found
+
+
+@cache
+def missing() -> dict[str, str]:
+    """Return why algorithms of the registry have no vector yet, by kind.
+
+    Examples:
+        >>> from turnout.vectors.reading import missing
+        >>> "fedavg" in missing()
+        False
+    """
+    return tomllib.loads((resources.files("turnout.vectors") / "missing.toml").read_text())
