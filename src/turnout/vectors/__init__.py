@@ -5,6 +5,6 @@ three rounds in double precision. The page "Test vectors" says how to hold an im
 """
 
 from turnout.vectors.comparison import Difference, first_difference
-from turnout.vectors.reading import families, load, names
+from turnout.vectors.reading import collection, families, load, names
 
-__all__ = ["Difference", "families", "first_difference", "load", "names"]
+__all__ = ["Difference", "collection", "families", "first_difference", "load", "names"]

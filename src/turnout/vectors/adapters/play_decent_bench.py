@@ -70,7 +70,6 @@ PLAYERS = {
     "fedprox": player(federated.FedProx, penalty="mu"),
     "scaffold-2": player(federated.Scaffold, server_step_size="server_lr"),
     "fednova": player(federated.FedNova),
-    "fednova-cohort-mean": player(federated.FedNova),
     "fedadam": player(federated.FedAdam, **SERVER, beta_2="beta2"),
     "fedyogi": player(federated.FedYogi, **SERVER, beta_2="beta2"),
     "fedadagrad": player(federated.FedAdagrad, **SERVER),
