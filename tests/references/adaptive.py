@@ -57,3 +57,47 @@ def local_momentum(p, log, cohorts, lr, local_steps, momentum):
         log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
         x = x + p.mean(cohort, changes)
         log.end(cohort, {"x": x})
+
+
+def diloco(p, log, cohorts, lr, local_steps, weight_decay, server_lr, beta):
+    """Clients with AdamW, whose state stays from round to round, and Nesterov's momentum at the server."""
+    x, v = START, np.zeros(3)
+    states = [{"count": 0, "m": np.zeros(3), "v": np.zeros(3)} for _ in range(4)]
+    log.start({"x": x, "v": v}, states)
+    for cohort in cohorts:
+        changes, states = [], [*states]
+        for i in cohort:
+            y, (count, m, second) = x, states[i].values()
+            for _ in range(local_steps):
+                g, count = p.grad(i, y), count + 1
+                m, second = 0.9 * m + 0.1 * g, 0.999 * second + 0.001 * g**2
+                step = m / (1 - 0.9**count) / (np.sqrt(second / (1 - 0.999**count)) + 1e-8)
+                y = y - lr * (step + weight_decay * y)
+            states[i] = {"count": count, "m": m, "v": second}
+            changes.append(y - x)
+        log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
+        d = p.mean(cohort, changes)
+        v = beta * v + d
+        x = x + server_lr * (d + beta * v)
+        log.end(cohort, {"x": x, "v": v}, states)
+
+
+def fedlamb(p, log, cohorts, lr, local_steps, beta1, beta2, epsilon):
+    """Fed-LAMB with one layer."""
+    x, scale, own = START, np.zeros(3), [(np.zeros(3), np.zeros(3)) for _ in range(4)]
+    log.start({"x": x, "v": scale}, [{"m_i": m, "v_i": v} for m, v in own])
+    for cohort in cohorts:
+        changes, own = [], [*own]
+        for i in cohort:
+            y, (m, v) = x, own[i]
+            for _ in range(local_steps):
+                g = p.grad(i, y)
+                m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+                direction = m / (np.sqrt(scale) + epsilon)
+                y = y - lr * np.linalg.norm(y) / np.linalg.norm(direction) * direction
+            own[i] = (m, v)
+            changes.append(y - x)
+        replies = [{"change": d, "v_i": own[i][1]} for i, d in zip(cohort, changes, strict=True)]
+        log.exchange(cohort, {"x": x, "v": scale}, replies)
+        x, scale = x + p.mean(cohort, changes), np.maximum(scale, p.mean(cohort, [own[i][1] for i in cohort]))
+        log.end(cohort, {"x": x, "v": scale}, [{"m_i": m, "v_i": v} for m, v in own])

@@ -143,3 +143,54 @@ def mime(p, log, cohorts, lr, local_steps, beta, lite):
             log.exchange(cohort, {"x": x, "c": c, "m": m}, [{"change": d} for d in changes])
         x, m = x + p.mean(cohort, changes), beta * m + c
         log.end(cohort, {"x": x, "m": m})
+
+
+def fedspeed(p, log, cohorts, lr, local_steps, gamma, radius, alpha):
+    x, h = START, [np.zeros(3) for _ in CLIENTS]
+    log.start({"x": x}, [{"h_i": own} for own in h])
+    for cohort in cohorts:
+        replies, h = [], [*h]
+        for i in cohort:
+
+            def corrected(y, i=i, x=x, h=h):
+                g = p.grad(i, y)
+                ahead = p.grad(i, y + radius * g / np.linalg.norm(g))
+                return (1 - alpha) * g + alpha * ahead - h[i] + (y - x) / gamma
+
+            change = p.steps(i, x, lr, local_steps, corrected) - x
+            h[i] = h[i] - change / gamma
+            replies.append(change - gamma * h[i])
+        log.exchange(cohort, {"x": x}, [{"amended_change": reply} for reply in replies])
+        x = x + p.mean(cohort, replies)
+        log.end(cohort, {"x": x}, [{"h_i": own} for own in h])
+
+
+def scaffold_sag(p, log, cohorts, lr, local_steps):
+    x, b = START, [p.grad(i, START) for i in CLIENTS]
+    log.start({"x": x, "b": p.total(list(CLIENTS), b)})
+    for cohort in cohorts:
+        first = {i: p.grad(i, x) for i in cohort}
+        log.exchange(cohort, {"x": x}, [{"change_of_b_i": g - b[i]} for i, g in first.items()])
+        b = [first.get(i, own) for i, own in enumerate(b)]
+        mean = p.total(list(CLIENTS), b)
+        changes = [p.steps(i, x, lr, local_steps, lambda y, i=i: p.grad(i, y) - b[i] + mean) - x for i in cohort]
+        log.exchange(cohort, {"b": mean}, [{"change": change} for change in changes])
+        x = x + p.mean(cohort, changes)
+        log.end(cohort, {"x": x, "b": mean})
+
+
+def ef21(p, log, cohorts, lr, kept):
+    """EF21-PP with the `kept` largest entries."""
+    x, g = START, [np.zeros(3) for _ in CLIENTS]
+    log.start({"x": x, "g": np.zeros(3)}, [{"g_i": own} for own in g])
+    for cohort in cohorts:
+        replies, g = [], [*g]
+        for i in cohort:
+            difference = p.grad(i, x) - g[i]
+            largest = np.argsort(-np.abs(difference))[:kept]
+            change = np.where(np.isin(np.arange(3), largest), difference, 0)
+            g[i] = g[i] + change
+            replies.append({"change_of_g_i": change})
+        log.exchange(cohort, {"x": x}, replies)
+        x = x - lr * p.total(list(CLIENTS), g)
+        log.end(cohort, {"x": x, "g": p.total(list(CLIENTS), g)}, [{"g_i": own} for own in g])

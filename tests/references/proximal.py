@@ -23,3 +23,107 @@ def feddyn(p, log, cohorts, alpha, lr=None, local_steps=None):
         x = x + p.mean(cohort, changes) - h / alpha
         g = [new.get(i, own) for i, own in enumerate(g)]
         log.end(cohort, {"x": x, "h": h}, [{"g_i": own} for own in g])
+
+
+def fedexprox(p, log, cohorts, gamma, rule, alpha=None):
+    """FedExProx: a constant alpha, or the rule of gradient diversity."""
+    x = START
+    log.start({"x": x})
+    for cohort in cohorts:
+        changes = [p.minimiser(i, weight=1 / gamma, centre=x) - x for i in cohort]
+        step = p.mean(cohort, changes)
+        squares = [d @ d for d in changes]
+        replies = [{"change": d} if rule is None else {"change": d, "square": s} for d, s in zip(changes, squares, strict=True)]
+        log.exchange(cohort, {"x": x}, replies)
+        x = x + (alpha if rule is None else p.mean(cohort, squares) / (step @ step)) * step
+        log.end(cohort, {"x": x})
+
+
+def point_saga(p, log, cohorts, gamma):
+    x, variate, y = START, np.zeros(3), [np.zeros(3) for _ in CLIENTS]
+    log.start({"x": x, "variate": variate}, [{"y_i": own} for own in y])
+    for cohort in cohorts:
+        z = x - gamma * variate
+        changes = [p.minimiser(i, y[i], 1 / gamma, z) - z for i in cohort]
+        log.exchange(cohort, {"z": z}, [{"change": d} for d in changes])
+        x, variate = z + p.mean(cohort, changes), variate - p.total(cohort, changes) / gamma
+        y = [*y]
+        for i, change in zip(cohort, changes, strict=True):
+            y[i] = y[i] - change / gamma
+        log.end(cohort, {"x": x, "variate": variate}, [{"y_i": own} for own in y])
+
+
+def five_gcs(p, log, cohorts, gamma, mu):
+    x, v, h = START, np.zeros(3), [np.zeros(3) for _ in CLIENTS]
+    log.start({"x": x, "v": v}, [{"h_i": own} for own in h])
+    for cohort in cohorts:
+        z = (x - gamma * v) / (1 + gamma * mu)
+        changes, weight = [], 1 / gamma - mu
+        for i in cohort:
+            # f_i(y) - (mu / 2) |y|^2 - <y, h_i> + |y - z|^2 / (2 gamma)
+            y = p.minimiser(i, h[i] + z / gamma, weight)
+            changes.append(p.grad(i, y) - mu * y - h[i])
+        log.exchange(cohort, {"z": z}, [{"change_of_h_i": d} for d in changes])
+        x, v = z - gamma * p.average(cohort, changes), v + p.total(cohort, changes)
+        h = [*h]
+        for i, change in zip(cohort, changes, strict=True):
+            h[i] = h[i] + change
+        log.end(cohort, {"x": x, "v": v}, [{"h_i": own} for own in h])
+
+
+def s_dane(p, log, cohorts, lam, mu):
+    x = v = START
+    log.start({"x": x, "v": v})
+    for cohort in cohorts:
+        gradients = [p.grad(i, v) for i in cohort]
+        log.exchange(cohort, {"v": v}, [{"gradient": g} for g in gradients])
+        g = p.mean(cohort, gradients)
+        points = [p.minimiser(i, own - g, lam, v) for i, own in zip(cohort, gradients, strict=True)]
+        slopes = [p.grad(i, point) for i, point in zip(cohort, points, strict=True)]
+        replies = [{"change": point - v, "gradient": slope} for point, slope in zip(points, slopes, strict=True)]
+        log.exchange(cohort, {"v": v, "g": g}, replies)
+        x = p.mean(cohort, points)
+        v = (lam * v + mu * x - p.mean(cohort, slopes)) / (lam + mu)
+        log.end(cohort, {"x": x, "v": v})
+
+
+def dane(p, log, cohorts, lam, lr):
+    x = START
+    log.start({"x": x})
+    for cohort in cohorts:
+        gradients = [p.grad(i, x) for i in cohort]
+        log.exchange(cohort, {"x": x}, [{"gradient": g} for g in gradients])
+        g = p.average(cohort, gradients)
+        changes = [p.minimiser(i, own - lr * g, lam, x) - x for i, own in zip(cohort, gradients, strict=True)]
+        log.exchange(cohort, {"g": g}, [{"change": change} for change in changes])
+        x = x + p.mean(cohort, changes)
+        log.end(cohort, {"x": x})
+
+
+def feddcd(p, log, cohorts, lr, convexity):
+    x, y = START, [np.zeros(3) for _ in CLIENTS]
+    log.start({"x": x}, [{"y_i": own} for own in y])
+    for cohort in cohorts:
+        w = [p.minimiser(i, y[i]) for i in cohort]
+        log.exchange(cohort, {}, [{"w_i": own} for own in w])
+        x = p.mean(cohort, w)
+        y = [*y]
+        for i, own in zip(cohort, w, strict=True):
+            y[i] = y[i] - lr * convexity * (own - x)
+        log.end(cohort, {"x": x}, [{"y_i": own} for own in y])
+
+
+def pfedme(p, log, cohorts, lr, local_steps, lam, server_lr):
+    x, theta = START, [START for _ in CLIENTS]
+    log.start({"x": x}, [{"theta_i": own} for own in theta])
+    for cohort in cohorts:
+        changes, theta = [], [*theta]
+        for i in cohort:
+            w = x
+            for _ in range(local_steps):
+                theta[i] = p.minimiser(i, weight=lam, centre=w)
+                w = w - lr * lam * (w - theta[i])
+            changes.append(w - x)
+        log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
+        x = x + server_lr * p.mean(cohort, changes)
+        log.end(cohort, {"x": x}, [{"theta_i": own} for own in theta])

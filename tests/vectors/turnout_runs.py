@@ -37,6 +37,11 @@ class Run(NamedTuple):
     messages: bool = True
 
 
+def no_clients(server, clients, p):
+    """The vector has no state of clients."""
+    return []
+
+
 def fedavg(p, s):
     return t.FedAvg(s, lr=p["lr"], steps=p["local_steps"])
 
@@ -141,6 +146,55 @@ RUNS = {
     "fedlin": Run(lambda p, s: t.FedLin(t.Full(), lr=p["lr"], steps=p["local_steps"])),
     "mimemvr": Run(lambda p, s: t.MimeMvr(s, p["lr"], p["local_steps"]), lambda server, p: [server.x]),
     "mimemvr-momentum": Run(lambda p, s: t.MimeMvr(s, p["lr"], p["local_steps"], p["momentum"])),
+    "diloco": Run(
+        lambda p, s: t.DiLoCo(
+            s,
+            t.optimisers.AdamW(p["lr"], weight_decay=p["weight_decay"]),
+            t.optimisers.Sgd(p["server_lr"], momentum=p["beta"], nesterov=True),
+            steps=p["local_steps"],
+        ),
+        MINUS.server,
+    ),
+    "fedlamb": Run(lambda p, s: t.FedLamb(s, p["lr"], p["beta1"], p["beta2"], p["epsilon"], steps=p["local_steps"])),
+    "fedspeed": Run(
+        lambda p, s: t.FedSpeed(s, t.optimisers.Sgd(p["lr"]), p["gamma"], p["radius"], p["alpha"], steps=p["local_steps"])
+    ),
+    "scaffold-sag": Run(lambda p, s: t.ScaffoldSag(s, p["lr"], p["local_steps"]), clients=no_clients),
+    "ef21": Run(lambda p, s: t.Ef21(s, t.codecs.TopK(count=p["kept"]), lr=p["lr"]), messages=False),
+    "fedexprox-1": Run(lambda p, s: t.FedExProx(s, Exact(), gamma=p["gamma"], alpha=p["alpha"])),
+    "fedexprox-2": Run(lambda p, s: t.FedExProx(s, Exact(), gamma=p["gamma"], rule=p["rule"])),
+    "point-saga": Run(lambda p, s: t.PointSaga(s, Exact(), gamma=p["gamma"])),
+    "5gcs": Run(lambda p, s: t.FiveGcs(s, Exact(), gamma=p["gamma"], mu=p["mu"])),
+    "s-dane": Run(lambda p, s: t.SDane(s, Exact(), lam=p["lam"], mu=p["mu"])),
+    "dane": Run(lambda p, s: t.Dane(t.Full(), Exact(), lam=p["lam"], lr=p["lr"])),
+    "feddcd": Run(
+        lambda p, s: t.FedDcd(s, Exact(), lr=p["lr"], convexity=p["convexity"]),
+        lambda server, p: [server.x],
+        lambda server, clients, p: [clients.y - p["lr"] * p["convexity"] * (clients.w - server.owed)],
+        messages=False,
+    ),
+    "pfedme": Run(lambda p, s: t.PFedMe(s, Exact(), lr=p["lr"], steps=p["local_steps"], lam=p["lam"], server_lr=p["server_lr"])),
+    "ditto": Run(
+        lambda p, s: t.Ditto(s, lr=p["lr"], steps=p["local_steps"], lam=p["lam"], own_lr=p["own_lr"], own_steps=p["own_steps"])
+    ),
+    "apfl": Run(lambda p, s: t.Apfl(s, lr=p["lr"], steps=p["local_steps"], alpha=p["alpha"])),
+    "flix": Run(lambda p, s: t.Flix(s, Exact(), lr=p["lr"], alpha=p["alpha"])),
+    "agnostic-fl": Run(lambda p, s: t.AgnosticFl(s, lr=p["lr"], weights_lr=p["weights_lr"])),
+    "l2gd": Run(
+        lambda p, s: t.L2gd(t.Full(), lr=p["lr"], probability=p["probability"], lam=p["lam"]), lambda server, p: [server.mean]
+    ),
+    "fedasync": Run(
+        lambda p, s: t.FedAsync(
+            t.Nice(1), lr=p["lr"], steps=p["local_steps"], in_flight=3, alpha=p["alpha"], power=p["power"]
+        ),
+        messages=False,
+    ),
+    "mifa": Run(lambda p, s: t.Mifa(t.Nice(1), lr=p["lr"], steps=p["local_steps"], in_flight=3), messages=False),
+    "ringmaster": Run(
+        lambda p, s: t.Ringmaster(t.Nice(1), lr=p["lr"], steps=p["local_steps"], in_flight=3, threshold=p["threshold"]),
+        lambda server, p: [server.x],
+        messages=False,
+    ),
     "mime": Run(lambda p, s: t.Mime(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
     "mimelite": Run(lambda p, s: t.MimeLite(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
 }
