@@ -19,7 +19,7 @@ BATCHES = [
 """Rows of each client's local steps, by round."""
 
 
-L2GD = {"local_steps": [1, 3, 1], "pulls": [0, 1, 1]}
+L2GD = {"local_steps": [1, 2, 1], "pulls": [0, 1, 3]}
 """Numbers of steps of each kind."""
 
 
@@ -358,6 +358,26 @@ def _rest():
                "repeat pulls times: x_i <- x_i - (lr lam / probability) (x_i - x); "
                "repeat local_steps times: x_i <- x_i - lr / (1 - probability) grad f_i(x_i); then x = mean_i x_i", cohorts=EVERYONE,
                given=L2GD)  # fmt: skip
+    source = "Cohort Squeeze, Algorithm"
+    yield case("fedprox-sppm", "fedprox-sppm", proximal.proximal_means, {"gamma": 0.5, "inner": 2}, f"{source} 2", "equal weights, exact "
+               "minimisers", "inner times with one cohort: x <- mean_S argmin_w f_i(w) + |w - x|^2 / (2 gamma)")  # fmt: skip
+    yield case("fedavg-sppm", "fedavg-sppm", proximal.proximal_means, {"gamma": 0.5, "alpha": 0.8, "inner": 2}, f"{source} 3",
+               "equal weights, exact minimisers", "y = x; inner times with one cohort: c = (alpha x + gamma y) / (alpha + gamma), "
+               "y <- mean_S argmin_w f_i(w) + (1 / gamma + 1 / alpha) |w - c|^2 / 2", "x <- y")  # fmt: skip
+    yield case("acc-s-dane", "acc-s-dane", proximal.acc_s_dane, {"lam": 2.0, "mu": 0.1}, "Jiang, Rodomanov and Stich, 2024, Algorithm 2",
+               "equal weights, exact minimisers; total is A, 0 at first", "B = 1 + mu A, a > 0 with lam a^2 = (A + a) B, y = (A x + a v) / (A + a)",
+               "g = mean_S grad f_i(y), x_i = argmin_w f_i(w) + <g - grad f_i(y), w> + (lam / 2) |w - y|^2 for i in S, x <- mean_S x_i",
+               "v <- (B v + a mu x - a mean_S grad f_i(x_i)) / (B + a mu), A <- A + a")  # fmt: skip
+    yield case("aide", "aide", proximal.aide, {"lam": 0.5, "lr": 1.0, "kappa": 1.0, "mu": 0.1, "inner": 2},
+               "Reddi et al., 2016 (AIDE), Algorithm 2", "equal weights, all clients, exact minimisers",
+               "z = x; inner times a step of DANE from z for h_i(w) = f_i(w) + (kappa / 2) |w - y|^2, as in `dane`",
+               "y <- z + (1 - sqrt q) / (1 + sqrt q) (z - x), q = mu / (mu + kappa), and x <- z", cohorts=EVERYONE)  # fmt: skip
+    yield case("fednl-zero", "fednl", proximal.newton_zero, {}, "Safaryan et al., 2022, Newton-Zero", "equal weights, all clients, logistic loss",
+               "x <- x - H^-1 mean_i grad f_i(x), H = mean_i of the Hessians at the start", cohorts=EVERYONE, loss="logistic")  # fmt: skip
+    yield case("lazy-dane", "lazy-dane", proximal.lazy_dane, {"lam": 2.0, "momentum": 0.3}, "turnout, LazyDane", "equal weights, a given lam",
+               "b, z: the means of the b_i and x_i of the clients that were heard; before that 0 and x, and no tilt",
+               "y_i = argmin_w f_i(w) + <b - grad f_i(z), w> + (lam / 2) |w - x|^2 for i in S",
+               "x <- x + mean_S (y_i - x) + momentum (x - last x), b_i <- grad f_i(x) and x_i <- x at the old x")  # fmt: skip
     one = "client i got x_i in round `sent`: y_i = x_i; repeat local_steps times: y_i <- y_i - lr grad f_i(y_i)"
     program = asynchronous.one_at_a_time
     yield case("fedasync", "fedasync", program, ROUND | {"rule": "fedasync", "alpha": 0.6, "power": 0.5},

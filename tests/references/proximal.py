@@ -127,3 +127,99 @@ def pfedme(p, log, cohorts, lr, local_steps, lam, server_lr):
         log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
         x = x + server_lr * p.mean(cohort, changes)
         log.end(cohort, {"x": x}, [{"theta_i": own} for own in theta])
+
+
+def proximal_means(p, log, cohorts, gamma, inner, alpha=None):
+    """FedProx-SPPM-AS; with alpha FedAvg-SPPM-AS: prox of f_i + |. - x|^2 / (2 gamma) at y."""
+    x = START
+    log.start({"x": x})
+    for cohort in cohorts:
+        y = x
+        for _ in range(inner):
+            centre = y if alpha is None else (alpha * x + gamma * y) / (alpha + gamma)
+            weight = 1 / gamma if alpha is None else 1 / gamma + 1 / alpha
+            changes = [p.minimiser(i, weight=weight, centre=centre) - centre for i in cohort]
+            log.exchange(cohort, {"centre": centre}, [{"change": change} for change in changes])
+            y = centre + p.mean(cohort, changes)
+        x = y
+        log.end(cohort, {"x": x})
+
+
+def acc_s_dane(p, log, cohorts, lam, mu):
+    x = v = START
+    total = 0.0
+    log.start({"x": x, "v": v, "total": total})
+    for cohort in cohorts:
+        b = 1 + mu * total
+        # lam a^2 - b a - total b = 0
+        a = (b + np.sqrt(b**2 + 4 * lam * total * b)) / (2 * lam)
+        y = (total * x + a * v) / (total + a)
+        gradients = [p.grad(i, y) for i in cohort]
+        log.exchange(cohort, {"y": y}, [{"gradient": g} for g in gradients])
+        g = p.mean(cohort, gradients)
+        points = [p.minimiser(i, own - g, lam, y) for i, own in zip(cohort, gradients, strict=True)]
+        slopes = [p.grad(i, point) for i, point in zip(cohort, points, strict=True)]
+        replies = [{"change": point - y, "gradient": slope} for point, slope in zip(points, slopes, strict=True)]
+        log.exchange(cohort, {"y": y, "g": g}, replies)
+        x = p.mean(cohort, points)
+        v = (b * v + a * mu * x - a * p.mean(cohort, slopes)) / (b + a * mu)
+        total = total + a
+        log.end(cohort, {"x": x, "v": v, "total": total})
+
+
+def aide(p, log, cohorts, lam, lr, kappa, mu, inner):
+    """Steps of DANE for f_i + (kappa / 2) |. - y|^2, with a momentum of q = mu / (mu + kappa)."""
+    x = y = START
+    log.start({"x": x, "y": y})
+    root = np.sqrt(mu / (mu + kappa))
+    for cohort in cohorts:
+        z = x
+        for _ in range(inner):
+            gradients = [p.grad(i, z) for i in cohort]
+            log.exchange(cohort, {"x": z}, [{"gradient": g} for g in gradients])
+            g = p.average(cohort, gradients) + kappa * (z - y)
+            # h_i(w) - <grad h_i(z) - lr g, w> + (lam / 2) |w - z|^2, h_i = f_i + (kappa / 2) |. - y|^2
+            points = [
+                p.minimiser(i, own + kappa * (z - y) - lr * g + kappa * y + lam * z, kappa + lam)
+                for i, own in zip(cohort, gradients, strict=True)
+            ]
+            log.exchange(cohort, {"g": g}, [{"change": point - z} for point in points])
+            z = p.mean(cohort, points)
+        x, y = z, z + (1 - root) / (1 + root) * (z - x)
+        log.end(cohort, {"x": x, "y": y})
+
+
+def newton_zero(p, log, cohorts):
+    """FedNL with the Hessians of the start."""
+    x = START
+    hessian = p.total(list(CLIENTS), [p.hessian(i, START) for i in CLIENTS])
+    log.start({"x": x})
+    for cohort in cohorts:
+        gradients = [p.grad(i, x) for i in cohort]
+        log.exchange(cohort, {"x": x}, [{"gradient": g} for g in gradients])
+        x = x - np.linalg.solve(hessian, p.average(cohort, gradients))
+        log.end(cohort, {"x": x})
+
+
+def lazy_dane(p, log, cohorts, lam, momentum):
+    x = old = START
+    known = {}
+    blank = {"b_i": np.zeros(3), "x_i": np.zeros(3), "heard": 0.0}
+
+    def states():
+        clients = [blank | ({"b_i": known[i][0], "x_i": known[i][1], "heard": 1.0} if i in known else {}) for i in CLIENTS]
+        sums = [p.total(list(CLIENTS), [own[name] for own in clients]) for name in blank]
+        return {"x": x, "old": old, "sum_b": sums[0], "sum_x": sums[1], "weight": sums[2]}, clients
+
+    log.start(*states())
+    for cohort in cohorts:
+        heard = [*known]
+        b = p.mean(heard, [known[i][0] for i in heard]) if heard else np.zeros(3)
+        z = p.mean(heard, [known[i][1] for i in heard]) if heard else x
+        changes = [
+            p.minimiser(i, (p.grad(i, z) if heard else 0.0) - b, lam, x) - x for i in cohort
+        ]
+        log.exchange(cohort, {"x": x, "z": z, "b": b}, [{"change": change} for change in changes])
+        known |= {i: (p.grad(i, x), x) for i in cohort}
+        x, old = x + p.mean(cohort, changes) + momentum * (x - old), x
+        log.end(cohort, *states())

@@ -167,6 +167,14 @@ RUNS = {
     "5gcs": Run(lambda p, s: t.FiveGcs(s, Exact(), gamma=p["gamma"], mu=p["mu"])),
     "s-dane": Run(lambda p, s: t.SDane(s, Exact(), lam=p["lam"], mu=p["mu"])),
     "dane": Run(lambda p, s: t.Dane(t.Full(), Exact(), lam=p["lam"], lr=p["lr"])),
+    "fedprox-sppm": Run(lambda p, s: t.FedProxSppm(s, p["gamma"], p["inner"], solver=Exact())),
+    "fedavg-sppm": Run(lambda p, s: t.FedAvgSppm(s, p["gamma"], p["alpha"], p["inner"], solver=Exact())),
+    "acc-s-dane": Run(lambda p, s: t.AccSDane(s, Exact(), lam=p["lam"], mu=p["mu"])),
+    "aide": Run(
+        lambda p, s: t.Aide(t.Full(), Exact(), lam=p["lam"], lr=p["lr"], kappa=p["kappa"], mu=p["mu"], inner=p["inner"])
+    ),
+    "fednl-zero": Run(lambda p, s: t.FedNl(t.Full(), None, mu=1e-3), lambda server, p: [server.x]),
+    "lazy-dane": Run(lambda p, s: t.LazyDane(s, Exact(), lam=p["lam"], momentum=p["momentum"]), messages=False),
     "feddcd": Run(
         lambda p, s: t.FedDcd(s, Exact(), lr=p["lr"], convexity=p["convexity"]),
         lambda server, p: [server.x],
