@@ -130,8 +130,6 @@ def fedac(p, log, cohorts, lr, local_steps, mu, interval, variant):
         log.end(cohort, {"w": w, "v": v})
 
 
-
-
 def gd(p, log, cohorts, lr):
     x = START
     log.start({"x": x})

@@ -15,7 +15,7 @@ def scaffold(p, log, cohorts, lr, local_steps, server_lr, option, fraction=True,
         replies, new = [], {}
         for i in cohort:
             own = variates[i]
-            y = p.steps(i, x, lr, local_steps, lambda y, i=i, own=own: p.grad(i, y) - own + c)
+            y = p.steps(i, x, lr, local_steps, lambda y, i=i, own=own, c=c: p.grad(i, y) - own + c)
             new[i] = p.grad(i, x) if option == "I" else own - c + (x - y) / (local_steps * lr)
             replies.append({"change": y - x, "change_of_c_i": new[i] - own})
         log.exchange(cohort, {"x": x, "c": c}, replies)
@@ -96,7 +96,7 @@ def fedlin(p, log, cohorts, lr, local_steps):
         changes = []
         for i in cohort:
             size = lr / local_steps[i]
-            changes.append(p.steps(i, x, size, local_steps[i], lambda y, i=i: p.grad(i, y) - first[i] + g) - x)
+            changes.append(p.steps(i, x, size, local_steps[i], lambda y, i=i, first=first, g=g: p.grad(i, y) - first[i] + g) - x)
         log.exchange(cohort, {"g": g}, [{"change": change} for change in changes])
         x = x + p.mean(cohort, changes)
         log.end(cohort, {"x": x})
@@ -111,7 +111,7 @@ def mimemvr(p, log, cohorts, lr, local_steps, momentum=None):
         new, old = ([p.grad(i, at) for i in cohort] for at in (x, before))
         v = p.average(cohort, new) if v is None else p.average(cohort, new) + (1 - a) * (v - p.average(cohort, old))
         changes = [
-            p.steps(i, x, lr, local_steps, lambda y, i=i, own=own: p.grad(i, y) - own + v) - x
+            p.steps(i, x, lr, local_steps, lambda y, i=i, own=own, v=v: p.grad(i, y) - own + v) - x
             for i, own in zip(cohort, new, strict=True)
         ]
         if momentum is None:
@@ -132,7 +132,7 @@ def mime(p, log, cohorts, lr, local_steps, beta, lite):
         first = {i: p.grad(i, x) for i in cohort}
         c = p.mean(cohort, [*first.values()])
         changes = [
-            p.steps(i, x, lr, local_steps, lambda y, i=i: beta * m + p.grad(i, y) + (0 if lite else c - first[i])) - x
+            p.steps(i, x, lr, local_steps, lambda y, i=i, pull=beta * m + (0 if lite else c - first[i]): pull + p.grad(i, y)) - x
             for i in cohort
         ]
         if lite:
@@ -173,7 +173,7 @@ def scaffold_sag(p, log, cohorts, lr, local_steps):
         log.exchange(cohort, {"x": x}, [{"change_of_b_i": g - b[i]} for i, g in first.items()])
         b = [first.get(i, own) for i, own in enumerate(b)]
         mean = p.total(list(CLIENTS), b)
-        changes = [p.steps(i, x, lr, local_steps, lambda y, i=i: p.grad(i, y) - b[i] + mean) - x for i in cohort]
+        changes = [p.steps(i, x, lr, local_steps, lambda y, i=i, pull=mean - b[i]: p.grad(i, y) + pull) - x for i in cohort]
         log.exchange(cohort, {"b": mean}, [{"change": change} for change in changes])
         x = x + p.mean(cohort, changes)
         log.end(cohort, {"x": x, "b": mean})

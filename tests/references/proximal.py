@@ -15,7 +15,7 @@ def feddyn(p, log, cohorts, alpha, lr=None, local_steps=None):
             if local_steps is None:
                 y = p.minimiser(i, g[i], alpha, x)
             else:
-                y = p.steps(i, x, lr, local_steps, lambda y, i=i: p.grad(i, y) - g[i] + alpha * (y - x))
+                y = p.steps(i, x, lr, local_steps, lambda y, i=i, x=x, g=g: p.grad(i, y) - g[i] + alpha * (y - x))
             new[i] = g[i] - alpha * (y - x)
             changes.append(y - x)
         log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
@@ -216,9 +216,7 @@ def lazy_dane(p, log, cohorts, lam, momentum):
         heard = [*known]
         b = p.mean(heard, [known[i][0] for i in heard]) if heard else np.zeros(3)
         z = p.mean(heard, [known[i][1] for i in heard]) if heard else x
-        changes = [
-            p.minimiser(i, (p.grad(i, z) if heard else 0.0) - b, lam, x) - x for i in cohort
-        ]
+        changes = [p.minimiser(i, (p.grad(i, z) if heard else 0.0) - b, lam, x) - x for i in cohort]
         log.exchange(cohort, {"x": x, "z": z, "b": b}, [{"change": change} for change in changes])
         known |= {i: (p.grad(i, x), x) for i in cohort}
         x, old = x + p.mean(cohort, changes) + momentum * (x - old), x

@@ -1,7 +1,7 @@
 """Second references of the ten most used algorithms, written from their papers: plain Python with 50 decimal digits.
 
-They read a vector's problem, parameters, cohorts and draws, and nothing else of it. The paper's own symbols are kept; each function
-returns the server's state, and those of the clients where they have one, after each round.
+They read a vector's problem, parameters, cohorts and draws, and nothing else of it. The paper's own symbols are kept. Each
+function yields the server's state, and those of the clients where they have one, after each round.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,10 @@ class Client:
 
     def minimiser(self, tilt: Vec, alpha: Decimal, centre: Vec) -> Vec:
         """argmin f(w) - <tilt, w> + alpha/2 |w - centre|^2 by Cramer's rule."""
-        m = [[sum(a[r] * a[c] for a, _ in self.rows) / self.n + (self.mu + alpha if r == c else 0) for c in range(3)] for r in range(3)]
+        m = [
+            [sum(a[r] * a[c] for a, _ in self.rows) / self.n + (self.mu + alpha if r == c else 0) for c in range(3)]
+            for r in range(3)
+        ]
         right = [sum(b * a[r] for a, b in self.rows) / self.n + tilt[r] + alpha * centre[r] for r in range(3)]
         whole = determinant(m)
         return Vec(determinant([[right[r] if c == k else m[r][c] for c in range(3)] for r in range(3)]) / whole for k in range(3))

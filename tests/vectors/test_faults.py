@@ -14,25 +14,35 @@ FAULTS = {
     "equal weights in the place of rows": ("fedavg", "p.mean(cohort, changes)", "np.mean(changes, axis=0)", "round 1, server, x"),
     "lambda_i without 1 / p_i": ("mblocalgd", "p.average(cohort, changes)", "p.total(cohort, changes)", "round 1, server, x"),
     "the proximal term doubled": ("fedprox", "mu * (y - x)", "2 * mu * (y - x)", "round 1, reply of client 2, change"),
-    "|S| / N left out": (
-        "scaffold-2", "(p.total if fraction else p.mean)(", "p.mean(", "round 1, server, c"),
+    "|S| / N left out": ("scaffold-2", "(p.total if fraction else p.mean)(", "p.mean(", "round 1, server, c"),
     "a stale variate": (
-        "scaffold-2", "variates = [new.get(i, own) for i, own in enumerate(variates)]", "pass", "round 1, state of client 2, c_i"),
+        "scaffold-2",
+        "variates = [new.get(i, own) for i, own in enumerate(variates)]",
+        "pass",
+        "round 1, state of client 2, c_i",
+    ),
     "1 / local_steps left out": ("scaffold-2", "(local_steps * lr)", "lr", "round 1, reply of client 2, change_of_c_i"),
     "the correction with the other sign": ("scaffold-1", "- own + c", "+ own - c", "round 2, reply of client 0, change"),
-    "the server's step size twice": (
-        "scaffold-2", "x + server_lr * p.mean", "x + server_lr**2 * p.mean", "round 1, server, x"),
+    "the server's step size twice": ("scaffold-2", "x + server_lr * p.mean", "x + server_lr**2 * p.mean", "round 1, server, x"),
     "the new variate from the round's end": (
-        "scaffold-1", "p.grad(i, x) if option", "p.grad(i, y) if option", "round 1, reply of client 2, change_of_c_i"),
+        "scaffold-1",
+        "p.grad(i, x) if option",
+        "p.grad(i, y) if option",
+        "round 1, reply of client 2, change_of_c_i",
+    ),
     "momentum with the other sign": ("fedavgm", "v = beta * v", "v = -beta * v", "round 2, server, x"),
     "v from 0": ("fedadam", 'tau**2 if v_start == "tau^2" else 0.0', "0.0", "round 1, server, x"),
     "betas exchanged": ("fedadam", "m = beta1 * m + (1 - beta1) * g", "m = beta2 * m + (1 - beta2) * g", "round 1, server, x"),
     "steps counted in the place of a_i": (
-        "fednova-momentum", "kept = momentum * kept + 1", "kept = 1", "round 1, reply of client 0, normalised_change"),
+        "fednova-momentum",
+        "kept = momentum * kept + 1",
+        "kept = 1",
+        "round 1, reply of client 0, normalised_change",
+    ),
     "h by the cohort": ("feddyn", "h - alpha * p.total", "h - alpha * p.mean", "round 1, server, x"),
     "h_i without p": ("scaffnew", "probability / lr * (x - last)", "1 / lr * (x - last)", "round 1, state of client 0, h_i"),
     "staleness off by one": ("fedbuff-staleness", "number - max(when, 1)", "number - when", "round 1, server, x"),
-}  # fmt: skip
+}
 """By name: the vector, what is changed in the program into what, and where it first shows."""
 
 

@@ -61,7 +61,10 @@ def assert_messages(vector: dict, sent: list) -> None:
             assert_equal(found, arrays(parts), f"{vector['name']}, round, exchange and client {which}")
 
 
-@pytest.mark.tiers(quick=["scaffold-1", "fedadam"], slow=["fedprox", "scaffold-2-rows", "fednova", "fedavgm", "feddyn", "scaffnew", "fedbuff-staleness"])
+@pytest.mark.tiers(
+    quick=["scaffold-1", "fedadam"],
+    slow=["fedprox", "scaffold-2-rows", "fednova", "fedavgm", "feddyn", "scaffnew", "fedbuff-staleness"],
+)
 @pytest.mark.parametrize("name", RUNS)
 def test_the_compiled_engine_plays_it(name):
     hold(name, "compiled")

@@ -33,7 +33,11 @@ def moved(name: str, by: float) -> list:
 def test_verdicts():
     assert said("scaffold-2", FOUND["scaffold-2"]["rounds"])["verdict"] == "equal"
     variant = said("scaffold-2", FOUND["scaffold-2-no-fraction"]["rounds"])
-    assert (variant["verdict"], variant["variant"], variant["first"]) == ("variant", "scaffold-2-no-fraction", "round 1, server, c")
+    assert (variant["verdict"], variant["variant"], variant["first"]) == (
+        "variant",
+        "scaffold-2-no-fraction",
+        "round 1, server, c",
+    )
     different = said("scaffold-2", moved("scaffold-2", 0.01))
     assert (different["verdict"], different["first"]) == ("different", "round 2, server, x")
     assert said("scaffold-2", moved("scaffold-2", 1e-8))["precision"] == "rounded"

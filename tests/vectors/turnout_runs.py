@@ -89,7 +89,10 @@ def h_of_scaffnew(server, clients, p):
     return [clients.h - p["probability"] / p["lr"] * (clients.z - server.x)]
 
 
-MINUS = Run(server_optimiser, lambda server, p: [server.x, *(-m for m in jax.tree.leaves(server.state)[:1]), *jax.tree.leaves(server.state)[1:]])
+MINUS = Run(
+    server_optimiser,
+    lambda server, p: [server.x, *(-m for m in jax.tree.leaves(server.state)[:1]), *jax.tree.leaves(server.state)[1:]],
+)
 """turnout's optimisers take minus the mean change as a gradient, so that the running means have the other sign."""
 
 FEDDYN = dict(server=lambda server, p: [server.mean - server.variate / p["alpha"], server.variate])
@@ -99,7 +102,9 @@ RUNS = {
     "fedavg-equal": Run(fedavg),
     "fedavg-logistic": Run(fedavg),
     "fedavg-local-momentum": Run(
-        lambda p, s: t.FedOpt(s, t.optimisers.Sgd(p["lr"], momentum=p["momentum"]), t.optimisers.Sgd(1.0), steps=p["local_steps"]),
+        lambda p, s: t.FedOpt(
+            s, t.optimisers.Sgd(p["lr"], momentum=p["momentum"]), t.optimisers.Sgd(1.0), steps=p["local_steps"]
+        ),
         lambda server, p: [server.x],
     ),
     "fedavg-all-clients": Run(lambda p, s: t.MbLocalGd(s, lr=p["lr"], steps=p["local_steps"])),
@@ -170,9 +175,7 @@ RUNS = {
     "fedprox-sppm": Run(lambda p, s: t.FedProxSppm(s, p["gamma"], p["inner"], solver=Exact())),
     "fedavg-sppm": Run(lambda p, s: t.FedAvgSppm(s, p["gamma"], p["alpha"], p["inner"], solver=Exact())),
     "acc-s-dane": Run(lambda p, s: t.AccSDane(s, Exact(), lam=p["lam"], mu=p["mu"])),
-    "aide": Run(
-        lambda p, s: t.Aide(t.Full(), Exact(), lam=p["lam"], lr=p["lr"], kappa=p["kappa"], mu=p["mu"], inner=p["inner"])
-    ),
+    "aide": Run(lambda p, s: t.Aide(t.Full(), Exact(), lam=p["lam"], lr=p["lr"], kappa=p["kappa"], mu=p["mu"], inner=p["inner"])),
     "fednl-zero": Run(lambda p, s: t.FedNl(t.Full(), None, mu=1e-3), lambda server, p: [server.x]),
     "lazy-dane": Run(lambda p, s: t.LazyDane(s, Exact(), lam=p["lam"], momentum=p["momentum"]), messages=False),
     "feddcd": Run(
@@ -192,9 +195,7 @@ RUNS = {
         lambda p, s: t.L2gd(t.Full(), lr=p["lr"], probability=p["probability"], lam=p["lam"]), lambda server, p: [server.mean]
     ),
     "fedasync": Run(
-        lambda p, s: t.FedAsync(
-            t.Nice(1), lr=p["lr"], steps=p["local_steps"], in_flight=3, alpha=p["alpha"], power=p["power"]
-        ),
+        lambda p, s: t.FedAsync(t.Nice(1), lr=p["lr"], steps=p["local_steps"], in_flight=3, alpha=p["alpha"], power=p["power"]),
         messages=False,
     ),
     "mifa": Run(lambda p, s: t.Mifa(t.Nice(1), lr=p["lr"], steps=p["local_steps"], in_flight=3), messages=False),
@@ -233,7 +234,14 @@ def play(vector: dict, engine: str, algorithm: t.Algorithm | None = None) -> dic
     start = np.array(vector["start"]["server"]["x" if "x" in vector["start"]["server"] else "v"])
     rounds = len(vector["rounds"])
     session = Session(
-        algorithm, problem_of(vector), seeds=Seeds.of(SEED), rounds=rounds, every=1, engine=engine, start=start, metrics=("value",)
+        algorithm,
+        problem_of(vector),
+        seeds=Seeds.of(SEED),
+        rounds=rounds,
+        every=1,
+        engine=engine,
+        start=start,
+        metrics=("value",),
     )
     sent = spied(session, start) if engine == "nodes" else []
     states = []

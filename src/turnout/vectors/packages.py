@@ -71,7 +71,9 @@ def interpreter(least: tuple[int, int]) -> str:
         found = shutil.which(f"python{least[0]}.{minor}")
         if found and _succeeds([found, "-c", "import venv"]):
             return found
-    raise UserError(f"it needs Python {least[0]}.{least[1]}, and there is no python{least[0]}.{least[1]} on the path: install one")
+    raise UserError(
+        f"it needs Python {least[0]}.{least[1]}, and there is no python{least[0]}.{least[1]} on the path: install one"
+    )
 
 
 def environment(name: str, folder: Path, timeout: float) -> Path:

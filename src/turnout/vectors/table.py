@@ -1,6 +1,5 @@
 """Tables of what is said of packages."""
 
-
 STATUS = {"open": "as", "deviation": "**deviates**, as"}
 
 

@@ -18,9 +18,7 @@ NEAR = 1e-6
 """What differs by less than this, and by more than the tolerance, is told as rounding."""
 
 
-def hold(
-    name: str, vectors: dict[str, dict], folder: Path, timeout: float = 900.0, python: Path | None = None
-) -> dict:
+def hold(name: str, vectors: dict[str, dict], folder: Path, timeout: float = 900.0, python: Path | None = None) -> dict:
     """Hold the vectors against a package; return its versions and a row for each family, or why it cannot be run.
 
     Args:

@@ -55,9 +55,7 @@ def player(algorithm, **names):
 
         algorithm(**options).run(network, len(vector["rounds"]), progress_callback=look)
         return {
-            "rounds": [
-                {"exchanges": [{"replies": own}], "server": {"x": x}} for own, x in zip(changes, states[1:], strict=True)
-            ]
+            "rounds": [{"exchanges": [{"replies": own}], "server": {"x": x}} for own, x in zip(changes, states[1:], strict=True)]
         }
 
     return play

@@ -39,7 +39,7 @@ class Pipeline(StandalonePipeline):
 
 
 def player(handler=SyncServerHandler, trainer=SGDSerialClientTrainer, of_server=None, of_client=(), replies="model", note=""):
-    """Return what plays a vector with a handler and a trainer; `of_server` and `of_client` name the parameters of their optimisers.
+    """Return what plays a vector with a handler and a trainer; `of_server` and `of_client` name parameters of their optimisers.
 
     `replies`: whether the first tensor of a package is the client's "model" or its "change".
     """
@@ -65,13 +65,17 @@ def player(handler=SyncServerHandler, trainer=SGDSerialClientTrainer, of_server=
             server.setup_optim(**of_server(p))
         clients = trainer(model, n)
         clients.setup_dataset(Rows(vector))
-        clients.setup_optim(p["local_steps"][0] if isinstance(p["local_steps"], list) else p["local_steps"], 10, p["lr"], *(p[name] for name in of_client))
+        clients.setup_optim(
+            p["local_steps"][0] if isinstance(p["local_steps"], list) else p["local_steps"],
+            10,
+            p["lr"],
+            *(p[name] for name in of_client),
+        )
         clients.criterion = loss_of(vector["problem"]["mu"])
         pipeline = Pipeline(server, clients)
         pipeline.main()
         rounds = [
-            {"exchanges": [{"replies": own}], "server": {"x": x}}
-            for own, x in zip(server.changes, pipeline.states, strict=True)
+            {"exchanges": [{"replies": own}], "server": {"x": x}} for own, x in zip(server.changes, pipeline.states, strict=True)
         ]
         return {"rounds": rounds, "note": note}
 
@@ -81,11 +85,11 @@ def player(handler=SyncServerHandler, trainer=SGDSerialClientTrainer, of_server=
 PLAYERS = {
     "fedavg-equal": player(),
     "fedprox": player(trainer=FedProxSerialClientTrainer, of_client=["mu"]),
-    "scaffold-2": player(
-        ScaffoldServerHandler, ScaffoldSerialClientTrainer, lambda p: {"lr": p["server_lr"]}, replies="change"
-    ),
+    "scaffold-2": player(ScaffoldServerHandler, ScaffoldSerialClientTrainer, lambda p: {"lr": p["server_lr"]}, replies="change"),
     # All clients have the same number of passes, so that their work is the same.
-    "fednova-even": player(FedNovaServerHandler, FedNovaSerialClientTrainer, lambda p: {}, note="option weighted_scale, the default"),
+    "fednova-even": player(
+        FedNovaServerHandler, FedNovaSerialClientTrainer, lambda p: {}, note="option weighted_scale, the default"
+    ),
     "feddyn-steps": player(FedDynServerHandler, FedDynSerialClientTrainer, lambda p: {"alpha": p["alpha"]}, ["alpha"]),
 }
 

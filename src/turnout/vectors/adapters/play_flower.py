@@ -101,10 +101,10 @@ PLAYERS = {
     "fedadam": player(adaptive(strategies.FedAdam)),
     "fedyogi": player(adaptive(strategies.FedYogi)),
     "fedadagrad": player(adaptive(strategies.FedAdagrad)),
-    "fedavgm": player(
-        lambda p, o: strategies.FedAvgM(server_learning_rate=p["server_lr"], server_momentum=p["beta"], **o)
+    "fedavgm": player(lambda p, o: strategies.FedAvgM(server_learning_rate=p["server_lr"], server_momentum=p["beta"], **o)),
+    "q-fedavg": player(
+        lambda p, o: strategies.QFedAvg(client_learning_rate=p["lr"], q=p["q"], **o), note="the client reports f_i(x)"
     ),
-    "q-fedavg": player(lambda p, o: strategies.QFedAvg(client_learning_rate=p["lr"], q=p["q"], **o), note="the client reports f_i(x)"),
 }
 
 if __name__ == "__main__":

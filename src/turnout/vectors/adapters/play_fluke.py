@@ -54,13 +54,20 @@ class Watch:
 
 
 def parameters(model):
+    """Return the parameters of a model as a list."""
     return next(model.parameters()).detach().reshape(-1).tolist()
 
 
 def player(
-    server=Server, client=Client, of_server=None, of_client=None, federation=CentralizedFL, weighted=True, optimizer=torch.optim.SGD,
+    server=Server,
+    client=Client,
+    of_server=None,
+    of_client=None,
+    federation=CentralizedFL,
+    weighted=True,
+    optimizer=torch.optim.SGD,
     note="",
-):  # fmt: skip
+):
     """Return what plays a vector with classes of fluke; `of_server` and `of_client` make their options of its parameters."""
 
     def play(vector):
@@ -92,6 +99,8 @@ def player(
 
 
 def adaptive(rule):
+    """Return what plays a vector with an adaptive optimiser at the server."""
+
     def options(p):
         return {"mode": rule, "lr": p["server_lr"], "beta1": p["beta1"], "beta2": p["beta2"], "tau": p["tau"]}
 

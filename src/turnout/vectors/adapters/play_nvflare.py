@@ -1,4 +1,4 @@
-"""NVFlare's aggregation, its server optimiser and the helpers that it gives to clients, in the order in which its recipes call them."""
+"""NVFlare's aggregation, its server optimiser and the helpers that it gives to clients, in the order of its recipes."""
 
 # pyright: basic, reportMissingImports=false
 from copy import deepcopy
@@ -37,12 +37,15 @@ def local(vector, number, x, proximal=None, scaffold=None, c=None):
         if scaffold is not None:
             scaffold.model_update(model, p["lr"], *controls)
     if scaffold is not None:
-        scaffold.terms_update(model=model, curr_lr=p["lr"], c_global_para=controls[0], c_local_para=controls[1], model_global=before)
+        scaffold.terms_update(
+            model=model, curr_lr=p["lr"], c_global_para=controls[0], c_local_para=controls[1], model_global=before
+        )
     change = {"x": (model.x - before.x).detach()}
     return change, scaffold.get_delta_controls() if scaffold is not None else None
 
 
 def mean_of(changes, weights):
+    """Return the weighted mean."""
     helper = WeightedAggregationHelper()
     for number, (change, weight) in enumerate(zip(changes, weights, strict=True)):
         helper.add(change, weight, f"site-{number}", 0)
@@ -50,11 +53,12 @@ def mean_of(changes, weights):
 
 
 def weights_of(vector, cohort, rows):
+    """Return the numbers of rows of a cohort, or ones."""
     return [float(len(vector["problem"]["clients"][number]["targets"])) if rows else 1.0 for number in cohort]
 
 
 def averaging(rows=True, proximal=False, optimiser=None):
-    """Return what plays a vector with the aggregation, and with `optimiser`, which makes the server's arguments of its parameters."""
+    """Return what plays a vector with the aggregation, and with `optimiser`, which makes the server's."""
 
     def play(vector):
         p, x, rounds = vector["parameters"], torch.tensor(start_of(vector)), []
@@ -75,6 +79,7 @@ def averaging(rows=True, proximal=False, optimiser=None):
 
 
 def scaffold(vector):
+    """Play a vector with SCAFFOLD, whose controller has no step size of the server."""
     x, c, rounds = torch.tensor(start_of(vector)), torch.zeros(3), []
     helpers = [PTScaffoldHelper() for _ in vector["problem"]["clients"]]
     for cohort in cohorts_of(vector):

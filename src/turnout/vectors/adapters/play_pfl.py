@@ -1,4 +1,4 @@
-"""pfl-research's algorithms of `pfl.algorithm`, run by their own `run` with a `SimulatedBackend`, in single precision as it computes."""
+"""pfl-research's algorithms of `pfl.algorithm`, run by their own `run` with a `SimulatedBackend`, in its single precision."""
 
 # pyright: basic, reportMissingImports=false
 import numpy as np
@@ -73,6 +73,8 @@ def player(algorithm=FederatedAveraging, params=NNAlgorithmParams, further=None,
 
 
 def scaffold(option):
+    """Return what plays a vector with SCAFFOLD."""
+
     def further(p):
         return {
             "population": 4,
@@ -84,10 +86,12 @@ def scaffold(option):
 
 
 def adam(module, p):
+    """Return Adam for the server."""
     return torch.optim.Adam(module.parameters(), p["server_lr"], (p["beta1"], p["beta2"]), p["tau"])
 
 
 def momentum(module, p):
+    """Return gradient steps with momentum for the server."""
     return torch.optim.SGD(module.parameters(), p["server_lr"], momentum=p["beta"])
 
 

@@ -68,4 +68,3 @@ def start_of(vector: dict):
 def cohorts_of(vector: dict) -> list:
     """Return the clients of each round."""
     return [round["cohort"] for round in vector["rounds"]]
-
