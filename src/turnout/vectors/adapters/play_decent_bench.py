@@ -1,6 +1,6 @@
 """decent-bench's algorithms of `decent_bench.algorithms.federated`, run by their own `run`."""
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
 import numpy as np
 from decent_array import interoperability as iop
 from decent_bench.agents import Agent

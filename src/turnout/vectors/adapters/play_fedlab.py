@@ -1,6 +1,6 @@
 """FedLab's handlers and trainers of `fedlab.contrib.algorithm`, run by its own `StandalonePipeline`."""
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
 from shared import cohorts_of, main, start_of
 from shared_torch import Regression, loss_of, rows_of, with_torchvision
 

@@ -1,6 +1,6 @@
 """Flower's strategies of `flwr.serverapp.strategy`, with the clients' half as their documentation has it."""
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
 from collections.abc import Iterable
 
 import numpy as np

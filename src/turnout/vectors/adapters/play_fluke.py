@@ -1,6 +1,6 @@
 """fluke's `Server` and `Client` classes of `fluke.algorithms`, run by its own `CentralizedFL.run`."""
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
 from shared import cohorts_of, main, start_of
 from shared_torch import Regression, loss_of, rows_of, with_torchvision
 

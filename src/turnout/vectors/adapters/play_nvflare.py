@@ -1,6 +1,6 @@
 """NVFlare's aggregation, its server optimiser and the helpers that it gives to clients, in the order of its recipes."""
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
 from copy import deepcopy
 
 import torch

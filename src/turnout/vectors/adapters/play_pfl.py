@@ -1,6 +1,6 @@
 """pfl-research's algorithms of `pfl.algorithm`, run by their own `run` with a `SimulatedBackend`, in its single precision."""
 
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false
 import numpy as np
 import shared_torch
 import torch
