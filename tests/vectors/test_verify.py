@@ -82,7 +82,7 @@ def program(tmp_path, monkeypatch):
     return make
 
 
-WRITE = "json.dump({'played': {'fedavg': {'rounds': vectors['fedavg']['rounds']}}, 'absent': 'no'}, open(out, 'w'))\n"
+WRITE = "json.dump({'played': {'fedavg': {'rounds': vectors['fedavg']['rounds']}}, 'absent': 'no'}, (file := open(out, 'w')))\nfile.close()\n"
 
 
 def own_version() -> str:
@@ -91,8 +91,9 @@ def own_version() -> str:
     return f"numpy=={version('numpy')}"
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_too_long_is_one_sentence_and_what_it_played_counts(program, tmp_path):
-    name = program(WRITE + "open(out).close()\nsys.stdout.flush()\ntime.sleep(600)\n", (own_version(),))
+    name = program(WRITE + "time.sleep(600)\n", (own_version(),))
     result = verdicts.hold(name, FOUND, tmp_path, timeout=5, python=Path(sys.executable))
     assert result["failed"] == "play_mine.py took longer than 5 s: give it more with --timeout"
     assert result["rows"]["fedavg"]["verdict"] == "equal"
