@@ -12,6 +12,8 @@ def cell(row: dict, vectors: dict[str, dict]) -> str:
     """
     if row["verdict"] == "absent":
         return "not there"
+    if row["verdict"] == "unheld":
+        return "there, not played yet"
     if row["verdict"] == "cannot":
         return f"cannot be run: {row['why']}"
     if row["verdict"] == "read":
@@ -43,15 +45,15 @@ def markdown(result: dict, vectors: dict[str, dict]) -> str:
             shown = f"commit {one['read']['commit'][:10]} of {one['read']['date']}, read"
         lines.append(f"| {one['title']} | {shown} | {one['versions'].get('python', 'not run')} |")
     families = {family for one in packages for family in one["rows"]}
-    said = ("equal", "variant", "different", "read")
     # What no package has is told in one line.
-    nobody = sorted(family for family in families if not any(one["rows"][family]["verdict"] in said for one in packages))
+    run = [one for one in packages if one["versions"] or "read" in one]
+    nobody = sorted(family for family in families if all(one["rows"][family]["verdict"] == "absent" for one in run))
     lines += ["", "| algorithm | " + " | ".join(one["title"] for one in packages) + " |"]
     lines.append("| --- " * (1 + len(packages)) + "|")
     for family in sorted(families - {*nobody}):
         lines.append(f"| {family} | " + " | ".join(cell(one["rows"][family], vectors) for one in packages) + " |")
     if nobody:
-        lines += ["", f"None of these packages has a program of {', '.join(nobody)} that was run or read."]
+        lines += ["", f"None of these packages has {', '.join(nobody)}."]
     return "\n".join(lines) + "\n"
 
 

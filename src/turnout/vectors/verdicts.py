@@ -71,7 +71,9 @@ def read_rows(name: str, groups: dict, result: dict) -> dict[str, dict]:
     read = json.loads(file.read_text())
     result["read"] = {key: read[key] for key in ("repository", "commit", "date")}
     absent = {"verdict": "absent", "why": read["absent"]}
-    return {family: {"verdict": "read", **read["rows"][family]} if family in read["rows"] else absent for family in groups}
+    rows = {family: {"verdict": "read", **row} for family, row in read["rows"].items()}
+    rows |= {family: {"verdict": "unheld"} for family in read["unheld"]}
+    return {family: rows.get(family, absent) for family in groups}
 
 
 def row(members: tuple[str, ...], vectors: dict[str, dict], out: dict, early: str) -> dict:
@@ -90,7 +92,7 @@ def row(members: tuple[str, ...], vectors: dict[str, dict], out: dict, early: st
         return {"verdict": "absent", "why": out["absent"]}
     rows = [judged(name, one, members, vectors) for name, one in played.items()]
     # A family is as good as the worst of what was played.
-    return max(rows, key=lambda row: ("equal", "absent", "variant", "cannot", "different").index(row["verdict"]))
+    return max(rows, key=lambda row: ("equal", "unheld", "variant", "cannot", "different").index(row["verdict"]))
 
 
 def judged(name: str, played: dict, members: tuple[str, ...], vectors: dict[str, dict]) -> dict:
@@ -102,9 +104,10 @@ def judged(name: str, played: dict, members: tuple[str, ...], vectors: dict[str,
         members: The vectors of the family.
         vectors: All vectors.
     """
-    for kind in ("absent", "cannot"):
-        if kind in played:
-            return {"verdict": kind, "vector": name, "why": played[kind]}
+    if "unheld" in played:
+        return {"verdict": "unheld"}
+    if "cannot" in played:
+        return {"verdict": "cannot", "vector": name, "why": played["cannot"]}
     single = played.get("precision") == "single"
     tolerance = SINGLE if single else None
     found = {"vector": name, "note": played.get("note", ""), "precision": "single" if single else "double"}

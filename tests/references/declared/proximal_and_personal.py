@@ -137,7 +137,7 @@ def cases():
         "ditto",
         "ditto",
         personal.ditto,
-        ROUND | {"lam": 0.7, "own_lr": 0.1, "own_steps": 2},
+        ROUND | {"lam": 0.7, "own_lr": 0.2, "own_steps": 2},
         "Li et al., 2021, Algorithm 1",
         "weights by rows, v_i start at x",
         LOCAL,

@@ -7,11 +7,12 @@ from shared_torch import Regression, loss_of, rows_of, with_torchvision
 with_torchvision()
 
 import torch  # noqa: E402
-from fedlab.contrib.algorithm.basic_client import SGDSerialClientTrainer  # noqa: E402
-from fedlab.contrib.algorithm.basic_server import SyncServerHandler  # noqa: E402
+from fedlab.contrib.algorithm.basic_client import SGDClientTrainer, SGDSerialClientTrainer  # noqa: E402
+from fedlab.contrib.algorithm.basic_server import AsyncServerHandler, SyncServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.feddyn import FedDynSerialClientTrainer, FedDynServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.fednova import FedNovaSerialClientTrainer, FedNovaServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.fedprox import FedProxSerialClientTrainer  # noqa: E402
+from fedlab.contrib.algorithm.qfedavg import qFedAvgClientTrainer, qFedAvgServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.scaffold import ScaffoldSerialClientTrainer, ScaffoldServerHandler  # noqa: E402
 from fedlab.core.standalone import StandalonePipeline  # noqa: E402
 
@@ -82,7 +83,44 @@ def player(handler=SyncServerHandler, trainer=SGDSerialClientTrainer, of_server=
     return play
 
 
+def q_fedavg(vector):
+    """Play a vector with q-FedAvg, whose trainer is of one client."""
+    p, model, cohorts = vector["parameters"], Regression(start_of(vector)), cohorts_of(vector)
+    server, client, rounds = qFedAvgServerHandler(model, len(cohorts), 0.5), qFedAvgClientTrainer(model), []
+    server.num_clients = len(vector["problem"]["clients"])
+    client.setup_dataset(Rows(vector))
+    client.setup_optim(p["local_steps"], 10, p["lr"], p["q"])
+    client.criterion = loss_of(vector["problem"]["mu"])
+    for cohort in cohorts:
+        sent = server.downlink_package
+        for number in cohort:
+            client.local_process(sent, number)
+            server.load(client.uplink_package)
+        rounds.append({"server": {"x": server.model_parameters.tolist()}})
+    return {"rounds": rounds}
+
+
+def fedasync(vector):
+    """Play a vector with the asynchronous handler."""
+    p, model = vector["parameters"], Regression(start_of(vector))
+    server, client, rounds = AsyncServerHandler(model, len(vector["rounds"])), SGDClientTrainer(model), []
+    server.setup_optim(p["alpha"], "polynomial", p["power"])
+    client.setup_dataset(Rows(vector))
+    client.setup_optim(p["local_steps"], 10, p["lr"])
+    client.criterion = loss_of(vector["problem"]["mu"])
+    sent = {0: server.downlink_package}
+    for number, round in enumerate(vector["rounds"], start=1):
+        sent[number] = server.downlink_package
+        ((one,), (when,)) = round["cohort"], round["exchanges"][0]["sent"]
+        client.local_process(sent[when], one)
+        server.load([*client.uplink_package, sent[when][1]])
+        rounds.append({"server": {"x": server.model_parameters.tolist()}})
+    return {"rounds": rounds}
+
+
 PLAYERS = {
+    "q-fedavg": q_fedavg,
+    "fedasync": fedasync,
     "fedavg-equal": player(),
     "fedprox": player(trainer=FedProxSerialClientTrainer, of_client=["mu"]),
     "scaffold-2": player(ScaffoldServerHandler, ScaffoldSerialClientTrainer, lambda p: {"lr": p["server_lr"]}, replies="change"),
@@ -94,4 +132,4 @@ PLAYERS = {
 }
 
 if __name__ == "__main__":
-    main(PLAYERS, "no such module in fedlab.contrib.algorithm")
+    main(PLAYERS, "no such module in fedlab.contrib.algorithm", ("ditto",))

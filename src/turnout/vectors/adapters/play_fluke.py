@@ -9,6 +9,7 @@ with_torchvision()
 import torch  # noqa: E402
 from fluke import DDict, FlukeENV  # noqa: E402
 from fluke.algorithms import CentralizedFL  # noqa: E402
+from fluke.algorithms.ditto import DittoClient  # noqa: E402
 from fluke.algorithms.fedavgm import FedAVGMServer  # noqa: E402
 from fluke.algorithms.feddyn import FedDyn, FedDynClient, FedDynServer  # noqa: E402
 from fluke.algorithms.fedexp import FedExPServer  # noqa: E402
@@ -38,12 +39,17 @@ def drawn_by(vector, server):
 class Watch:
     """Notes x of the server before each round, and what clients change."""
 
-    def __init__(self):
-        self.states, self.changes = [], []
+    def __init__(self, clients, own):
+        self.states, self.changes, self.own_states, self.clients, self.own = [], [], [], clients, own
 
     def start_round(self, round, global_model):
+        self.note_own()
         self.states.append(parameters(global_model))
         self.changes.append([])
+
+    def note_own(self):
+        """Note the models of the clients, where they have their own."""
+        self.own_states.append([{self.own: parameters(one.personalized_model)} for one in self.clients] if self.own else [])
 
     def end_fit(self, round, client_id, model, loss):
         self.changes[-1].append([a - b for a, b in zip(parameters(model), self.states[-1], strict=True)])
@@ -67,8 +73,12 @@ def player(
     weighted=True,
     optimizer=torch.optim.SGD,
     note="",
+    own="",
 ):
-    """Return what plays a vector with classes of fluke; `of_server` and `of_client` make their options of its parameters."""
+    """Return what plays a vector with classes of fluke; `of_server` and `of_client` make their options of its parameters.
+
+    `own` is the part of the clients' states that is their own model.
+    """
 
     def play(vector):
         p = vector["parameters"]
@@ -81,17 +91,22 @@ def player(
             data = FastDataLoader(features, targets, num_labels=1, batch_size=len(targets), shuffle=False, skip_singleton=False)
             steps = p["local_steps"][number] if isinstance(p["local_steps"], list) else p["local_steps"]
             options = {"local_epochs": steps, "clipping": 0} | (of_client(p) if of_client else {})
-            clients.append(client(number, data, None, configured, loss_of(vector["problem"]["mu"]), **options))
+            if own:
+                options["model"] = Regression(start_of(vector))
+            loss = loss_of(vector["problem"]["mu"])
+            made_of = {"train_set": data, "test_set": None, "optimizer_cfg": configured, "loss_fn": loss}
+            clients.append(client(index=number, **made_of, **options))
         options = of_server(p) if of_server else {}
         made = drawn_by(vector, server)(Regression(start_of(vector)), None, clients, weighted=weighted, **options)
-        run, watch = federation(len(clients), None, DDict(), clients=clients, server=made), Watch()
+        run, watch = federation(len(clients), None, DDict(), clients=clients, server=made), Watch(clients, own)
         for one in (run, *clients):
             one.attach([watch])
         run.run(len(vector["rounds"]), 0.5)
         states = [*watch.states, parameters(made.model)][1:]
+        watch.note_own()
         rounds = [
-            {"exchanges": [{"replies": [{"change": change} for change in changes]}], "server": {"x": x}}
-            for changes, x in zip(watch.changes, states, strict=True)
+            {"exchanges": [{"replies": [{"change": change} for change in changes]}], "server": {"x": x}, "clients": own_states}
+            for changes, x, own_states in zip(watch.changes, states, watch.own_states[1:], strict=True)
         ]
         return {"rounds": rounds, "note": note}
 
@@ -109,6 +124,7 @@ def adaptive(rule):
 
 PLAYERS = {
     "fedavg": player(),
+    "ditto": player(client=DittoClient, of_client=lambda p: {"tau": p["own_steps"], "lam": p["lam"]}, own="v_i"),
     "fedprox": player(client=FedProxClient, of_client=lambda p: {"mu": p["mu"]}, weighted=False),
     "scaffold-2": player(SCAFFOLDServer, SCAFFOLDClient, lambda p: {"global_step": p["server_lr"]}, weighted=False),
     "fednova": player(FedNovaServer, FedNovaClient),
@@ -124,4 +140,4 @@ PLAYERS = {
 }
 
 if __name__ == "__main__":
-    main(PLAYERS, "no such module in fluke.algorithms")
+    main(PLAYERS, "no such module in fluke.algorithms", ("apfl", "pfedme"))

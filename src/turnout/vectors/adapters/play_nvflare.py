@@ -107,4 +107,4 @@ PLAYERS = {
 }
 
 if __name__ == "__main__":
-    main(PLAYERS, "no such class in nvflare.app_opt.pt")
+    main(PLAYERS, "no such class in nvflare.app_opt.pt", ("ditto", "fedbuff"))

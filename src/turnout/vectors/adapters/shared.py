@@ -2,8 +2,9 @@
 
     python play_NAME.py IN.json OUT.json
 
-IN is {"vectors": {name: vector}}. OUT is {"played": {name: ...}, "absent": why the package has no other algorithm}, where ... is
-{"rounds": [...], "note": ...}, with rounds in the form of the vectors, or {"absent": why} or {"cannot": why}.
+IN is {"vectors": {name: vector}}. OUT is {"played": {name: ...}, "absent": why the package has no other algorithm}, where ...
+is {"rounds": [...], "note": ...}, with rounds in the form of the vectors, or {"cannot": why}, or {"unheld": true} of what the
+package has and nothing here plays yet.
 """
 
 import json
@@ -14,20 +15,20 @@ from pathlib import Path
 import numpy as np
 
 
-class Absent(Exception):
-    """The package does not have the algorithm; the message says where it was looked for, or what it has instead."""
+def main(players: dict, absent: str, unheld: tuple[str, ...] = ()) -> None:
+    """Play the vectors that have players; OUT is written after each one.
 
-
-def main(players: dict, absent: str) -> None:
-    """Play the vectors that have players; OUT is written after each one."""
+    Args:
+        players: What plays a vector, by its name.
+        absent: Why the package has no other algorithm.
+        unheld: Vectors of algorithms that the package has, and that nothing here plays yet.
+    """
     given, out = map(Path, sys.argv[1:3])
-    vectors, played = json.loads(given.read_text())["vectors"], {}
+    vectors, played = json.loads(given.read_text())["vectors"], {name: {"unheld": True} for name in unheld}
     out.write_text(json.dumps({"played": played, "absent": absent}))
     for name, player in players.items():
         try:
             played[name] = player(vectors[name])
-        except Absent as error:
-            played[name] = {"absent": str(error)}
         except Exception as error:  # One algorithm that fails leaves the others.
             traceback.print_exc()
             played[name] = {"cannot": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
