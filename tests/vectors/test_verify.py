@@ -82,7 +82,10 @@ def program(tmp_path, monkeypatch):
     return make
 
 
-WRITE = "json.dump({'played': {'fedavg': {'rounds': vectors['fedavg']['rounds']}}, 'absent': 'no'}, (file := open(out, 'w')))\nfile.close()\n"
+WRITE = """
+with open(out, "w") as file:
+    json.dump({"played": {"fedavg": {"rounds": vectors["fedavg"]["rounds"]}}, "absent": "no"}, file)
+"""
 
 
 def own_version() -> str:
