@@ -26,6 +26,11 @@ COPIES = {
 }
 """Pages of the site that are files of the repository."""
 
+_VECTORS = ROOT / "src" / "turnout" / "vectors"
+
+VECTORS = {f"vectors/{path.name}": path for path in [*sorted((_VECTORS / "files").glob("*.json")), _VECTORS / "schema.json"]}
+"""Files of the site: the test vectors, and their schema."""
+
 
 def on_config(config):
     """Put the pages of the reference into the navigation, name the version, and start what takes longest."""
@@ -53,6 +58,8 @@ def on_files(files: Files, config) -> Files:
     for page, text in {**pages, "commands.md": commands.page(), **gallery.pages(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
     files.append(File.generated(config, architecture.PICTURE, content=architecture.picture()))
+    for name, path in VECTORS.items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     for picture, path in gallery.pictures().items():
         files.append(File.generated(config, picture, abs_src_path=str(path)))
     return files
@@ -64,6 +71,7 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
     made_of |= reference.by_source()
+    made_of |= {str(path.relative_to(ROOT)): name for name, path in VECTORS.items()}
 
     def replaced(match: re.Match) -> str:
         target, hash_, anchor = match[3].partition("#")

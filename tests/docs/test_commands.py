@@ -26,6 +26,7 @@ ELSEWHERE = {
     "turnout superlink": "a server, which does not end: tests/federation starts it",
     "turnout audit": "reads logs of nodes: tests/federation reads them after runs",
     "--executor slurm": "needs a Slurm cluster: tests/studies/test_jobs.py uses one where there is one",
+    "turnout verify --against": "installs packages: tests/vectors/test_verify.py holds the one that is here",
     "reproduce cost-aware --out": "takes hours: tests/studies/test_published.py plays a part",
     "reproduce k-vib": "takes an hour, or a GPU: tests/studies/test_k_vib.py plays a small form",
 }

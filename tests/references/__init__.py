@@ -1,0 +1,1 @@
+"""Programs in NumPy that make the test vectors; none of them uses turnout."""

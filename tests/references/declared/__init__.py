@@ -1,0 +1,1 @@
+"""What the test vectors are: for each the program, its parameters, and what its file says."""
