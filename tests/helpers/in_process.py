@@ -68,11 +68,12 @@ class InProcess(Mailbox):
         self.apps = {10 + i: NodeApp(lambda _, node=node: Service(self.expected, node)) for i, node in enumerate(self.members)}
 
     def _node(self, client: int) -> Node:
-        run, problem = self.experiment.run, self.built.problem
+        run, problem, privacy = self.experiment.run, self.built.problem, self.experiment.privacy
+        protection = None if privacy is None else privacy.protection()
         with scope(run.precision):
             job = prepare(problem, run.purpose_seeds(), None, None)
             algorithm = coded(job, bind(self.experiment.algorithm, problem, run.rounds), self.experiment.exchange)
-            return Node(client, problem.client(client), algorithm, job.start, job.seeds, sum_key=self.sum_key)
+            return Node(client, problem.client(client), algorithm, job.start, job.seeds, protection, sum_key=self.sum_key)
 
     def connected(self) -> list:
         """Return what the SuperLink tells of the nodes."""
