@@ -175,11 +175,11 @@ class MessageAsk(AsyncAsk):
         """Return the sum of the replies that are used, by place."""
         return added([*replies.values()], expected)
 
-    def _ciphertexts(self, replies: dict[int, np.ndarray]) -> np.ndarray:
+    def _ciphertexts(self, replies: dict[int, Any]) -> np.ndarray:
         """Return the sum of encrypted replies, by client."""
         return add([*replies.values()])
 
-    def _decrypted(self, replies: dict[int, np.ndarray], expected: PyTree) -> PyTree:
+    def _decrypted(self, replies: dict[int, Any], expected: PyTree) -> PyTree:
         """Return the sum of encrypted replies, by client, which one of these clients decrypts; zero if there are none."""
         numbers = np.zeros(numbers_in(expected), "int64")
         if len(replies) == 1:

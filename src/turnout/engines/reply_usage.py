@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ class Survey:
     used: tuple[tuple[str, frozenset[str]], ...]
     drawn: tuple[tuple[str, Drawn], ...]
     state_bytes: int
-    structure: jax.tree_util.PyTreeDef
+    structure: Any
     hubs: tuple[str, ...] = ()
 
     def uses(self, path: str) -> frozenset[str]:

@@ -55,6 +55,7 @@ def secret():
     return place, place.session().run().trace
 
 
+@pytest.mark.slow
 def test_encrypted_sums_pass_hubs(secret):
     """Numbers of the run with sums up to the fixed point; all counts, and what passes the server's link."""
     place, trace = secret
@@ -69,6 +70,7 @@ def replace_run(experiment, how: str):
     return replace(experiment, run=replace(experiment.run, aggregation=how))
 
 
+@pytest.mark.slow
 def test_a_hub_of_encrypted_sums_reads_none(secret):
     """Of a run with plain sums it has each reply, and its own sum; here none of the numbers, and not the decrypted sum."""
     place, trace = secret
@@ -86,6 +88,7 @@ def test_a_hub_of_encrypted_sums_reads_none(secret):
     assert not any(np.all(np.abs(one.view("int64")) < 2**55) for one in sums)
 
 
+@pytest.mark.slow
 def test_a_client_with_another_key_is_refused_also_in_another_hub():
     place = InProcessHubs(configured(FULL + FEDAVG + SKIP, run=ENCRYPTED))
     key = SumKey(new_key(), CLIENTS)
@@ -97,6 +100,7 @@ def test_a_client_with_another_key_is_refused_also_in_another_hub():
     assert any("client 8 has another key for sums than client 0" in reason for reason in place.counts)
 
 
+@pytest.mark.slow
 def test_a_changed_sum_ends_in_a_sentence():
     def changed(kind, number, reply):
         return encode(np.zeros_like(decode(reply, None)[0]), None, decode(reply, None)[1]) if kind == "decrypt" else reply
@@ -124,6 +128,7 @@ def test_what_is_not_sealed_for_the_server_is_not_opened(told):
         sealed_for("abc", numbers)
 
 
+@pytest.mark.slow
 def test_clients_under_hubs_add_their_own_noise():
     """The compiled run's, with the same seed: each clips its reply and adds noise, before its hub gets it."""
     experiment = configured(SCAFFOLD + LOCAL)
@@ -134,6 +139,7 @@ def test_clients_under_hubs_add_their_own_noise():
     assert untimed(trace) == untimed(expected) and passed(trace) == passed(expected) and "sum" in place.headers
 
 
+@pytest.mark.slow
 def test_a_hub_writes_down_what_it_was_asked(tmp_path):
     """Requests and answers of each kind; what is refused too."""
     place = InProcessHubs(configured(FULL + FEDAVG, rounds=2))
@@ -148,6 +154,7 @@ def test_a_hub_writes_down_what_it_was_asked(tmp_path):
     assert session.trace.ledger.totals()["server_arrivals"] == 2 * 3
 
 
+@pytest.mark.slow
 def test_a_node_of_a_hub_decrypts_only_what_it_is_asked_rightly(secret):
     """A hub is to its clients what a server is: no single reply, and no key that is none."""
     place, _ = secret

@@ -72,7 +72,7 @@ class ServingAsk(PlayAsk):
     def _draw(self, sampler, state, key, population):
         return self.cohort
 
-    def new_leaves(self, structure: jax.tree_util.PyTreeDef, leaves: list[PyTree]) -> list[np.ndarray]:
+    def new_leaves(self, structure: Any, leaves: list[PyTree]) -> list[np.ndarray]:
         """Return the arrays of the server's state after the round.
 
         Args:
