@@ -268,7 +268,7 @@ def test_two_malicious_hubs_of_ten_are_outvoted(lie):
 def test_a_hub_that_lies_is_bounded_as_a_client_is(bound):
     """With "clip" what it sends is scaled down, and the mean of three hubs moves by a third of it; with "norm" it is left out."""
     experiment = configured(in_hubs(FEDAVG) + SKIP + f"{bound} = 0.3\n", rounds=1)
-    place = InProcessHubs(experiment, {1: partial(another_reply, lambda tree, told: resent(1e6 * tree, told))})
+    place = InProcessHubs(experiment, {1: partial(another_reply, lambda tree, told: resent(-1e6 * tree, told))})
     trace, honest = place.session().run().trace, compiled(experiment)
     without = without_hub(experiment)
     moved = np.linalg.norm(trace.x - (without.x if bound == "norm" else honest.x))
