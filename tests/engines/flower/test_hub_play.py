@@ -264,6 +264,7 @@ def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     assert np.all(change >= found.min(0) - 1e-12) and np.all(change <= found.max(0) + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["clip", "norm"])
 def test_a_hub_that_lies_is_bounded_as_a_client_is(bound):
     """With "clip" what it sends is scaled down, and the mean of three hubs moves by a third of it; with "norm" it is left out."""

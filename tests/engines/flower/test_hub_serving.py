@@ -67,7 +67,7 @@ def experiment_of(name: str, hubs: str):
     return Reader("file.toml", text, tomllib.loads(text)).experiment("file")
 
 
-@pytest.mark.tiers(quick=["bfgs-in turn", "scaffold-consecutive"], slow=["fedopt-in turn", "repeats-in turn"])
+@pytest.mark.tiers(quick=["bfgs-in turn"], slow=["scaffold-consecutive", "fedopt-in turn", "repeats-in turn"])
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_hub_serves_a_cohort_of_its_own(name, hubs):
@@ -90,7 +90,7 @@ STATES = BLOCK + '[algorithm]\nkind = "scaffold"\nlr = 0.001\nsteps = 2\n'
 SEVERAL = sppm('kind = "localgd", steps = 2, convexity = 0.0, smoothness = 100.0')
 
 
-@pytest.mark.tiers(quick=["2"], slow=["*"])
+@pytest.mark.tiers(quick=[], slow=["2"])
 @pytest.mark.parametrize("asked", [1, 2, 3])
 def test_a_hub_that_dies_in_the_middle_changes_no_number(asked):
     """Another process in its place plays the round anew, in the first, the second or the last of its exchanges."""
@@ -129,6 +129,7 @@ def nothing(kind, number, reply):
     return None if kind == "ask" else reply
 
 
+@pytest.mark.slow
 def test_without_its_hub_a_cohort_is_away():
     """With "skip" a round is that of a cohort nobody of which answers, whether its hub is away or its clients are."""
     experiment = configured(BFGS + SKIP, rounds=6)
@@ -143,6 +144,7 @@ def test_without_its_hub_a_cohort_is_away():
     assert silent[:3] == (6, 6, 6) and rounds[1] == 2 * rounds[0] > 0
 
 
+@pytest.mark.slow
 def test_a_run_that_needs_the_hub_ends_in_a_sentence():
     place = InProcessHubs(configured(BFGS, rounds=6))
     session = place.session()
@@ -163,7 +165,7 @@ BAD = {
 }
 
 
-@pytest.mark.tiers(quick=["fewer"], slow=["*"])
+@pytest.mark.tiers(quick=[], slow=["fewer"])
 @pytest.mark.parametrize("name", BAD)
 def test_a_state_that_is_none_is_not_taken(name):
     """The server plays the round, and each exchange passes its link."""
