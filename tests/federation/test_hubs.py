@@ -82,6 +82,11 @@ SERVED = f"[algorithm]\n{INSIDE['sppm']}"
 """By the hub of each cohort, with the sampler of blocks."""
 
 
+def counted(trace) -> list[dict]:
+    """What the links count, but for how long they took."""
+    return [{name: count for name, count in link.items() if name != "seconds"} for link in trace.ledger.links()]
+
+
 @pytest.mark.parametrize("name", ["scaffold", "served"])
 def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, monkeypatch):
     """With its SuperLink, after which its nodes connect to the new one; every other client is one of its nodes."""
@@ -103,7 +108,7 @@ def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, m
     assert killed.wait() == -9
     expected = session_of(experiment, build(experiment, None)).run().trace
     np.testing.assert_allclose(session.trace.x, expected.x, rtol=1e-10)
-    assert session.trace.ledger.links() == expected.ledger.links()
+    assert counted(session.trace) == counted(expected)
     served = any(row["exchanges"] for row in expected.ledger.rows() if row["path"].endswith(".served1"))
     assert served == (name == "served") and (served or mailbox.counts["late or missing"] > 0)
     assert session.trace.ledger.totals()["arrivals"] == expected.ledger.totals()["arrivals"]
