@@ -31,7 +31,7 @@ def main() -> int:
     generator = np.random.default_rng(options.seed)
     kills = [str(kind) for kind in generator.choice(HUB_KINDS if options.hubs else KINDS, options.kills)]
     pairs = [(algorithm, missing) for missing in POLICIES for algorithm in ALGORITHMS]
-    pairs += [(algorithm, "repeat") for algorithm in IN_HUBS] if options.hubs else []
+    pairs = [(algorithm, "repeat") for algorithm in IN_HUBS if options.hubs] + pairs
     cases = [Case(*pair, clients=4, rounds=60, hubs=options.hubs) for pair in pairs]
     runs = []
     with TemporaryDirectory(prefix="turnout-") as temporary:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.algorithms import FedDcd, Icgm, InHubs, Scaffold
+from turnout.algorithms import FedDcd, Icgm, Scaffold
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.hub_engine import HubFlower
 from turnout.engines.flower.state_store import DiskStates
@@ -28,9 +28,14 @@ ALGORITHMS = {
 }
 IN_HUBS = {
     "in-hubs": 'kind = "in-hubs"\nrounds = 4\nup = { kind = "top-k", count = 5 }\nfeedback = "ef21"\n'
-    f"[algorithm.algorithm]\n{ALGORITHMS['scaffold']}"
+    f"[algorithm.algorithm]\n{ALGORITHMS['scaffold']}",
+    "served": 'kind = "sppm"\ngamma = 1.0\ninner = 4\nsolver = "bfgs"',
 }
-"""What hubs play by themselves; clients and hubs have states."""
+"""What hubs play by themselves: clients and hubs have states, or the server's is with the hub of the cohort."""
+
+PAIRS = 'kind = "nice"\nsize = 2'
+SAMPLERS = {"served": 'kind = "block"'}
+"""Those of algorithms that have another than two clients at random."""
 POLICIES = ("repeat", "skip")
 
 
@@ -61,8 +66,7 @@ kind = "dirichlet"
 clients = {self.clients}
 concentration = 1.0
 [sampler]
-kind = "nice"
-size = 2
+{SAMPLERS.get(self.algorithm, PAIRS)}
 [run]
 rounds = {self.rounds}
 [faults]
@@ -99,7 +103,7 @@ def differences(file: Path, end: Path, states: Callable[[int], Path]) -> dict[st
         for name in {*expected.columns} - {"counts"}:
             found[name] = apart(session.trace.columns[name], expected.columns[name])
         found["parameters"] = apart(session.trace.x, expected.x)
-    if isinstance(experiment.algorithm, InHubs):
+    if type(experiment.algorithm) not in INVARIANTS:
         return found
     digest = handshake_of(experiment, built).digest
     clients, shares = last_states(session, lambda i: states(i) / f"{digest}-{i}"), np.asarray(built.problem.population.weights)

@@ -51,9 +51,10 @@ class InProcess(Mailbox):
         sizes: Numbers of rows of remote clients.
         quorum: How many clients must be there, or which share.
         keys: Other public keys of clients.
+        secret: The members' key for encrypted sums; None for a new one.
     """
 
-    def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None, quorum=None, keys=None):
+    def __init__(self, experiment, misdeeds: dict | None = None, registry=None, sizes=None, quorum=None, keys=None, secret=None):
         super().__init__(Grid(self), 60.0)
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         built = build(experiment, None, sizes)
@@ -62,17 +63,18 @@ class InProcess(Mailbox):
         self.quorum, self.keys = quorum, keys or {}
         self.misdeeds, self.numbers, self.asked = misdeeds or {}, Counter(), []
         self.expected = handshake_of(experiment, self.built)
-        self.secret = new_key() if experiment.run.aggregation == "encrypted" else None
+        self.secret = (secret or new_key()) if experiment.run.aggregation == "encrypted" else None
         self.sum_key = None if self.secret is None else SumKey(self.secret, self.built.problem.clients)
         self.members = [self._node(i) for i in range(self.built.problem.clients)]
         self.apps = {10 + i: NodeApp(lambda _, node=node: Service(self.expected, node)) for i, node in enumerate(self.members)}
 
     def _node(self, client: int) -> Node:
-        run, problem = self.experiment.run, self.built.problem
+        run, problem, privacy = self.experiment.run, self.built.problem, self.experiment.privacy
+        protection = None if privacy is None else privacy.protection()
         with scope(run.precision):
             job = prepare(problem, run.purpose_seeds(), None, None)
             algorithm = coded(job, bind(self.experiment.algorithm, problem, run.rounds), self.experiment.exchange)
-            return Node(client, problem.client(client), algorithm, job.start, job.seeds, sum_key=self.sum_key)
+            return Node(client, problem.client(client), algorithm, job.start, job.seeds, protection, sum_key=self.sum_key)
 
     def connected(self) -> list:
         """Return what the SuperLink tells of the nodes."""

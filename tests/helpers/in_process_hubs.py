@@ -10,6 +10,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from tests.helpers.in_process import Grid, InProcess
 from turnout.core.messages import payload
+from turnout.engines.encryption import new_key
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.greeting import gathered
 from turnout.engines.flower.hub_engine import HubFlower
@@ -47,7 +48,9 @@ class InProcessHubs(Mailbox):
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.experiment, self.built, self.misdeeds = experiment, build_for_federation(experiment, None), misdeeds or {}
         self.of, self.expected = hub_of_each(experiment, self.built), handshake_of(experiment, self.built)
-        self.nodes_of = [NodesInProcess(experiment, self.of, hub, (inner or {}).get(hub)) for hub in range(1 + max(self.of))]
+        secret = new_key() if experiment.run.aggregation == "encrypted" else None
+        hubs, inner = range(1 + max(self.of)), inner or {}
+        self.nodes_of = [NodesInProcess(experiment, self.of, hub, inner.get(hub), secret) for hub in hubs]
         self.services = [self._service(hub, mailbox) for hub, mailbox in enumerate(self.nodes_of)]
         self.apps = {100 + hub: NodeApp(lambda _, service=service: service) for hub, service in enumerate(self.services)}
         self.away: set[int] = set()
@@ -120,8 +123,8 @@ class InProcessHubs(Mailbox):
 class NodesInProcess(InProcess):
     """A hub's mailbox, which reaches the nodes of its own clients."""
 
-    def __init__(self, experiment, of: list[int], hub: int, misdeeds: dict | None):
+    def __init__(self, experiment, of: list[int], hub: int, misdeeds: dict | None, secret: bytes | None = None):
         self.own = [client for client, which in enumerate(of) if which == hub]
         remote = isinstance(experiment.problem, RemoteSpec)
-        super().__init__(experiment, misdeeds, sizes=[1] * len(of) if remote else None)
+        super().__init__(experiment, misdeeds, sizes=[1] * len(of) if remote else None, secret=secret)
         self.apps = {10 + i: self.apps[10 + i] for i in self.own}

@@ -269,7 +269,8 @@ class EngineAsk(Ask):
             self._count(site, moved if number else events | moved)
         if self.job.hubs is not None:
             each, clock = payload(split_each(message)[0]) // cohort.places, self.job.fleet is not None
-            for link in links(self.job.hubs, self._exchanged, each, cohort, fresh, answered, decryption, clock):
+            whole = self._whole(cohort)
+            for link in links(self.job.hubs, self._exchanged, each, cohort, whole, fresh, answered, decryption, clock):
                 self._count(*link)
         if decryption is not None:
             if self.job.fleet is not None:
@@ -280,6 +281,11 @@ class EngineAsk(Ask):
             undecrypted = 0 if self.delivery is None else self.delivery.undecrypted
             self._count(decryption, decryption_events(answered, undecrypted) | duration)
         return done, answered
+
+    def _whole(self, cohort: Cohort) -> Cohort:
+        """Return the cohort that was drawn, of which `cohort` may be a part."""
+        place = self.draws.place(cohort)
+        return cohort if place is None else self.draws[place].cohort
 
     def _by_size(self, site: Site, cohort: Cohort, message: PyTree, replies: PyTree) -> Parts:
         """Return the call sites of an exchange, one for each size that messages and replies have."""
@@ -367,6 +373,14 @@ class EngineAsk(Ask):
         """Return the server's first state; call sites on the way to it are named "start.0" and so on."""
         with self.calls.inside("start"):
             return strongly_typed(self.algorithm.start(self, strongly_typed(x)))
+
+    def play(self, server: PyTree) -> PyTree:
+        """Return the server's state after the round.
+
+        Args:
+            server: The state before it.
+        """
+        return self.algorithm.round(self, server)
 
     def refresh(self, x: PyTree) -> None:
         """Let every sampler ask what it needs to know at the parameters x, at call sites named "refresh.0.0" and so on."""

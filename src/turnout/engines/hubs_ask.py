@@ -49,7 +49,11 @@ class HubsAsk(EngineAsk):
         self._refuse_in_hubs()
         path, message, count, first = self.calls.next_path(), strongly_typed(message), len(sizes), self.state
         like = attached(like, first.statistics)
+        self._refuse_unbounded(like)
         replies, states, answered = self._side_by_side(sizes, message, like, states)
+        if self.job.faults is not None and self.job.faults.bounds:
+            replies, accepted = jax.vmap(self.job.faults.bound)(replies)
+            answered &= accepted
         self._begin(count, first._replace(counts=self.state.counts))
         self.state = self.state._replace(came=None)
         cohort, clients = hubs_as_clients(self.job.population, count)
@@ -133,7 +137,7 @@ class HubsAsk(EngineAsk):
         if self.job.hubs is None:
             return
         site, zero = Site(path, "link", hubs.selection, bytes_down=down, bytes_up=up), jnp.zeros((), "int32")
-        for link in links(self.job.hubs, site, 0, hubs, zero, answered, None, self.job.fleet is not None):
+        for link in links(self.job.hubs, site, 0, hubs, hubs, zero, answered, None, self.job.fleet is not None):
             self._count(*link)
 
     def _each_hub(self, sizes: tuple[int, ...], one: Callable, carry: tuple) -> tuple:
@@ -143,6 +147,12 @@ class HubsAsk(EngineAsk):
     def _from_hubs(self, path: str, replies: Replies) -> Replies:
         """Return the replies of the hubs as the server receives them."""
         return replies
+
+    def _refuse_unbounded(self, like: PyTree) -> None:
+        """Raise `UserError` where hubs send payloads of a codec, whose norms say nothing, and norms are to be bounded."""
+        sent, vector = ([jnp.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in (like, self.job.start))
+        if self.job.faults is not None and self.job.faults.bounds and sent[: len(vector)] != vector:
+            raise UserError("[faults] norm and clip bound what hubs find, and up compresses it: leave one of both out")
 
     def _refuse_in_hubs(self) -> None:
         """Raise `UserError` where hubs at work do not fit the run."""

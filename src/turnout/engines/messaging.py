@@ -175,7 +175,11 @@ class MessageAsk(AsyncAsk):
         """Return the sum of the replies that are used, by place."""
         return added([*replies.values()], expected)
 
-    def _decrypted(self, replies: dict[int, np.ndarray], expected: PyTree) -> PyTree:
+    def _ciphertexts(self, replies: dict[int, Any]) -> np.ndarray:
+        """Return the sum of encrypted replies, by client."""
+        return add([*replies.values()])
+
+    def _decrypted(self, replies: dict[int, Any], expected: PyTree) -> PyTree:
         """Return the sum of encrypted replies, by client, which one of these clients decrypts; zero if there are none."""
         numbers = np.zeros(numbers_in(expected), "int64")
         if len(replies) == 1:
@@ -188,7 +192,7 @@ class MessageAsk(AsyncAsk):
             turn = (int(self.round) + int(self.state.exchanges)) % len(replies)
             clients = [*replies][turn:] + [*replies][:turn]
             header = json.dumps({"replies": len(replies), "numbers": numbers.size}).encode()
-            body, like = encode(add([*replies.values()]), self.job.start), jax.ShapeDtypeStruct(numbers.shape, numbers.dtype)
+            body, like = encode(self._ciphertexts(replies), self.job.start), jax.ShapeDtypeStruct(numbers.shape, numbers.dtype)
             reply, undecrypted = self._decrypt(clients, header, body, like)
             numbers, _ = decode(reply, self.job.start)
             self.delivery = self.delivery._replace(undecrypted=undecrypted, microseconds=self._measured)

@@ -18,6 +18,7 @@ from turnout.engines.groups.grouped_algorithm import apart_from
 from turnout.engines.groups.ranks import cut, cut_sites, padded
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.request import FIRST, AskHeader, DecryptHeader, MeasureHeader, Refused, Version, parse_header
+from turnout.engines.sealing import sealed_for
 from turnout.io.serialization import Buffer, copy_leaves, decode, encode
 from turnout.privacy.mechanism import Protection
 from turnout.problems.base import Problem
@@ -176,7 +177,14 @@ class Node:
         fields, total = parse_header(header, DecryptHeader), self._decode(body)
         if self.sum_key is None:
             raise Refused("this node has no key for sums, since its configuration has another aggregation than 'encrypted'")
-        return encode(self.sum_key.decrypt(total, fields.numbers, fields.replies), self.start)
+        numbers = self.sum_key.decrypt(total, fields.numbers, fields.replies)
+        if not fields.seal:
+            return encode(numbers, self.start)
+        try:
+            sealed, told = sealed_for(fields.seal, numbers)
+        except ValueError:
+            raise Refused("the request names no public key for the sum") from None
+        return encode(sealed, self.start, told)
 
     def _run(self, fields: AskHeader, body: Buffer) -> bytes:
         self._check(fields.method)

@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,7 @@ class Survey:
         used: Path of each call, and the uses of its replies.
         drawn: Path of each call, and who drew its cohort.
         state_bytes: Payload bytes of the server's state.
+        structure: Structure of the server's state.
         hubs: How the paths of calls begin that hubs make by themselves, for each call of `in_hubs`.
     """
 
@@ -54,6 +55,7 @@ class Survey:
     used: tuple[tuple[str, frozenset[str]], ...]
     drawn: tuple[tuple[str, Drawn], ...]
     state_bytes: int
+    structure: Any
     hubs: tuple[str, ...] = ()
 
     def uses(self, path: str) -> frozenset[str]:
@@ -145,7 +147,8 @@ class RecordingAsk(CompiledAsk):
         used = ((path, frozenset(uses)) for path, uses in self.uses.items())
         sites = (*self.calls.reached.values(),)
         drawn = (*self.drawn_by.items(),)
-        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, payload(server), (*self.hubs,))
+        state = payload(server), jax.tree.structure(server)
+        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, *state, (*self.hubs,))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming

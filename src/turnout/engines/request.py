@@ -79,11 +79,13 @@ class DecryptHeader:
     Args:
         replies: Number of replies in the sum.
         numbers: Number of numbers in each.
+        seal: Public key of `sealing.Seal`, so that only its owner can read the sum; empty for none.
         attempt: Number of replies to the same request that the server did not accept.
     """
 
     replies: Number
     numbers: Index
+    seal: str = ""
     attempt: Number = 0
 
 

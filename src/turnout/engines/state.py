@@ -134,7 +134,7 @@ def play_round(asks: Callable[..., EngineAsk], job: Job, algorithm, sites, progr
     state = State(**{name: getattr(progress, name) for name in parts}, draws=zero, exchanges=zero)
     ask = asks(job, algorithm, progress.round + 1, state, sites)
     ask.refresh(algorithm.output(progress.server))
-    server = strongly_typed(algorithm.round(ask, progress.server))
+    server = strongly_typed(ask.play(progress.server))
     states = {name: getattr(ask.state, name) for name in parts}
     return progress._replace(server=server, round=progress.round + 1, **states)
 

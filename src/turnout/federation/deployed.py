@@ -23,9 +23,11 @@ def federation_of(folder: Path, file: Path, data: Path | None) -> Federation:
     """
     experiment = read(file)
     built = build_for_federation(experiment, data)
-    if experiment.hubs is not None:
-        return HubFederation(folder, file, hub_of_each(experiment, built), data)
-    federation = Federation(folder, file, built.problem.clients, data, cores())
+    federation = (
+        Federation(folder, file, built.problem.clients, data, cores())
+        if experiment.hubs is None
+        else HubFederation(folder, file, hub_of_each(experiment, built), data)
+    )
     if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
         write_key(folder / SUM_KEY)
     return federation

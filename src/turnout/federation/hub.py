@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
@@ -28,14 +30,16 @@ from turnout.engines.flower.reply_checks import measures_of
 from turnout.engines.flower.server_connection import flower_run
 from turnout.engines.inputs import Job
 from turnout.engines.messaging import first_reply
-from turnout.engines.request import AskHeader, MeasureHeader, Refused, parse_header
-from turnout.experiment.build import Built
+from turnout.engines.request import AskHeader, DecryptHeader, MeasureHeader, Refused, parse_header
+from turnout.experiment.build import Built, options_of
 from turnout.experiment.config import Experiment, read
 from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
 from turnout.federation.local import superlink_at, superlink_command
 from turnout.federation.process_group import ProcessGroup
+from turnout.io.audit import AuditLog
 from turnout.io.serialization import Buffer, decode
 from turnout.problems.base import Precision
+from turnout.runs.hub_layout import layout_of_processes
 from turnout.runs.setup import bind, prepare, scope
 
 FIRST_DEADLINE = 60.0
@@ -74,13 +78,26 @@ def service_of_hub(
     nodes = NodesOfHub(mailbox, handshake, registry, own, built.problem.clients)
     job, algorithm = inputs_of_hub(experiment, built)
     player = None
-    if algorithm.addressed.works_in_hubs:
+    if algorithm.addressed.works_in_hubs or serves(experiment, built, job, algorithm):
         skips, double = job.faults is not None and job.faults.missing == "skip", experiment.run.precision == "double"
         states = None if folder is None else folder / f"{handshake.digest}-hub-{number}"
         with scope(experiment.run.precision):
             player = HubPlayer(number, job, algorithm, Clients(mailbox, nodes, skips), double, states)
     expected = partial(expected_of, job, algorithm, experiment.run.precision)
     return HubService(number, mailbox, nodes, job.start, expected, player, lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def serves(experiment: Experiment, built: Built, job: Job, algorithm: Algorithm) -> bool:
+    """Return whether hubs play rounds of the server, whose cohort is of their own clients.
+
+    Args:
+        experiment: The configuration.
+        built: The problem built from it.
+        job: Inputs of the run without rows.
+        algorithm: The algorithm, bound to the problem.
+    """
+    with scope(experiment.run.precision):
+        return layout_of_processes(experiment.hubs, job, algorithm, options_of(experiment, built)).works
 
 
 def inputs_of_hub(experiment: Experiment, built: Built) -> tuple[Job, Algorithm]:
@@ -113,6 +130,9 @@ def expected_of(job: Job, algorithm: Algorithm, precision: Precision, kind: str,
     with scope(precision):
         if kind == "measure":
             return measures_of(parse_header(header, MeasureHeader).measure, job.start)
+        if kind == "decrypt":
+            # Only the server can read it.
+            return jax.ShapeDtypeStruct((8 * parse_header(header, DecryptHeader).numbers,), np.dtype("uint8"))
         try:
             message, method = decode(body, job.start)[0], parse_header(header, AskHeader).method
             return shape_of(first_reply, job, algorithm, message, name=method)
@@ -147,5 +167,6 @@ def run_hub(
         stack.enter_context(group.supervised())
         grid = stack.enter_context(flower_run(superlink_at(f"localhost:{port}", folder)))
         service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), registry, folder)
+        service.log = AuditLog(folder / f"audit-hub-{number}.jsonl")
         del built
         serve([(NodeApp(lambda _: service), own_key)], superlink, authority)

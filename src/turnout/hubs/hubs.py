@@ -19,7 +19,7 @@ class Hubs:
     sums with the weights lambda_i or lambda_i / p_i are summed at the hub, so that one reply goes up; others are forwarded. A
     cohort of clients of one hub is served by it, where a round has one cohort and the sampler learns nothing from replies: it
     gets the server's state once, makes all exchanges of the round, and returns the new state (Cohort Squeeze, section 3.6).
-    In a federation each hub is a process, and none serves.
+    With encrypted sums or privacy none serves, since it would read the replies. In a federation each hub is a process.
 
     The run is the same with hubs and without, and so are the counts of the links to the clients. What passes the server's own
     link is counted apart: the events `server_exchanges`, `server_contacts`, `server_bytes_up` and so on.

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import numpy as np
 
 from turnout.accounting.ledger import OTHERS
 from turnout.codecs.coded import Coded
@@ -64,13 +65,13 @@ def layout_of(hubs: Hubs, job: Job, algorithm: Algorithm) -> Layout:
     # Payloads of a codec, bounds of replies and robust means are of each reply.
     each = isinstance(algorithm, Coded) or job.robust is not None or (job.faults is not None and job.faults.bounds)
     forwarded = tuple(path for path, uses in surveyed.used if each or why_not_one_sum(uses) is not None)
-    plain = algorithm.addressed is algorithm and job.protection is None and not each
+    plain = algorithm.addressed is algorithm and job.protection is None and not each and job.aggregation == "plain"
     works = plain and _one_cohort(surveyed, algorithm)
     return replace(hubs.bind(job.population), forwarded=forwarded, works=works, state_bytes=surveyed.state_bytes)
 
 
 def layout_of_processes(hubs: Hubs, job: Job, algorithm: Algorithm, options: RunOptions) -> Layout:
-    """Return the hubs of a run in which each is a process: the clock is the real one, and no hub does the server's work.
+    """Return the hubs of a run in which each is a process, so that the clock is the real one.
 
     Args:
         hubs: What the user says of them.
@@ -82,7 +83,7 @@ def layout_of_processes(hubs: Hubs, job: Job, algorithm: Algorithm, options: Run
     if algorithm.addressed.works_in_hubs:
         _check_alone(job, algorithm)
     untimed = replace(hubs, latency=0.0, bandwidth_up=None, bandwidth_down=None)
-    return replace(layout_of(untimed, job, algorithm), works=False)
+    return layout_of(untimed, job, algorithm)
 
 
 def refuse_processes(hubs: Layout, algorithm: Algorithm, options: RunOptions) -> None:
@@ -96,11 +97,17 @@ def refuse_processes(hubs: Layout, algorithm: Algorithm, options: RunOptions) ->
     levels = len(hubs.counts)
     if levels > 1:
         raise UserError(f"hubs of a federation are on one level, and [hubs] has {levels}: give each client one hub")
-    if options.aggregation in SUMS:
-        raise UserError("hubs of a federation add replies as they are: set [run] aggregation = 'plain', or leave [hubs] out")
-    for name in ("privacy",) if algorithm.addressed.works_in_hubs else ("privacy", "exchange"):
-        if getattr(options, name) is not None:
-            raise UserError(f"hubs of a federation add replies as they are: leave [{name}] or [hubs] out")
+    inside, privacy = algorithm.addressed.works_in_hubs, options.privacy
+    if inside and options.aggregation in SUMS:
+        raise UserError("a hub that plays rounds reads the replies of its clients: set [run] aggregation = 'plain'")
+    if inside and privacy is not None:
+        raise UserError("[privacy] accounts for cohorts that the server draws, and here hubs draw theirs: leave one of both out")
+    if privacy is not None and privacy.model == "central":
+        raise UserError("hubs add replies before the server adds noise, and read the sums: set [privacy] model = 'local'")
+    if options.exchange is not None and not inside:
+        raise UserError("hubs of a federation add replies as they are: leave [exchange] or [hubs] out")
+    if options.aggregation == "encrypted" and options.faults is not None and np.any(np.asarray(options.faults.loss) > 0):
+        raise UserError("hubs cannot leave out of an encrypted sum what [faults] loss takes for lost: leave loss out")
     if any(isinstance(sampler, Available) for sampler in samplers_in(algorithm)):
         raise UserError(
             "the server of a federation with hubs does not know who is connected to them: take another sampler than 'available', "

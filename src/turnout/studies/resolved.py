@@ -14,6 +14,7 @@ from turnout.engines.metrics import NAMES
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import options_of
 from turnout.experiment.config import Experiment
+from turnout.runs.hub_layout import with_hubs
 from turnout.runs.setup import bind, fit, scope
 from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
@@ -102,8 +103,9 @@ def is_leaf(one: Resolved, key: str, alternatives: list[Any]) -> bool:
         other *= one.units[one.setting.reader.scale[key]]
     try:
         with scope(one.experiment.run.precision):
-            before = bind(set_leaves(one.experiment.algorithm, {name: other}), one.case.problem, one.experiment.run.rounds)
-            after = set_leaves(bind(one.experiment.algorithm, one.case.problem, one.experiment.run.rounds), {name: other})
+            problem = with_hubs(one.case.problem, one.experiment.hubs)
+            before = bind(set_leaves(one.experiment.algorithm, {name: other}), problem, one.experiment.run.rounds)
+            after = set_leaves(bind(one.experiment.algorithm, problem, one.experiment.run.rounds), {name: other})
         return _same(before, after)
     except UserError:
         return False
@@ -122,7 +124,8 @@ def leaf_values(one: Resolved, keys: list[str]) -> dict[str, float] | None:
 def fitted(one: Resolved) -> Algorithm:
     """Return the algorithm fitted to its problem; `UserError` where options, algorithm and problem do not go together."""
     options = options_of(one.experiment, one.case.built)
-    return fit(one.experiment.algorithm, one.case.problem, options, compiled=options.engine == "compiled").algorithm
+    problem = with_hubs(one.case.problem, one.experiment.hubs)
+    return fit(one.experiment.algorithm, problem, options, compiled=options.engine == "compiled").algorithm
 
 
 def explained(declaration: Declaration, setting: Setting, make: Any) -> Any:

@@ -39,12 +39,14 @@ def test_kills_of_hubs_change_nothing_that_has_to_hold(tmp_path):
     assert sum((played.kills for played in runs), Counter()) == Counter(kills)
 
 
-def test_kills_of_hubs_that_play_change_nothing(tmp_path):
+@pytest.mark.tiers(quick=[], slow=["in-hubs"])
+@pytest.mark.parametrize("name", ["in-hubs", "served"])
+def test_kills_of_hubs_that_play_change_nothing(name, tmp_path):
     """A hub in the middle of its rounds, the server, and a node: four kills in a run."""
     from benchmarks.drill.cases import Case
     from benchmarks.drill.kills import drill
 
-    kills, case = ["hub", "server", "node", "hub"], Case("in-hubs", "repeat", clients=4, rounds=12, hubs=2)
+    kills, case = ["hub", "server", "node", "hub"], Case(name, "repeat", clients=4, rounds=12, hubs=2)
     runs = list(drill(tmp_path, [case], kills, np.random.default_rng(0), share=4))
     for played in runs:
         assert played.ended and played.differences and played.worst < 1e-10, played

@@ -264,6 +264,24 @@ def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     assert np.all(change >= found.min(0) - 1e-12) and np.all(change <= found.max(0) + 1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", ["clip", "norm"])
+def test_a_hub_that_lies_is_bounded_as_a_client_is(bound):
+    """With "clip" what it sends is scaled down, and the mean of three hubs moves by a third of it; with "norm" it is left out."""
+    experiment = configured(in_hubs(FEDAVG) + SKIP + f"{bound} = 0.3\n", rounds=1)
+    place = InProcessHubs(experiment, {1: partial(another_reply, lambda tree, told: resent(-1e6 * tree, told))})
+    trace, honest = place.session().run().trace, compiled(experiment)
+    without = without_hub(experiment)
+    moved = np.linalg.norm(trace.x - (without.x if bound == "norm" else honest.x))
+    assert moved <= 1e-12 if bound == "norm" else 0 < moved <= 2 * 0.3 / 3 + 1e-12
+
+
+def test_what_hubs_compress_has_no_norm_to_bound():
+    experiment = configured(in_hubs(FEDAVG, more='up = { kind = "top-k", count = 1 }') + "[faults]\nclip = 1.0\n")
+    with pytest.raises(t.UserError, match="norm and clip bound what hubs find, and up compresses it"):
+        compiled(experiment)
+
+
 def test_a_hub_that_is_away_has_not_answered_and_comes_back():
     place = InProcessHubs(configured(in_hubs(FEDAVG) + SKIP))
     session, arrived = place.session(), []
@@ -331,7 +349,7 @@ def test_a_hub_of_another_version_is_refused():
 
 
 def test_a_hub_that_does_not_play_says_so():
-    place = InProcessHubs(configured(NICE + f"[algorithm]\n{FEDAVG}\n"))
+    place = InProcessHubs(configured(NICE + f"[algorithm]\n{FEDAVG}\n[faults]\nnorm = 1e3\n"))
     members = gathered(place.clients(), 60.0)
     assert place.send({101: (b"{}", b"")}, f"play_{members.mailbox.digest}", 1000, lambda body: None) == {}
     assert "has hubs play no rounds" in place.refused[101]
@@ -360,12 +378,7 @@ def test_a_hub_refuses_what_is_no_order_to_it(name):
 
 
 REFUSED = {
-    "privacy": (
-        configured(in_hubs(FEDAVG) + '[privacy]\nmodel = "central"\nclip = 1.0\nnoise_multiplier = 1.0\ndelta = 1e-5\n'),
-        r"leave \[privacy\] or \[hubs\] out",
-    ),
     "levels": (configured(in_hubs(FEDAVG), "count = [2, 2]"), "are on one level, and .hubs. has 2"),
-    "encrypted": (configured(in_hubs(FEDAVG), run='aggregation = "encrypted"'), "set .run. aggregation = 'plain'"),
 }
 
 

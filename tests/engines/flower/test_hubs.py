@@ -118,14 +118,6 @@ def test_a_run_through_hubs_goes_on_from_its_checkpoint():
     np.testing.assert_allclose(second.trace.x, compiled(experiment).x, rtol=1e-10)
 
 
-def test_a_cohort_of_one_hub_is_not_served_by_it():
-    """Each exchange passes the link, since a hub does not run the algorithm."""
-    experiment = configured('[sampler]\nkind = "block"\n' + FEDAVG)
-    trace = InProcessHubs(experiment).session().run().trace
-    np.testing.assert_allclose(trace.x, compiled(experiment).x, rtol=1e-10)
-    assert passed(trace) == [(4, 4, 4, 4 * 8 * DIMENSION, 4 * 8 * DIMENSION)]
-
-
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_simulated_losses_are_those_of_the_compiled_run(missing):
     """A reply that is lost by configuration is not in the sum."""
@@ -327,7 +319,7 @@ def test_a_hub_cannot_say_that_it_has_clients_of_another():
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"clients": 3}', b'{"clients": {"a": 1}}', b'{"clients": {"1": -1}}'])
 def test_a_hub_that_does_not_say_whom_it_has_has_nobody(body):
-    assert told_by_hub(body) == ({}, "")
+    assert told_by_hub(body) == ({}, "", "")
 
 
 TOLD = {"rows": "client 5 says that it has 1,000,000,000 rows", "schema": "has other classes or features than client 0"}
@@ -358,14 +350,9 @@ def test_a_request_of_another_run_is_not_sent_on():
 
 REFUSED = {
     "levels": (configured(FULL + FEDAVG, "count = [2, 2]"), "are on one level, and .hubs. has 2"),
-    "encrypted": (configured(FULL + FEDAVG, run='aggregation = "encrypted"'), "set .run. aggregation = 'plain'"),
     "codec": (
         configured(FULL + FEDAVG + '[exchange]\nup = { kind = "qsgd", bits = 4 }\n'),
         r"leave \[exchange\] or \[hubs\] out",
-    ),
-    "privacy": (
-        configured(FULL + FEDAVG + '[privacy]\nmodel = "central"\nclip = 1.0\nnoise_multiplier = 1.0\ndelta = 1e-5\n'),
-        r"leave \[privacy\] or \[hubs\] out",
     ),
     "available": (
         configured('[sampler]\nkind = "available"\nprobability = 0.5\nsampler = { kind = "full" }\n' + FEDAVG),

@@ -17,6 +17,7 @@ def links(
     site: Site,
     each: int,
     cohort: Cohort,
+    whole: Cohort,
     fresh: Int[Array, ""],
     answered: Bool[Array, " m"],
     decryption: Site | None,
@@ -29,6 +30,7 @@ def links(
         site: Call site of the exchange with the clients.
         each: Payload bytes of what each client is sent for itself.
         cohort: Clients that are asked.
+        whole: The cohort that was drawn, of which they may be a part.
         fresh: 1 if the cohort is asked for the first time since it was drawn, else 0.
         answered: Places whose reply is used [m].
         decryption: Call site of the decryption of the sum by one client, if replies are encrypted.
@@ -46,7 +48,7 @@ def links(
     for level in range(len(hubs.counts)):
         contacts, inside = hubs.reached(level, cohort.ids, cohort.active), jnp.zeros((), "int32")
         if hubs.serves(site.path):
-            inside = (contacts == 1).astype("int32")
+            inside = (hubs.reached(level, whole.ids, whole.active) == 1).astype("int32")
             served = _site(f"{site.path}.served", level, site, hubs.state_bytes, hubs.state_bytes)
             first = inside * fresh
             yield served, dict.fromkeys(("exchanges", "contacts", "arrivals"), first) | timed(level, served, cohort.active, first)

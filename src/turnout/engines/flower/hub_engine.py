@@ -1,5 +1,7 @@
 """Rounds with clients that are connected to hubs, which add replies up where one sum suffices, or play by themselves."""
 
+import json
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -10,8 +12,12 @@ from jaxtyping import Int, PyTree
 
 from turnout.accounting.counters import Counts, in_limbs, limbs, whole
 from turnout.accounting.ledger import COUNTERS
+from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.replies import Weight
+from turnout.engines.encryption import add
+from turnout.engines.exchange.counting import CallSites
+from turnout.engines.exchange.drawing import Draws
 from turnout.engines.exchange.in_hubs import side_by_side
 from turnout.engines.flower.engine import Flower, FlowerAsk
 from turnout.engines.flower.greeting import GREET_AGAIN
@@ -19,19 +25,35 @@ from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
 from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_messages import Part, Whole
 from turnout.engines.flower.hub_play import Order, Played, Terms, packed_order, table_of
+from turnout.engines.flower.hub_serving import packed_cohort, served_sites
 from turnout.engines.flower.hubs_at_work import HubsAtWork, Results
 from turnout.engines.flower.reply_checks import validate_reply
 from turnout.engines.groups.statistics import attached
 from turnout.engines.hubs_ask import APART
 from turnout.engines.messaging import Request, SummedReplies, added
 from turnout.engines.reply_usage import Survey, weight_of
-from turnout.io.serialization import encode
+from turnout.engines.request import FIRST
+from turnout.engines.sealing import Seal
+from turnout.io.serialization import decode, encode
 
 
 class SummedByHubs(SummedReplies):
     """Replies of which hubs sent sums."""
 
     why = "hubs add these replies up, so that the server cannot look at each: leave [hubs] out"
+
+
+class InOneHub(Exception):
+    """The round at hand has a cohort of clients of one hub, which can play it.
+
+    Args:
+        hub: Number of the hub.
+        cohort: The cohort.
+    """
+
+    def __init__(self, hub: int, cohort: Cohort):
+        super().__init__(hub)
+        self.hub, self.cohort = hub, cohort
 
 
 class HubAsk(FlowerAsk):
@@ -44,6 +66,9 @@ class HubAsk(FlowerAsk):
 
     summed: ClassVar[type[SummedReplies]] = SummedByHubs
 
+    _serving = False
+    """Whether a hub may play what comes."""
+
     def __init__(self, at_work: HubsAtWork, *arguments):
         super().__init__(*arguments)
         self.at_work, self._link_microseconds = at_work, 0
@@ -54,6 +79,62 @@ class HubAsk(FlowerAsk):
         mailbox = self.clients.mailbox
         assert isinstance(mailbox, HubMailbox)
         return mailbox
+
+    def play(self, server):
+        hubs, first = self.job.hubs, self.state
+        if hubs is None or not hubs.works:
+            return super().play(server)
+        self._serving = True
+        try:
+            return super().play(server)
+        except InOneHub as inside:
+            new = self._served(inside.hub, inside.cohort, server)
+            if new is not None:
+                return new
+        finally:
+            self._serving = False
+        # The clients of a hub that does not play may answer all the same, and each exchange passes the server's link.
+        self.state, self.calls, self.draws = first, CallSites(), Draws(self.algorithm)
+        self.job = replace(self.job, hubs=replace(hubs, works=False))
+        return super().play(server)
+
+    def draw(self, sampler, method=None, message=None):
+        cohort = super().draw(sampler, method, message)
+        hubs = {self.mailbox.of[client] for client in np.asarray(cohort.ids)[np.asarray(cohort.active)].tolist()}
+        if self._serving and len(hubs) == 1:
+            raise InOneHub(*hubs, cohort)
+        return cohort
+
+    def _served(self, hub: int, cohort: Cohort, server: PyTree) -> PyTree | None:
+        """Return the server's state after a round that a hub plays; None where it does not.
+
+        Args:
+            hub: Number of the hub.
+            cohort: The cohort of the round.
+            server: The state before it.
+        """
+        if hub not in self._to_ask(1 + hub):
+            return None
+        own = {hub: [client for client, which in enumerate(self.mailbox.of) if which == hub]}
+        order = self._order("", hub, own[hub])._replace(draws=0, cohort=packed_cohort(cohort))
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(server)]
+        paths = frozenset(site.path for site in served_sites(self.sites))
+        terms = {hub: Terms(self.job.start, _shapes(leaves), frozenset(own[hub]), paths, self._repeats, serves=True)}
+        results = self.at_work.play({hub: (packed_order(order), encode(leaves, self.job.start))}, terms, self._repeats)
+        self._refuse_missing(results, [hub])
+        played = results.played.get(hub)
+        if played is None:
+            return None
+        begun = int(self.state.exchanges)
+        self._take(played, begun)
+        counts, exchanges = self._with_counts(results), jnp.asarray(begun + played.exchanges, "int32")
+        self.state = self.state._replace(counts=counts, exchanges=exchanges)
+        asked = next((path for path, own in played.counts.items() if own.get("cohorts")), None)
+        if asked is not None:
+            link = next(site for site in self.sites if site.path == f"{asked}.served1")
+            once = dict.fromkeys(("exchanges", "contacts", "arrivals"), jnp.ones((), "int32"))
+            self._count(link, once | {"microseconds": in_limbs(self._link_microseconds)})
+        return jax.tree.unflatten(jax.tree.structure(server), [jnp.asarray(leaf) for leaf in played.reply])
 
     def _consult(self, number, path, method, message):
         self._weight = None
@@ -80,10 +161,27 @@ class HubAsk(FlowerAsk):
     def _wanted(self, expected):
         if self._weight is None:
             return super()._wanted(expected)
-        return SUM, partial(validate_reply, start=self.job.start, expected=expected)
+        encrypted = self.job.aggregation == "encrypted"
+        return SUM, partial(validate_reply, start=self.job.start, expected=expected, encrypted=encrypted)
 
     def _total(self, replies, expected):
         return added(self.mailbox.sums, expected)
+
+    def _ciphertexts(self, replies):
+        return add(self.mailbox.sums)
+
+    def _decrypt(self, clients, header, body, expected):
+        seal, size = Seal(), np.dtype(expected.dtype).itemsize * expected.shape[0]
+        header = json.dumps(json.loads(header) | {"seal": seal.public}).encode()
+        reply, undecrypted = super()._decrypt(clients, header, body, jax.ShapeDtypeStruct((size,), np.dtype("uint8")))
+        try:
+            return encode(seal.opened(*decode(reply, self.job.start)), self.job.start), undecrypted
+        except ValueError:
+            name, hub = clients[undecrypted], self.mailbox.of[clients[undecrypted]]
+            raise UserError(
+                f"the decrypted sum of round {int(self.round)} was changed by client {name} or its hub {hub}: look into their "
+                "logs, then start again to continue"
+            ) from None
 
     def _side_by_side(self, sizes, message, like, states):
         path, of = f"{self.calls.next_path()}.loop", self.mailbox.of
@@ -91,10 +189,13 @@ class HubAsk(FlowerAsk):
         body = encode(attached(message, self.state.statistics), self.job.start)
         requests = {hub: (packed_order(self._order(path, hub, clients)), body) for hub, clients in own.items()}
         results = self.at_work.play(requests, self._terms(path, own, like), self._repeats)
-        self._refuse_missing(results, len(sizes))
+        self._refuse_missing(results, [*range(len(sizes))])
         for hub, played in results.played.items():
-            self._take(hub, played)
-        self.state = self.state._replace(counts=self._with_counts(path, results))
+            begun = int(self.state.exchanges) + APART * hub
+            self._take(played, begun)
+            if played.reply is not None:
+                self.versions[self.job.population.count + hub] = int(self.round), begun
+        self.state = self.state._replace(counts=self._with_counts(results))
         replies = {hub: played.reply for hub, played in results.played.items() if played.reply is not None}
         nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
         stacked = [replies.get(hub, nothing) for hub in range(len(sizes))]
@@ -110,20 +211,21 @@ class HubAsk(FlowerAsk):
 
     def _order(self, path: str, hub: int, clients: list[int]) -> Order:
         """Return what a hub with some `clients` is to play."""
-        itself, now = self.job.population.count + hub, (self.state.draws, self.state.exchanges)
-        own = [self.versions[itself].tolist(), self.stored[itself].tolist()]
-        base, kept = self.versions[clients].tolist(), self.stored[clients].tolist()
+        now, versions = (self.state.draws, self.state.exchanges), (self.versions, self.stored)
+        base, kept = (all[clients].tolist() for all in versions)
+        itself = self.job.population.count + hub
+        own = [all[itself].tolist() if itself < len(all) else FIRST for all in versions]
         return Order(path, int(self.round), *map(int, now), own, base, kept, self.at_work.seconds)
 
     def _terms(self, path: str, own: dict[int, list[int]], like: PyTree) -> dict[int, Terms]:
         """Return what each hub may reply, given its own clients."""
-        expected = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
+        expected = _shapes(like)
         paths = frozenset(site.path for site in self.sites if site.path.startswith(f"{path}."))
         return {hub: Terms(self.job.start, expected, frozenset(clients), paths, self._repeats) for hub, clients in own.items()}
 
-    def _refuse_missing(self, results: Results, count: int) -> None:
-        """Raise `UserError` where a hub is missing, and the run does not go on without clients."""
-        missing = next((hub for hub in range(count) if hub not in results.played), None)
+    def _refuse_missing(self, results: Results, asked: list[int]) -> None:
+        """Raise `UserError` where a hub that was asked is missing, and the run does not go on without clients."""
+        missing = next((hub for hub in asked if hub not in results.played), None)
         if missing is None or self.clients.skips:
             return
         left_out = missing in self.at_work.hubs.left_out
@@ -134,18 +236,20 @@ class HubAsk(FlowerAsk):
             f"or set [faults] missing to 'skip' to go on without it{otherwise}"
         )
 
-    def _take(self, hub: int, played: Played) -> None:
-        """Note which states are in use from now on, and which replies of clients were not usable."""
-        begun = int(self.state.exchanges) + APART * hub
+    def _take(self, played: Played, begun: int) -> None:
+        """Note which states of clients are in use from now on, and which replies were not usable.
+
+        Args:
+            played: What came of a hub.
+            begun: Number of its first exchange.
+        """
         for client, exchange in played.made.items():
             self.versions[client] = int(self.round), begun + exchange
-        if played.reply is not None:
-            self.versions[self.job.population.count + hub] = int(self.round), begun
         for client, reasons in played.unusable.items():
             self.clients.nodes.unusable[client].update(reasons)
             self.clients.mailbox.counts.update(reasons)
 
-    def _with_counts(self, path: str, results: Results) -> Counts:
+    def _with_counts(self, results: Results) -> Counts:
         """Return the counts with those of the hubs, at work at once for as long as the server waited."""
         microseconds, paths = round(1e6 * results.seconds), [site.path for site in self.sites]
         self._link_microseconds = microseconds
@@ -160,6 +264,10 @@ class HubAsk(FlowerAsk):
         link = next(site for site in self.sites if site.path == f"{path}.link1")
         # What does not pass inside hubs passes on the way to them.
         self._count(link, {"microseconds": in_limbs(self._link_microseconds)})
+
+
+def _shapes(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
 
 
 def with_more(counts: Counts, table: Int[np.ndarray, "sites counters"]) -> Counts:

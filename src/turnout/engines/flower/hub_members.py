@@ -86,8 +86,8 @@ class ClientsOfHubs(Members):
             quorum: How many clients must be there, or which share of those that are not revoked; None for all.
             watch: Told what the server waits for.
         """
-        # The classes of a hub's clients are known later than the hub.
-        hubs = Members(mailbox, replace(expected, schema=None), registry)
+        # The classes of a hub's clients, and their key for sums, are known later than the hub.
+        hubs = Members(mailbox, replace(expected, schema=None, encrypted=False), registry)
         through = HubMailbox(mailbox, lambda: {hub: info.node for hub, info in hubs.nodes.items()}, of, start)
         return cls(through, expected, hubs, of, quorum, watch)
 
@@ -126,15 +126,15 @@ class ClientsOfHubs(Members):
             self._join(nodes[node], *told_by_hub(body[:]), pause)
         self.look()
 
-    def _join(self, hub: int, rows: dict[int, int], schema: str, pause: float) -> None:
-        """Admit the clients that a hub says it has, with their numbers of rows and their schema, where they are its own."""
+    def _join(self, hub: int, rows: dict[int, int], schema: str, sum_key: str, pause: float) -> None:
+        """Admit the clients that a hub says it has, with their rows, schema and key for sums, where they are its own."""
         members, joined = self.registry.members, []
         own = [client for client, which in enumerate(self.of) if which == hub and client in rows and client not in self.nodes]
         for client in own:
-            hello = Hello(client, rows[client], None, schema=schema)
-            reason = self._why_not(client, hello.rows, None) or self._other_schema(hello)
+            hello = Hello(client, rows[client], None, sum_key if self.expected.encrypted else "", schema)
+            reason = self._why_not(client, hello.rows, None) or self._other_key(hello) or self._other_schema(hello)
             if reason is None:
-                info = NodeInfo(client, hello.rows, members[client].name, schema=schema)
+                info = NodeInfo(client, hello.rows, members[client].name, True, hello.sum_key, schema)
                 self.nodes[client], self._keys[client] = info, None
                 joined.append(info.name)
             elif self.refused.get(client) != reason:
@@ -151,15 +151,15 @@ def _clients(of: list[int], hubs: Registry) -> Registry:
     return Registry(tuple(members), hubs.most_rows)
 
 
-def told_by_hub(body: bytes) -> tuple[dict[int, int], str]:
-    """Return what a hub says in its answer to the greeting: rows of each client, and the schema; nobody where it is not valid."""
+def told_by_hub(body: bytes) -> tuple[dict[int, int], str, str]:
+    """Return what a hub answers to the greeting: rows of each client, schema and key for sums; nobody where it is not valid."""
     try:
         fields = json.loads(body)
         rows = {int(client): count for client, count in fields["clients"].items()}
-        schema = str(fields.get("schema", ""))
+        schema, sum_key = (str(fields.get(name, "")) for name in ("schema", "sum_key"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}, ""
-    return {client: count for client, count in rows.items() if type(count) is int and count > 0}, schema
+        return {}, "", ""
+    return {client: count for client, count in rows.items() if type(count) is int and count > 0}, schema, sum_key
 
 
 class NodesOfHub(Members):
@@ -198,6 +198,11 @@ class NodesOfHub(Members):
     def schema(self) -> str:
         """A digest of the classes and the features of the clients; empty where they do not tell it."""
         return next((info.schema for info in self.nodes.values() if info.schema), "")
+
+    @property
+    def sum_key(self) -> str:
+        """A digest of the key with which its clients encrypt replies; empty where they do not, or none is known."""
+        return next((info.sum_key for info in self.nodes.values()), "")
 
 
 def _spread(own: list[int], clients: int, registry: Registry) -> Registry:

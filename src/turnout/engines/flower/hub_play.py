@@ -42,6 +42,7 @@ class Order(NamedTuple):
         base: Version of the state in use of each of its clients, in the order of their numbers.
         kept: Version that has to stay available of each.
         seconds: Within which the hub has to answer.
+        cohort: The cohort of a round in the server's place, as JSON values; None for rounds of the hub's own.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Order(NamedTuple):
     base: list[Version]
     kept: list[Version]
     seconds: float
+    cohort: dict | None = None
 
 
 def packed_order(order: Order) -> bytes:
@@ -65,7 +67,7 @@ def read_order(header: bytes, clients: int, paths: tuple[str, ...]) -> Order:
     Args:
         header: The header.
         clients: Number of clients of the hub.
-        paths: Paths of the calls that hubs answer.
+        paths: Paths of the calls that hubs answer; "" is a round in the server's place.
     """
     try:
         if len(header) > LONGEST + HEADER_BYTES * clients:
@@ -75,9 +77,10 @@ def read_order(header: bytes, clients: int, paths: tuple[str, ...]) -> Order:
         if [len(each) for each in versions.values()] != [2, clients, clients]:
             raise ValueError("it is for another number of clients")
         numbers = {name: _count(said[name], 2**31) for name in ("round", "draws", "exchanges")}
-        if said["path"] not in paths:
+        cohort = said["cohort"]
+        if said["path"] not in (paths or ("",)) or (cohort is None) == (not paths):
             raise ValueError("no hub works there")
-        return Order(said["path"], **numbers, **versions, seconds=float(said["seconds"]))
+        return Order(said["path"], **numbers, **versions, seconds=float(said["seconds"]), cohort=cohort)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(f"the request to this hub is not valid: {error}") from None
 
@@ -142,6 +145,7 @@ class Terms(NamedTuple):
         clients: The clients of the hub.
         paths: Paths of the call sites in hubs.
         repeats: Whether replies that are lost are asked for again.
+        serves: Whether the hub plays a round of the server, whose state comes back whoever answers.
     """
 
     start: PyTree
@@ -149,6 +153,7 @@ class Terms(NamedTuple):
     clients: frozenset[int]
     paths: frozenset[str]
     repeats: bool
+    serves: bool = False
 
     @property
     def limit(self) -> int:
@@ -168,6 +173,8 @@ class Terms(NamedTuple):
             reason = validate_reply(body, self.start, self.expected)
             if reason is not None:
                 raise ValueError(reason)
+        elif self.serves:
+            raise ValueError("without the state of the server")
         counts = _told(partial(self._counts, told, exchanges), "without its counts, or with others than its calls allow")
         made = _told(partial(self._made, told, exchanges), "with states of other clients or exchanges than its own")
         return Played(tree, exchanges, counts, made, _told(partial(self._unusable, told), "malformed"))

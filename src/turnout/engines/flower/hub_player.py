@@ -1,4 +1,4 @@
-"""What a hub plays by itself, as the server of its own clients: the rounds between two messages of the run's server."""
+"""What a hub plays by itself, with its own clients: the rounds between two messages of the server, or a round in its place."""
 
 import time
 from collections import Counter
@@ -17,60 +17,26 @@ from jaxtyping import PyTree
 from turnout.accounting.counters import no_counts, whole
 from turnout.codecs.coded import Coded
 from turnout.core.background import in_background
+from turnout.core.cohort import Cohort
 from turnout.engines.ask import State
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.flower.clients import Clients
-from turnout.engines.flower.engine import FlowerAsk
 from turnout.engines.flower.flights import Flights
 from turnout.engines.flower.hub_mailbox import SHARE
 from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_busy, packed_played, read_order
+from turnout.engines.flower.hub_play_ask import PlayAsk
+from turnout.engines.flower.hub_serving import ServingAsk, read_cohort, served_sites
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.hubs_ask import APART
 from turnout.engines.inputs import Job
-from turnout.engines.messaging import ask_header
 from turnout.engines.node import LastReply, States
 from turnout.engines.outliers import Outliers
-from turnout.engines.reply_usage import survey
+from turnout.engines.reply_usage import Survey, survey
 from turnout.engines.request import FIRST, Refused, Version
 from turnout.io.serialization import Buffer, decode
 from turnout.samplers.base import samplers_in
-
-
-class PlayAsk(FlowerAsk):
-    """Answers `ask` in a hub by messages to its own clients.
-
-    Args:
-        before: Version of each client's state before the hub began [n, 2].
-        *arguments: Arguments of the base class.
-    """
-
-    def __init__(self, before, *arguments):
-        super().__init__(*arguments)
-        self.before, self.done = before, 0
-
-    def _header(self, method, number, weight):
-        versions = self.versions[number], self.stored[number]
-        return ask_header(method, *versions, self._version(), weight, self.before[number])
-
-    def _exchange(self, *arguments):
-        received = super()._exchange(*arguments)
-        self.done += 1
-        return received
-
-    def play(self, path: str, hub: int, message: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
-        """Return the reply of a hub, with its statistics, and its new state.
-
-        Args:
-            path: Path of the call.
-            hub: Number of the hub.
-            message: What the server sent.
-            state: State of the hub.
-        """
-        sizes = np.bincount(np.asarray(self.job.population.strata))
-        with self.calls.inside(path):
-            return self._at_work(hub, int(sizes.max()), self.state, self.key(), strongly_typed(message), state)
 
 
 class HubPlayer:
@@ -92,8 +58,8 @@ class HubPlayer:
         self.number, self.job, self.algorithm, self.clients, self.double = number, job, algorithm, clients, double
         self.own = np.flatnonzero(np.asarray(job.population.strata) == number)
         surveyed = survey(job, algorithm)
-        self.paths = surveyed.hubs
-        self.sites = tuple(site for site in surveyed.sites if site.path.startswith(tuple(f"{path}." for path in self.paths)))
+        self.paths, self.sites, self.structure = surveyed.hubs, surveyed.sites, surveyed.structure
+        self.counted = paths_inside(surveyed)
         self.first = first_of_hub(job, algorithm, self.own.size)
         on_disk = folder is not None and jax.tree.leaves(self.first)
         self.states, self.last = DiskStates(folder, self.first) if on_disk else States(), LastReply()
@@ -111,11 +77,12 @@ class HubPlayer:
             digest: SHA-256 digest of the body.
         """
         order, request = read_order(header, self.own.size, self.paths), sha256(header + digest).digest()
+        cohort = self._cohort(order)
         end = time.monotonic() + order.seconds
         while (reply := self.last.to(request)) is None:
             if self._work is None:
                 self._request, self._ask = request, None
-                self._work = in_background(partial(self._play, order, body))
+                self._work = in_background(partial(self._play, order, cohort, body))
             if not wait([self._work], max(0.0, end - time.monotonic())).done:
                 return packed_busy(0 if self._ask is None or self._request != request else self._ask.done)
             work, self._work = self._work, None
@@ -123,22 +90,25 @@ class HubPlayer:
                 self.last.put(self._request, work.result())
         return reply
 
-    def _play(self, order: Order, body: Buffer) -> bytes:
+    def _cohort(self, order: Order) -> Cohort | None:
+        """Return the cohort of a round in the server's place; None for rounds of the hub's own."""
+        if order.cohort is None:
+            return None
+        try:
+            with jax.enable_x64(self.double):
+                return read_cohort(order.cohort, frozenset(self.own.tolist()))
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            raise Refused(f"the request to this hub is not valid: {error}") from None
+
+    def _play(self, order: Order, cohort: Cohort | None, body: Buffer) -> bytes:
         with self.lock, jax.enable_x64(self.double):
             message, _ = decode(body, self.job.start)
-            message, statistics = message if first_statistics(self.algorithm) else (message, {})
-            (base, kept), begun = order.own, order.exchanges + APART * self.number
-            state, memories = self._state(base)
             before = {client: Counter(reasons) for client, reasons in self.clients.nodes.unusable.items()}
             self.clients.mailbox.deadline = SHARE * order.seconds
-            self._ask = ask = self._ask_of(order, strongly_typed(statistics), memories)
-            reply, new = ask.play(order.path, self.number, message, state)
-            came, made = bool(ask.state.came), (order.round, begun)
-            if came and jax.tree.leaves(self.first):
-                self.states.keep({base, kept})
-                self.states[made] = jax.tree.map(np.asarray, (new, self._own_rows(ask.state.memories)))
+            reply, begun = self._found(order, message) if cohort is None else self._served(order, cohort, message)
+            ask = self._ask
             played = Played(
-                jax.tree.map(np.asarray, reply) if came else None,
+                reply,
                 int(ask.state.exchanges) - begun,
                 self._counts(ask.state.counts),
                 {int(i): int(ask.versions[i, 1]) - begun for i in self.own if tuple(ask.versions[i]) != tuple(ask.before[i])},
@@ -146,8 +116,28 @@ class HubPlayer:
             )
             return packed_played(played, self.job.start)
 
-    def _ask_of(self, order: Order, statistics: dict, memories: dict) -> PlayAsk:
-        """Return the `ask` of a call."""
+    def _found(self, order: Order, message: PyTree) -> tuple[PyTree, int]:
+        """Return what rounds of the hub's own found, None where no client answered, and the number of the first exchange."""
+        message, statistics = message if first_statistics(self.algorithm) else (message, {})
+        (base, kept), begun = order.own, order.exchanges + APART * self.number
+        state, memories = self._state(base)
+        self._ask = ask = PlayAsk(*self._arguments(order, strongly_typed(statistics), memories))
+        reply, new = ask.in_hub(order.path, self.number, message, state)
+        came, made = bool(ask.state.came), (order.round, begun)
+        if came and jax.tree.leaves(self.first):
+            self.states.keep({base, kept})
+            self.states[made] = jax.tree.map(np.asarray, (new, self._own_rows(ask.state.memories)))
+        return jax.tree.map(np.asarray, reply) if came else None, begun
+
+    def _served(self, order: Order, cohort: Cohort, leaves: PyTree) -> tuple[PyTree, int]:
+        """Return the arrays of the server's state after its round, and the number of the first exchange."""
+        if type(leaves) is not list or len(leaves) != self.structure.num_leaves:
+            raise Refused("the request to this hub is not valid: it has another state than this algorithm's")
+        self._ask = ask = ServingAsk(cohort, *self._arguments(order, {}, {}))
+        return ask.new_leaves(self.structure, leaves), order.exchanges
+
+    def _arguments(self, order: Order, statistics: dict, memories: dict) -> tuple:
+        """Return the arguments of the `ask` of a request."""
         count, job = self.job.population.count, self.job
         versions, stored = (np.tile(np.asarray(FIRST), (count, 1)) for _ in range(2))
         versions[self.own], stored[self.own] = order.base, order.kept
@@ -164,7 +154,7 @@ class HubPlayer:
         )
         reach = self.clients, Stopwatch(), Flights(job, self.clients)
         own = versions, stored, Outliers(), None, job, self.algorithm, order.round, state, self.sites
-        return PlayAsk(versions.copy(), *reach, *own)
+        return versions.copy(), *reach, *own
 
     def _state(self, version: Version) -> tuple[PyTree, dict]:
         """Return the hub's state, and what it remembers of messages to its clients, of a version."""
@@ -183,7 +173,8 @@ class HubPlayer:
 
     def _counts(self, counts: Any) -> dict[str, dict[str, int]]:
         with jax.enable_x64(True):
-            return counts_of(np.asarray(whole(counts)), [site.path for site in self.sites])
+            told = counts_of(np.asarray(whole(counts)), [site.path for site in self.sites])
+            return {path: own for path, own in told.items() if path in self.counted}
 
     def _unusable_since(self, before: dict[int, Counter[str]]) -> Unusable:
         """Return the replies of clients that could not be used since they were those of `before`."""
@@ -203,6 +194,17 @@ def first_of_hub(job: Job, algorithm, clients: int) -> tuple[PyTree, dict]:
     memories = algorithm.memories(job.start, "server") if isinstance(algorithm, Coded) else {}
     memories = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (clients, *np.shape(leaf))), memories)
     return jax.tree.map(np.asarray, (algorithm.addressed.hub_state(job.start), memories))
+
+
+def paths_inside(surveyed: Survey) -> frozenset[str]:
+    """Return the paths of the call sites that hubs count: those of their own rounds, or those of a round of the server.
+
+    Args:
+        surveyed: The algorithm's calls.
+    """
+    own = tuple(f"{path}." for path in surveyed.hubs)
+    sites = [site for site in surveyed.sites if site.path.startswith(own)] if own else served_sites(surveyed.sites)
+    return frozenset(site.path for site in sites)
 
 
 def without_rows(job: Job) -> Job:

@@ -14,6 +14,7 @@ from flwr.supercore.run import RunNotRunningException
 from jaxtyping import PyTree
 
 from turnout.core.errors import UserError
+from turnout.engines.encryption import add, encrypted_shape, numbers_in
 from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.hub_mailbox import SUM
 from turnout.engines.flower.hub_members import AGAIN, AskedByHub, NodesOfHub
@@ -75,7 +76,7 @@ class HubService:
         """Return the body of the reply to a request; raise `Refused` for one that is not answered.
 
         Args:
-            kind: "hello", or "ask", "sum", "measure" or "play" with the digest of the handshake.
+            kind: "hello", or "ask", "sum", "measure", "decrypt" or "play" with the digest of the handshake.
             header: Header of the request.
             body: Its body.
             digest: SHA-256 digest of the body.
@@ -84,7 +85,7 @@ class HubService:
         if kind == "hello":
             self._guarded(self._greet)
             return self.greeting()
-        if action not in ("ask", SUM, "measure", PLAY) or run != self.handshake.digest:
+        if action not in ("ask", SUM, "measure", "decrypt", PLAY) or run != self.handshake.digest:
             raise Refused("the request is not one of the run for which this hub answers: start the server again")
         with jax.enable_x64(self.handshake.precision == "double"):
             if action == PLAY:
@@ -110,7 +111,7 @@ class HubService:
 
     def greeting(self, refusal: str | None = None) -> bytes:
         """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
-        own = {"clients": self.nodes.rows, "schema": self.nodes.schema}
+        own = {"clients": self.nodes.rows, "schema": self.nodes.schema, "sum_key": self.nodes.sum_key}
         fields = {"client": self.number, "rows": len(self.nodes.own), **own, **self.handshake.fields}
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
@@ -137,10 +138,11 @@ class HubService:
             self.lock.release()
 
     def _sent_on(self, action: str, order: Order) -> bytes:
-        asked, kind = order.requests, "measure" if action == "measure" else "ask"
+        asked, kind = order.requests, action if action in ("measure", "decrypt") else "ask"
         expected = self.expected(kind, *next(iter(asked.values())))
-        counts = COUNTS if kind == "ask" else ()
-        check = partial(validate_reply, start=self.start, expected=expected, counts=counts)
+        counts, encrypted = COUNTS if kind == "ask" else (), kind == "ask" and self.handshake.encrypted
+        expected = encrypted_shape(numbers_in(expected)) if encrypted else expected
+        check = partial(validate_reply, start=self.start, expected=expected, counts=counts, encrypted=encrypted)
         self.clients.skips, self.mailbox.deadline, self.mailbox.refused = order.skips, order.seconds, {}
         replies, _ = self.clients.ask(asked, kind, size_of(expected), check, len(asked))
         replies = {client: replies[client] for client in asked if client in replies}
@@ -148,7 +150,8 @@ class HubService:
         if action != SUM:
             return packed_replies(replies, missing)
         decoded = {client: decode(reply, self.start) for client, reply in replies.items()}
-        total = added([tree for tree, _ in decoded.values()], expected)
+        trees = [tree for tree, _ in decoded.values()]
+        total = add(trees) if encrypted and trees else added(trees, expected)
         counted = {client: {name: told[name] for name in COUNTS} for client, (_, told) in decoded.items()}
         return packed_sum(total, self.start, counted, missing)
 
