@@ -182,6 +182,19 @@ def _examples() -> list[Example]:
             (*solve, Exchange(queries=STEPS + 1, who="again")),
         ),
         Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
+        # Three columns of three numbers and three eigenvalues, then three numbers and two of six with their places in a byte and a half.
+        Example(
+            "bl1",
+            lambda s: t.Bl1(s, t.codecs.TopK(count=2), rank=3, mu=1.0),
+            one(up=0, queries=1 + 3, scalars_up=3 + 2, bytes_up=1),
+            one(up=0, queries=3, scalars_up=9 + 3, who="everyone"),
+        ),
+        Example(
+            "bl2",
+            lambda s: t.Bl2(s, t.codecs.TopK(count=2), rank=3),
+            one(up=0, queries=1 + 3, scalars_up=3 + 1 + 2, bytes_up=1),
+            one(up=0, queries=1 + 3, scalars_up=9 + 3 + 3 + 1, who="everyone"),
+        ),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
         Example("fedexp", lambda s: t.FedExp(s, lr=0.05, steps=STEPS), one(queries=STEPS, scalars_up=1)),
@@ -235,6 +248,7 @@ def _examples() -> list[Example]:
             (PASS, Exchange(down=2, queries=None, who="delegate")),
         ),
         Example("fedsam", lambda s: t.FedSam(s, lr=0.05, radius=0.2, steps=STEPS), one(queries=2 * STEPS)),
+        Example("fedsophia", lambda s: t.FedSophia(s, lr=0.1, steps=3, every=2), one(queries=3 + 2)),
         Example("fedspeed", lambda s: t.FedSpeed(s, optimiser=SGD, gamma=0.1, steps=2), one(queries=2 * 2)),
         Example("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         # A client finds its optimum when it is asked first.
@@ -324,6 +338,8 @@ def _examples() -> list[Example]:
             one(down=3, queries=STEPS),
         ),
         Example("scaffold-sag", lambda s: t.ScaffoldSag(s, lr=0.02, steps=2), (Exchange(), again), (PASS,)),
+        # A line search takes as many exchanges as it takes.
+        Example("shed", lambda s: t.Shed(s, pairs=1), None),
         Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
         # Two of three numbers; the number of steps, a slot and two numbers of the last mean come along.

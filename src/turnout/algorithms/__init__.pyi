@@ -3,6 +3,8 @@ from .accfeddcd import AccFedDcd as AccFedDcd
 from .agnostic_fl import AgnosticFl as AgnosticFl
 from .aide import Aide as Aide
 from .apfl import Apfl as Apfl
+from .bl1 import Bl1 as Bl1
+from .bl2 import Bl2 as Bl2
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
 from .dane import Dane as Dane
@@ -37,6 +39,7 @@ from .fedprox_sppm import FedProxSppm as FedProxSppm
 from .fedred import FedRed as FedRed
 from .fedrep import FedRep as FedRep
 from .fedsam import FedSam as FedSam
+from .fedsophia import FedSophia as FedSophia
 from .fedspeed import FedSpeed as FedSpeed
 from .fedvarp import FedVarp as FedVarp
 from .five_gcs import FiveGcs as FiveGcs
@@ -68,6 +71,7 @@ from .scaffold import Scaffold as Scaffold
 from .scaffold_m import ScaffoldM as ScaffoldM
 from .scaffoldsag import ScaffoldSag as ScaffoldSag
 from .sdane import SDane as SDane
+from .shed import Shed as Shed
 from .sppm import Sppm as Sppm
 from .svrp import Svrp as Svrp
 from .tamuna import Tamuna as Tamuna
