@@ -182,7 +182,7 @@ def _examples() -> list[Example]:
             (*solve, Exchange(queries=STEPS + 1, who="again")),
         ),
         Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
-        # Three columns of three numbers and three eigenvalues, then three numbers and two of six with their places in a byte and a half.
+        # Three columns of three numbers and three eigenvalues, then three numbers and two of six with their places.
         Example(
             "bl1",
             lambda s: t.Bl1(s, t.codecs.TopK(count=2), rank=3, mu=1.0),

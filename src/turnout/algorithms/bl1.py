@@ -8,7 +8,6 @@ from jaxtyping import Array, Float, PyTree
 
 from turnout.algorithms.learned_bases import LearnedBases, in_full
 from turnout.algorithms.learned_hessian import projected_step, side, with_mu
-from turnout.codecs.trees import compress
 from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Positive, record

@@ -64,7 +64,7 @@ class Bl2(LearnedBases):
         clients: The number of clients. Set by `bind`.
 
     Raises:
-        UserError: Where the problem has no second derivatives, ridge is not known, r > d, or clients are available by chance only.
+        UserError: Where the problem has no second derivatives, ridge is not known, r > d, or clients are there by chance only.
 
     Examples:
         >>> import turnout as t

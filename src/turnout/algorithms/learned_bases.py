@@ -1,4 +1,4 @@
-"""What BL1 and BL2 share: clients whose Hessians are learned in orthonormal bases of their own, which the server has been sent."""
+"""What BL1 and BL2 share: clients whose Hessians are learned in orthonormal bases of their own, which the server has."""
 
 from dataclasses import field, replace
 from typing import Any, NamedTuple
@@ -85,7 +85,8 @@ class LearnedBases(LearnedHessian):
             x: The parameters.
         """
         zero = self.no_basis(x).basis
-        return jnp.zeros((self.clients, *zero.shape), zero.dtype).at[self.who_answered(replies)].set(replies.values[0], mode="drop")
+        bases = jnp.zeros((self.clients, *zero.shape), zero.dtype)
+        return bases.at[self.who_answered(replies)].set(replies.values[0], mode="drop")
 
     def who_answered(self, replies: Replies) -> Int[Array, " m"]:
         """Return who answered, and n where nobody did.

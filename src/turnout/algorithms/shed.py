@@ -157,9 +157,7 @@ def _extended(old: Pairs, renewal, values, vectors, rho) -> Pairs:
     old = jax.tree.map(lambda leaf: jnp.where(renewal, jnp.zeros_like(leaf), leaf), old)
     places = old.sent + jnp.arange(values.size, dtype="int32")
     known = jnp.minimum(old.sent + values.size, old.values.size).astype("int32")
-    return Pairs(
-        old.values.at[places].set(values, mode="drop"), old.vectors.at[:, places].set(vectors, mode="drop"), rho, known
-    )
+    return Pairs(old.values.at[places].set(values, mode="drop"), old.vectors.at[:, places].set(vectors, mode="drop"), rho, known)
 
 
 def _hessian(pairs: Pairs) -> Float[Array, " t"]:
