@@ -53,6 +53,8 @@ class LearnedBases(LearnedHessian):
     ridge: NonNegative | None = field(default=None, kw_only=True)
     clients: Count | None = static(default=None, repr=False, kw_only=True)
 
+    where_missed = "give a larger rank, at least that of the rows of each client, as the span of a basis has to hold these"
+
     @property
     def passes(self):
         return True

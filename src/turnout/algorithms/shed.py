@@ -108,7 +108,7 @@ class Shed(Algorithm):
 
     def round(self, ask, server):
         rounds = FIBONACCI if self.renewals == "fibonacci" else FIBONACCI[:1]
-        renewal = jnp.any(jnp.asarray(rounds) == ask.round)
+        renewal = jnp.any(jnp.asarray(rounds, "int32") == ask.round)
         replies = ask(self.sampler, self.share, (server.x, renewal))
         ask.observe(replies)
 
