@@ -182,18 +182,18 @@ def _examples() -> list[Example]:
             (*solve, Exchange(queries=STEPS + 1, who="again")),
         ),
         Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
-        # Three columns of three numbers and three eigenvalues, then three numbers and two of six with their places.
+        # Three columns of three numbers and the eigenvalues, then the gradient and two of six numbers with their places.
         Example(
             "bl1",
             lambda s: t.Bl1(s, t.codecs.TopK(count=2), rank=3, mu=1.0),
-            one(up=0, queries=1 + 3, scalars_up=3 + 2, bytes_up=1),
-            one(up=0, queries=3, scalars_up=9 + 3, who="everyone"),
+            one(queries=1 + 3, scalars_up=2, bytes_up=1),
+            one(queries=3, scalars_up=9, who="everyone"),
         ),
         Example(
             "bl2",
             lambda s: t.Bl2(s, t.codecs.TopK(count=2), rank=3),
-            one(up=0, queries=1 + 3, scalars_up=3 + 1 + 2, bytes_up=1),
-            one(up=0, queries=1 + 3, scalars_up=9 + 3 + 3 + 1, who="everyone"),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(up=2, queries=1 + 3, scalars_up=9 + 1, who="everyone"),
         ),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),

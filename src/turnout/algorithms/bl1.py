@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import NamedTuple
 
+import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
@@ -43,7 +44,7 @@ class Bl1(LearnedBases):
     Args:
         sampler: Who takes part in each round.
         codec: C, of triangles of r x r matrices.
-        rank: r, at least the rank of the data of each client.
+        rank: r, at least the rank of the data of each client; None means d.
         mu: mu, > 0; None means sum_i lambda_i mu_i of the problem.
         ridge: Weight of the regulariser, >= 0; None means min_i mu_i of the problem.
         first: The first L_i: that of the "hessian" at the first x, or "zero".
@@ -56,7 +57,7 @@ class Bl1(LearnedBases):
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=6, seed=0)
-        >>> trace = t.run(t.Bl1(t.Full(), t.codecs.Eigenpairs(rank=1), rank=6), problem, rounds=5)
+        >>> trace = t.run(t.Bl1(t.Full(), t.codecs.Eigenpairs(rank=1)), problem, rounds=5)
         >>> trace.ledger.totals()["bytes_up"]  # 8 clients, 36 + 6 numbers, then 5 times 6 numbers, a vector and its eigenvalue
         6848
     """
@@ -79,7 +80,7 @@ class Bl1(LearnedBases):
         def whole(i, reply):
             gradient, change = reply
             basis = server.bases[i]
-            return unravel(basis @ gradient + self.ridge * flat), in_full(basis, change)
+            return unravel(basis @ gradient + jnp.asarray(self.ridge, flat.dtype) * flat), in_full(basis, change)
 
         replies = self.ask_in_bases(ask, self.sampler, self.difference, server.x).map(whole)
         ask.observe(replies)

@@ -57,7 +57,7 @@ class Bl2(LearnedBases):
     Args:
         sampler: Who takes part in each round.
         codec: C, of triangles of r x r matrices.
-        rank: r, at least the rank of the data of each client.
+        rank: r, at least the rank of the data of each client; None means d.
         ridge: Weight of the regulariser, >= 0; None means min_i mu_i of the problem.
         first: The first L_i: that of the "hessian" at the first x, or "zero".
         everyone: Sampler of the first pass. Set by `bind`.
@@ -69,7 +69,7 @@ class Bl2(LearnedBases):
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=6, seed=0)
-        >>> trace = t.run(t.Bl2(t.Nice(2), t.codecs.Eigenpairs(rank=1), rank=6), problem, rounds=5)
+        >>> trace = t.run(t.Bl2(t.Nice(2), t.codecs.Eigenpairs(rank=1)), problem, rounds=5)
         >>> trace.ledger.totals()["exchanges"]
         6
     """

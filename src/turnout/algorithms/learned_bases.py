@@ -41,7 +41,7 @@ class LearnedBases(LearnedHessian):
     Args:
         sampler: Who takes part in each round.
         codec: C, of triangles of r x r matrices.
-        rank: r.
+        rank: r; None means d.
         ridge: f_i - (ridge / 2) |x|^2 changes in the span of V_i only; None means min_i mu_i of the problem.
         first: The first L_i: that of the "hessian" at the first x, or "zero".
         everyone: Sampler of the first pass. Set by `bind`.
@@ -49,7 +49,7 @@ class LearnedBases(LearnedHessian):
     """
 
     codec: Codec = static()
-    rank: Count = static()
+    rank: Count | None = static(default=None)
     ridge: NonNegative | None = field(default=None, kw_only=True)
     clients: Count | None = static(default=None, repr=False, kw_only=True)
 
@@ -60,9 +60,9 @@ class LearnedBases(LearnedHessian):
         return True
 
     def bind(self, problem):
-        bound = replace(super().bind(problem), clients=problem.clients)
         size = ravel_pytree(problem.start(jax.random.key(0)))[0].size
-        if self.rank > size:
+        bound = replace(super().bind(problem), clients=problem.clients, rank=size if self.rank is None else self.rank)
+        if bound.rank > size:
             raise UserError(f"{type(self).__name__}: rank is {self.rank}, but there are {size} parameters: take at most as many")
         if self.ridge is not None:
             return bound
