@@ -185,13 +185,13 @@ def _examples() -> list[Example]:
         # Three columns of three numbers and the eigenvalues, then the gradient and two of six numbers with their places.
         Example(
             "bl1",
-            lambda s: t.Bl1(s, t.codecs.TopK(count=2), rank=3, mu=1.0),
+            lambda s: t.Bl1(s, t.codecs.TopK(count=2), mu=1.0),
             one(queries=1 + 3, scalars_up=2, bytes_up=1),
             one(queries=3, scalars_up=9, who="everyone"),
         ),
         Example(
             "bl2",
-            lambda s: t.Bl2(s, t.codecs.TopK(count=2), rank=3),
+            lambda s: t.Bl2(s, t.codecs.TopK(count=2)),
             one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
             one(up=2, queries=1 + 3, scalars_up=9 + 1, who="everyone"),
         ),

@@ -46,13 +46,13 @@ class Bl1(LearnedBases):
         codec: C, of triangles of r x r matrices.
         rank: r, at least the rank of the data of each client; None means d.
         mu: mu, > 0; None means sum_i lambda_i mu_i of the problem.
-        ridge: Weight of the regulariser, >= 0; None means min_i mu_i of the problem.
+        ridge: Weight of the regulariser, >= 0; None means min_i mu_i of the problem, 0 where it is not known.
         first: The first L_i: that of the "hessian" at the first x, or "zero".
         everyone: Sampler of the first pass. Set by `bind`.
         clients: The number of clients. Set by `bind`.
 
     Raises:
-        UserError: Where the problem has no second derivatives, mu or ridge is not known, or r > d.
+        UserError: Where the problem has no second derivatives, mu is not known, or r > d.
 
     Examples:
         >>> import turnout as t

@@ -26,13 +26,6 @@ class ModelInBasis(NamedTuple):
     shift: Float[Array, ""]
 
 
-class ModelChange(NamedTuple):
-    """The changes of V_i' (g_i - l_i w_i) and of l_i."""
-
-    vector: Float[Array, " r"]
-    shift: Float[Array, ""]
-
-
 class Bl2State(NamedTuple):
     """x with the sums g, l and H, the clients' bases V_i, and their w_i and l_i."""
 
@@ -58,13 +51,13 @@ class Bl2(LearnedBases):
         sampler: Who takes part in each round.
         codec: C, of triangles of r x r matrices.
         rank: r, at least the rank of the data of each client; None means d.
-        ridge: Weight of the regulariser, >= 0; None means min_i mu_i of the problem.
+        ridge: Weight of the regulariser, >= 0; None means min_i mu_i of the problem, 0 where it is not known.
         first: The first L_i: that of the "hessian" at the first x, or "zero".
         everyone: Sampler of the first pass. Set by `bind`.
         clients: The number of clients. Set by `bind`.
 
     Raises:
-        UserError: Where the problem has no second derivatives, ridge is not known, r > d, or clients are there by chance only.
+        UserError: Where the problem has no second derivatives, r > d, or clients are there by chance only.
 
     Examples:
         >>> import turnout as t
@@ -75,7 +68,7 @@ class Bl2(LearnedBases):
     """
 
     def client_state(self, x):
-        flat, (basis, learned) = ravel_pytree(x)[0], self.no_basis(x)
+        flat, (basis, learned) = ravel_pytree(x)[0], self.unit_basis(x)
         return ModelInBasis(basis, learned, jnp.zeros(self.rank, flat.dtype), jnp.zeros((), flat.dtype))
 
     def start(self, ask, x):
@@ -83,9 +76,9 @@ class Bl2(LearnedBases):
         replies = ask(self.everyone, self.begin_model, x)
         own, models = replies.map(lambda _, reply: reply[0]), replies.map(lambda _, reply: reply[1])
         bases = self.bases(own, x)
-        vector, shift = models.map(lambda i, own: (unravel(bases[i] @ own.vector + own.shift * flat), own.shift)).total()
+        vector, shift = models.map(lambda i, own: (unravel(bases[i] @ own[0] + own[1] * flat), own[1])).total()
         points = jnp.broadcast_to(flat, (self.clients, flat.size))
-        shifts = jnp.zeros(self.clients, flat.dtype).at[self.who_answered(replies)].set(models.values.shift, mode="drop")
+        shifts = jnp.zeros(self.clients, flat.dtype).at[self.who_answered(replies)].set(models.values[1], mode="drop")
         return Bl2State(solved(Model(vector, shift, self.first_hessian(own, x))), bases, points, shifts)
 
     def output(self, server):
@@ -105,7 +98,7 @@ class Bl2(LearnedBases):
         new = solved(add(model, replies.map(change).total()))
         ids = self.who_answered(replies)
         points = points.at[ids].set(flat, mode="drop")
-        shifts = shifts.at[ids].add(replies.values[0].shift, mode="drop")
+        shifts = shifts.at[ids].add(replies.values[0][1], mode="drop")
         return if_any(replies, Bl2State(new, bases, points, shifts), server)
 
     @on_client
@@ -113,7 +106,7 @@ class Bl2(LearnedBases):
         """V_i, the diagonal of the first L_i, or None where it is zero, V_i' (g_i - l_i w_i) and l_i."""
         own, values, missed = self.begin_with(client, x)
         state, _, _ = self._model(client.with_state(own), x, None)
-        reply = (state.basis, values if self.first == "hessian" else None), ModelChange(state.vector, state.shift)
+        reply = (state.basis, values if self.first == "hessian" else None), (state.vector, state.shift)
         return Done(reply, state, queries=1 + side(x), missed=missed)
 
     @on_client
@@ -121,7 +114,7 @@ class Bl2(LearnedBases):
         """The changes of V_i' (g_i - l_i w_i) and of l_i, and the payload of that of L_i."""
         (x, key), old = message, client.state
         state, payload, missed = self._model(client, x, key, learning=True)
-        change = ModelChange(state.vector - old.vector, state.shift - old.shift)
+        change = state.vector - old.vector, state.shift - old.shift
         return Done((change, payload), state, queries=1 + side(x), missed=missed)
 
     def _model(self, client: Client, x: PyTree, key, learning: bool = False) -> tuple[ModelInBasis, PyTree, Any]:

@@ -86,7 +86,7 @@ class FedSophia(FedAvg):
     def train(self, client, message):
         """y_i - x."""
         x, lr = message
-        lr = self.lr if lr is None else lr
+        lr, every = self.lr if lr is None else lr, jnp.asarray(self.every, "int32")
 
         def move(y, m, h):
             direction = jnp.clip(m / jnp.maximum(h, self.epsilon), -self.rho, self.rho)
@@ -99,10 +99,11 @@ class FedSophia(FedAvg):
                 probe = hessian_probe(lambda z: rows.hvp(y, z), y, client.key)
                 return jax.tree.map(lambda h, new: self.beta2 * h + (1 - self.beta2) * new, h, probe(number))
 
-            h = client.cond(number % self.every == 0, look, lambda h: h, h)
+            h = client.cond(number % every == 0, look, lambda h: h, h)
             m = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g, m, rows.grad(y))
             return jax.tree.map(move, y, m, h), GradientAndCurvature(m, h), number + 1
 
         start = x, client.state, jnp.zeros((), "int32")
         (y, means, _), steps = local_steps(client, step, start, self.steps, self.batch, self.epochs)
-        return Done(add(y, x, -1.0), means, steps + (steps + self.every - 1) // self.every)
+        steps = jnp.asarray(steps, "int32")
+        return Done(add(y, x, -1.0), means, steps + (steps + every - 1) // every)

@@ -42,7 +42,7 @@ class LearnedBases(LearnedHessian):
         sampler: Who takes part in each round.
         codec: C, of triangles of r x r matrices.
         rank: r; None means d.
-        ridge: f_i - (ridge / 2) |x|^2 changes in the span of V_i only; None means min_i mu_i of the problem.
+        ridge: f_i - (ridge / 2) |x|^2 changes in the span of V_i only; None means min_i mu_i of the problem, or 0.
         first: The first L_i: that of the "hessian" at the first x, or "zero".
         everyone: Sampler of the first pass. Set by `bind`.
         clients: The number of clients. Set by `bind`.
@@ -67,27 +67,30 @@ class LearnedBases(LearnedHessian):
         if self.ridge is not None:
             return bound
         constants = problem.constants()
-        if constants is None or not float(constants.convexity.min()) >= 0:
-            raise UserError(f"{type(self).__name__} needs ridge: {type(problem).__name__} does not know how convex it is")
-        return replace(bound, ridge=float(constants.convexity.min()))
+        return replace(bound, ridge=0.0 if constants is None else max(0.0, float(constants.convexity.min())))
 
     def client_state(self, x):
-        return self.no_basis(x)
+        return self.unit_basis(x)
 
-    def no_basis(self, x: PyTree) -> InBasis:
-        """Return zeros shaped like a basis and its L, for the parameters x."""
-        flat = ravel_pytree(x)[0]
-        return InBasis(jnp.zeros((flat.size, self.rank), flat.dtype), jnp.zeros(size_of(self.rank), flat.dtype))
+    def unit_basis(self, x: PyTree) -> InBasis:
+        """Return the first r unit vectors and L = 0, what both sides have before the pass, for the parameters x."""
+        flat, rank = ravel_pytree(x)[0], self._rank
+        return InBasis(jnp.eye(flat.size, rank, dtype=flat.dtype), jnp.zeros(size_of(rank), flat.dtype))
+
+    @property
+    def _rank(self) -> Any:
+        """r, which `bind` sets where it is not given."""
+        return self.rank
 
     def bases(self, replies: Replies, x: PyTree) -> Float[Array, "n d r"]:
-        """Return the bases of all clients, zeros of those whose replies were lost.
+        """Return the bases of all clients, unit vectors for those whose replies were lost.
 
         Args:
             replies: Replies of the pass, pairs of a basis and eigenvalues.
             x: The parameters.
         """
-        zero = self.no_basis(x).basis
-        bases = jnp.zeros((self.clients, *zero.shape), zero.dtype)
+        unit = self.unit_basis(x).basis
+        bases = jnp.broadcast_to(unit, (self.clients, *unit.shape))
         return bases.at[self.who_answered(replies)].set(replies.values[0], mode="drop")
 
     def who_answered(self, replies: Replies) -> Int[Array, " m"]:
@@ -120,7 +123,7 @@ class LearnedBases(LearnedHessian):
             method: The local method.
             x: The parameters.
         """
-        return ask_compressed(ask, who, method, x, self.codec, self.no_basis(x).learned, contract=True, beside=True)
+        return ask_compressed(ask, who, method, x, self.codec, self.unit_basis(x).learned, contract=True, beside=True)
 
     def begin_with(self, client: Client, x: PyTree) -> tuple[InBasis, Float[Array, " r"], Any]:
         """Return V_i and the first L_i, the r eigenvalues in V_i, and whether there are more than r of them; d queries.
