@@ -19,6 +19,8 @@ from .algorithms.aide import Aide as Aide
 from .algorithms.amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
 from .algorithms.amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .algorithms.apfl import Apfl as Apfl
+from .algorithms.bl1 import Bl1 as Bl1
+from .algorithms.bl2 import Bl2 as Bl2
 from .algorithms.catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .algorithms.celgd import CeLgd as CeLgd
 from .algorithms.clag import Clag as Clag
@@ -61,6 +63,7 @@ from .algorithms.fedprox_sppm import FedProxSppm as FedProxSppm
 from .algorithms.fedred import FedRed as FedRed
 from .algorithms.fedrep import FedRep as FedRep
 from .algorithms.fedsam import FedSam as FedSam
+from .algorithms.fedsophia import FedSophia as FedSophia
 from .algorithms.fedspeed import FedSpeed as FedSpeed
 from .algorithms.fedvarp import FedVarp as FedVarp
 from .algorithms.five_gcs import FiveGcs as FiveGcs
@@ -96,6 +99,7 @@ from .algorithms.scaffold import Scaffold as Scaffold
 from .algorithms.scaffold_m import ScaffoldM as ScaffoldM
 from .algorithms.scaffoldsag import ScaffoldSag as ScaffoldSag
 from .algorithms.sdane import SDane as SDane
+from .algorithms.shed import Shed as Shed
 from .algorithms.sppm import Sppm as Sppm
 from .algorithms.streaming_diloco import StreamingDiLoCo as StreamingDiLoCo
 from .algorithms.svrp import Svrp as Svrp

@@ -87,6 +87,7 @@ ASKING_EVERYONE = {
     "saber-full",
     "scafflix",
     "scaffnew",
+    "shed",
     "svrp",
 }
 """Algorithms whose rounds ask clients that their sampler does not draw."""

@@ -213,6 +213,19 @@ def _examples() -> list[Example]:
             (*solve, Exchange(queries=STEPS + 1, who="again")),
         ),
         Example("fedcm", lambda s: t.FedCm(s, lr=0.05, alpha=0.3, server_lr=0.1, steps=STEPS), one(down=2, queries=STEPS)),
+        # Three columns of three numbers and the eigenvalues, then the gradient and two of six numbers with their places.
+        Example(
+            "bl1",
+            lambda s: t.Bl1(s, t.codecs.TopK(count=2), mu=1.0),
+            one(queries=1 + 3, scalars_up=2, bytes_up=1),
+            one(queries=3, scalars_up=9, who="everyone"),
+        ),
+        Example(
+            "bl2",
+            lambda s: t.Bl2(s, t.codecs.TopK(count=2)),
+            one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),
+            one(up=2, queries=1 + 3, scalars_up=9 + 1, who="everyone"),
+        ),
         Example("feddcd", lambda s: t.FedDcd(s, LOCAL, convexity=0.1), solve),
         Example("feddisco", lambda s: t.FedDisco(s, lr=0.05, steps=STEPS, discrepancy=0.3), one(queries=STEPS)),
         Example("feddyn", lambda s: t.FedDyn(s, LOCAL, gamma=0.1), solve),
@@ -274,6 +287,7 @@ def _examples() -> list[Example]:
             (PASS, Exchange(down=2, queries=None, who="delegate")),
         ),
         Example("fedsam", lambda s: t.FedSam(s, lr=0.05, radius=0.2, steps=STEPS), one(queries=2 * STEPS)),
+        Example("fedsophia", lambda s: t.FedSophia(s, lr=0.1, steps=3, every=2), one(queries=3 + 2)),
         Example("fedspeed", lambda s: t.FedSpeed(s, optimiser=SGD, gamma=0.1, steps=2), one(queries=2 * 2)),
         Example("fedvarp", lambda s: t.FedVarp(s, lr=0.05, steps=STEPS), one(queries=STEPS)),
         # A client finds its optimum when it is asked first.
@@ -387,6 +401,8 @@ def _examples() -> list[Example]:
             ),
             one(down=0, up=0, queries=STEPS, bytes_down=8 * 2 + 4, scalars_up=2),
         ),
+        # A line search takes as many exchanges as it takes.
+        Example("shed", lambda s: t.Shed(s, pairs=1), None),
         Example("svrp", lambda s: t.Svrp(s, LOCAL, gamma=0.1, probability=0.5), None, (PASS,)),
         Example("sppm", lambda s: sppm(t.solvers.GradientDescent(smoothness=20.0), s), (Exchange(), again)),
         # Two of three numbers; the number of steps, a slot and two numbers of the last mean come along.

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 RESULTS = ROOT / "results"
 
-NEED_DATA = ("cohort-squeeze", "compression", "feddcd-heterogeneity", "sketched-newton")
+NEED_DATA = ("cohort-squeeze", "compression", "feddcd-heterogeneity", "second-order", "sketched-newton")
 
 PARTS = [
     pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
@@ -23,6 +23,7 @@ PARTS = [
     pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.everything),
     pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.everything),
     pytest.param("compression", "ijcnn1", "compressed", id="compression", marks=pytest.mark.everything),
+    pytest.param("second-order", "a6a", "disco", id="second-order", marks=pytest.mark.everything),
     pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.everything),
 ]
 

@@ -6,6 +6,8 @@ from .aide import Aide as Aide
 from .amplified_fedavg import AmplifiedFedAvg as AmplifiedFedAvg
 from .amplified_scaffold import AmplifiedScaffold as AmplifiedScaffold
 from .apfl import Apfl as Apfl
+from .bl1 import Bl1 as Bl1
+from .bl2 import Bl2 as Bl2
 from .catalyzed_svrp import CatalyzedSvrp as CatalyzedSvrp
 from .celgd import CeLgd as CeLgd
 from .clag import Clag as Clag
@@ -48,6 +50,7 @@ from .fedprox_sppm import FedProxSppm as FedProxSppm
 from .fedred import FedRed as FedRed
 from .fedrep import FedRep as FedRep
 from .fedsam import FedSam as FedSam
+from .fedsophia import FedSophia as FedSophia
 from .fedspeed import FedSpeed as FedSpeed
 from .fedvarp import FedVarp as FedVarp
 from .five_gcs import FiveGcs as FiveGcs
@@ -83,6 +86,7 @@ from .scaffold import Scaffold as Scaffold
 from .scaffold_m import ScaffoldM as ScaffoldM
 from .scaffoldsag import ScaffoldSag as ScaffoldSag
 from .sdane import SDane as SDane
+from .shed import Shed as Shed
 from .sppm import Sppm as Sppm
 from .streaming_diloco import StreamingDiLoCo as StreamingDiLoCo
 from .svrp import Svrp as Svrp

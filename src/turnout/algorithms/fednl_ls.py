@@ -1,6 +1,7 @@
 """FedNL-LS: FedNL with a backtracking line search, which converges from any start."""
 
 from dataclasses import field, replace
+from typing import Any
 
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -70,26 +71,8 @@ class FedNlLs(LearnedNewton):
         direction = projected_step(server.hessian, self.mu, gradient)
         slope = jnp.vdot(ravel_pytree(gradient)[0], ravel_pytree(direction)[0])
         values = replies.map(lambda i, reply: reply[0] if self.codec is None else reply[0][0])
-        length = self._length(ask, values, server.x, direction, slope, value)
+        length = backtrack(self, ask, values, server.x, direction, slope, value)
         return if_any(replies, FedNlState(add(server.x, direction, length), hessian), server)
-
-    def _length(self, ask: Ask, values: Replies, x: PyTree, direction: PyTree, slope, value) -> Float[Array, ""]:
-        """Return gamma^s, or 0 where no trial was accepted."""
-        cohort = replace(values.cohort, active=values.answered)
-        rounding = ROUNDING * jnp.finfo(slope.dtype).eps * jnp.abs(value)
-
-        def attempt(carry):
-            length, _ = carry
-            trial = ask(cohort, self.value, add(x, direction, length))
-            # A client whose reply is lost is left out on both sides.
-            change = trial.average() - replace(values, answered=trial.answered).average()
-            enough = change <= jnp.asarray(self.decrease, slope.dtype) * length * slope + rounding
-            ask.reject(~enough)
-            return jnp.where(enough, length, length * jnp.asarray(self.shrink, length.dtype)), enough
-
-        first = jnp.ones_like(slope), jnp.zeros((), bool)
-        length, accepted = ask.loop(TRIALS, attempt, first, until=lambda carry: carry[1])
-        return jnp.where(accepted, length, 0)
 
     def evaluated(self, client: Client, x: PyTree) -> PyTree:
         return client.value_and_grad(x)
@@ -98,3 +81,32 @@ class FedNlLs(LearnedNewton):
     def value(self, client, y):
         """f_i(y)."""
         return Done(client.value(y))
+
+
+def backtrack(algorithm: Any, ask: Ask, values: Replies, x: PyTree, direction: PyTree, slope, value) -> Float[Array, ""]:
+    """Return gamma^s with the least s = 0, 1, ... whose step decreases f_S enough, or 0 where none of 60 does.
+
+    Args:
+        algorithm: A record with `decrease`, `shrink` and the local method `value`.
+        ask: Access to the clients.
+        values: Replies f_i(x).
+        x: The parameters.
+        direction: Where the step goes.
+        slope: grad f_S(x) . direction.
+        value: f_S(x).
+    """
+    cohort = replace(values.cohort, active=values.answered)
+    rounding = ROUNDING * jnp.finfo(slope.dtype).eps * jnp.abs(value)
+
+    def attempt(carry):
+        length, _ = carry
+        trial = ask(cohort, algorithm.value, add(x, direction, length))
+        # A client whose reply is lost is left out on both sides.
+        change = trial.average() - replace(values, answered=trial.answered).average()
+        enough = change <= jnp.asarray(algorithm.decrease, slope.dtype) * length * slope + rounding
+        ask.reject(~enough)
+        return jnp.where(enough, length, length * jnp.asarray(algorithm.shrink, length.dtype)), enough
+
+    first = jnp.ones_like(slope), jnp.zeros((), bool)
+    length, accepted = ask.loop(TRIALS, attempt, first, until=lambda carry: carry[1])
+    return jnp.where(accepted, length, 0)

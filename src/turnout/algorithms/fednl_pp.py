@@ -80,7 +80,7 @@ class FedNlPp(LearnedHessian):
 
     def start(self, ask, x):
         vector, shift, hessian = ask(self.everyone, self.begin, x).total()
-        return _solved(Model(vector, shift, zero_triangle(x) if hessian is None else hessian))
+        return solved(Model(vector, shift, zero_triangle(x) if hessian is None else hessian))
 
     def output(self, server):
         return server.x
@@ -89,7 +89,7 @@ class FedNlPp(LearnedHessian):
         replies = self.ask_differences(ask, self.sampler, self.difference, server.x)
         ask.observe(replies)
         (vector, shift), hessian = replies.total()
-        return if_any(replies, _solved(add(server.model, Model(vector, shift, hessian))), server)
+        return if_any(replies, solved(add(server.model, Model(vector, shift, hessian))), server)
 
     @on_client
     def begin(self, client, x):
@@ -116,5 +116,10 @@ def _model(client: Client, x: PyTree, hessian: Float[Array, " t"], learned: Floa
     return Model(add(unravel(symmetric(learned) @ flat + shift * flat), client.grad(x), -1.0), shift, learned)
 
 
-def _solved(model: Model) -> FedNlPpState:
+def solved(model: Model) -> FedNlPpState:
+    """Return the minimiser x = (H + l I)^-1 g of a model, with the model.
+
+    Args:
+        model: g, l and H.
+    """
     return FedNlPpState(shifted_solution(model.hessian, model.shift, model.vector), model)

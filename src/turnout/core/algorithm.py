@@ -100,6 +100,9 @@ class Algorithm:
     personalises: ClassVar[bool] = False
     """Whether each client uses a model of its own, which `own_model` returns: metrics are of these."""
 
+    where_missed: ClassVar[str] = "give the local solver more steps, or a larger delta"
+    """What to do where clients report problems that they missed (`Done.missed`): the end of a sentence."""
+
     cohorts_per_round: ClassVar[int | None] = 1
     """How many cohorts of `sampler` a round asks, each once, as the lower bound of FedDCD's Theorem 7.1 counts rounds.
 

@@ -385,8 +385,8 @@ class Session:
             )
         if totals["missed"]:
             raise UserError(
-                f"{totals['missed']} local problems by round {self.round} were not solved as well as wanted: give the local "
-                "solver more steps, or a larger delta"
+                f"{totals['missed']} local problems by round {self.round} were not solved as well as wanted: "
+                f"{self.algorithm.addressed.where_missed}"
             )
         if totals["lost"]:
             raise UserError(
