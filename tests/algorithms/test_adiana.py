@@ -57,7 +57,7 @@ def test_the_gap_falls_at_the_rate_of_the_proof(name):
     gamma = lr / (2 * (theta + lr * mu))
     tau, factor = min(theta * p / 2, gamma * mu, alpha / 4), 2 * gamma * (1 - gamma * mu) / theta
     first = known.gap * (1 + 1 / (2 * (p - tau))) + 8 * lr * v / alpha * known.shares @ np.sum(known.start**2, axis=1)
-    errors = known.errors(t.Adiana(sampler, codec), "gap", rounds=600)
+    errors = known.errors(t.Adiana(sampler, codec), "gap", rounds=400)
     assert_below(errors, first + known.x @ known.x / factor, 1 - tau)
 
 
