@@ -28,7 +28,7 @@ def _ranking(study: t.Study, problem: str, goal: str, price: str) -> str:
         return ""
     declared = study.declaration
     named = [f"{declared.methods[row['method']].title} ({row['cost']:,.0f})" for row in best.head(SHOWN).iter_rows(named=True)]
-    return f"{declared.problems[problem].title}, {goal} in {price}: {', '.join(named)}."
+    return f"{declared.problems[problem]}, {goal} in {price}: {', '.join(named)}."
 
 
 def _edges(study: t.Study, method: str) -> str:
@@ -41,5 +41,5 @@ def _edges(study: t.Study, method: str) -> str:
             for key in [name for name in grid.columns if "." in name and grid[name].dtype.is_numeric()]:
                 values = grid[key].drop_nulls().unique().sort()
                 if len(values) > 2 and row[key] in (values[0], values[-1]) and math.isfinite(row["cost"]):
-                    found.add(f"{key} = {row[key]:g} on {declared.problems[row['problem']].title}")
+                    found.add(f"{key} = {row[key]:g} on {declared.problems[row['problem']]}")
     return f"{declared.methods[method].title} is at the edge of its grid: {'; '.join(sorted(found))}." if found else ""

@@ -52,3 +52,34 @@ def test_every_result_says_how_it_was_made():
     text = (RESULTS / "README.md").read_text()
     folders = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
     assert folders and all(f"[{name}]({name}" in text for name in folders)
+
+
+def test_who_wins_among_second_order_methods_is_what_the_page_says():
+    """Rows `| problem | goal | NAME, cost | NAME, cost |`: each name has the least median cost of the published table."""
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    problems = {"a6a": "a6a, clients alike, mu = 0.1", "mushrooms-ill": "mushrooms, clients differ, mu = 0.001"}
+    checked = 0
+    for name, title in problems.items():
+        for goal in ("1e-3", "1e-6", "1e-12"):
+            cells = []
+            for price in ("exchanges", "bytes"):
+                costs = pl.read_csv(RESULTS / "second-order" / "tables" / f"to-{goal}-{price}.csv", infer_schema_length=None)
+                best = costs.filter(pl.col("problem") == name).sort("cost", maintain_order=True).row(0, named=True)
+                cells.append((best["method"], f"{best['cost']:,.0f}"))
+            row = next(line for line in page.splitlines() if line.startswith(f"| {title} | {goal} |"))
+            for cell, (method, cost) in zip(row.split("|")[3:5], cells, strict=True):
+                assert WORDS[method] in cell and f" {cost} " in f"{cell} ", row
+            checked += 1
+    assert checked == 6
+
+
+WORDS = {
+    "bfgs": "BFGS",
+    "bl1": "BL1",
+    "dane": "DANE",
+    "fednl": "FedNL",
+    "newton": "Newton's method",
+    "scaffnew": "Scaffnew",
+    "shed": "SHED",
+}
+"""How the page names methods that win."""
