@@ -46,7 +46,7 @@ CODECS = {
 """Sampler, codec and alpha = min_i p_i / (1 + omega)."""
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(quick=[], slow=["rand-k"])
 @pytest.mark.parametrize("name", CODECS)
 def test_the_gap_falls_at_the_rate_of_the_proof(name):
     (sampler, codec, alpha), known = CODECS[name], Known()
