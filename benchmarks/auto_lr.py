@@ -125,11 +125,12 @@ class Outcome(NamedTuple):
 
 def measure() -> list[Line]:
     """Return the ratio on each problem, on how many it is at most 2, and how many runs diverged."""
-    outcomes = {case: outcome(case) for case in (*CHOSEN_ON, *JUDGED_ON)}
-    lines = [line(case, one, judged=case in JUDGED_ON) for case, one in outcomes.items()]
-    judged = [outcomes[case] for case in JUDGED_ON]
+    chosen, judged = [outcome(case) for case in CHOSEN_ON], [outcome(case) for case in JUDGED_ON]
+    outcomes = [*chosen, *judged]
+    lines = [line(case, one, judged=False) for case, one in zip(CHOSEN_ON, chosen, strict=True)]
+    lines += [line(case, one, judged=True) for case, one in zip(JUDGED_ON, judged, strict=True)]
     within = sum(one.auto <= TIMES * one.tuned for one in judged)
-    diverged, inside = sum(one.diverged for one in outcomes.values()), all(one.inside for one in outcomes.values())
+    diverged, inside = sum(one.diverged for one in outcomes), all(one.inside for one in outcomes)
     return [
         *lines,
         Line("auto-lr", f"problems of {len(judged)} with at most {TIMES:g} times the exchanges", within, ENOUGH, True, unit=""),
@@ -145,13 +146,8 @@ def line(case: Case, one: Outcome, *, judged: bool) -> Line:
     return Line("auto-lr", case.name, one.auto / one.tuned, note=note, settings=settings, timings={"all": [one.seconds]})
 
 
-def outcome(case: Case, algorithm: t.Algorithm | None = None) -> Outcome:
-    """Play the grid and the run without a number, with all seeds.
-
-    Args:
-        case: The problem.
-        algorithm: What is played in the place of `lr = "auto"`.
-    """
+def outcome(case: Case) -> Outcome:
+    """Play the grid and the run without a number, with all seeds."""
     began = time.perf_counter()
     problem = problem_of(case)
     metrics = ("value",) if "network" in case.name else ("value", "gap")
@@ -159,7 +155,7 @@ def outcome(case: Case, algorithm: t.Algorithm | None = None) -> Outcome:
     below = LOSS if "network" in case.name else first["value"] - (1 - case.share) * first["gap"]
     options = {"rounds": ROUNDS, "seeds": SEEDS, "metrics": ("value",), "target": t.Target("value", below, stop=True)}
     tuned = t.sweep(t.FedAvg(t.Nice(case.cohort), lr=1.0, **case.work), problem, {"lr": GRID}, **options).costs()
-    auto = t.sweep(algorithm or t.FedAvg(t.Nice(case.cohort), "auto", **case.work), problem, {}, **options)
+    auto = t.sweep(t.FedAvg(t.Nice(case.cohort), "auto", **case.work), problem, {}, **options)
     lr, cost = tuned["lr"][0], tuned["cost"][0]
     ends = np.array([trace.frame["value"][-1] for trace in auto.traces])
     # A tie with an end of the grid is not at the end.
