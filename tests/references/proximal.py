@@ -221,3 +221,54 @@ def lazy_dane(p, log, cohorts, lam, momentum):
         known |= {i: (p.grad(i, x), x) for i in cohort}
         x, old = x + p.mean(cohort, changes) + momentum * (x - old), x
         log.end(cohort, *states())
+
+
+def svrp(p, log, cohorts, gamma, probability, renewed):
+    """SVRP; `renewed` says in which rounds the anchor is renewed."""
+    x = w = START
+    everyone = list(CLIENTS)
+    gradient = p.total(everyone, [p.grad(i, w) for i in CLIENTS])
+    log.start({"x": x, "w": w, "gradient": gradient})
+    for cohort, moves in zip(cohorts, renewed, strict=True):
+        centre = x - gamma * gradient
+        changes = [p.minimiser(i, p.grad(i, w), 1 / gamma, centre) - centre for i in cohort]
+        log.exchange(cohort, {"centre": centre, "w": w}, [{"change": change} for change in changes])
+        x = centre + p.mean(cohort, changes)
+        if moves:
+            w, gradients = x, [p.grad(i, x) for i in CLIENTS]
+            log.exchange(everyone, {"x": x}, [{"gradient": g} for g in gradients])
+            gradient = p.total(everyone, gradients)
+        log.end(cohort, {"x": x, "w": w, "gradient": gradient}, renewed=moves)
+
+
+def fedred(p, log, cohorts, lam, smoothness, local_steps):
+    """FedRed-GD, whose delegate is client 0."""
+    x = START
+    log.start({"x": x})
+    for cohort, count in zip(cohorts, local_steps, strict=True):
+        gradients = [p.grad(i, x) for i in cohort]
+        log.exchange(cohort, {"x": x}, [{"gradient": g} for g in gradients])
+        full, y = p.mean(cohort, gradients), x
+        for _ in range(count):
+            linear = p.grad(0, y) + full - p.grad(0, x)
+            y = (smoothness * y + lam * x - linear) / (smoothness + lam)
+        log.exchange([0], {"x": x, "gradient": full}, [{"change": y - x}])
+        x = y
+        log.end(cohort, {"x": x}, local_steps=count)
+
+
+def scafflix(p, log, cohorts, lr, alpha, probability, local_steps):
+    """Scafflix with one step size and one alpha."""
+    x, h, best = START, [np.zeros(3) for _ in CLIENTS], [p.minimiser(i) for i in CLIENTS]
+    log.start({"x": x}, [{"h_i": own} for own in h])
+    for cohort, count in zip(cohorts, local_steps, strict=True):
+        ends = []
+        for i in cohort:
+            y = x
+            for _ in range(count):
+                y = y - lr / alpha * (p.grad(i, alpha * y + (1 - alpha) * best[i]) - h[i])
+            ends.append(y)
+        log.exchange(cohort, {"x": x, "steps": count}, [{"x_i": y} for y in ends])
+        x = p.mean(cohort, ends)
+        h = [own + probability * alpha / lr * (x - y) for own, y in zip(h, ends, strict=True)]
+        log.end(cohort, {"x": x}, [{"h_i": own} for own in h], local_steps=count)

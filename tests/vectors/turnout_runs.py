@@ -178,6 +178,14 @@ RUNS = {
     "aide": Run(lambda p, s: t.Aide(t.Full(), Exact(), lam=p["lam"], lr=p["lr"], kappa=p["kappa"], mu=p["mu"], inner=p["inner"])),
     "fednl-zero": Run(lambda p, s: t.FedNl(t.Full(), None, mu=1e-3), lambda server, p: [server.x]),
     "lazy-dane": Run(lambda p, s: t.LazyDane(s, Exact(), lam=p["lam"], momentum=p["momentum"]), messages=False),
+    "svrp": Run(lambda p, s: t.Svrp(s, Exact(), gamma=p["gamma"], probability=p["probability"]), messages=False),
+    "fedred": Run(lambda p, s: t.FedRed(t.Full(), lam=p["lam"], smoothness=p["smoothness"])),
+    "scafflix": Run(
+        lambda p, s: t.Scafflix(t.Full(), Exact(), lr=p["lr"], alpha=p["alpha"], probability=p["probability"]),
+        lambda server, p: [server.x],
+        lambda server, clients, p: [clients.h - p["probability"] * p["alpha"] / p["lr"] * (clients.x - server.x)],
+        messages=False,
+    ),
     "feddcd": Run(
         lambda p, s: t.FedDcd(s, Exact(), lr=p["lr"], convexity=p["convexity"]),
         lambda server, p: [server.x],

@@ -254,6 +254,42 @@ def cases():
         "y_i = argmin_w f_i(w) + <b - grad f_i(z), w> + (lam / 2) |w - x|^2 for i in S",
         "x <- x + mean_S (y_i - x) + momentum (x - last x), b_i <- grad f_i(x) and x_i <- x at the old x",
     )
+    yield case(
+        "svrp",
+        "svrp",
+        proximal.svrp,
+        {"gamma": 0.5, "probability": 0.5},
+        "Khaled and Jin, 2022",
+        "equal weights, cohorts, exact minimisers, w starts at x; `draws` says when w is renewed",
+        "c = x - gamma mean_i grad f_i(w), x <- mean_S argmin_y f_i(y) - <grad f_i(w), y> + |y - c|^2 / (2 gamma)",
+        "where it is renewed: w <- x, by a pass over all clients",
+        given={"renewed": [True, True, False]},
+    )
+    yield case(
+        "fedred",
+        "fedred",
+        proximal.fedred,
+        {"lam": 2.0, "smoothness": 2.0},
+        "Jiang et al., 2024, FedRed-GD",
+        "equal weights, all clients; client 0 is the delegate, and the number of its steps is in `draws`",
+        "g = mean_i grad f_i(x), y = x; repeat local_steps times: "
+        "y <- (smoothness y + lam x - grad f_0(y) - g + grad f_0(x)) / (smoothness + lam)",
+        "x <- y",
+        cohorts=EVERYONE,
+        given={"local_steps": [1, 4, 1]},
+    )
+    yield case(
+        "scafflix",
+        "scafflix",
+        proximal.scafflix,
+        {"lr": 0.2, "alpha": 0.6, "probability": 0.5},
+        "Yi, Condat and Richtarik, 2023, Algorithm 1",
+        "equal weights, all clients, exact x_i*, one lr and one alpha; the numbers of local steps are in `draws`",
+        "x_i = x; repeat local_steps times: x_i <- x_i - (lr / alpha) (grad f_i(alpha x_i + (1 - alpha) x_i*) - h_i)",
+        "x <- mean_i x_i, h_i <- h_i + (probability alpha / lr) (x - x_i); h_i = 0 at first",
+        cohorts=EVERYONE,
+        given={"local_steps": [1, 3, 1]},
+    )
     one = "client i got x_i in round `sent`: y_i = x_i; repeat local_steps times: y_i <- y_i - lr grad f_i(y_i)"
     program = asynchronous.one_at_a_time
     yield case(
