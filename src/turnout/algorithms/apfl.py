@@ -1,7 +1,7 @@
 """APFL: each client uses a mixture of a model of its own and the one that all train together."""
 
 from dataclasses import KW_ONLY
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,7 @@ class Apfl(FedAvg):
     def train(self, client, message):
         """w_i - x."""
         x, lr = message
-        lr = self.lr if lr is None else lr
+        lr: Any = self.lr if lr is None else lr
 
         def step(rows, carry):
             w, v, alpha, alpha_lr = carry
