@@ -59,7 +59,7 @@ def bl1_program(problem, draws, name, first, x):
 BL1_RUNS = {"everyone": (t.Full(), "rank-1", "hessian"), "cohorts": (t.Nice(4), "top-4", "zero")}
 
 
-@pytest.mark.tiers(quick=["cohorts"], slow=["everyone"])
+@pytest.mark.tiers(quick=[], slow=["cohorts"])
 @pytest.mark.parametrize("run", BL1_RUNS)
 def test_bl1_is_its_numpy_program_and_sends_as_little(run):
     (sampler, name, first), problem = BL1_RUNS[run], narrow()
@@ -109,7 +109,7 @@ def bl2_program(problem, draws, name, first, x):
 BL2_RUNS = {"cohorts": (t.Nice(2), "rank-1", "hessian"), "coins": (t.Independent(size=3.0), "top-4", "zero")}
 
 
-@pytest.mark.tiers(quick=["coins"], slow=["cohorts"])
+@pytest.mark.tiers(quick=[], slow=["coins"])
 @pytest.mark.parametrize("run", BL2_RUNS)
 def test_bl2_is_its_numpy_program_and_finds_the_optimum(run):
     (sampler, name, first), problem = BL2_RUNS[run], narrow()

@@ -64,6 +64,7 @@ def test_on_quadratics_the_gap_is_within_its_bound_and_ends_at_zero():
     assert gaps[D - 2] > 1e-9 > 1e-13 > gaps[D - 1]
 
 
+@pytest.mark.slow
 def test_lost_replies_leave_both_sides_with_the_same_pairs():
     """A client whose reply is lost sends the same pairs again, and one that missed a renewal goes on from the old one."""
     problem = logistic()
