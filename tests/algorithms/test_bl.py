@@ -128,6 +128,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.tiers(everything=["span"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_a_sentence(name):
     make, problem, sentence = MISTAKES[name]

@@ -17,7 +17,7 @@ def square(v) -> float:
     return float(np.sum(v**2))
 
 
-@pytest.mark.tiers(quick=["clag"], slow=["lag"])
+@pytest.mark.tiers(quick=[], slow=["lag"])
 @pytest.mark.parametrize(
     ("sampler", "codec", "compress", "trigger"),
     [(t.Nice(4), t.codecs.TopK(count=2), top_two, 20.0), (t.Full(), t.codecs.Identity(), lambda v: v, 3.0)],
@@ -44,6 +44,7 @@ def test_a_run_is_its_numpy_program_and_its_ledger_a_hand_count(sampler, codec, 
     assert totals["contacts"] == asked + sent and totals["queries_total"] == asked
 
 
+@pytest.mark.slow
 def test_without_a_trigger_it_is_ef21():
     """As long as g_i is not the gradient itself."""
     codec = t.codecs.TopK(count=2)

@@ -36,7 +36,7 @@ def fair_step(x, cohort, q):
     return x - top / bottom
 
 
-@pytest.mark.tiers(quick=["independent"])
+@pytest.mark.tiers(quick=[], slow=["independent"])
 @pytest.mark.parametrize(("sampler", "q"), [(t.Nice(3), 2.0), (t.Independent(size=2.0), 0.5)], ids=["nice", "independent"])
 def test_a_run_of_q_fedavg_is_its_numpy_program(sampler, q):
     x = np.zeros(4)

@@ -46,7 +46,7 @@ def algorithm_1(problem, shares, rounds, lr, alpha):
         yield mean
 
 
-@pytest.mark.tiers(quick=["unequal"])
+@pytest.mark.tiers(quick=[], slow=["unequal"])
 @pytest.mark.parametrize(
     ("shares", "lr", "alpha"),
     [(EQUAL, 1.0, np.full(CLIENTS, ALPHA)), (SHARES, 0.8, np.linspace(0.5, 2.0, CLIENTS))],
@@ -76,6 +76,7 @@ def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, delive
     assert np.max(np.abs(own.columns["value"] - handed.columns["value"])) > 1e-3
 
 
+@pytest.mark.slow
 def test_theorem_4_1_holds():
     check_theorem(feddcd(answer="client"), 1 - (SIZE - 1) / (CLIENTS - 1) * ALPHA / BETA)
 

@@ -40,7 +40,7 @@ def program(rounds: int) -> float:
     return x
 
 
-@pytest.mark.tiers(quick=["2", "3", "4", "12"])
+@pytest.mark.tiers(quick=["3", "4", "12"])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 12])
 def test_a_run_is_its_plain_program_lambda_included(rounds):
     with jax.enable_x64(True):
@@ -61,6 +61,7 @@ def test_what_it_measures_is_delta_on_average(size):
     assert bound.factor == 2 + np.sqrt(CLIENTS / size) and bound.largest == CURVATURES.max()
 
 
+@pytest.mark.slow
 def test_it_goes_to_the_optimum_of_nonconvex_clients():
     matrices = np.array([[[-1.0]], [[2.0]], [[4.0]]])
     vectors = np.array([[1.0], [0.0], [5.0]])

@@ -113,7 +113,7 @@ def reference(problem, lr, batch, epochs, rounds, seeds) -> np.ndarray:
     return x
 
 
-@pytest.mark.tiers(quick=["sizes3-MbLocalGd-compiled"])
+@pytest.mark.tiers(quick=[], slow=["sizes3-MbLocalGd-compiled"])
 @pytest.mark.parametrize(
     ("sizes", "make", "engine"),
     [
@@ -136,6 +136,7 @@ def test_it_is_local_sgd(sizes, make, engine):
     assert (totals["queries_total"], totals["queries_slowest"]) == (3 * sum(steps), 3 * max(steps))
 
 
+@pytest.mark.slow
 def test_a_batch_that_holds_all_rows_is_a_full_step():
     problem = logistic()
     whole = t.run(t.FedAvg(t.Nice(4), lr=0.3, steps=3), problem, rounds=5)
@@ -144,6 +145,7 @@ def test_a_batch_that_holds_all_rows_is_a_full_step():
     assert batches.ledger.totals() == whole.ledger.totals()
 
 
+@pytest.mark.slow
 def test_only_drawn_clients_are_charged():
     """With a place for every client, the queries are those of the clients in the cohort."""
     problem = ridge(UNEVEN)

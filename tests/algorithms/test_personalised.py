@@ -37,6 +37,7 @@ LEAVES = {
 }
 
 
+@pytest.mark.tiers(everything=["fedper"])
 @pytest.mark.parametrize("name", LEAVES)
 def test_personal_leaves_take_the_local_steps(name):
     """`played` is checked against NumPy in tests/engines/test_groups.py."""
@@ -236,6 +237,7 @@ BY_HAND = {
 """The algorithm, what a client sends and keeps in one round, and the share of x in the model that it uses at first."""
 
 
+@pytest.mark.tiers(everything=["pfedme", "flix"])
 @pytest.mark.parametrize("name", BY_HAND)
 def test_a_run_is_its_numpy_program(name):
     (algorithm, client, first), problem = BY_HAND[name], quadratic()

@@ -75,7 +75,7 @@ RUNS = {f"{name}-{sampler}": (name, sampler) for sampler in SAMPLERS for name in
 
 
 @pytest.mark.tiers(
-    quick=["fedavg-nice-quadratic", "mbgd-full-logistic", "mblocalgd-stratified-logistic"],
+    quick=["fedavg-nice-quadratic", "mbgd-full-logistic"],
     slow=[
         "fedavg-independent-logistic",
         "fedavg-stratified-quadratic",

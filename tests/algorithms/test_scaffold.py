@@ -66,6 +66,7 @@ def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     np.testing.assert_allclose(trace.x, x, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_epochs_divide_by_the_steps_taken():
     """Minibatches: E_i = epochs ceil(n_i / batch), the last batch of a pass counting as a step however small it is."""
     problem, sampler = ridge(SIZES), t.Nice(4)
@@ -173,6 +174,7 @@ def test_a_configuration_gives_every_client_its_steps():
             Reader("made.toml", "", tables).experiment("made")
 
 
+@pytest.mark.slow
 def test_nodes_with_steps_of_their_own_give_the_compiled_run():
     algorithm, faults = t.Scaffold(t.Nice(3), lr=0.05, steps=STEPS), t.Faults(0.0, "skip")
     one, other = (t.run(algorithm, quadratic(), rounds=2, engine=engine, faults=faults) for engine in ("compiled", "nodes"))

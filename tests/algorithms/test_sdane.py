@@ -79,6 +79,7 @@ def test_the_potential_of_acc_s_dane_never_grows(equal, mu):
     assert gaps[-1] < 1e-3 * gaps[0]
 
 
+@pytest.mark.slow
 def test_acceleration_pays_where_the_curvature_is_far_below_the_dissimilarity():
     """delta / mu is more than 100: the same exchanges and bytes, and a gap ten times as small."""
     problem = flat(0.05)

@@ -35,6 +35,7 @@ def finished(tmp_path_factory):
     return path, out
 
 
+@pytest.mark.slow
 def test_a_run_leaves_exactly_its_results(finished):
     _, out = finished
     assert files(out) == FILES
@@ -112,6 +113,7 @@ def test_a_malformed_line_is_named(tmp_path, line, words):
     assert re.search(f"bad.svm.*{words}", refused(tmp_path, "run", path, "--out", tmp_path / "out"))
 
 
+@pytest.mark.tiers(everything=["tables7-no accuracy"])
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
@@ -165,6 +167,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     assert files(tmp_path / "out") == FILES
 
 
+@pytest.mark.slow
 def test_a_comparison_is_a_study_with_a_method_for_each_file(tmp_path):
     first, second = config(tmp_path, "slow", algorithm={"kind": "fedavg", "lr": 0.05}), config(tmp_path, "fast")
     code, said, err = turnout("compare", first, second, "--out", tmp_path / "out")

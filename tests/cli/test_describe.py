@@ -20,6 +20,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.tiers(everything=["line-search", "lost-replies"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_ledger_is_what_was_foretold(name):
     check(OTHERS[name](), faults=t.Faults(0.3, "repeat") if name == "lost-replies" else None)

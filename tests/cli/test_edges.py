@@ -135,6 +135,7 @@ def test_an_output_that_is_full(files):
 # Names of files
 
 
+@pytest.mark.slow
 def test_paths_with_spaces_and_letters_of_other_alphabets(tmp_path, finished, files):
     folder = tmp_path / "ein Ordner mit Käse" / "данные 数据 🎲"
     folder.mkdir(parents=True)
@@ -205,6 +206,7 @@ def decimal_comma(tmp_path, monkeypatch):
     locale.setlocale(locale.LC_ALL, before)
 
 
+@pytest.mark.slow
 def test_a_locale_with_a_decimal_comma_changes_no_number(tmp_path, files, finished, decimal_comma):
     assert locale.localeconv()["decimal_point"] == ","
     assert turnout("run", files, "--out", tmp_path / "out")[0] == 0
@@ -243,6 +245,7 @@ def expected() -> list:
     return numbers()
 
 
+@pytest.mark.slow
 def test_a_thread_that_is_not_the_main_one(expected):
     found = []
     thread = threading.Thread(target=lambda: found.append(numbers()))

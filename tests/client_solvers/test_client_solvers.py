@@ -118,6 +118,7 @@ def test_logistic_clients_of_unequal_sizes_with_sparse_rows_agree_with_scipy(sol
     assert np.all(distance <= 1e-6 / 0.7 + 1e-8)
 
 
+@pytest.mark.slow
 def test_a_tighter_tolerance_brings_more_digits():
     found = solved(logistic(), local.NewtonCg(tolerance=1e-13), tilted((4, 5), weight=0.5), np.ones((4, 5)))
     again = solved(logistic(), local.NewtonCg(tolerance=0.0), tilted((4, 5), weight=0.5), np.ones((4, 5)))

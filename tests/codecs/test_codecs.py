@@ -31,6 +31,7 @@ compiled_round_trip = functools.cache(lambda codec: jax.jit(round_trip(codec)))
 compiled_pack, compiled_unpack = jax.jit(pack, static_argnums=1), jax.jit(unpack, static_argnums=(1, 2))
 
 
+@pytest.mark.slow
 @plain
 @given(st.data(), st.integers(1, 32), st.sampled_from((0, 1, 50)))
 def test_packed_numbers_come_back_and_take_their_bits(data, bits, count):
@@ -92,7 +93,7 @@ def test_arrays_are_matrices_of_their_first_axes_by_the_others_where_both_are_le
         assert np.linalg.matrix_rank(near.reshape(rows, columns)) == 2
 
 
-@pytest.mark.tiers(quick=["8"])
+@pytest.mark.tiers(quick=[], slow=["8"])
 @pytest.mark.parametrize("bits", [4, 6, 8])
 def test_factors_in_few_bits_are_the_levels_nearest_to_a_projection(bits):
     """Against NumPy: a level is the nearest of M (j / s)^(3/2), and coordinates are least squares in the rounded basis."""

@@ -61,6 +61,7 @@ def test_gradient_descent_with_top_k_both_ways_is_the_program_of_the_papers(feed
     np.testing.assert_allclose(trace.x, x, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_feedback_reaches_the_optimum_where_top_k_alone_does_not():
     """EF21 converges linearly (Richtarik et al., 2021, Theorem 2), biased compression of gradients does not converge at all."""
     problem = t.Quadratic.random(6, 5, seed=3)
@@ -98,7 +99,7 @@ def plays_alike(algorithm, problem, exchange, **options):
     return case
 
 
-@pytest.mark.tiers(quick=["scaffold-seeds"], slow=["icgm-both"])
+@pytest.mark.tiers(quick=[], slow=["icgm-both"])
 @pytest.mark.parametrize("how", COMPRESSED)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_algorithm_runs_compressed_in_both_engines(name, how):
@@ -190,7 +191,7 @@ def test_robust_means_are_taken_of_what_payloads_stand_for():
     np.testing.assert_allclose(coded.x, t.run(t.MbGd(t.Full(), lr=0.05), small(), **options).x, atol=1e-13)
 
 
-@pytest.mark.tiers(quick=["seeds"])
+@pytest.mark.tiers(quick=[], slow=["seeds"])
 @pytest.mark.parametrize("how", COMPRESSED)
 def test_describe_foretells_the_bytes(how):
     session = Session(t.Scaffold(t.Nice(3), lr=0.02), small(), rounds=4, exchange=COMPRESSED[how])
@@ -225,6 +226,7 @@ trees = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(trees, st.booleans(), st.sampled_from(FEEDBACK))
 def test_any_tree_comes_back(tree, whole, feedback):

@@ -38,7 +38,22 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
 
 
 @pytest.mark.tiers(
-    quick=["scaffold-[!ms]*", "sppm-*"],
+    quick=[
+        "scaffold-engines_agree",
+        "scaffold-ledger_counts_what_nodes_send",
+        "scaffold-compiles_once",
+        "scaffold-empty_cohort_changes_nothing",
+        "scaffold-resumes_to_the_bit",
+        "scaffold-goes_on_to_the_bit",
+        "sppm-parameters_stay_finite",
+        "sppm-engines_agree",
+        "sppm-ledger_counts_what_nodes_send",
+        "sppm-compiles_once",
+        "sppm-sweeps_cell_is_the_single_run",
+        "sppm-empty_cohort_changes_nothing",
+        "sppm-resumes_to_the_bit",
+        "sppm-goes_on_to_the_bit",
+    ],
     slow=[
         "accfeddcd-engines_agree",
         "agnostic-fl-engines_agree",
@@ -115,8 +130,7 @@ def test_states_keep_their_types_on_nested_parameters(name):
 
 
 @pytest.mark.tiers(
-    quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm", "tamuna"],
-    slow=["accfeddcd", "ef21", "fedlin", "saber-partial"],
+    quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm"], slow=["accfeddcd", "ef21", "fedlin", "saber-partial"]
 )
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):
@@ -126,6 +140,7 @@ def test_the_ledger_is_a_hand_count(name):
     assert {event: totals[event] for event in expected} == expected
 
 
+@pytest.mark.tiers(everything=["fedbabu"])
 @pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.parametrize("name", PERSONAL_LEAVES)
 def test_the_ledger_counts_the_leaves_that_are_shared(name):
@@ -175,7 +190,7 @@ FAULTY = {
 """Under faults it is the handling of replies and states that differs, those of servers, clients and samplers."""
 
 
-@pytest.mark.tiers(quick=["fedavg-available-skip"], slow=["mbgd-k-vib-repeat", "mimelite-skip", "scaffold-repeat"])
+@pytest.mark.tiers(quick=[], slow=["mbgd-k-vib-repeat", "mimelite-skip", "scaffold-repeat"])
 @pytest.mark.parametrize(("name", "missing"), [*product(FAULTY, ["skip", "repeat"])])
 def test_nodes_give_the_compiled_run_under_faults(name, missing):
     algorithm = FAULTY[name](t.Independent(size=3.0))

@@ -19,7 +19,18 @@ def case_of(name):
     return case(SOLVERS[name], small())
 
 
-@pytest.mark.tiers(quick=["bfgs-*"], slow=["scaffnew-*", "sketch-engines_agree"])
+@pytest.mark.tiers(
+    quick=[
+        "bfgs-states_keep_their_types",
+        "bfgs-objective_falls",
+        "bfgs-proximal_point_is_reached",
+        "bfgs-ledger_counts_what_nodes_send",
+        "bfgs-compiles_once",
+        "bfgs-resumes_to_the_bit",
+        "bfgs-goes_on_to_the_bit",
+    ],
+    slow=["scaffnew-*", "sketch-engines_agree"],
+)
 @pytest.mark.parametrize("name_of_check", CHECKS)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_conformance(name, name_of_check):

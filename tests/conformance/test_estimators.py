@@ -25,7 +25,7 @@ def case_of(name):
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
-@pytest.mark.tiers(quick=["storm-states_keep_their_types", "storm-ledger_counts_what_nodes_send"], slow=["storm-*"])
+@pytest.mark.tiers(quick=["storm-states_keep_their_types"], slow=["storm-*"])
 @pytest.mark.parametrize("check", SHARED)
 @pytest.mark.parametrize("name", NAMES)
 def test_conformance(name, check):

@@ -41,15 +41,7 @@ def case_of(name, group):
 
 
 @pytest.mark.filterwarnings("ignore:a client takes part")
-@pytest.mark.tiers(
-    quick=["personal-within-fedavg", "statistics-scaffold", "personal-before-sppm"],
-    slow=[
-        "frozen-mime",
-        "personal-before-feddcd",
-        "personal-after-fedavg",
-        "statistics-icgm",
-    ],
-)
+@pytest.mark.tiers(quick=[], slow=["frozen-mime", "personal-before-feddcd", "personal-after-fedavg", "statistics-icgm"])
 @EVERY
 def test_every_algorithm_with_every_group(name, group):
     for check in AGREEMENT:

@@ -33,7 +33,25 @@ checks, and of which "cube", "stratified" and "systematic" are played here."""
 
 
 @pytest.mark.tiers(
-    quick=["cube-*", "independent-k-vib-*", "clustered-engines_agree"],
+    quick=[
+        "cube-states_keep_their_types",
+        "cube-clients_are_drawn_once",
+        "cube-weights_are_finite",
+        "cube-draws_match_the_declared_probabilities",
+        "cube-ledger_counts_what_nodes_send",
+        "cube-compiles_once",
+        "cube-resumes_to_the_bit",
+        "cube-goes_on_to_the_bit",
+        "independent-k-vib-states_keep_their_types",
+        "independent-k-vib-ids_name_clients",
+        "independent-k-vib-clients_are_drawn_once",
+        "independent-k-vib-weights_are_finite",
+        "independent-k-vib-draws_match_the_declared_probabilities",
+        "independent-k-vib-ledger_counts_what_nodes_send",
+        "independent-k-vib-compiles_once",
+        "independent-k-vib-resumes_to_the_bit",
+        "independent-k-vib-goes_on_to_the_bit",
+    ],
     slow=[
         "gradient-clustered-engines_agree",
         "oort-engines_agree",

@@ -39,6 +39,7 @@ KINDS, SHAPES = st.sampled_from([np.float64, np.int32, np.uint8]), st.sampled_fr
 ARRAYS = st.lists(arrays(KINDS, SHAPES), max_size=3)
 
 
+@pytest.mark.slow
 @given(results=ARRAYS, parts=st.lists(st.integers() | st.text(max_size=5) | st.floats(), max_size=3))
 @settings(max_examples=30)
 def test_what_is_kept_is_what_was_computed(tmp_path_factory, results, parts):

@@ -120,6 +120,7 @@ def test_a_mistake_in_a_run_gives_one_sentence(mistake, words):
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
+@pytest.mark.slow
 def test_optax_optimisers_are_accepted_wherever_ours_are():
     problem = t.Quadratic.random(6, 3)
 

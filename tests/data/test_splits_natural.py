@@ -95,6 +95,7 @@ def test_the_thinned_writers_of_mnist_are_as_unequal_as_those_of_femnist(real_da
         assert abs(large.mean() - share) < 0.03 and abs(sizes[large].sum() / sizes.sum() - held) < 0.03
 
 
+@pytest.mark.tiers(everything=["IidPartitioner-options0"])
 @pytest.mark.parametrize(
     "partitioner, options",
     [

@@ -181,7 +181,7 @@ def same_run(summed, encrypted) -> None:
     assert counts[0] == {path: row for path, row in counts[1].items() if row["method"] != "decrypt"}
 
 
-@pytest.mark.tiers(quick=["fedavg-none"], slow=["scaffold-skip", "sppm-repeat"])
+@pytest.mark.tiers(quick=[], slow=["scaffold-skip", "sppm-repeat"])
 @pytest.mark.parametrize("missing", ["none", "skip", "repeat"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_run_is_that_of_sums(name, missing):
@@ -246,6 +246,7 @@ def test_refusals_say_what_to_do(monkeypatch):
         new_key()
 
 
+@pytest.mark.slow
 def test_describe_tells_the_bytes(tmp_path):
     tables = {"split": {"kind": "iid", "clients": 12}, "run": {"rounds": 2, "engine": "nodes", "aggregation": "encrypted"}}
     file = config(tmp_path, **tables)

@@ -35,19 +35,19 @@ def agree(algorithm, problem, **options):
     return other
 
 
-@pytest.mark.tiers(quick=["scaffold"], slow=["fedbuff", "icgm", "mifa"])
+@pytest.mark.tiers(quick=[], slow=["fedbuff", "icgm", "mifa"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_algorithm(name):
     agree(EXAMPLES[name], small())
 
 
-@pytest.mark.tiers(quick=["adaptive-size"], slow=["available", "stratified"])
+@pytest.mark.tiers(quick=[], slow=["available", "stratified"])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampler(name):
     agree(t.FedAvg(SAMPLERS[name], lr=0.05, steps=2), small())
 
 
-@pytest.mark.tiers(quick=["k-vib"], slow=["last-norm"])
+@pytest.mark.tiers(quick=[], slow=["last-norm"])
 @pytest.mark.parametrize("name", PROBABILITIES)
 def test_samplers_that_learn_while_replies_are_lost(name):
     algorithm = t.Scaffold(t.Independent(size=3.0, probability=PROBABILITIES[name]), lr=0.05, steps=2)
@@ -73,7 +73,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.tiers(quick=["few clients at a time"], slow=["judged draws", "metrics", "top-k with memory"])
+@pytest.mark.tiers(quick=[], slow=["judged draws", "metrics", "top-k with memory"])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option(name):
     agree(t.MbGd(t.Independent(size=4.0), lr=0.05), logistic(), **OPTIONS[name])
@@ -97,6 +97,7 @@ def test_the_next_cohort_is_read_ahead():
     assert len(cohorts) == len(set(cohorts)) in (10, 11)
 
 
+@pytest.mark.slow
 def test_an_estimate_of_f_has_the_error_that_it_tells():
     problem = logistic()
     algorithm, start = t.FedAvg(t.Full(), lr=0.1), np.full(5, 0.3)
@@ -182,6 +183,7 @@ def test_rows_can_be_read_into_memory():
     agree(t.FedAvg(t.Nice(3), lr=0.05), small(), storage="memory")
 
 
+@pytest.mark.slow
 def test_feedback_that_is_too_large_is_told_in_a_sentence(monkeypatch):
     monkeypatch.setattr(disk, "FROM", 2)
     algorithm = t.MbGd(t.Independent(t.KVib(bound=1e-200, rounds=9), size=4.0), lr=0.01)
@@ -211,6 +213,7 @@ class Twice(t.Algorithm):
         return Done(client.grad(x))
 
 
+@pytest.mark.slow
 def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeypatch):
     monkeypatch.setattr(disk, "FROM", 2)
     problem = t.Quadratic.random(clients=30, dimension=3, seed=0)

@@ -80,7 +80,7 @@ def played(*groups, rounds=ROUNDS, **options):
     return t.run(algorithm, t.Grouped.of(centred(), *groups), **{"rounds": rounds, "metrics": ("value",), **options})
 
 
-@pytest.mark.tiers(quick=["*-compiled", "within-nodes"])
+@pytest.mark.tiers(quick=["frozen-compiled", "before-compiled", "within-compiled", "after-compiled", "own-statistics-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_the_one_by_hand(name, engine):
@@ -247,6 +247,7 @@ def test_statistics_are_sent_as_they_are_beside_what_is_compressed(name):
     np.testing.assert_allclose(runs[0].x["running_mean"], played().x["running_mean"], rtol=1e-12)
 
 
+@pytest.mark.tiers(everything=["mean-encrypted", "mean-sum"])
 @pytest.mark.parametrize("aggregation", ["sum", "encrypted"])
 @pytest.mark.parametrize("algorithm", [t.FedAvg(t.Nice(3), lr=0.1), t.MbGd(t.Nice(3), lr=0.1)], ids=["mean", "average"])
 def test_sums_of_statistics_are_their_means(algorithm, aggregation):
@@ -264,6 +265,7 @@ SILENT = 1
 """A seed with which all replies are lost."""
 
 
+@pytest.mark.slow
 def test_statistics_stay_where_nobody_answers():
     trace = played(faults=t.Faults(0.9, "skip"), rounds=1, seed=SILENT)
     assert trace.ledger.totals()["aggregated"] == 0 and not np.any(trace.x["running_mean"])
@@ -276,7 +278,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.tiers(quick=["bfgs"])
+@pytest.mark.tiers(quick=[], slow=["bfgs"])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_minimises_one_function_and_moves_statistics_at_its_end(name):
     """Passes of batches move statistics with each step; other searches once, for one more query."""

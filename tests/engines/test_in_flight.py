@@ -157,7 +157,7 @@ REFERENCES = {
 """Each algorithm with all clients at work, and an event loop with the paper's steps."""
 
 
-@pytest.mark.tiers(quick=["fedasync"], slow=["rescaled-asgd"])
+@pytest.mark.tiers(quick=[], slow=["rescaled-asgd"])
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_event_loop_of_the_paper(name):
     algorithm, reference = REFERENCES[name]
@@ -191,7 +191,7 @@ def test_fast_clients_count_more_unless_steps_are_rescaled():
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
 
 
-@pytest.mark.tiers(quick=["ringmaster-skip"], slow=["fedbuff-repeat", "mifa-repeat"])
+@pytest.mark.tiers(quick=[], slow=["fedbuff-repeat", "mifa-repeat"])
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_engines_agree(name, faults):
@@ -259,7 +259,7 @@ def test_what_is_lost_leaves_the_memories_of_both_ends_as_they_were(feedback):
 RESUMED = {"mifa": None, "fedbuff": t.Exchange(up=t.codecs.TopK(count=2), down=t.codecs.Qsgd(bits=6), feedback="ef21")}
 
 
-@pytest.mark.tiers(quick=["mifa-compiled"], slow=["fedbuff-nodes"])
+@pytest.mark.tiers(quick=[], slow=["fedbuff-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", RESUMED)
 def test_a_run_resumes_with_requests_in_flight(name, engine):
@@ -289,6 +289,7 @@ def test_one_cohort_in_flight_is_fedavg():
     assert differing <= {"available"} and one.frame["seconds"].equals(other.frame["seconds"])
 
 
+@pytest.mark.slow
 def test_without_devices_replies_come_in_the_order_of_the_requests():
     """Five requests are sent at the start and one in each round, of which the oldest is answered."""
     sent = sent_rounds(t.Nice(1), in_flight=6, rounds=20)
@@ -483,6 +484,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.tiers(everything=["no place", "a client in flight"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name):
     algorithm, options, sentence = MISTAKES[name]

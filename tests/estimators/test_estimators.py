@@ -227,7 +227,7 @@ def play(estimator, rounds=ROUNDS, loss=0.0, **options) -> Session:
     return Session(icgm(estimator), problem(), seeds=Seeds.of(0), rounds=rounds, **options).run()
 
 
-@pytest.mark.tiers(quick=["rg-svrg"], slow=["rg-saga"])
+@pytest.mark.tiers(quick=[], slow=["rg-saga"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_its_textbook_and_converges_for_the_messages_it_counts(name):
     case, asked = CASES[name], Asked()
@@ -290,7 +290,7 @@ def test_what_a_run_was_found_to_be_is_unbiased(textbook):
     np.testing.assert_allclose(np.mean(found, axis=0), SHARES @ gradients(x), atol=1e-13)
 
 
-@pytest.mark.tiers(quick=["zerosarah"])
+@pytest.mark.tiers(quick=[], slow=["zerosarah"])
 @pytest.mark.parametrize("name", ["rg-saga", "zerosarah"])
 def test_the_server_knows_the_mean_of_what_clients_keep_though_replies_are_lost(name):
     """b = sum_i lambda_i b_i, and the delegate has the server's x."""
@@ -303,6 +303,7 @@ def test_the_server_knows_the_mean_of_what_clients_keep_though_replies_are_lost(
     assert 0 < totals["arrivals"] < totals["contacts"]
 
 
+@pytest.mark.slow
 def test_without_a_pull_the_recursive_gradient_is_sarah():
     """beta = 0, whatever the inner estimate: compared where no coin starts SARAH anew."""
     server = play(t.RgSaga(passes=1, beta=0.0), rounds=4).progress.server

@@ -7,17 +7,20 @@ import pytest
 
 
 def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
-    """Mark the cases of tests with `@pytest.mark.tiers(quick=[...], slow=[...])` by their ids, which "*" may stand for parts of.
+    """Mark the cases of tests with `@pytest.mark.tiers(...)` by their ids, which "*" may stand for parts of.
 
-    Cases in `quick` run in `make test`, those in `slow` in `make test-all`; what is left is marked "everything".
+    With `quick=[...]` and `slow=[...]` the first run in `make test`, the second in `make test-all`, and what is left is marked
+    "everything". With `slow=[...]` and `everything=[...]` what is left runs in `make test`.
     """
     for item in items:
         tiers = item.get_closest_marker("tiers")
         if tiers is None or item.get_closest_marker("everything"):
             continue
-        slow = tiers.kwargs.get("slow", [])
-        if not _is_among(item, tiers.kwargs["quick"]):
-            item.add_marker("slow" if _is_among(item, slow) else "everything")
+        named = {tier: _is_among(item, cases) for tier, cases in tiers.kwargs.items()}
+        rest = "everything" if "quick" in named else "quick"
+        tier = next((tier for tier in ("quick", "slow", "everything") if named.get(tier)), rest)
+        if tier != "quick":
+            item.add_marker(tier)
 
 
 def _is_among(item: pytest.Item, cases: Iterable[str]) -> bool:

@@ -52,7 +52,7 @@ def links(trace) -> list[tuple]:
     return [tuple(int(link[name]) for name in SERVER) for link in trace.ledger.links()]
 
 
-@pytest.mark.tiers(quick=["fedavg-compiled"], slow=["fedavg-nodes", "scaffnew-nodes", "sppm-compiled"])
+@pytest.mark.tiers(quick=[], slow=["fedavg-nodes", "scaffnew-nodes", "sppm-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_change_nothing_but_what_is_counted_on_their_links(name, engine):
@@ -65,6 +65,7 @@ def test_hubs_change_nothing_but_what_is_counted_on_their_links(name, engine):
     assert len(links(tree)) == 2 and links(tree)[-1] == tuple(two[name] for name in SERVER)
 
 
+@pytest.mark.slow
 def test_sums_pass_a_link_once_for_each_hub():
     """FedAvg: a message to each hub of the cohort, and one sum from each."""
     trace = played(ALGORITHMS["fedavg"], t.Hubs(LEVELS))
@@ -73,6 +74,7 @@ def test_sums_pass_a_link_once_for_each_hub():
         assert found == (ROUNDS, hubs, hubs, hubs * NUMBERS, hubs * NUMBERS)
 
 
+@pytest.mark.slow
 def test_replies_that_the_server_reads_pass_one_by_one():
     """FedDCD keeps a dual variable of each client at the server."""
     trace = played(ALGORITHMS["feddcd"], t.Hubs(4))
@@ -89,6 +91,7 @@ EACH = {
 }
 
 
+@pytest.mark.tiers(everything=["codec"])
 @pytest.mark.parametrize("name", EACH)
 def test_replies_that_are_no_plain_numbers_of_a_sum_pass_one_by_one(name):
     totals = played(ALGORITHMS["fedavg"], t.Hubs(2), **EACH[name]).ledger.totals()
@@ -114,6 +117,7 @@ def test_a_tenth_of_the_bytes_of_a_flat_run_reach_the_server():
         assert 10 * totals[f"server_bytes_{way}"] == totals[f"bytes_{way}"] == 2 * 100 * NUMBERS
 
 
+@pytest.mark.slow
 def test_a_cohort_inside_one_hub_is_served_by_it():
     """Each of K exchanges of Sppm stays inside; the server sends its state once, and gets the new one."""
     sppm = t.Sppm(t.Block(), t.solvers.Bfgs(), gamma=1.0, inner=3)
@@ -189,7 +193,7 @@ LEARNS = {
 }
 
 
-@pytest.mark.tiers(quick=["feedback"], slow=["two draws"])
+@pytest.mark.tiers(quick=[], slow=["two draws"])
 @pytest.mark.parametrize("name", LEARNS)
 def test_a_round_that_no_hub_can_play_alone_passes_in_every_exchange(name):
     """All clients have one hub, and yet the server's link has every exchange."""
@@ -210,6 +214,7 @@ def test_hubs_sum_the_replies_that_come(missing):
     assert (totals[0]["server_arrivals"] == hubs) == (missing == "repeat") and totals[0]["server_arrivals"] <= hubs
 
 
+@pytest.mark.slow
 def test_two_devices_count_as_one():
     one, two = (played(ALGORITHMS["fedavg"], t.Hubs(LEVELS), mesh=mesh) for mesh in (1, 2))
     assert links(one) == links(two)
@@ -228,6 +233,7 @@ FORETOLD = {
 }
 
 
+@pytest.mark.tiers(everything=["served", "forwarded"])
 @pytest.mark.parametrize("name", FORETOLD)
 def test_a_description_foretells_both_links(name):
     plan = plan_for(FORETOLD[name], problem(), seeds=Seeds.of(SEED), rounds=ROUNDS, hubs=t.Hubs(4)).totals()
@@ -281,6 +287,7 @@ def test_a_column_of_the_data_names_the_hubs(kind, tmp_path):
     assert some.strata.tolist() == [sorted({*regions}).index(region) for region in regions]
 
 
+@pytest.mark.slow
 def test_hubs_of_the_data_are_those_of_a_run():
     data = load(PEOPLE, client="user", hub="region")
     problem = t.Logistic.of(data, NaturalSplit().split(data), mu=0.1)
@@ -378,6 +385,7 @@ rounds = 2
 """
 
 
+@pytest.mark.slow
 def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(TEXT)

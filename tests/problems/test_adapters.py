@@ -85,6 +85,7 @@ def played(problem, rounds=ROUNDS, **options):
     return t.run(t.FedAvg(t.Full(), lr=LR, steps=STEPS), problem, **{"rounds": rounds, "metrics": ("value",), **options})
 
 
+@pytest.mark.slow
 def test_stacked_adapters_are_a_program_by_hand():
     """Each round begins with a new A, and W moves by the mean of the products, whatever their rank."""
     problem, shares = adapted("stacked"), np.asarray(linear().population.weights)
@@ -155,6 +156,7 @@ def test_the_mean_of_one_matrix_is_exact_and_that_of_both_is_biased(trained):
     np.testing.assert_allclose(t.averaging_bias(algorithm, adapted(trained)), expected, rtol=1e-8, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_the_first_model_is_the_base_and_a_is_drawn_as_by_peft():
     """Kaiming-uniform with a = sqrt(5) is U[-1/sqrt(inputs), 1/sqrt(inputs)]; B = 0 leaves the outputs as they are."""
     problem = t.Grouped.of(digits(hidden=64), t.Adapter("*", rank=8, inputs_first=True))
@@ -174,7 +176,7 @@ KINDS = {
 }
 
 
-@pytest.mark.tiers(quick=["network"], slow=["statistics"])
+@pytest.mark.tiers(quick=[], slow=["statistics"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_merged_model_gives_what_the_run_reports(name):
     options, further = KINDS[name]
@@ -262,6 +264,7 @@ def remote() -> t.Remote:
     return t.Remote.of(start, clients, weights=linear().population.weights)
 
 
+@pytest.mark.tiers(everything=["both", "alternating"])
 @pytest.mark.parametrize("trained", CASES)
 def test_clients_in_numpy_play_the_same_run(trained):
     problem = t.Grouped.of(remote(), t.Adapter("layer.weight", RANK, ALPHA, trained=trained))
@@ -271,6 +274,7 @@ def test_clients_in_numpy_play_the_same_run(trained):
     np.testing.assert_allclose(one.metrics["value"], other.metrics["value"], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_gradients_and_curvature_of_oracles_are_those_of_the_merged_loss():
     problem, whole = adapted(), ungrouped(adapted())
     generator = np.random.default_rng(1)
@@ -321,6 +325,7 @@ def test_rows_to_test_with_are_those_of_the_merged_model():
     )
 
 
+@pytest.mark.slow
 def test_files_of_peft_come_back(tmp_path):
     adapter = partial(t.Adapter, "*", inputs_first=True)
     problem = t.Grouped.of(digits(hidden=16), adapter(rank=2, alpha=4.0))

@@ -97,7 +97,7 @@ CASES = {
 }
 
 
-@pytest.mark.tiers(quick=["mcmahan-accelerator", "lenet-cpu"], slow=["femnist-cpu", "group-accelerator", "batch-cpu"])
+@pytest.mark.tiers(quick=[], slow=["femnist-cpu", "group-accelerator", "batch-cpu"])
 @pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize(("shape", "model", "module"), CASES.values(), ids=CASES)
 def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module, cpu, monkeypatch):

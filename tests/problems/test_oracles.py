@@ -64,7 +64,7 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
-@pytest.mark.tiers(quick=["sketch"])
+@pytest.mark.tiers(quick=[], slow=["sketch"])
 @pytest.mark.parametrize("name", HESSIAN)
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))
@@ -98,7 +98,7 @@ TORCH = {
 }
 
 
-@pytest.mark.tiers(quick=["scaffold"], slow=["fedavg-epochs", "sppm-newton"])
+@pytest.mark.tiers(quick=[], slow=["fedavg-epochs", "sppm-newton"])
 @pytest.mark.parametrize("name", TORCH)
 def test_pytorch_modules_give_the_compiled_run(name):
     problem = logistic()

@@ -66,7 +66,7 @@ class Met:
         return loss(module, batch)
 
 
-@pytest.mark.tiers(quick=["single-5-1-own"], slow=["single-2-1-shared", "single-6-2-shared", "*double*-2-1-shared"])
+@pytest.mark.tiers(quick=[], slow=["single-2-1-shared", "single-6-2-shared", "*double*-2-1-shared"])
 @pytest.mark.parametrize("modules", [shared, own])
 @pytest.mark.parametrize(("workers", "each"), [(2, 1), (5, 1), (6, 2)])
 @pytest.mark.parametrize("precision", ["single", pytest.param("double", marks=pytest.mark.slow)])

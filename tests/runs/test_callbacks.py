@@ -76,6 +76,7 @@ def test_a_run_ends_where_the_metric_has_not_improved_for_as_long_as_it_may(pati
     assert trace.stopped == (whole["round"][last] if stopping.waited >= patience else None)
 
 
+@pytest.mark.tiers(everything=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_the_best_parameters_are_those_after_the_best_row(engine, tmp_path):
     best = t.BestParameters("gradient", tmp_path / "best.safetensors")
@@ -87,6 +88,7 @@ def test_the_best_parameters_are_those_after_the_best_row(engine, tmp_path):
     np.testing.assert_array_equal(t.load_model(tmp_path / "best.safetensors", best.x), best.x)
 
 
+@pytest.mark.slow
 def test_accuracies_shall_rise():
     best, options = t.BestParameters("accuracy"), {**RUN, "metrics": ("accuracy",)}
     columns = t.run(algorithm(), logistic(), callbacks=[best], **options).columns

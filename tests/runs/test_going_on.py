@@ -20,6 +20,7 @@ def extended(algorithm, problem, rounds: tuple[int, int], further=None, **option
     return t.run(algorithm, problem, rounds=rounds[1], go_on=first, **{**options, **(further or {})})
 
 
+@pytest.mark.tiers(everything=["1-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("every", [1, 4])
 def test_rows_and_parameters_are_those_of_the_longer_run(engine, every):
@@ -33,7 +34,7 @@ def test_rows_and_parameters_are_those_of_the_longer_run(engine, every):
     assert np.array_equal(further.x, t.run(algorithm, PROBLEM, rounds=13, **options).x)
 
 
-@pytest.mark.tiers(quick=["scaffold", "feddcd"], slow=["accfeddcd", "icgm", "saber-partial"])
+@pytest.mark.tiers(quick=[], slow=["accfeddcd", "icgm", "saber-partial"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_on_nodes(name):
     """The compiled engine is checked by `goes_on_to_the_bit`."""
@@ -43,6 +44,7 @@ def test_every_algorithm_on_nodes(name):
     assert all(np.array_equal(longer.columns[column], other.columns[column], equal_nan=True) for column in longer.columns)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on():
     longer = t.run(FEDAVG, PROBLEM, rounds=12)
     patient = t.EarlyStopping("value", patience=1, min_delta=1e9)
@@ -57,6 +59,7 @@ def test_a_run_that_was_stopped_goes_on():
         t.run(FEDAVG, PROBLEM, rounds=12, go_on=with_target, target=target, metrics=("gradient",))
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_number_of_rounds_does_not_go_on():
     decaying = t.FedAvg(t.Nice(3), lr=0.05, schedule=schedules.Cosine())
     sampler = t.FedAvg(t.Independent(size=3.0, probability=t.KVib()), lr=0.05)
@@ -99,6 +102,7 @@ def test_other_algorithms_problems_and_traces_are_refused():
         t.run(t.FedAvg(t.Full(), lr=10.0, steps=40), PROBLEM, rounds=6, go_on=lost)
 
 
+@pytest.mark.slow
 def test_a_finished_folder_gets_more_rounds(tmp_path):
     """Also one whose run ended at its target, and again after this command was interrupted."""
     run = {"rounds": 6, "every": 4}

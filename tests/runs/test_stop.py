@@ -39,6 +39,7 @@ def test_a_run_that_stops_is_the_beginning_of_one_that_goes_on(engine):
     assert stopped.ledger.totals() == shorter.ledger.totals() and stopped.cost() == whole.cost()
 
 
+@pytest.mark.slow
 def test_each_cell_of_a_sweep_stops_by_itself(monkeypatch):
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
     swept = t.sweep(ALGORITHM, PROBLEM, {"lr": [0.001, 0.3, 0.5]}, rounds=20, target=TARGET)
@@ -58,6 +59,7 @@ def test_what_stopped_does_not_go_on():
     assert list(second.play()) == [] and second.trace.met == first.trace.met > 0
 
 
+@pytest.mark.slow
 def test_the_summary_says_so_and_there_is_nothing_to_resume(tmp_path):
     path = config(tmp_path, run={"rounds": 50}, target={"metric": "gradient", "below": 0.01, "stop": True})
     quiet = lambda session: None  # noqa: E731

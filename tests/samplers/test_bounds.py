@@ -32,7 +32,7 @@ def after_answers(iterations, engine="compiled", **options):
     return state, np.asarray(t.Aocs(iterations).inclusion_probabilities(state, 3.0, four().population)), session
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], slow=["compiled"])
 @ENGINES
 def test_aocs_is_algorithm_2_and_each_iteration_is_charged(engine):
     state, p, session = after_answers(4, engine)

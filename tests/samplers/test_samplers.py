@@ -55,6 +55,7 @@ def test_nice_draws_every_subset_equally_often(n, m):
         assert chance(counts, dict.fromkeys(all_subsets, 1 / len(all_subsets))) > ALARM
 
 
+@pytest.mark.slow
 def test_nice_gives_every_order_of_a_pair_equally_often():
     ids = np.asarray(draws(t.Nice(2), t.Population(count=5)).ids)
     pairs = Counter(map(tuple, ids.tolist()))
@@ -138,6 +139,7 @@ def largest_array(jaxpr) -> int:
     return max([0, *sizes, *inner])
 
 
+@pytest.mark.tiers(slow=["0.3"])
 @pytest.mark.parametrize("probability", [0.3, [0.1, 0.5, 0.9, 1.0]])
 def test_independent_flips_a_coin_for_each_client(probability):
     p = np.broadcast_to(probability, 4)
@@ -162,6 +164,7 @@ def test_clients_beyond_the_places_are_counted_as_lost(probability):
     assert chance(Counter(drawn.tolist()), expected) > ALARM
 
 
+@pytest.mark.slow
 def test_a_run_with_lost_clients_is_an_error():
     with pytest.raises(t.UserError, match="did not fit into a cohort's places"):
         t.run(t.MbGd(t.Independent(size=6.0, capacity=2), lr=0.1), t.Quadratic.random(12, 3), rounds=20)
@@ -215,6 +218,7 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.tiers(slow=["nice-1", "block-one", "block-part", "shuffled-stratified", "independent", "two-stage"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_draw_in_a_program_is_the_one_outside(name):
     """Numbers of a sampler are arguments of the program of a run."""
@@ -230,7 +234,7 @@ def draw_of(population):
     return lambda sampler, state, key: sampler.draw(state, key, population)
 
 
-@pytest.mark.tiers(quick=["nice-3", "independent", "block", "stratified"])
+@pytest.mark.tiers(quick=["nice-3", "block", "stratified"], slow=["independent"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_follow_the_design_with_its_weights(name):
     """The cohorts really drawn have the law of the enumeration, and `Replies.average` weighs each as the enumeration does."""
@@ -332,6 +336,7 @@ def test_strata_are_shuffled_independently_and_in_every_order():
     assert chance(orders, dict.fromkeys(expected, 1 / 12)) > ALARM
 
 
+@pytest.mark.slow
 def test_a_full_pass_is_charged_as_selections_of_m_clients():
     for size, selections in ((None, 1), (12, 1), (5, 3), (1, 12)):
         trace = t.run(t.MbGd(t.Full(size=size), lr=0.1), t.Quadratic.random(12, 3), rounds=2)

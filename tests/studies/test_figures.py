@@ -157,6 +157,7 @@ def test_a_curve_holds_the_quartiles_of_the_last_values_that_runs_had_seen(playe
             assert line.high[k] == pytest.approx(sorted(last)[4], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_share_is_that_of_the_first_value_and_x_is_the_price(played):
     line = drawn(played, 1)["gd"]
     run = played.runs.filter(pl.col("method") == "gd", pl.col("seed") == 0)

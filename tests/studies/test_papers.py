@@ -20,6 +20,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.tiers(everything=["cost-aware-regimes"])
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_every_setting_is_a_configuration_and_its_parts_are_known(source):
     declaration = DeclarationReader(source()).declaration()

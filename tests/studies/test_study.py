@@ -66,6 +66,7 @@ def test_a_row_is_that_of_the_run_alone(problem, played):
     assert mine.select("round", "exchanges", "bytes_up").rows() == alone.select("round", "exchanges", "bytes_up").rows()
 
 
+@pytest.mark.slow
 def test_runs_are_one_table_in_the_order_of_the_study(played):
     study, folder = played
     runs = study.runs
@@ -132,6 +133,7 @@ def test_a_broken_run_stops_nothing_else(problem, tmp_path):
     assert len(json.loads((tmp_path / "summary.json").read_text())["broken"]) == len(lost)
 
 
+@pytest.mark.slow
 def test_tuned_settings_are_reported_on_fresh_seeds(problem):
     done = t.study(both(problem, tuning={"seeds": 3, "goal": "below"}))
     seeds = done.runs.group_by("method", "purpose", maintain_order=True).agg(
@@ -159,6 +161,7 @@ def test_settings_are_chosen_for_each_pair_of_a_goal_and_a_price(problem):
     assert {*reported} == {done.best(goal)["setting"][0] for goal in goals}
 
 
+@pytest.mark.slow
 def test_a_goal_without_a_level_compares_best_values(problem):
     done = t.study(both(problem, goals={"least": {"metric": "value"}}, claims=[{"method": "gd", "rival": "mbgd"}]))
     least = done.runs.group_by("method", "setting", "seed").agg(pl.col("value").min()).filter(pl.col("method") == "gd")
@@ -167,6 +170,7 @@ def test_a_goal_without_a_level_compares_best_values(problem):
     assert done.table().headings[3] == "value"
 
 
+@pytest.mark.slow
 def test_a_goal_may_be_about_part_of_the_settings(problem):
     goal = {"metric": "gradient", "share": 0.5, "where": {"algorithm.lr": 0.02}, "stop": True}
     done = t.study(both(problem, goals={"near": goal}, claims=[]))
@@ -195,6 +199,7 @@ def show(study):
 """
 
 
+@pytest.mark.slow
 def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
     (tmp_path / "own.py").write_text(EXHIBITS)
     study = {"exhibits": f"{tmp_path / 'own.py'}:show", "pictures": True, "run": {"rounds": 2}, "problems": {"made": problem}}
@@ -287,6 +292,7 @@ def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, 
     assert_frame_equal(t.study(declared, tmp_path).runs, whole.runs)
 
 
+@pytest.mark.tiers(everything=["26-False", "25-False"])
 @pytest.mark.parametrize(("rounds", "stop"), [(25, False), (25, True), (26, False)])
 def test_runs_go_on_where_a_study_gets_more_rounds(problem, tmp_path, monkeypatch, rounds, stop):
     """A run of 26 rounds has a last row that one of 50 does not have, and a schedule over all rounds begins anew."""

@@ -19,6 +19,7 @@ MU = GENERATOR.uniform(0.5, 2, 6)
 GRADIENTS = GENERATOR.normal(size=(6, 3))
 
 
+@pytest.mark.tiers(everything=["independent-uniform"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_constants_equal_enumeration(name, weights):

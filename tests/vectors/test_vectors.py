@@ -70,7 +70,7 @@ def test_the_compiled_engine_plays_it(name):
     hold(name, "compiled")
 
 
-@pytest.mark.tiers(quick=["scaffold-2"], slow=["fedavg", "fednova-momentum", "scaffnew"])
+@pytest.mark.tiers(quick=[], slow=["fedavg", "fednova-momentum", "scaffnew"])
 @pytest.mark.parametrize("name", RUNS)
 def test_nodes_play_it(name):
     hold(name, "nodes")

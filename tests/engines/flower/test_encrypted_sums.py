@@ -43,7 +43,7 @@ def decryptions(federation) -> list[int]:
     return [who for kind, asked in federation.asked if kind == "decrypt" for who in asked]
 
 
-@pytest.mark.tiers(quick=["repeat"])
+@pytest.mark.tiers(quick=[], slow=["repeat"])
 @pytest.mark.parametrize("experiment", [EXPERIMENT, SKIPPING, REPEATING], ids=["raise", "skip", "repeat"])
 def test_the_run_is_that_of_sums_and_members_take_turns(experiment):
     federation = InProcess(experiment)

@@ -77,7 +77,7 @@ def lost(present: list[set[int]]) -> Session:
     return InProcess(SKIPPING, {i: misdeed(i) for i in range(CLIENTS)}).session().run()
 
 
-@pytest.mark.tiers(quick=["present1"])
+@pytest.mark.tiers(quick=[], slow=["present1"])
 @pytest.mark.parametrize("present", [[{0, 1, 2}] * 3 + [{0, 1, 2, 3}], [{0, 1, 2, 3}] * 2 + [{0, 2}] * 3 + [{0, 1, 2}]])
 def test_who_is_away_counts_as_a_lost_reply(present, monkeypatch, told):
     """To the bit; who is away is not asked, and who comes is."""
@@ -193,6 +193,7 @@ def registered(experiment, folder, **options) -> InProcess:
     return InProcess(experiment, registry=RegistryFile(folder, CLIENTS), keys=own, **options)
 
 
+@pytest.mark.slow
 def test_a_revoked_client_has_left_before_the_next_exchange(folder, monkeypatch, told):
     one_round_a_chunk(monkeypatch)
     federation = registered(SKIPPING, folder)
