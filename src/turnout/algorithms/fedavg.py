@@ -2,13 +2,10 @@
 
 from dataclasses import KW_ONLY
 
-from jaxtyping import PyTree
-
 from turnout.algorithms.auto_lr import with_auto_lr
 from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_sgd, round_lr
-from turnout.core.algorithm import Algorithm, Ask, on_client
+from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.records import Count, record, static
-from turnout.core.replies import Replies
 from turnout.core.tree import add
 from turnout.optimisers.auto_lr import AutoLr, Lr
 from turnout.optimisers.schedules import Schedule
@@ -58,7 +55,7 @@ class FedAvg(Algorithm):
     def round(self, ask, x):
         return add(x, self._asked(ask, x).mean())
 
-    def _asked(self, ask: Ask, x: PyTree) -> Replies:
+    def _asked(self, ask, x):
         """Return the replies y_i - x of a cohort."""
         replies = ask(self.sampler, self.train, (x, round_lr(self.lr, self.schedule, ask.round)))
         ask.observe(replies)
