@@ -87,7 +87,7 @@ def virtual(session) -> np.ndarray:
     return (clients.y - step)[:, None]
 
 
-@pytest.mark.tiers(quick=["lazy-skip", "eager-skip"])
+@pytest.mark.tiers(quick=[], slow=["lazy-skip"])
 @pytest.mark.parametrize(("delivery", "missing"), [("lazy", "skip"), ("eager", "skip"), ("eager", "repeat")])
 def test_no_lost_reply_breaks_the_constraint(delivery, missing):
     check_constraint(feddcd(delivery=delivery), missing, virtual)
@@ -98,7 +98,7 @@ LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
 """Probabilities of the clients, of sum 3."""
 
 
-@pytest.mark.tiers(quick=["Pivotal"])
+@pytest.mark.tiers(quick=[], slow=["Pivotal"])
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -114,7 +114,7 @@ def test_any_sampler_goes_that_connects_the_clients(sampler):
     check_constraint(t.FedDcd(sampler, Exact()), "skip", virtual)
 
 
-@pytest.mark.tiers(quick=["lazy"])
+@pytest.mark.tiers(quick=[], slow=["lazy"])
 @pytest.mark.parametrize("delivery", ["lazy", "eager"])
 def test_a_sampler_learns_how_long_the_steps_are(delivery):
     """lambda_i alpha_i |w_i - mean| of those drawn in round 1, where y = 0, and nothing of the others."""

@@ -50,7 +50,7 @@ def make(problem, rule, sampler, alpha=None) -> t.Algorithm:
     return t.FedExProx(sampler, Exact(), GAMMA, alpha=alpha, rule=rule, minimum=least(problem))
 
 
-@pytest.mark.tiers(quick=["stops-nice"])
+@pytest.mark.tiers(quick=[], slow=["stops-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize("rule", ["grads", "stops"])
 def test_a_run_is_its_numpy_program(rule, sampler, equal):

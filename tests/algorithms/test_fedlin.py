@@ -30,6 +30,7 @@ def test_a_run_is_its_numpy_program(sampler, decay):
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_every_round_falls_by_what_theory_promises_whatever_the_numbers_of_steps():
     """f(x) - f(x*) with everyone, to the optimum."""
     problem, best = quadratic(), optimum(*quadratic().rows)

@@ -110,7 +110,7 @@ def conditioned(mu: float):
 ALPHA = {"rank-1": 1 / D, "top-4": 4 / SIZE, "zero": 0.0}
 
 
-@pytest.mark.tiers(everything=["zero-0.1", "rank-1-0.1", "top-4-0.1"])
+@pytest.mark.tiers(slow=["zero-0.0001"], everything=["zero-0.1", "rank-1-0.1", "top-4-0.1", "top-4-0.0001", "rank-1-0.0001"])
 @pytest.mark.parametrize("mu", [1e-1, 1e-4])
 @pytest.mark.parametrize("name", CODECS)
 def test_a_close_start_converges_at_the_theorems_rate_whatever_the_conditioning(name, mu):

@@ -176,7 +176,7 @@ def fedvarp_with_drift(problem, size, rounds, seed, lr, steps, mixing=0.05):
     return x, np.array(laws)
 
 
-@pytest.mark.tiers(everything=["0"])
+@pytest.mark.tiers(slow=["1"], everything=["0"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_twenty_rounds_are_their_numpy_program(seed):
     problem = logistic()
@@ -212,6 +212,7 @@ def heard(state, round, length, norms, start, size):
     return state, rule.inclusion_probabilities(state, size, SIX)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, min_size=3, max_size=3), st.integers(0, 3)), max_size=8), st.floats(0.5, 6))
 def test_drift_has_probabilities_whatever_it_hears(story, size):
     """p_i in (0, 1] with sum K and at least mixing K / n, after any moves of the model and any norms."""

@@ -114,6 +114,7 @@ def test_clients_that_always_go_on_are_those_of_scaffnew():
     assert one.ledger.totals() == other.ledger.totals()
 
 
+@pytest.mark.slow
 def test_the_variates_sum_to_zero_whatever_is_lost():
     """sum_i lambda_i h_i = 0 once each client has made its step of h_i."""
     problem, lr = unlike(SHARES), 0.01

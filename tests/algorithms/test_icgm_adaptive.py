@@ -83,6 +83,7 @@ def test_it_is_charged_for_the_numbers_it_sends():
     assert (site.bytes_down, site.bytes_up) == (3 * 8 + 8 + 4, 3 * 8 + SKETCH_SIZE * 8)
 
 
+@pytest.mark.slow
 def test_it_needs_no_constant_and_no_unit():
     """It finds the optimum, and of 8 f in the place of f by the same iterates with 8 times the lam."""
     runs = [play(ALGORITHM, alike(factor), 150) for factor in (1.0, 8.0)]

@@ -68,7 +68,7 @@ def test_neighbours_of_a_long_shuffle_are_independent():
     assert stats.chisquare(pairs).pvalue > 1e-3
 
 
-@pytest.mark.tiers(quick=["tiles"])
+@pytest.mark.tiers(quick=[], slow=["tiles"])
 @pytest.mark.parametrize("sizes", [EVEN, UNEVEN], ids=["blocks", "tiles"])
 def test_every_pass_takes_every_row_once(sizes):
     """A batch's gradient is the mean over its rows: summed with their numbers over a pass it is n_i grad f_i in any order."""

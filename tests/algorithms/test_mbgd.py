@@ -43,6 +43,7 @@ def test_the_step_is_unbiased_over_cohorts_and_batches():
     assert stats.chisquare(seen, 900 * np.array(chances)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_larger_batches_have_less_variance():
     """E |x+ - E x+|^2 = lr^2 sum_i lambda_i^2 V_i / b with all clients and b rows each, V_i the variance of a row's gradient."""
     problem = ridge()

@@ -145,6 +145,7 @@ def test_ef21_muon_goes_to_the_optimum_with_messages_compressed_as_well():
     assert np.linalg.norm(trace.x["matrix"] - opposed().rows[1][0] / 2) < 0.05
 
 
+@pytest.mark.slow
 def test_the_oracle_is_the_orthogonal_factor():
     generator = np.random.default_rng(0)
     for shape in ((3, 3), (2, 5), (5, 2)):

@@ -119,6 +119,7 @@ def test_its_bound_holds_and_feddcd_is_far_behind_for_the_same_bytes():
     assert swept[0].ledger.totals()["bytes_up"] == rival[0].ledger.totals()["bytes_up"]
 
 
+@pytest.mark.slow
 def test_clients_that_are_not_strongly_convex_will_do():
     """One of three f_i is flat in a direction, where FedDCD has no step; their mean is not."""
     flat = t.Quadratic.of(np.stack([np.eye(2), np.diag([1.0, 0.0]), np.eye(2)]), np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 1.0]]))

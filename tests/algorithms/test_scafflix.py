@@ -133,6 +133,7 @@ def test_it_ends_at_the_minimum_of_its_mixtures_though_replies_are_lost():
     assert np.linalg.norm(f.shares @ f.variates(session)) > 0.1
 
 
+@pytest.mark.slow
 def test_psi_falls_in_each_step_where_all_communicate():
     f, psi = replace(STEEP, p=1.0), []
     q = 1 - np.min(f.steps * np.linalg.eigvalsh(f.problem.rows[0])[:, 0])

@@ -46,7 +46,7 @@ def scaffold_round(x, c, variates, cohort, gradients, gradient, option, lr, serv
 RUNS = [("I", t.Nice(3), None, t.Faults(0.0, "repeat")), ("II", t.Independent(size=3.0), 3.0, None)]
 
 
-@pytest.mark.tiers(quick=["I"])
+@pytest.mark.tiers(quick=[], slow=["I"])
 @pytest.mark.parametrize(("option", "sampler", "decay", "faults"), RUNS, ids=["I", "II"])
 def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     """Local steps on all rows, their number differing from client to client, and for option II a rate that falls."""
@@ -118,6 +118,7 @@ def test_federated_averaging_does_not():
     assert np.linalg.norm(fixed - best) > 0.1 * np.linalg.norm(best)
 
 
+@pytest.mark.slow
 def test_it_converges_to_the_optimum_with_unequal_numbers_of_batches():
     """All rows of a client are alike, so that its minibatch gradients are exact, while E_i = 2 ceil(n_i / 2) is 2 to 14."""
     generator = np.random.default_rng(6)

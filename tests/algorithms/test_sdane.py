@@ -39,7 +39,7 @@ def acc_s_dane(problem, sampler, seed) -> np.ndarray:
     return x
 
 
-@pytest.mark.tiers(quick=["acc-s-dane-nice"])
+@pytest.mark.tiers(quick=[], slow=["acc-s-dane-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize(("make", "program"), [(t.SDane, s_dane), (t.AccSDane, acc_s_dane)], ids=["s-dane", "acc-s-dane"])
 def test_a_run_is_its_numpy_program(make, program, sampler, equal):

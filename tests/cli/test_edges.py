@@ -163,6 +163,7 @@ def test_data_in_such_a_place(tmp_path):
 # Terminals
 
 
+@pytest.mark.slow
 def test_forty_columns_cut_no_word(files, finished, monkeypatch):
     monkeypatch.setattr("turnout.cli.tables.console._width", 40)
     code, said, _ = turnout("describe", files)
@@ -254,6 +255,7 @@ def test_a_thread_that_is_not_the_main_one(expected):
     assert found == [expected]
 
 
+@pytest.mark.slow
 def test_a_loop_of_events_that_runs_already(expected):
     async def inside():
         return numbers()

@@ -105,7 +105,7 @@ def test_quadratics_are_solved_to_the_tolerance(solver):
         assert np.all(found.missed == 0)
 
 
-@pytest.mark.tiers(quick=["Lbfgs"])
+@pytest.mark.tiers(quick=[], slow=["Lbfgs"])
 @pytest.mark.parametrize(
     "solver",
     [local.NewtonCg(), local.Lbfgs(), local.Svrg(lr=0.1, epochs=2000)],
@@ -192,7 +192,7 @@ class Counting(JaxClient):
         return f()
 
 
-@pytest.mark.tiers(quick=["Gradient"])
+@pytest.mark.tiers(quick=[], slow=["Gradient"])
 @pytest.mark.parametrize("solver", [local.NewtonCg(), local.Gradient(lr=0.9, steps=20)], ids=lambda solver: type(solver).__name__)
 def test_queries_are_the_oracle_calls_made(solver):
     problem = quadratic(10.0)

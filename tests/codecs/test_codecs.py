@@ -124,6 +124,7 @@ def test_rounded_columns_that_are_the_same_and_matrices_of_zeros_have_finite_fac
         assert jnp.isfinite(round_trip(t.codecs.LowRank(rank=2, bits=2))(x, jax.random.key(0))).all()
 
 
+@pytest.mark.tiers(everything=["rand-k", "natural"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declare(name):
     codec, draws = CODECS[name], 4000
@@ -139,6 +140,7 @@ def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declar
         np.testing.assert_allclose(squares.mean(), bound, atol=4 * squares.std() / math.sqrt(draws))
 
 
+@pytest.mark.tiers(everything=["1"])
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_the_expectation_of_stochastic_rounding_is_exact(bits):
     """Over u on a fine grid the mean of floor(x + u) is x, which is all that randomness does in a quantiser."""
@@ -175,6 +177,7 @@ def test_contractions_hold_on_any_vector(name, x):
     assert np.sum((coded - x) ** 2) <= bound * (1 + 1e-5) + 1e-5 * np.max(np.abs(x), initial=0).astype(float) ** 2
 
 
+@pytest.mark.slow
 @plain
 @given(arrays(np.float64, SIZES, elements=st.floats(-1e9, 1e9)), st.sampled_from((1, 5, 40)))
 def test_top_k_keeps_the_largest(x, count):
@@ -186,7 +189,7 @@ def test_top_k_keeps_the_largest(x, count):
     assert set(coded[coded != 0]) <= set(x)
 
 
-@pytest.mark.tiers(quick=["6-5"])
+@pytest.mark.tiers(quick=[], slow=["6-5"])
 @pytest.mark.parametrize(("count", "places"), [(6, math.ceil(6 * 6 / 8)), (7, math.ceil(37 / 8))])
 def test_places_of_top_k_are_numbers_or_marks_whichever_are_fewer(count, places):
     x = jnp.asarray(np.random.default_rng(2).normal(size=37), "float32")
@@ -264,6 +267,7 @@ def test_casts_keep_their_bound_at_every_scale(dtype, values, power, precision):
     assert np.sum(error**2) <= (1 - CASTS[dtype].contraction(9)) * np.sum(x**2) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @border(
     name=st.sampled_from(sorted({*CODECS} - {"low-rank"})), values=NUMBERS, power=st.integers(-60, 80), seed=st.integers(0, 99)
 )

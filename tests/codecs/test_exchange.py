@@ -185,6 +185,7 @@ def test_payloads_that_do_not_add_up_are_refused_for_sums_and_privacy(codec):
         t.run(algorithm, small(), rounds=1, exchange=exchange, faults=t.Faults(norm=1.0, missing="skip"))
 
 
+@pytest.mark.slow
 def test_robust_means_are_taken_of_what_payloads_stand_for():
     options = {"rounds": 3, "aggregation": t.CoordinateMedian()}
     coded = t.run(t.MbGd(t.Full(), lr=0.05), small(), exchange=t.Exchange(up=C.Identity(), feedback="ef21"), **options)

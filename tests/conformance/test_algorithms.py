@@ -39,17 +39,14 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
 
 @pytest.mark.tiers(
     quick=[
-        "scaffold-engines_agree",
         "scaffold-ledger_counts_what_nodes_send",
         "scaffold-compiles_once",
-        "scaffold-empty_cohort_changes_nothing",
         "scaffold-resumes_to_the_bit",
         "scaffold-goes_on_to_the_bit",
         "sppm-parameters_stay_finite",
         "sppm-engines_agree",
         "sppm-ledger_counts_what_nodes_send",
         "sppm-compiles_once",
-        "sppm-sweeps_cell_is_the_single_run",
         "sppm-empty_cohort_changes_nothing",
         "sppm-resumes_to_the_bit",
         "sppm-goes_on_to_the_bit",
@@ -120,10 +117,7 @@ def test_who_is_asked_when_nobody_is_drawn(name):
     assert (contacts[0] < contacts[-1]) == (name in ASKING_EVERYONE)
 
 
-@pytest.mark.tiers(
-    quick=["feddyn", "fedvarp", "mime", "scaffold", "sppm"],
-    slow=["accfeddcd", "agnostic-fl", "fednova", "icgm", "svrp"],
-)
+@pytest.mark.tiers(quick=["fedvarp", "mime", "scaffold", "sppm"], slow=["accfeddcd", "agnostic-fl", "fednova", "icgm", "svrp"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_states_keep_their_types_on_nested_parameters(name):
     states_keep_their_types(case(ALGORITHMS[name].make(t.Nice(3)), PROBLEMS["network"]()))

@@ -24,7 +24,6 @@ def case_of(name):
         "adam-quadratic_falls",
         "adam-state_is_arrays",
         "adam-states_keep_their_types",
-        "adam-compiles_once",
         "adam-resumes_to_the_bit",
         "adam-goes_on_to_the_bit",
         "*-steps_keep_their_types",

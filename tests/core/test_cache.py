@@ -114,6 +114,7 @@ def test_the_least_recently_used_go_first_whatever_the_clock_said(folder):
     assert not [*folder.iterdir()]
 
 
+@pytest.mark.slow
 def test_splits_and_optima_are_the_same_with_and_without(folder, monkeypatch):
     data, split = load("iris").normalized("columns"), KMeansSplit(clusters=3, clients_per_cluster=2)
     first, again = split.split(data), split.split(data)

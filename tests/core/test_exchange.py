@@ -311,7 +311,7 @@ class Sgd(t.Algorithm):
         return t.Done(jax.tree.map(jnp.subtract, y, x), queries=3)
 
 
-@pytest.mark.tiers(quick=["quadratic"])
+@pytest.mark.tiers(quick=[], slow=["quadratic"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_batches_are_the_same_in_every_engine(name):
     runs = [t.run(Sgd(t.Nice(3)), PROBLEMS[name](), rounds=3, engine=engine) for engine in ENGINES]

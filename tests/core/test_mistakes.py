@@ -173,6 +173,7 @@ ANYTHING = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_right_value_passes_unchanged(data):
     name = data.draw(st.sampled_from([field.name for field in fields(Part)]))

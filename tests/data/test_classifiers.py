@@ -37,7 +37,7 @@ def cross_entropy(logits, labels):
     return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
 
 
-@pytest.mark.tiers(everything=["True-tanh"])
+@pytest.mark.tiers(everything=["True-tanh", "True-relu"])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_a_networks_losses_are_those_of_numpy(activation, intercept):

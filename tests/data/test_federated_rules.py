@@ -41,7 +41,7 @@ def found(rules, tables=TABLES, **options):
     return first, second, rules.scaled(first.x, second.x)
 
 
-@pytest.mark.tiers(everything=["False"])
+@pytest.mark.tiers(slow=["True"], everything=["False"])
 @pytest.mark.parametrize("indicator", [False, True])
 def test_they_are_those_of_all_rows(indicator):
     first, second, rules = found(FederatedRules(COLUMNS, indicator=indicator))

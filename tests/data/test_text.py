@@ -149,6 +149,7 @@ def row(tokens):
     return torch.tensor([tokens])
 
 
+@pytest.mark.slow
 def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
     monkeypatch.setenv("TURNOUT_CACHE", str(tmp_path))
     first = embed(TEXTS, bert)

@@ -224,6 +224,7 @@ def test_a_ciphertext_fills_its_bytes():
     assert 0.94 * BYTES < min(lengths) and max(lengths) < 0.98 * BYTES
 
 
+@pytest.mark.slow
 def test_the_reply_of_one_client_is_not_decrypted():
     with pytest.raises(UserError, match="only client . answered in round ., and a sum of one reply is that reply"):
         t.run(

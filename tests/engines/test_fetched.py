@@ -79,6 +79,7 @@ def test_every_option(name):
     agree(t.MbGd(t.Independent(size=4.0), lr=0.05), logistic(), **OPTIONS[name])
 
 
+@pytest.mark.slow
 def test_only_the_clients_of_cohorts_are_read():
     problem = as_fetched(t.Quadratic.random(clients=50, dimension=3, seed=0))
     source = jax.tree.leaves(problem.rows)[0].source

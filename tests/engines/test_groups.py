@@ -80,7 +80,7 @@ def played(*groups, rounds=ROUNDS, **options):
     return t.run(algorithm, t.Grouped.of(centred(), *groups), **{"rounds": rounds, "metrics": ("value",), **options})
 
 
-@pytest.mark.tiers(quick=["frozen-compiled", "before-compiled", "within-compiled", "after-compiled", "own-statistics-compiled"])
+@pytest.mark.tiers(quick=["before-compiled", "within-compiled", "after-compiled", "own-statistics-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_the_one_by_hand(name, engine):
@@ -247,7 +247,7 @@ def test_statistics_are_sent_as_they_are_beside_what_is_compressed(name):
     np.testing.assert_allclose(runs[0].x["running_mean"], played().x["running_mean"], rtol=1e-12)
 
 
-@pytest.mark.tiers(everything=["mean-encrypted", "mean-sum"])
+@pytest.mark.tiers(slow=["average-encrypted"], everything=["mean-encrypted", "mean-sum", "average-sum"])
 @pytest.mark.parametrize("aggregation", ["sum", "encrypted"])
 @pytest.mark.parametrize("algorithm", [t.FedAvg(t.Nice(3), lr=0.1), t.MbGd(t.Nice(3), lr=0.1)], ids=["mean", "average"])
 def test_sums_of_statistics_are_their_means(algorithm, aggregation):
@@ -288,6 +288,7 @@ def test_a_search_minimises_one_function_and_moves_statistics_at_its_end(name):
     assert np.allclose(trace.x["running_mean"], once, rtol=1e-12) == (name != "sgd")
 
 
+@pytest.mark.slow
 def test_a_search_within_a_cohorts_problem_moves_statistics_at_its_end_too():
     """The client of the proximal function lets the one inside end its search."""
     solver = t.solvers.AsCohortSolver(t.FedProxSppm(t.Full(), gamma=1.0, solver=t.client_solvers.Bfgs()))

@@ -49,6 +49,7 @@ def test_known_answers():
     assert all(suffices(make()) for make in OTHERS.values())
 
 
+@pytest.mark.tiers(everything=["icgm"])
 @pytest.mark.parametrize("name", ["fedavg", "icgm", "mblocalgd-k-vib"])
 def test_the_plan_says_the_same(name):
     plan, uses = foretell(CASES[name](), rounds=1), uses_of(CASES[name]())
@@ -177,6 +178,7 @@ def test_what_a_client_sends_is_weighed_already(monkeypatch):
         np.testing.assert_allclose(reply, asked["weight"] * plain[number], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_refusals_say_what_to_do(tmp_path):
     with pytest.raises(t.UserError, match="compiled engine sends nothing: set engine = 'nodes'"):
         t.run(t.FedAvg(PAIR, lr=0.1), quadratic(), rounds=1, aggregation="sum")

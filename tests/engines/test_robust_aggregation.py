@@ -48,7 +48,7 @@ def test_the_engines_agree(mean, name):
     assert nodes.ledger.totals() == compiled.ledger.totals()
 
 
-@pytest.mark.tiers(quick=["sppm"])
+@pytest.mark.tiers(quick=[], slow=["sppm"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_trimmed_mean_that_cuts_nothing_is_the_mean(name):
     plain, cut = (play(ALGORITHMS[name], four(), 4, aggregation=how).trace for how in ("plain", t.TrimmedMean(0.0)))
@@ -162,7 +162,7 @@ def test_replies_above_the_norm_are_refused(engine):
         t.run(algorithm, problem, rounds=1, engine=engine, faults=t.Faults(norm=bound), start=start)
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], slow=["compiled"])
 @ENGINES
 def test_replies_above_the_norm_are_clipped(engine):
     found, bound = gradients(four()), 0.7

@@ -99,6 +99,7 @@ def test_the_file_of_each_client_has_its_own_leaves_and_gives_its_own_numbers(pl
             np.testing.assert_array_equal(array, load_file(played / "again" / name)[leaf])
 
 
+@pytest.mark.tiers(everything=["out-5-has clients 0 to 4, so that there is no client 5"])
 @pytest.mark.parametrize(
     ("folder", "client", "sentence"),
     [("out", 5, "has clients 0 to 4, so that there is no client 5"), ("none", 0, "give the folder of a finished run")],

@@ -66,6 +66,7 @@ def test_the_status_is_that_of_the_run(tmp_path, every_write):
     assert 0 == during[0].bytes_down < during[1].bytes_down < after.bytes_down
 
 
+@pytest.mark.slow
 def test_a_wait_and_its_end_are_written(tmp_path, every_write, monkeypatch):
     federation = InProcess(EXPERIMENT, {}, Registry(KEYS))
     absent, waits = federation.apps.pop(11), []
@@ -85,6 +86,7 @@ def test_a_wait_and_its_end_are_written(tmp_path, every_write, monkeypatch):
     assert read_status(tmp_path).state == "stopped" and "did not answer within 0 s" in read_status(tmp_path).why
 
 
+@pytest.mark.slow
 def test_the_command_shows_it_in_80_columns(tmp_path, every_write, monkeypatch):
     play(tmp_path, InProcess(SKIPPING, {1: times(float("nan"))}, Registry(MEMBERS)))
     monkeypatch.setattr(tables, "console", Console(width=80))

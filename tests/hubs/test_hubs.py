@@ -91,7 +91,7 @@ EACH = {
 }
 
 
-@pytest.mark.tiers(everything=["codec"])
+@pytest.mark.tiers(everything=["codec", "bounds"])
 @pytest.mark.parametrize("name", EACH)
 def test_replies_that_are_no_plain_numbers_of_a_sum_pass_one_by_one(name):
     totals = played(ALGORITHMS["fedavg"], t.Hubs(2), **EACH[name]).ledger.totals()
@@ -402,6 +402,7 @@ def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_report_names_links_and_leaves_out_those_that_nothing_passed(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(TEXT)

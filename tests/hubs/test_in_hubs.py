@@ -204,7 +204,7 @@ def test_a_hub_that_draws_nobody_sends_nothing():
     assert links(trace) == [(1, 4, len(changes), 4 * NUMBERS, len(changes) * NUMBERS)]
 
 
-@pytest.mark.tiers(everything=["ef21", "diana", "none"])
+@pytest.mark.tiers(slow=["ef14"], everything=["ef21", "diana", "none"])
 @pytest.mark.parametrize("feedback", ["none", "ef14", "ef21", "diana"])
 def test_a_codec_that_loses_nothing_changes_nothing_but_what_passes(feedback):
     whole = played(FEDAVG)

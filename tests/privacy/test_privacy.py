@@ -102,6 +102,7 @@ def test_noise_of_a_drawn_cohort_is_scaled_to_the_largest_weight_of_all():
     assert np.std(noise) == pytest.approx(2.0 * 0.5 * 0.4, rel=NEAR)
 
 
+@pytest.mark.tiers(everything=["central"])
 @pytest.mark.parametrize("model", ["central", "local"])
 def test_noise_is_new_in_each_exchange(model):
     sums = [play(Silent(t.Full()), four(), rounds, privacy=privacy(model=model)).progress.server[1] for rounds in (1, 2)]

@@ -82,7 +82,7 @@ def test_a_run_by_singular_values_is_the_one_by_hand(rank, engine):
         np.testing.assert_allclose(trace.x[name], leaf, rtol=1e-9, atol=1e-11, err_msg=name)
 
 
-@pytest.mark.tiers(everything=["1"])
+@pytest.mark.tiers(slow=["3"], everything=["1", "2"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_singular_values_leave_out_the_smallest_of_the_mean_of_products(rank):
     """Eckart and Young: no matrix of rank r is nearer than the root of the sum of the other singular values squared."""

@@ -122,6 +122,7 @@ CASES = {"both": [(A, B, "layer.bias")], "B": [(B, "layer.bias")], "alternating"
 """The leaves that move in each round, in turn."""
 
 
+@pytest.mark.tiers(everything=["alternating-compiled", "alternating-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("trained", CASES)
 def test_a_run_is_the_one_by_hand(trained, engine):
@@ -264,7 +265,7 @@ def remote() -> t.Remote:
     return t.Remote.of(start, clients, weights=linear().population.weights)
 
 
-@pytest.mark.tiers(everything=["both", "alternating"])
+@pytest.mark.tiers(slow=["B"], everything=["both", "alternating"])
 @pytest.mark.parametrize("trained", CASES)
 def test_clients_in_numpy_play_the_same_run(trained):
     problem = t.Grouped.of(remote(), t.Adapter("layer.weight", RANK, ALPHA, trained=trained))

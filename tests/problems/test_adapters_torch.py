@@ -95,6 +95,7 @@ def test_peft_gives_the_outputs_of_the_merged_module(tmp_path):
         assert not np.allclose(network()(features).numpy(), module(features).numpy(), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_what_peft_writes_is_read(tmp_path):
     peft = pytest.importorskip("peft", reason="PEFT is not installed: pip install peft")
     config = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["0", "4"], init_lora_weights=False)

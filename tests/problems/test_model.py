@@ -248,7 +248,7 @@ def haiku_norm():
 NORMALISED = {"equinox": equinox_norm, "linen": linen_norm, "nnx": nnx_norm, "haiku": haiku_norm}
 
 
-@pytest.mark.tiers(quick=["nnx"], slow=["equinox"])
+@pytest.mark.tiers(quick=[], slow=["equinox"])
 @pytest.mark.parametrize("library", NORMALISED)
 def test_training_is_the_librarys_own_pass_and_evaluation_too(library):
     module, pass_of, statistics = NORMALISED[library]()

@@ -84,6 +84,7 @@ def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules
     np.testing.assert_allclose(beside.columns["value"], alone.columns["value"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_clients_whose_modules_have_a_part_in_common(threads):
     first, last = network(), network()[4:]
     traces = []
@@ -149,7 +150,7 @@ IN_THE_WAY = {
 ASKED = {"everyone": t.Full(), "candidates": t.PowerOfChoice(size=2, candidates=3)}
 
 
-@pytest.mark.tiers(quick=["dropout-everyone"], slow=["buffers-candidates"])
+@pytest.mark.tiers(quick=[], slow=["buffers-candidates"])
 @pytest.mark.parametrize(("case", "asked"), [*product(IN_THE_WAY, ASKED)])
 def test_those_in_each_others_way_go_in_turn(threads, case, asked):
     traces = []

@@ -112,7 +112,7 @@ def test_a_networks_gradient_is_its_slope():
         assert slopes[k] == pytest.approx(float(up - down) / 2e-6, abs=1e-7)
 
 
-@pytest.mark.tiers(quick=["problem0", "problem3"])
+@pytest.mark.tiers(quick=["problem0"])
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic()), ridge(), quadratic()])
 def test_the_optimum_has_no_gradient(problem):
     optimum = solve(problem)

@@ -168,6 +168,7 @@ def test_parameters_that_a_loss_has_not_in_it_or_is_linear_in_have_no_second_der
     same(*products[:2])
 
 
+@pytest.mark.slow
 def test_frozen_parameters_are_not_sent():
     module = network()
     module[0].weight.requires_grad_(False)
@@ -263,6 +264,7 @@ class Counting(nn.Module):
         return self.layer(images.flatten(1))
 
 
+@pytest.mark.slow
 def test_of_buffers_that_stay_with_clients_a_file_has_those_of_one_and_a_warning_says_so(tmp_path):
     modules = [Counting() for _ in range(CLIENTS)]
     modules[1].passes += 1

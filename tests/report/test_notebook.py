@@ -57,6 +57,7 @@ def test_the_table_of_a_sweep_has_medians_over_the_seeds(sweep):
     assert rows[1][:3] == ("lr=0.02", "3", "100") and float(rows[1][3]) == pytest.approx(last[1], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_reprs_are_one_short_line(trace, sweep):
     assert repr(trace).startswith("Trace('run', round=300, gradient=")
     assert repr(sweep).startswith("Sweep(45 runs, lr=[0.01, 0.02, ") and "seed=[0, 1, 2]" in repr(sweep)

@@ -84,6 +84,7 @@ def test_an_axis_names_the_unit_where_the_price_does_not():
     assert axis_title(t.Selection())[1] == "unit: delegate selections"
 
 
+@pytest.mark.tiers(everything=["False"])
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_page_is_the_same_whether_its_script_was_kept_or_could_not_be(tmp_path, monkeypatch, broken):
     (tmp_path / "file").touch()

@@ -20,7 +20,7 @@ def extended(algorithm, problem, rounds: tuple[int, int], further=None, **option
     return t.run(algorithm, problem, rounds=rounds[1], go_on=first, **{**options, **(further or {})})
 
 
-@pytest.mark.tiers(everything=["1-nodes"])
+@pytest.mark.tiers(everything=["1-nodes", "4-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("every", [1, 4])
 def test_rows_and_parameters_are_those_of_the_longer_run(engine, every):
@@ -85,6 +85,7 @@ def test_what_a_run_does_not_go_on_with(algorithm, rounds, further, sentence):
         extended(algorithm, PROBLEM, rounds, further)
 
 
+@pytest.mark.slow
 def test_other_algorithms_problems_and_traces_are_refused():
     first = t.run(FEDAVG, PROBLEM, rounds=2)
     with pytest.raises(t.UserError, match="of which lr is another number"):

@@ -24,7 +24,7 @@ ALGORITHM = t.MbGd(t.Nice(2), lr=0.5)
 TARGET = t.Target("value", 0.53, stop=True)
 
 
-@pytest.mark.tiers(quick=["nodes"])
+@pytest.mark.tiers(quick=[], slow=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_run_that_stops_is_the_beginning_of_one_that_goes_on(engine):
     whole = t.run(ALGORITHM, PROBLEM, rounds=30, every=3, target=t.Target("value", 0.53), engine=engine)

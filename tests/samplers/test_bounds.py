@@ -45,6 +45,7 @@ def test_aocs_is_algorithm_2_and_each_iteration_is_charged(engine):
     assert (calibrated["bytes_down"], calibrated["bytes_up"]) == (8, 16)
 
 
+@pytest.mark.slow
 def test_enough_iterations_reach_the_optimal_probabilities_from_below():
     rule, sizes = t.Aocs(), []
     state = rule.observe_consulted(rule.start(four().population), jnp.asarray(NORMS), jnp.ones(4, bool))

@@ -53,6 +53,7 @@ def test_noise_is_that_of_batches():
     assert np.all(np.abs(np.mean(squares, axis=0) - expected) < 4 * error)
 
 
+@pytest.mark.slow
 def test_clients_that_are_alike_are_drawn_by_their_weights():
     matrices = np.stack([np.eye(3)] * 4)
     problem = t.Quadratic.of(matrices, np.ones((4, 3)), weights=np.array([0.4, 0.3, 0.2, 0.1]))

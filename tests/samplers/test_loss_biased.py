@@ -44,6 +44,7 @@ def test_candidates_are_drawn_by_their_weights_one_after_the_other():
     assert agrees(drawn_by(sampler.consulted_cohort, sampler.start(population), population, 20_000), successive(SHARES))
 
 
+@pytest.mark.slow
 def test_the_candidates_with_the_highest_losses_take_part():
     """Nobody takes part whose loss is lost or not a number, or who is not available."""
     population = t.Population(count=6)

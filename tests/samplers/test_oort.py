@@ -49,6 +49,7 @@ def test_utilities_are_a_numpy_program(preferred):
     np.testing.assert_allclose(result, utilities(LAST, 4, preferred or np.inf), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_utilities_are_clipped_at_their_quantile():
     """Of 40 clients the two with the highest losses count as much as the third."""
     population = t.Population(count=40)

@@ -78,6 +78,7 @@ def test_the_permutation_is_one(n, seed):
     np.testing.assert_array_equal(image[: 64 - min(n, 64)], image[min(n, 64) :])
 
 
+@pytest.mark.slow
 def test_positions_with_domains_of_their_own_are_permuted_apart():
     """Each domain's positions come back as its own, and as they do alone."""
     sizes = np.repeat([1, 2, 5, 9, 16], [1, 2, 5, 9, 16])
@@ -205,6 +206,7 @@ def test_what_binding_sets_is_neither_given_by_position_nor_shown(sampler, given
     assert not any(f"{name}=" in repr(bound) for name in fields)
 
 
+@pytest.mark.tiers(slow=["independent-uniform"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_averages_are_unbiased_by_enumeration(name, weights):
@@ -218,7 +220,7 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.tiers(slow=["nice-1", "block-one", "block-part", "shuffled-stratified", "independent", "two-stage"])
+@pytest.mark.tiers(slow=["nice-1", "block-one", "block-part", "shuffled-stratified", "independent", "two-stage", "coins"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_draw_in_a_program_is_the_one_outside(name):
     """Numbers of a sampler are arguments of the program of a run."""
@@ -327,6 +329,7 @@ def test_each_stratum_is_visited_once_an_epoch_of_its_own():
         assert np.all(epochs == np.flatnonzero(strata == j))
 
 
+@pytest.mark.slow
 def test_strata_are_shuffled_independently_and_in_every_order():
     """Strata of 2 and 3 clients over 6 draws: the first order of one with the second of the other, 2 x 6 equally likely."""
     strata = np.array([0, 1, 1, 0, 1])

@@ -79,7 +79,7 @@ def test_a_run_that_is_left_goes_on_with_the_samplers_state(sampler):
     np.testing.assert_array_equal(later.trace.x, whole.trace.x)
 
 
-@pytest.mark.tiers(quick=["1-5", "2-3", "9-1"])
+@pytest.mark.tiers(quick=["2-3", "9-1"], slow=["1-5"])
 @pytest.mark.parametrize(("every", "grades"), [(None, 1), (1, 5), (2, 3), (9, 1)])
 def test_strata_by_gradients_are_asked_for_and_charged(every, grades):
     """Five rounds, 12 clients, 4 strata: a pass over all is three selections, one exchange, and a vector down and up for each."""

@@ -131,6 +131,7 @@ def test_scores_over_two_hundred_orders_of_magnitude():
         np.testing.assert_allclose(index.probabilities(np.arange(300)), capped(scores, size), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_scores_too_small_beside_the_others_count_as_zero():
     index = ScoreIndex(np.array([1.0, 1.0, 1e-200]), 1, 0.0, mixes_before_cap=False, replacement=False)
     assert index.probabilities(np.array([2]))[0] == 0 and 1e-200 < MIN_SCORE
@@ -192,6 +193,7 @@ def test_draws_with_replacement_are_uniform_where_all_scores_are_zero():
     assert stats.chisquare(np.bincount(taken, minlength=5)).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_the_integer_sums_equal_recomputation():
     buckets = settled(500, 30, rounds=300)[0]._buckets
     scores, keys = (np.array(column) for column in zip(*(locate(buckets, i) for i in range(500)), strict=True))
@@ -214,6 +216,7 @@ def test_five_million_updates_do_not_drift():
     np.testing.assert_allclose(index.probabilities(np.arange(n)), dense, rtol=1e-12)
 
 
+@pytest.mark.tiers(slow=["True"])
 @pytest.mark.parametrize("replacement", [False, True])
 def test_a_restored_index_continues_bit_for_bit(replacement, tmp_path):
     index, rng = settled(80, 12, rounds=20, replacement=replacement)

@@ -39,7 +39,10 @@ def proximal_point(problem, gamma, x=None) -> np.ndarray:
     return np.linalg.solve(matrices + np.eye(x.size) / gamma, vectors + x / gamma)
 
 
-@pytest.mark.tiers(quick=["agd-*", "cg-*", "lbfgs-*", "newton-1*", "aicn-*"], slow=["bfgs-*", "newton-products-*", "scaffnew-*"])
+@pytest.mark.tiers(
+    quick=["agd-10.0-1000000.0", "agd-10000.0-0.1", "agd-10000.0-1000000.0", "cg-*", "lbfgs-*", "newton-1*", "aicn-*"],
+    slow=["bfgs-*", "newton-products-*", "scaffnew-*"],
+)
 @pytest.mark.parametrize("gamma", [0.1, 1e6])
 @pytest.mark.parametrize("condition", [10.0, 1e4])
 @every_solver

@@ -165,6 +165,7 @@ def test_a_share_is_that_of_the_first_value_and_x_is_the_price(played):
     np.testing.assert_allclose(line.median, run["gap"] / run["gap"][0], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_costs_against_a_key_are_those_of_its_settings(played):
     lines = drawn(played, 2)
     costs = played.costs("near", "dear")

@@ -111,6 +111,7 @@ def test_provenance_verdicts_and_what_broke_are_on_the_page(tmp_path):
     assert "similarity = 5.0" in text
 
 
+@pytest.mark.slow
 def test_a_figure_is_written_as_svg_png_and_pdf(played):
     _, folder = played
     names = {path.name for path in (folder / "figures").iterdir()}

@@ -100,6 +100,7 @@ class PerReply:
         return events["aggregated"]
 
 
+@pytest.mark.slow
 def test_a_price_may_be_an_object(problem, played):
     study, folder = played
     prices = {"mine": PerReply(), "hubs": t.Hierarchical(c1=0.1, c2=1.0), "table": {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}}
@@ -149,6 +150,7 @@ def test_tuned_settings_are_reported_on_fresh_seeds(problem):
     assert "chosen on seeds 0 to 2 and are reported on seeds 3 to 7" in done.table().notes[-1]
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_for_each_pair_of_a_goal_and_a_price(problem):
     goals = {"near": {"metric": "gradient", "share": 0.9}, "far": {"metric": "gradient", "share": 0.05}}
     done = t.study(both(problem, goals=goals, tuning={"seeds": 3, "goal": ["near", "far"], "price": ["exchanges", "bytes"]}))
@@ -292,7 +294,7 @@ def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, 
     assert_frame_equal(t.study(declared, tmp_path).runs, whole.runs)
 
 
-@pytest.mark.tiers(everything=["26-False", "25-False"])
+@pytest.mark.tiers(slow=["25-True"], everything=["26-False", "25-False"])
 @pytest.mark.parametrize(("rounds", "stop"), [(25, False), (25, True), (26, False)])
 def test_runs_go_on_where_a_study_gets_more_rounds(problem, tmp_path, monkeypatch, rounds, stop):
     """A run of 26 rounds has a last row that one of 50 does not have, and a schedule over all rounds begins anew."""
@@ -321,6 +323,7 @@ def test_a_folder_with_another_run_is_refused(problem, tmp_path):
         t.study(both(problem), workers=0)
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_was_played(problem, tmp_path):
     class Stop(KeyboardInterrupt):
         pass

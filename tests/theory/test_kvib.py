@@ -130,6 +130,7 @@ def test_the_optimal_factor_is_in_the_papers_interval():
     assert kvib.utility(10, 2, 0.2) == pytest.approx((2, 2 + 4 * 0.2))
 
 
+@pytest.mark.slow
 def test_bounds_of_a_configuration_are_those_of_its_sampler():
     problem, b = offsets(12)
     with scope("double"):

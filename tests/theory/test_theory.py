@@ -338,6 +338,7 @@ def test_the_sampling_floor_is_the_error_of_cohorts_solved_exactly():
     np.testing.assert_allclose(sampling_floor(problem, t.Nice(2), (1, 2)), expected, rtol=1e-10)
 
 
+@pytest.mark.tiers(everything=["sampler0"])
 @pytest.mark.parametrize("sampler", [t.ShuffledNice(3), t.ShuffledStratified(strata=STRATA)])
 def test_the_floor_of_shuffled_cohorts_is_their_mean_over_many_seeds(sampler):
     """Against the sampler's own draws, many keys at once: 1 to 9 cohorts, more than an epoch."""

@@ -51,6 +51,7 @@ def test_a_runs_summary_holds_its_bound_and_its_floors(finished):
     assert not other.floors and not other.notes and "bound" not in other.rows[0]
 
 
+@pytest.mark.tiers(everything=["theory0"])
 @pytest.mark.parametrize("theory", [{"bound": {"rate": 1}}, {"floors": {"1": "x"}}, {"bound": 3}, [1]])
 def test_a_broken_theory_is_one_sentence(finished, theory, tmp_path):
     for name in ("summary.json", "trace.parquet"):

@@ -193,7 +193,7 @@ BAD_HUBS = {
 }
 
 
-@pytest.mark.tiers(everything=["NaN"])
+@pytest.mark.tiers(everything=["NaN", "longer", "infinite"])
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_a_wrong_sum_of_a_hub_is_counted_and_never_reaches_the_aggregate(name):
     """The run is that of the clients of the other hubs: client 0 is one of them."""
@@ -262,6 +262,7 @@ def test_a_hub_that_is_away_takes_its_clients_along_and_brings_them_back():
     assert place.payloads["messages"] == 2 * 3 + 2 * 2
 
 
+@pytest.mark.slow
 def test_a_run_that_needs_all_replies_stops_without_a_hub():
     place = InProcessHubs(configured(FULL + FEDAVG))
     session = place.session()

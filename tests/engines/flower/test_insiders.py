@@ -122,7 +122,7 @@ def test_a_node_that_changes_its_story_does_not_fill_the_log():
     assert 1 < len([reason for reason in federation.counts if reason.startswith("refused")]) <= 10
 
 
-@pytest.mark.tiers(everything=["1"])
+@pytest.mark.tiers(slow=["3"], everything=["1"])
 @pytest.mark.parametrize("bad", [1, 3])
 def test_a_passing_nan_is_computed_anew(bad):
     """The first replies of client 1 are NaN, as the reply that its node has stored."""
@@ -143,6 +143,7 @@ def test_a_passing_nan_is_computed_anew(bad):
     assert trace.ledger.totals()["contacts"] == expected.ledger.totals()["contacts"] + bad
 
 
+@pytest.mark.slow
 def test_a_lost_reply_is_not_computed_anew():
     federation = InProcess(REPEATING, {1: lambda kind, k, reply: None if kind == "ask" and k == 2 else reply})
     node, seen = federation.members[1], []

@@ -113,6 +113,7 @@ def test_the_sampler_of_available_clients_draws_nobody_who_is_away(present):
     assert totals["contacts"] == totals["arrivals"] == totals["available"] == sum(map(len, present))
 
 
+@pytest.mark.slow
 def test_with_repeat_the_run_waits_for_who_is_needed(monkeypatch, told):
     """And is the run of all clients."""
     federation = Changing(REPEATING, [{0, 1, 2}], quorum=0.75)
@@ -155,6 +156,7 @@ def test_nodes_need_not_know_the_quorum():
     assert handshake_of(other, built) == handshake_of(EXPERIMENT, built)
 
 
+@pytest.mark.slow
 def test_a_run_of_all_resumes_with_a_quorum(tmp_path, monkeypatch):
     """Another table [federation] is no other configuration; the result is that of lost replies."""
     one_round_a_chunk(monkeypatch)
