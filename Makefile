@@ -34,10 +34,11 @@ docs-serve: $(BIN)/turnout
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --numprocesses
 
 test: $(BIN)/turnout
-	$(PYTEST) $(WORKERS) -m "not slow and not everything"
+	$(PYTEST) $(WORKERS) -m "not longer and not slow and not everything"
 
-# Types and shapes are checked at run time here, in the first calls of each function.
+# Types and shapes are checked at run time in the slow tests, in the first calls of each function.
 test-all: test
+	$(PYTEST) $(WORKERS) -m "longer and not slow and not everything"
 	$(PYTEST) $(WORKERS) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
 
 # All cases of what the tests above show on some: before a release, for hours. It is noted when they passed.
@@ -52,7 +53,7 @@ newest:
 	rm -rf .venv-newest && $(NEWEST) -m venv .venv-newest
 	grep '^torch==' constraints.txt > .venv-newest/torch.txt
 	.venv-newest/bin/pip install --quiet --disable-pip-version-check --constraint .venv-newest/torch.txt --editable '.[dev]'
-	PYTHONDONTWRITEBYTECODE= .venv-newest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not slow and not everything"
+	PYTHONDONTWRITEBYTECODE= .venv-newest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not longer and not slow and not everything"
 
 # The tests with the least versions that pyproject.toml allows, on the oldest Python.
 OLDEST ?= python3.11
@@ -62,7 +63,7 @@ oldest:
 	grep '^torch==' constraints.txt > .venv-oldest/torch.txt
 	.venv-oldest/bin/pip install --quiet uv
 	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --constraint .venv-oldest/torch.txt --editable '.[dev]'
-	PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not slow and not everything"
+	PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest --dist loadfile --numprocesses $(WORKERS) -m "not longer and not slow and not everything"
 
 # Mutants of each module of tests/helpers/mutated_modules.py, chosen at random with a fixed seed.
 SAMPLE ?= 12

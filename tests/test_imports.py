@@ -18,6 +18,6 @@ print([name for name in {LATER} if name in sys.modules], xla_bridge.backends_are
 """
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_extras_and_slow_packages_are_imported_when_needed_and_no_device_is_touched():
     assert subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True).stdout == "[] False\n"

@@ -21,7 +21,7 @@ def coin(seed, number, clients, probability) -> bool:
     return bool(jax.random.bernoulli(key, probability))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_is_its_numpy_program():
     problem, sampler, lr, p, mu = small(), t.Nice(4), 0.03, 0.3, 0.8
     theta = min(1 / 4, np.sqrt(lr * mu / p))

@@ -44,7 +44,7 @@ def test_a_run_is_its_numpy_program_and_its_ledger_a_hand_count(sampler, codec, 
     assert totals["contacts"] == asked + sent and totals["queries_total"] == asked
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_without_a_trigger_it_is_ef21():
     """As long as g_i is not the gradient itself."""
     codec = t.codecs.TopK(count=2)

@@ -34,7 +34,7 @@ def program(sampler, decay, has_variates):
     return x
 
 
-@pytest.mark.tiers(quick=[], slow=["ScaffoldM-falling"])
+@pytest.mark.tiers(quick=[], longer=["ScaffoldM-falling"])
 @pytest.mark.parametrize(("sampler", "decay"), [(t.Nice(3), None), (t.Independent(size=3.0), 20.0)], ids=["steady", "falling"])
 @pytest.mark.parametrize("make", [t.FedCm, t.ScaffoldM])
 def test_a_run_is_its_numpy_program(make, sampler, decay):
@@ -57,7 +57,7 @@ def test_one_step_of_everyone_is_the_heavy_ball():
     assert np.linalg.norm(trace.x - best) < 10 * radius**rounds * np.linalg.norm(best)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_all_weight_on_new_gradients_is_fedavg_and_scaffold():
     options = {"lr": LR, "alpha": 1.0, "server_lr": 4 * LR, "steps": 4}
     for make, other in ((t.FedCm, t.FedAvg), (t.ScaffoldM, t.Scaffold)):
@@ -65,7 +65,7 @@ def test_all_weight_on_new_gradients_is_fedavg_and_scaffold():
         np.testing.assert_allclose(*runs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_variates_take_momentum_to_the_optimum():
     """Unequal numbers of steps. FedCM stops with d = 0, where the normalised changes of steps of lr alpha cancel."""
     problem, best = quadratic(), optimum(*quadratic().rows)

@@ -139,7 +139,7 @@ EF21_RATES = {
 """Sampler, codec, and alpha times the probability to take part."""
 
 
-@pytest.mark.tiers(quick=[], slow=["participation"])
+@pytest.mark.tiers(quick=[], longer=["participation"])
 @pytest.mark.parametrize("name", EF21_RATES)
 def test_ef21_falls_at_the_theorems_rate(name):
     (sampler, codec, alpha), known = EF21_RATES[name], Known()
@@ -161,7 +161,7 @@ UNBIASED = {
 """Sampler, codec and omega; QSGD's scale is rounded up to bfloat16."""
 
 
-@pytest.mark.tiers(quick=[], slow=["rand-k"])
+@pytest.mark.tiers(quick=[], longer=["rand-k"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_diana_falls_at_the_theorems_rate(name):
     (sampler, codec, omega), known = UNBIASED[name], Known()
@@ -215,7 +215,7 @@ def test_many_clients_allow_efbv_longer_steps_than_ef21():
     assert steps[100][0] > 3 * steps[1][0] and steps[100][1] == pytest.approx(steps[1][1])
 
 
-@pytest.mark.tiers(quick=[], slow=["participation"])
+@pytest.mark.tiers(quick=[], longer=["participation"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_marina_falls_at_the_theorems_rate(name):
     (sampler, codec, _), known, p = UNBIASED[name], Known(), 0.3

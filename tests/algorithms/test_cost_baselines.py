@@ -96,7 +96,7 @@ def test_other_signs_and_brackets_make_feddyn_diverge():
     assert distance(lambda h, moved, x, _: h + LAM / n * moved.sum(0)) > 1e3
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_scaffnews_lyapunov_function_falls_in_expectation():
     """q^-t Psi_t with q = 1 - min(lr mu, p^2) is a supermartingale in local steps t, so that E[q^-t Psi_t] <= Psi_0 holds at the
     random t of the 12th communication too.

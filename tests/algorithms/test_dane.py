@@ -33,7 +33,7 @@ def dane(problem, draws) -> np.ndarray:
 SAMPLERS = {"nice": (t.Nice(3), False), "coins": (t.Independent(size=4.0), True)}
 
 
-@pytest.mark.tiers(quick=[], slow=["coins"])
+@pytest.mark.tiers(quick=[], longer=["coins"])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_dane_is_its_numpy_program(name):
     sampler, equal = SAMPLERS[name]
@@ -72,7 +72,7 @@ def test_one_round_is_enough_for_clients_that_are_alike():
     np.testing.assert_allclose(t.run(t.Dane(t.Full(), Exact()), problem, rounds=1).x, optimum(problem), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_aide_is_within_catalysts_bound():
     """Along a flat direction that all clients share, with enough iterations for exact minimisers; DANE alone is slower."""
     mu, kappa, rounds = 0.02, 1.0, 60

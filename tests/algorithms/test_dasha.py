@@ -65,7 +65,7 @@ def test_the_gap_falls_at_the_theorems_rate(name):
     assert_below(errors, known.gap + lr * first, 1 - lr * known.mu)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_with_full_participation_only_the_new_point_is_sent():
     totals = t.run(t.Dasha(t.Full(), t.codecs.Identity(), LR), small(), rounds=3, engine="nodes").ledger.totals()
     assert totals["vectors_down"] == totals["queries_total"] == totals["contacts"] == 3 * 6

@@ -48,7 +48,7 @@ def diloco(problem, sampler, seed) -> np.ndarray:
     return x
 
 
-@pytest.mark.tiers(quick=[], slow=["nice"])
+@pytest.mark.tiers(quick=[], longer=["nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 def test_a_run_is_its_numpy_program(sampler, equal):
     problem = similar(equal)
@@ -58,7 +58,7 @@ def test_a_run_is_its_numpy_program(sampler, equal):
     assert totals["vectors_down"] == totals["vectors_up"] == totals["contacts"]
 
 
-@pytest.mark.tiers(quick=[], slow=["momentum"])
+@pytest.mark.tiers(quick=[], longer=["momentum"])
 @pytest.mark.parametrize("name", KEEPING)
 def test_one_client_and_an_outer_step_of_one_are_the_clients_optimiser_without_a_break(name):
     """So the state is kept; on a network, whose layers are matrices and vectors. With FedOpt the state starts anew."""
@@ -73,7 +73,7 @@ def test_one_client_and_an_outer_step_of_one_are_the_clients_optimiser_without_a
     assert not np.allclose(anew, at_once, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_plain_steps_are_federated_averaging():
     """Without a state to keep, and with an outer step of one."""
     problem, plain = similar(False), t.optimisers.Sgd(0.01)
@@ -97,7 +97,7 @@ def test_one_plain_step_of_everyone_is_nesterovs_method():
     np.testing.assert_allclose(t.run(algorithm, problem, rounds=30).x, y, atol=1e-11)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_matrices_move_along_orthogonal_directions():
     """The first step of Muon: the singular vectors of the gradient, and singular values within a factor of 1.5 of one."""
     for shape in [(3, 3), (3, 5), (5, 3)]:

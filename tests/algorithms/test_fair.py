@@ -36,7 +36,7 @@ def fair_step(x, cohort, q):
     return x - top / bottom
 
 
-@pytest.mark.tiers(quick=[], slow=["independent"])
+@pytest.mark.tiers(quick=[], longer=["independent"])
 @pytest.mark.parametrize(("sampler", "q"), [(t.Nice(3), 2.0), (t.Independent(size=2.0), 0.5)], ids=["nice", "independent"])
 def test_a_run_of_q_fedavg_is_its_numpy_program(sampler, q):
     x = np.zeros(4)
@@ -90,7 +90,7 @@ def agnostic_program(sampler, lr, weights_lr, rounds):
     return np.mean(points, axis=0), np.mean(weights, axis=0), np.array(gradients), np.array(seen)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_of_afl_is_its_numpy_program():
     """With weights lambda_i that have no part in it, and rounds in which nobody is drawn."""
     sampler = t.Independent(size=2.0)
@@ -98,7 +98,7 @@ def test_a_run_of_afl_is_its_numpy_program():
     np.testing.assert_allclose(trace.x, agnostic_program(sampler, LR, 0.01, ROUNDS)[0], rtol=0, atol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_afl_is_within_its_bound():
     """max_i f_i(mean x) - min_x sum_i w_i f_i(x) for the mean w, with everyone."""
     lr, weights_lr, rounds = 0.02, 0.005, 600

@@ -20,7 +20,7 @@ def coupled(variant, lr, mu, interval):
     return alpha, (2 * alpha**2 - 1) / (alpha - 1), gamma
 
 
-@pytest.mark.tiers(quick=[], slow=["II"])
+@pytest.mark.tiers(quick=[], longer=["II"])
 @pytest.mark.parametrize(("variant", "sampler"), [("I", t.Nice(3)), ("II", t.Independent(size=3.0))], ids=["I", "II"])
 def test_a_run_is_its_numpy_program(variant, sampler):
     problem, interval, (w, v) = quadratic(), 4.0, np.zeros((2, 3))
@@ -41,7 +41,7 @@ def test_a_run_is_its_numpy_program(variant, sampler):
     np.testing.assert_allclose(trace.x, v, rtol=0, atol=1e-10)
 
 
-@pytest.mark.tiers(quick=[], slow=["I-1"])
+@pytest.mark.tiers(quick=[], longer=["I-1"])
 @pytest.mark.parametrize("interval", [1.0, 4.0], ids=["1", "4"])
 @pytest.mark.parametrize("variant", ["I", "II"])
 def test_clients_that_are_alike_are_accelerated(variant, interval):

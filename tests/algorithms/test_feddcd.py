@@ -46,7 +46,7 @@ def algorithm_1(problem, shares, rounds, lr, alpha):
         yield mean
 
 
-@pytest.mark.tiers(quick=[], slow=["unequal"])
+@pytest.mark.tiers(quick=[], longer=["unequal"])
 @pytest.mark.parametrize(
     ("shares", "lr", "alpha"),
     [(EQUAL, 1.0, np.full(CLIENTS, ALPHA)), (SHARES, 0.8, np.linspace(0.5, 2.0, CLIENTS))],
@@ -76,7 +76,7 @@ def test_exact_solutions_do_not_depend_on_where_the_solver_starts(method, delive
     assert np.max(np.abs(own.columns["value"] - handed.columns["value"])) > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_theorem_4_1_holds():
     check_theorem(feddcd(answer="client"), 1 - (SIZE - 1) / (CLIENTS - 1) * ALPHA / BETA)
 
@@ -87,7 +87,7 @@ def virtual(session) -> np.ndarray:
     return (clients.y - step)[:, None]
 
 
-@pytest.mark.tiers(quick=[], slow=["lazy-skip"])
+@pytest.mark.tiers(quick=[], longer=["lazy-skip"])
 @pytest.mark.parametrize(("delivery", "missing"), [("lazy", "skip"), ("eager", "skip"), ("eager", "repeat")])
 def test_no_lost_reply_breaks_the_constraint(delivery, missing):
     check_constraint(feddcd(delivery=delivery), missing, virtual)
@@ -98,7 +98,7 @@ LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
 """Probabilities of the clients, of sum 3."""
 
 
-@pytest.mark.tiers(quick=[], slow=["Pivotal"])
+@pytest.mark.tiers(quick=[], longer=["Pivotal"])
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -114,7 +114,7 @@ def test_any_sampler_goes_that_connects_the_clients(sampler):
     check_constraint(t.FedDcd(sampler, Exact()), "skip", virtual)
 
 
-@pytest.mark.tiers(quick=[], slow=["lazy"])
+@pytest.mark.tiers(quick=[], longer=["lazy"])
 @pytest.mark.parametrize("delivery", ["lazy", "eager"])
 def test_a_sampler_learns_how_long_the_steps_are(delivery):
     """lambda_i alpha_i |w_i - mean| of those drawn in round 1, where y = 0, and nothing of the others."""

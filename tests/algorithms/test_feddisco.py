@@ -29,7 +29,7 @@ def divergences(problem) -> np.ndarray:
     return rel_entr(shares, SHARES @ shares).sum(1)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_with_the_labels_of_the_problem_is_its_numpy_program():
     problem, sampler, x = with_rows(), t.Nice(3), np.zeros(5)
     d, cut = divergences(problem), 0

@@ -24,7 +24,7 @@ def step(moves, shares, epsilon) -> tuple[np.ndarray, float]:
     return mean, max(1.0, shares @ np.sum(moves**2, axis=1) / (2 * (mean @ mean + epsilon)))
 
 
-@pytest.mark.tiers(quick=[], slow=["independent"])
+@pytest.mark.tiers(quick=[], longer=["independent"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 def test_a_run_is_its_numpy_program(sampler, equal):
     problem, x, epsilon, grown = similar(equal, share=0.8), np.zeros(4), 1e-4, 0
@@ -60,7 +60,7 @@ def test_every_round_falls_by_what_theory_promises():
     assert losses[0] < losses[1] / 2
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_clients_that_agree_are_averaged():
     """mean |d_i|^2 = |mean d_i|^2, so that eta = 1."""
     one = t.Quadratic.random(1, 4, seed=3)

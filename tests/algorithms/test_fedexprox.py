@@ -50,7 +50,7 @@ def make(problem, rule, sampler, alpha=None) -> t.Algorithm:
     return t.FedExProx(sampler, Exact(), GAMMA, alpha=alpha, rule=rule, minimum=least(problem))
 
 
-@pytest.mark.tiers(quick=[], slow=["stops-nice"])
+@pytest.mark.tiers(quick=[], longer=["stops-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize("rule", ["grads", "stops"])
 def test_a_run_is_its_numpy_program(rule, sampler, equal):
@@ -64,7 +64,7 @@ def test_a_run_is_its_numpy_program(rule, sampler, equal):
     np.testing.assert_allclose(trace.x, x, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_factor_one_is_the_mean_of_proximal_points():
     problem = similar(False)
     one = t.run(t.FedExProx(t.Nice(3), Exact(), GAMMA, alpha=1.0), problem, rounds=ROUNDS)

@@ -32,7 +32,7 @@ def plain(sampler, rounds) -> np.ndarray:
     return x
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize(
     "sampler", [t.Nice(3), pytest.param(t.Independent(size=3.0), marks=pytest.mark.slow)], ids=["nice", "independent"]
 )

@@ -78,7 +78,7 @@ def test_the_bias_of_unequal_steps_is_gone():
     assert np.linalg.norm(other - best) > 0.1 * np.linalg.norm(best)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_two_clients_with_unequal_epochs():
     """f_1 = (x - 1)^2 / 2 on 2 rows and f_2 = (x + 1)^2 / 2 on 6, in batches of 2: 1 and 3 steps towards 1 and -1."""
     sizes, lr = (2, 6), 0.01

@@ -17,7 +17,7 @@ def diagonal() -> t.Problem:
     return t.Quadratic.of(curvatures[:, :, None] * np.eye(3), generator.normal(size=(6, 3)))
 
 
-@pytest.mark.tiers(quick=[], slow=["cohorts"])
+@pytest.mark.tiers(quick=[], longer=["cohorts"])
 @pytest.mark.parametrize(
     ("sampler", "steps"), [(t.Nice(3), [1, 2, 3, 4, 5, 5]), (t.Full(), [1] * 6)], ids=["cohorts", "everyone"]
 )

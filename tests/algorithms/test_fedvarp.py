@@ -62,7 +62,7 @@ def play_from(algorithm, problem, x, variates, **options) -> Session:
     return session
 
 
-@pytest.mark.tiers(quick=[], slow=["clients"])
+@pytest.mark.tiers(quick=[], longer=["clients"])
 @MEMORIES
 def test_the_step_is_unbiased_whatever_is_remembered_and_its_variance_is_that_of_the_residuals(memory):
     """Over all 16 cohorts: E x+ = x + sum lambda_i g_i, and E|x+ - E x+|^2 = sum (1/p_i - 1) lambda_i^2 |g_i - h_i|^2."""
@@ -83,7 +83,7 @@ def test_the_step_is_unbiased_whatever_is_remembered_and_its_variance_is_that_of
     np.testing.assert_allclose(judged.columns["variance"][1], variance, rtol=1e-12)
 
 
-@pytest.mark.tiers(quick=[], slow=["drift"])
+@pytest.mark.tiers(quick=[], longer=["drift"])
 @pytest.mark.parametrize(("memory", "rule"), [("server", t.Uniform()), ("clients", t.Drift())], ids=["uniform", "drift"])
 def test_variance_vanishes_and_the_error_falls_linearly_where_local_descent_stalls(memory, rule):
     """Quadratics with one local step: at x* every g_i = -lr grad f_i(x*) is remembered, and nothing is left to chance."""
@@ -97,7 +97,7 @@ def test_variance_vanishes_and_the_error_falls_linearly_where_local_descent_stal
     assert np.all(stalled.columns["distance"] > 1e-5)
 
 
-@pytest.mark.tiers(quick=[], slow=["server-None"])
+@pytest.mark.tiers(quick=[], longer=["server-None"])
 @pytest.mark.parametrize(("memory", "missing"), [*product(["server", "clients"], [None, "skip"])])
 def test_the_servers_mean_is_that_of_what_is_remembered(memory, missing):
     """H = sum_i lambda_i h_i after every round, h_i being the last update of i that the server used."""
@@ -176,7 +176,7 @@ def fedvarp_with_drift(problem, size, rounds, seed, lr, steps, mixing=0.05):
     return x, np.array(laws)
 
 
-@pytest.mark.tiers(slow=["1"], everything=["0"])
+@pytest.mark.tiers(longer=["1"], everything=["0"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_twenty_rounds_are_their_numpy_program(seed):
     problem = logistic()
@@ -212,7 +212,7 @@ def heard(state, round, length, norms, start, size):
     return state, rule.inclusion_probabilities(state, size, SIX)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, min_size=3, max_size=3), st.integers(0, 3)), max_size=8), st.floats(0.5, 6))
 def test_drift_has_probabilities_whatever_it_hears(story, size):
     """p_i in (0, 1] with sum K and at least mixing K / n, after any moves of the model and any norms."""

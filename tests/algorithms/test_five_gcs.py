@@ -39,7 +39,7 @@ def test_a_run_is_its_numpy_program(equal):
     assert totals["vectors_down"] == totals["vectors_up"] == totals["contacts"] == SIZE * ROUNDS
 
 
-@pytest.mark.tiers(quick=[], slow=["6"])
+@pytest.mark.tiers(quick=[], longer=["6"])
 @pytest.mark.parametrize("size", [2, 6])
 def test_its_bound_holds(size):
     """The mean over 60 seeds of |x - x*|^2 <= gamma Psi, gamma^2 = m / (n mu L), mu the smallest mu_i of the problem."""
@@ -58,7 +58,7 @@ def test_its_bound_holds(size):
     assert np.all(errors <= bound) and bound[-1] < 1e-2 * bound[0]
 
 
-@pytest.mark.tiers(quick=[], slow=["repeat"])
+@pytest.mark.tiers(quick=[], longer=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_rough_solutions_and_lost_replies_change_the_speed_only(missing):
     """v = sum_i lambda_i h_i to rounding in every row, and x = x*, h_i = grad f_i(x*) - mu x* at last."""

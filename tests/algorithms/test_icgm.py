@@ -28,7 +28,7 @@ def model_step(x, y, g, first, slope, eta, damping):
     return (eta * y + LAM * x + damping * (first - g) - slope) / (LAM + eta)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_random_number_of_steps_of_a_fixed_delegate():
     """x is y_K, K = 1 + Geom(p) by the delegate's key, eta = L_i of the delegate."""
     problem, i, damping = four(), 2, 0.7
@@ -49,7 +49,7 @@ def test_a_random_number_of_steps_of_a_fixed_delegate():
     assert totals["queries_slowest"] == 5 + sum(steps)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_flattest_of_a_fixed_number_of_steps_of_any_delegate():
     """With eta too small the iterates run away, so that the flattest is not the last; a random delegate is told x too."""
     problem, eta = four(), 1.0
@@ -105,7 +105,7 @@ def test_minibatches():
     np.testing.assert_allclose(session.progress.server.estimate.gradient, g, atol=1e-12)
 
 
-@pytest.mark.tiers(quick=[], slow=["rg-svrg"])
+@pytest.mark.tiers(quick=[], longer=["rg-svrg"])
 @pytest.mark.parametrize("estimator", [t.RgSaga(), t.RgSvrg()], ids=["rg-saga", "rg-svrg"])
 def test_the_papers_parameters_find_the_optimum_in_a_hundred_rounds(estimator):
     """lam = sqrt(n) / m delta + Delta_1 and p = delta / L, with delta and Delta_1 of the quadratics, their clients much alike."""

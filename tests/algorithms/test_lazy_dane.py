@@ -61,7 +61,7 @@ def test_what_it_measures_is_delta_on_average(size):
     assert bound.factor == 2 + np.sqrt(CLIENTS / size) and bound.largest == CURVATURES.max()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_it_goes_to_the_optimum_of_nonconvex_clients():
     matrices = np.array([[[-1.0]], [[2.0]], [[4.0]]])
     vectors = np.array([[1.0], [0.0], [5.0]])

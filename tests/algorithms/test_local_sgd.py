@@ -68,7 +68,7 @@ def test_neighbours_of_a_long_shuffle_are_independent():
     assert stats.chisquare(pairs).pvalue > 1e-3
 
 
-@pytest.mark.tiers(quick=[], slow=["tiles"])
+@pytest.mark.tiers(quick=[], longer=["tiles"])
 @pytest.mark.parametrize("sizes", [EVEN, UNEVEN], ids=["blocks", "tiles"])
 def test_every_pass_takes_every_row_once(sizes):
     """A batch's gradient is the mean over its rows: summed with their numbers over a pass it is n_i grad f_i in any order."""
@@ -113,7 +113,7 @@ def reference(problem, lr, batch, epochs, rounds, seeds) -> np.ndarray:
     return x
 
 
-@pytest.mark.tiers(quick=[], slow=["sizes3-MbLocalGd-compiled"])
+@pytest.mark.tiers(quick=[], longer=["sizes3-MbLocalGd-compiled"])
 @pytest.mark.parametrize(
     ("sizes", "make", "engine"),
     [
@@ -136,7 +136,7 @@ def test_it_is_local_sgd(sizes, make, engine):
     assert (totals["queries_total"], totals["queries_slowest"]) == (3 * sum(steps), 3 * max(steps))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_batch_that_holds_all_rows_is_a_full_step():
     problem = logistic()
     whole = t.run(t.FedAvg(t.Nice(4), lr=0.3, steps=3), problem, rounds=5)
@@ -145,7 +145,7 @@ def test_a_batch_that_holds_all_rows_is_a_full_step():
     assert batches.ledger.totals() == whole.ledger.totals()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_only_drawn_clients_are_charged():
     """With a place for every client, the queries are those of the clients in the cohort."""
     problem = ridge(UNEVEN)

@@ -168,7 +168,7 @@ def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, way, mon
     assert totals["queries_total"] == ROUNDS * SIZE * queries
 
 
-@pytest.mark.tiers(quick=[], slow=["Mime"])
+@pytest.mark.tiers(quick=[], longer=["Mime"])
 @every_kind
 def test_a_cohort_solver_is_its_numpy_program(kind):
     """With weights lambda_i / p_i that do not sum to one, and everything begun anew with each cohort."""
@@ -184,7 +184,7 @@ def test_a_cohort_solver_is_its_numpy_program(kind):
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
-@pytest.mark.tiers(quick=[], slow=["FedLamb"])
+@pytest.mark.tiers(quick=[], longer=["FedLamb"])
 @pytest.mark.parametrize("kind", ["FedSpeed", "FedLamb"])
 def test_a_client_first_heard_late_begins_anew_with_its_cohort_too(kind):
     """Replies are lost, so that a client may have last been heard about an earlier cohort."""
@@ -203,7 +203,7 @@ def test_a_client_first_heard_late_begins_anew_with_its_cohort_too(kind):
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_descent_is_its_numpy_program():
     sampler, gamma, x = t.Independent(probability=0.5), 2.0, np.zeros(5)
     for ids, _, weights in drawn(sampler):
@@ -247,7 +247,7 @@ def test_descent_knows_when_it_is_there():
     assert 1 < trace.ledger.totals()["exchanges"] < 1000
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_mimes_and_fedspeeds_fixed_point_is_the_minimiser():
     """Unlike that of local descent: clients that differ do not pull x away from where they all agree."""
     q = t.Quadratic.random(6, 4, seed=1)
@@ -262,7 +262,7 @@ def test_mimes_and_fedspeeds_fixed_point_is_the_minimiser():
     assert np.linalg.norm(away - best) > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_fedspeeds_second_derivatives_are_of_all_that_its_steps_descend():
     """One step of OASIS, scaled by the whole diagonal of the Hessian, that of the prox included, lr = 1: the minimiser."""
     q, gamma = diagonal_quadratic(), 0.2
@@ -273,7 +273,7 @@ def test_fedspeeds_second_derivatives_are_of_all_that_its_steps_descend():
     np.testing.assert_allclose(t.run(algorithm, q, rounds=1).x, 2 * y.mean(0), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_fedopt_with_a_plain_server_is_fedavg():
     one = t.run(t.FedAvg(t.Nice(4), lr=LR, steps=[1, 2, 3] * 4), problem(), rounds=3)
     two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), steps=[1, 2, 3] * 4), problem(), rounds=3)

@@ -31,7 +31,7 @@ def program(problem, steps) -> np.ndarray:
     return y
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_is_its_numpy_program():
     algorithm = t.LoCoDl(t.Full(), EvenPlaces(), lr=LR, probability=P, split=SPLIT)
     trace = t.run(algorithm, small(), rounds=6, seed=SEED)
@@ -39,7 +39,7 @@ def test_a_run_is_its_numpy_program():
     np.testing.assert_allclose(trace.x, program(small(), steps), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_lost_replies_leave_the_fixed_point_where_it_is():
     problem = t.Quadratic.random(10, 6, seed=5)
     algorithm = t.LoCoDl(t.Full(), t.codecs.RandK(count=4))
@@ -47,7 +47,7 @@ def test_lost_replies_leave_the_fixed_point_where_it_is():
     assert trace.columns["distance"][-1] < 1e-12 * trace.columns["distance"][0]
 
 
-@pytest.mark.tiers(quick=[], slow=["Identity"])
+@pytest.mark.tiers(quick=[], longer=["Identity"])
 @pytest.mark.parametrize(
     "codec", [t.codecs.RandK(count=2), t.codecs.Qsgd(bits=3), t.codecs.Identity()], ids=lambda c: type(c).__name__
 )

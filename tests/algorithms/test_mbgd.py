@@ -21,7 +21,7 @@ def ridge() -> t.Ridge:
     return t.Ridge.of(dataset, split, mu=0.0, weights=np.array([0.5, 0.2, 0.3]))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_step_is_unbiased_over_cohorts_and_batches():
     """From x = 0 a cohort of two and a row of each make 11 possible steps. Their mean is the gradient step, and runs take each
     as often as its chance, 1/3 / (n_i n_j), demands."""
@@ -43,7 +43,7 @@ def test_the_step_is_unbiased_over_cohorts_and_batches():
     assert stats.chisquare(seen, 900 * np.array(chances)).pvalue > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_larger_batches_have_less_variance():
     """E |x+ - E x+|^2 = lr^2 sum_i lambda_i^2 V_i / b with all clients and b rows each, V_i the variance of a row's gradient."""
     problem = ridge()

@@ -84,7 +84,7 @@ def equal(x, plain) -> None:
     np.testing.assert_allclose(x["vector"], plain[1], rtol=0, atol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_fedmuon_is_its_numpy_program():
     x, c, sampler = zeros(), [zeros() for _ in range(4)], t.Nice(2)
     trace = t.run(t.FedMuon(sampler, LR, STEPS, alpha=ALPHA, schedule=FALLING), far(), rounds=ROUNDS, seed=1)
@@ -104,7 +104,7 @@ def test_fedmuon_is_its_numpy_program():
     assert totals["vectors_down"] == totals["vectors_up"] == 2 * 2 * ROUNDS
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_ef21_muon_is_its_numpy_program():
     x, momenta, memories = zeros(), [zeros() for _ in range(4)], [zeros() for _ in range(4)]
     sampler = t.Nice(3)
@@ -126,7 +126,7 @@ def error(algorithm) -> float:
     return float(np.linalg.norm(trace.x["matrix"] - opposed().rows[1][0] / 2))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_muon_inside_fedavg_stays_where_clients_cancel_out_and_fedmuon_does_not():
     """The paper's Theorem 1: steps of one length, up and down along A, have the mean 0 wherever the model is between the two."""
     falling = t.schedules.Inverse(20.0)
@@ -145,7 +145,7 @@ def test_ef21_muon_goes_to_the_optimum_with_messages_compressed_as_well():
     assert np.linalg.norm(trace.x["matrix"] - opposed().rows[1][0] / 2) < 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_oracle_is_the_orthogonal_factor():
     generator = np.random.default_rng(0)
     for shape in ((3, 3), (2, 5), (5, 2)):

@@ -37,7 +37,7 @@ LEAVES = {
 }
 
 
-@pytest.mark.tiers(slow=["fedbn"], everything=["fedper"])
+@pytest.mark.tiers(longer=["fedbn"], everything=["fedper"])
 @pytest.mark.parametrize("name", LEAVES)
 def test_personal_leaves_take_the_local_steps(name):
     """`played` is checked against NumPy in tests/engines/test_groups.py."""
@@ -238,7 +238,7 @@ BY_HAND = {
 """The algorithm, what a client sends and keeps in one round, and the share of x in the model that it uses at first."""
 
 
-@pytest.mark.tiers(slow=["ditto"], everything=["pfedme", "flix", "apfl", "apfl-adaptive"])
+@pytest.mark.tiers(longer=["ditto"], everything=["pfedme", "flix", "apfl", "apfl-adaptive"])
 @pytest.mark.parametrize("name", BY_HAND)
 def test_a_run_is_its_numpy_program(name):
     (algorithm, client, first), problem = BY_HAND[name], quadratic()
@@ -274,7 +274,7 @@ def test_the_shared_parameters_of_ditto_and_apfl_are_those_of_fedavg(work):
         np.testing.assert_allclose(t.run(algorithm, problem, rounds=4, seed=3).x, plain.x, rtol=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_pfedme_ends_at_the_minimum_of_the_mean_of_moreau_envelopes():
     """sum_i lambda_i lam (x - theta_i(x)) = 0, which is linear for quadratics."""
     problem, lam = quadratic(), 2.0

@@ -30,7 +30,7 @@ def steps_of(seed, number):
     return jax.random.geometric(jax.random.fold_in(Seeds.of(seed).exchange(number, 0), N), P)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_is_its_numpy_program_and_its_queries_are_counted():
     shares, rounds, batch, queries = np.array([0.5, 0.2, 0.3]), 50, 2, 0
     problem = ridge(shares)

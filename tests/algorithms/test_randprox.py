@@ -44,7 +44,7 @@ def test_scaffnew_is_randprox_whose_prox_is_the_mean_that_is_taken_now_and_then(
     np.testing.assert_allclose(np.tile(trace.x, N), x, rtol=0, atol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_point_saga_is_randprox_that_updates_one_dual_vector():
     """f = 0, h is the sum of f_i(x_i), K x = (x, ..., x), R is n times a block, n gamma and 1 / tau are Point-SAGA's gamma."""
     gamma, rounds = 0.1, 20

@@ -15,7 +15,7 @@ from turnout.runs.session import Session
 ROUNDS, LR, STEPS, TOP = 50, 0.02, 3, t.codecs.TopK(count=2)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_is_its_numpy_program():
     problem, sampler, alpha = small(), t.Nice(4), 0.6
     x, left = np.zeros(3), np.zeros((6, 3))

@@ -90,7 +90,7 @@ ROUND = Plain(
 """Steps of length 1 / L_i that end at the minimum, so that only the h_i are left, by which the rate is p^2."""
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_run_is_its_numpy_program(engine):
     """One coin a step; all h_i move in each step, by 0 where nobody communicates."""
@@ -110,7 +110,7 @@ def test_a_run_is_its_numpy_program(engine):
     assert trace.ledger.totals()["queries_slowest"] == total + 2
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_whole_shares_and_one_step_size_are_scaffnew():
     options = {"rounds": 6, "seed": SEED, "faults": t.Faults(0.3, "skip")}
     one = t.run(replace(STEEP.algorithm, lr=0.05, alpha=1.0), small(), **options)
@@ -121,7 +121,7 @@ def test_whole_shares_and_one_step_size_are_scaffnew():
     assert {event for event in counts if counts[event] != same[event]} == {"queries_total", "queries_slowest"}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_it_ends_at_the_minimum_of_its_mixtures_though_replies_are_lost():
     """sum_i lambda_i alpha_i h_i stays 0, and h_i goes to grad f_i(T_i(x*))."""
     f = STEEP
@@ -133,7 +133,7 @@ def test_it_ends_at_the_minimum_of_its_mixtures_though_replies_are_lost():
     assert np.linalg.norm(f.shares @ f.variates(session)) > 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_psi_falls_in_each_step_where_all_communicate():
     f, psi = replace(STEEP, p=1.0), []
     q = 1 - np.min(f.steps * np.linalg.eigvalsh(f.problem.rows[0])[:, 0])
@@ -143,7 +143,7 @@ def test_psi_falls_in_each_step_where_all_communicate():
     assert np.all(np.array(psi[1:]) / psi[:-1] <= q)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_psi_falls_in_expectation():
     """(1 - p^2)^-t Psi_t is a supermartingale in local steps t, so that its mean is at most Psi_0 at the random t of the third
     communication too.

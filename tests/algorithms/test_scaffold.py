@@ -46,7 +46,7 @@ def scaffold_round(x, c, variates, cohort, gradients, gradient, option, lr, serv
 RUNS = [("I", t.Nice(3), None, t.Faults(0.0, "repeat")), ("II", t.Independent(size=3.0), 3.0, None)]
 
 
-@pytest.mark.tiers(quick=[], slow=["I"])
+@pytest.mark.tiers(quick=[], longer=["I"])
 @pytest.mark.parametrize(("option", "sampler", "decay", "faults"), RUNS, ids=["I", "II"])
 def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     """Local steps on all rows, their number differing from client to client, and for option II a rate that falls."""
@@ -66,7 +66,7 @@ def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     np.testing.assert_allclose(trace.x, x, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_epochs_divide_by_the_steps_taken():
     """Minibatches: E_i = epochs ceil(n_i / batch), the last batch of a pass counting as a step however small it is."""
     problem, sampler = ridge(SIZES), t.Nice(4)
@@ -118,7 +118,7 @@ def test_federated_averaging_does_not():
     assert np.linalg.norm(fixed - best) > 0.1 * np.linalg.norm(best)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_it_converges_to_the_optimum_with_unequal_numbers_of_batches():
     """All rows of a client are alike, so that its minibatch gradients are exact, while E_i = 2 ceil(n_i / 2) is 2 to 14."""
     generator = np.random.default_rng(6)
@@ -175,7 +175,7 @@ def test_a_configuration_gives_every_client_its_steps():
             Reader("made.toml", "", tables).experiment("made")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_nodes_with_steps_of_their_own_give_the_compiled_run():
     algorithm, faults = t.Scaffold(t.Nice(3), lr=0.05, steps=STEPS), t.Faults(0.0, "skip")
     one, other = (t.run(algorithm, quadratic(), rounds=2, engine=engine, faults=faults) for engine in ("compiled", "nodes"))

@@ -39,7 +39,7 @@ def acc_s_dane(problem, sampler, seed) -> np.ndarray:
     return x
 
 
-@pytest.mark.tiers(quick=[], slow=["acc-s-dane-nice"])
+@pytest.mark.tiers(quick=[], longer=["acc-s-dane-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(3), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize(("make", "program"), [(t.SDane, s_dane), (t.AccSDane, acc_s_dane)], ids=["s-dane", "acc-s-dane"])
 def test_a_run_is_its_numpy_program(make, program, sampler, equal):
@@ -79,7 +79,7 @@ def test_the_potential_of_acc_s_dane_never_grows(equal, mu):
     assert gaps[-1] < 1e-3 * gaps[0]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_acceleration_pays_where_the_curvature_is_far_below_the_dissimilarity():
     """delta / mu is more than 100: the same exchanges and bytes, and a gap ten times as small."""
     problem = flat(0.05)

@@ -74,7 +74,7 @@ MADE = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["catalyzed-nice"])
+@pytest.mark.tiers(quick=[], longer=["catalyzed-nice"])
 @pytest.mark.parametrize(("sampler", "equal"), [(t.Nice(2), False), (t.Independent(size=1.5), True)], ids=["nice", "independent"])
 @pytest.mark.parametrize("name", MADE)
 def test_a_run_is_its_numpy_program(name, sampler, equal):
@@ -86,7 +86,7 @@ def test_a_run_is_its_numpy_program(name, sampler, equal):
     assert totals["vectors_up"] == totals["contacts"] < totals["vectors_down"]
 
 
-@pytest.mark.tiers(quick=[], slow=["3"])
+@pytest.mark.tiers(quick=[], longer=["3"])
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_bound_of_svrp_holds(size):
     """The mean over 100 seeds of |x - x*|^2 with gamma = mu / (2 delta^2) and p = 1 / n."""
@@ -102,7 +102,7 @@ def test_the_bound_of_svrp_holds(size):
     assert errors[-1] < 1e-3 * errors[0]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_optimum_is_fixed_for_any_sampler_and_any_weights():
     problem = similar(equal=False, share=0.8)
     x = optimum(problem)
@@ -122,7 +122,7 @@ def test_a_sweep_over_the_probability_is_its_runs():
     assert len({*ends[:, 0]}) == len(probabilities)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_accelerated_proximal_points_keep_catalysts_bound():
     """All clients take part and w = x in each iteration, so that 400 of them find the proximal point to rounding."""
     problem, rounds = flat(0.05), 40

@@ -41,7 +41,7 @@ def program(problem, sampler, copies, steps) -> np.ndarray:
     return x
 
 
-@pytest.mark.tiers(quick=[], slow=["nice"])
+@pytest.mark.tiers(quick=[], longer=["nice"])
 @pytest.mark.parametrize(("sampler", "copies"), [(t.Nice(4), 2), (t.Full(), 5)], ids=["nice", "full"])
 def test_a_run_is_its_numpy_program(sampler, copies):
     trace = t.run(t.Tamuna(sampler, copies, lr=LR, probability=P), small(), rounds=5, seed=SEED)
@@ -52,7 +52,7 @@ def test_a_run_is_its_numpy_program(sampler, copies):
 CASES = {"full": (t.Full(), 5, 0.5), "nice": (t.Nice(5), 3, None)}
 
 
-@pytest.mark.tiers(quick=[], slow=["full"])
+@pytest.mark.tiers(quick=[], longer=["full"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_error_falls_at_the_theorems_rate(name):
     """rate^-T Psi after T local steps has at most the expectation Psi_0; and so has its part n |x - x*|^2."""

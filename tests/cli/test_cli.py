@@ -35,7 +35,7 @@ def finished(tmp_path_factory):
     return path, out
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_leaves_exactly_its_results(finished):
     _, out = finished
     assert files(out) == FILES
@@ -49,7 +49,7 @@ def test_a_run_leaves_exactly_its_results(finished):
     assert load_file(out / "model.safetensors")["x"].shape == (30,)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_written_configuration_repeats_the_run(finished, tmp_path):
     _, out = finished
     code, _, wrong = turnout("run", out / "config.toml", "--out", tmp_path / "again")
@@ -168,7 +168,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path):
     assert files(tmp_path / "out") == FILES
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_comparison_is_a_study_with_a_method_for_each_file(tmp_path):
     first, second = config(tmp_path, "slow", algorithm={"kind": "fedavg", "lr": 0.05}), config(tmp_path, "fast")
     code, said, err = turnout("compare", first, second, "--out", tmp_path / "out")

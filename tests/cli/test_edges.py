@@ -135,7 +135,7 @@ def test_an_output_that_is_full(files):
 # Names of files
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_paths_with_spaces_and_letters_of_other_alphabets(tmp_path, finished, files):
     folder = tmp_path / "ein Ordner mit Käse" / "данные 数据 🎲"
     folder.mkdir(parents=True)
@@ -163,7 +163,7 @@ def test_data_in_such_a_place(tmp_path):
 # Terminals
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_forty_columns_cut_no_word(files, finished, monkeypatch):
     monkeypatch.setattr("turnout.cli.tables.console._width", 40)
     code, said, _ = turnout("describe", files)
@@ -207,7 +207,7 @@ def decimal_comma(tmp_path, monkeypatch):
     locale.setlocale(locale.LC_ALL, before)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_locale_with_a_decimal_comma_changes_no_number(tmp_path, files, finished, decimal_comma):
     assert locale.localeconv()["decimal_point"] == ","
     assert turnout("run", files, "--out", tmp_path / "out")[0] == 0
@@ -246,7 +246,7 @@ def expected() -> list:
     return numbers()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_thread_that_is_not_the_main_one(expected):
     found = []
     thread = threading.Thread(target=lambda: found.append(numbers()))
@@ -255,7 +255,7 @@ def test_a_thread_that_is_not_the_main_one(expected):
     assert found == [expected]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_loop_of_events_that_runs_already(expected):
     async def inside():
         return numbers()

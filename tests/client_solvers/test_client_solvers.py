@@ -105,7 +105,7 @@ def test_quadratics_are_solved_to_the_tolerance(solver):
         assert np.all(found.missed == 0)
 
 
-@pytest.mark.tiers(quick=[], slow=["Lbfgs"])
+@pytest.mark.tiers(quick=[], longer=["Lbfgs"])
 @pytest.mark.parametrize(
     "solver",
     [local.NewtonCg(), local.Lbfgs(), local.Svrg(lr=0.1, epochs=2000)],
@@ -118,7 +118,7 @@ def test_logistic_clients_of_unequal_sizes_with_sparse_rows_agree_with_scipy(sol
     assert np.all(distance <= 1e-6 / 0.7 + 1e-8)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_tighter_tolerance_brings_more_digits():
     found = solved(logistic(), local.NewtonCg(tolerance=1e-13), tilted((4, 5), weight=0.5), np.ones((4, 5)))
     again = solved(logistic(), local.NewtonCg(tolerance=0.0), tilted((4, 5), weight=0.5), np.ones((4, 5)))
@@ -192,7 +192,7 @@ class Counting(JaxClient):
         return f()
 
 
-@pytest.mark.tiers(quick=[], slow=["Gradient"])
+@pytest.mark.tiers(quick=[], longer=["Gradient"])
 @pytest.mark.parametrize("solver", [local.NewtonCg(), local.Gradient(lr=0.9, steps=20)], ids=lambda solver: type(solver).__name__)
 def test_queries_are_the_oracle_calls_made(solver):
     problem = quadratic(10.0)

@@ -31,7 +31,7 @@ compiled_round_trip = functools.cache(lambda codec: jax.jit(round_trip(codec)))
 compiled_pack, compiled_unpack = jax.jit(pack, static_argnums=1), jax.jit(unpack, static_argnums=(1, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @plain
 @given(st.data(), st.integers(1, 32), st.sampled_from((0, 1, 50)))
 def test_packed_numbers_come_back_and_take_their_bits(data, bits, count):
@@ -93,7 +93,7 @@ def test_arrays_are_matrices_of_their_first_axes_by_the_others_where_both_are_le
         assert np.linalg.matrix_rank(near.reshape(rows, columns)) == 2
 
 
-@pytest.mark.tiers(quick=[], slow=["8"])
+@pytest.mark.tiers(quick=[], longer=["8"])
 @pytest.mark.parametrize("bits", [4, 6, 8])
 def test_factors_in_few_bits_are_the_levels_nearest_to_a_projection(bits):
     """Against NumPy: a level is the nearest of M (j / s)^(3/2), and coordinates are least squares in the rounded basis."""
@@ -177,7 +177,7 @@ def test_contractions_hold_on_any_vector(name, x):
     assert np.sum((coded - x) ** 2) <= bound * (1 + 1e-5) + 1e-5 * np.max(np.abs(x), initial=0).astype(float) ** 2
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @plain
 @given(arrays(np.float64, SIZES, elements=st.floats(-1e9, 1e9)), st.sampled_from((1, 5, 40)))
 def test_top_k_keeps_the_largest(x, count):
@@ -189,7 +189,7 @@ def test_top_k_keeps_the_largest(x, count):
     assert set(coded[coded != 0]) <= set(x)
 
 
-@pytest.mark.tiers(quick=[], slow=["6-5"])
+@pytest.mark.tiers(quick=[], longer=["6-5"])
 @pytest.mark.parametrize(("count", "places"), [(6, math.ceil(6 * 6 / 8)), (7, math.ceil(37 / 8))])
 def test_places_of_top_k_are_numbers_or_marks_whichever_are_fewer(count, places):
     x = jnp.asarray(np.random.default_rng(2).normal(size=37), "float32")
@@ -267,7 +267,7 @@ def test_casts_keep_their_bound_at_every_scale(dtype, values, power, precision):
     assert np.sum(error**2) <= (1 - CASTS[dtype].contraction(9)) * np.sum(x**2) * (1 + 1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @border(
     name=st.sampled_from(sorted({*CODECS} - {"low-rank"})), values=NUMBERS, power=st.integers(-60, 80), seed=st.integers(0, 99)
 )

@@ -61,7 +61,7 @@ def test_gradient_descent_with_top_k_both_ways_is_the_program_of_the_papers(feed
     np.testing.assert_allclose(trace.x, x, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_feedback_reaches_the_optimum_where_top_k_alone_does_not():
     """EF21 converges linearly (Richtarik et al., 2021, Theorem 2), biased compression of gradients does not converge at all."""
     problem = t.Quadratic.random(6, 5, seed=3)
@@ -185,14 +185,14 @@ def test_payloads_that_do_not_add_up_are_refused_for_sums_and_privacy(codec):
         t.run(algorithm, small(), rounds=1, exchange=exchange, faults=t.Faults(norm=1.0, missing="skip"))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_robust_means_are_taken_of_what_payloads_stand_for():
     options = {"rounds": 3, "aggregation": t.CoordinateMedian()}
     coded = t.run(t.MbGd(t.Full(), lr=0.05), small(), exchange=t.Exchange(up=C.Identity(), feedback="ef21"), **options)
     np.testing.assert_allclose(coded.x, t.run(t.MbGd(t.Full(), lr=0.05), small(), **options).x, atol=1e-13)
 
 
-@pytest.mark.tiers(quick=[], slow=["seeds"])
+@pytest.mark.tiers(quick=[], longer=["seeds"])
 @pytest.mark.parametrize("how", COMPRESSED)
 def test_describe_foretells_the_bytes(how):
     session = Session(t.Scaffold(t.Nice(3), lr=0.02), small(), rounds=4, exchange=COMPRESSED[how])
@@ -227,7 +227,7 @@ trees = st.recursive(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @settings(deadline=None, max_examples=30)
 @given(trees, st.booleans(), st.sampled_from(FEEDBACK))
 def test_any_tree_comes_back(tree, whole, feedback):

@@ -39,7 +39,7 @@ KINDS, SHAPES = st.sampled_from([np.float64, np.int32, np.uint8]), st.sampled_fr
 ARRAYS = st.lists(arrays(KINDS, SHAPES), max_size=3)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(results=ARRAYS, parts=st.lists(st.integers() | st.text(max_size=5) | st.floats(), max_size=3))
 @settings(max_examples=30)
 def test_what_is_kept_is_what_was_computed(tmp_path_factory, results, parts):
@@ -114,7 +114,7 @@ def test_the_least_recently_used_go_first_whatever_the_clock_said(folder):
     assert not [*folder.iterdir()]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_splits_and_optima_are_the_same_with_and_without(folder, monkeypatch):
     data, split = load("iris").normalized("columns"), KMeansSplit(clusters=3, clients_per_cluster=2)
     first, again = split.split(data), split.split(data)

@@ -120,7 +120,7 @@ def test_a_mistake_in_a_run_gives_one_sentence(mistake, words):
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_optax_optimisers_are_accepted_wherever_ours_are():
     problem = t.Quadratic.random(6, 3)
 
@@ -173,7 +173,7 @@ ANYTHING = st.recursive(
 )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.data())
 def test_any_right_value_passes_unchanged(data):
     name = data.draw(st.sampled_from([field.name for field in fields(Part)]))

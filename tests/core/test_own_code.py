@@ -196,7 +196,7 @@ class Spoken(Mine):
         return x - 0.1 * client.grad(x)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_debugged_runs_see_numbers_and_give_the_same(capsys, monkeypatch):
     """Print, Python's if and breakpoints work, once in each round and client; the result is that of the compiled run."""
     stops = []
@@ -231,7 +231,7 @@ def test_seeds_are_different_whole_numbers(seeds, sentence):
         t.sweep(t.FedAvg(t.Full(), lr=0.1), PROBLEM, {"lr": [0.1]}, seeds=seeds, rounds=1)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_trace_says_how_far_it_went_why_it_ended_and_the_last_metrics():
     run, gradient = t.FedAvg(t.Full(), lr=0.1), t.Target("gradient", 0.5, stop=True)
     options = {"rounds": 5, "metrics": ("value",)}

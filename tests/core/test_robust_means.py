@@ -79,7 +79,7 @@ def krum(replies, byzantine):
     return replies[np.argmin(scores)]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(cohorts())
 def test_medians_and_trimmed_means_are_those_of_the_definitions(cohort):
     replies, weights = cohort
@@ -98,7 +98,7 @@ def test_with_equal_weights_they_are_those_of_yin_et_al(clients):
         np.testing.assert_allclose(centre(t.TrimmedMean(cut / clients), replies, weights), inner.mean(0), rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(cohorts())
 def test_the_geometric_median_has_the_least_sum_of_distances(cohort):
     replies, weights = cohort
@@ -149,7 +149,7 @@ def test_a_shift_and_a_reflection_of_the_replies_are_those_of_the_mean(mean, coh
     np.testing.assert_allclose(moved, factor * centre(mean, replies, weights) + shift, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.tiers(quick=["median"], slow=["trimmed"])
+@pytest.mark.tiers(quick=["median"], longer=["trimmed"])
 @every_mean
 @given(cohort=cohorts(), others=st.integers(1, 4))
 def test_a_client_without_weight_does_not_count(mean, cohort, others):

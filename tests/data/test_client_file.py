@@ -76,7 +76,7 @@ def rows_of(i):
     return rng.normal(size=(i % 3 + 1, 4)), rng.integers(0, 2, i % 3 + 1)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_function_of_the_client_is_written_or_called_when_it_is_drawn(tmp_path):
     write_clients(tmp_path / "clients.arrow", rows_of, clients=20)
     stored, made = load(tmp_path / "clients.arrow"), made_clients(rows_of, 20, sizes=np.arange(20) % 3 + 1)
@@ -101,7 +101,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["ridge"])
+@pytest.mark.tiers(quick=[], longer=["ridge"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_problem_on_disk_is_the_problem_in_memory(tmp_path, name):
     source, make = PROBLEMS[name]
@@ -174,7 +174,7 @@ def test_a_file_that_is_cut_off_is_told(tmp_path, share):
         load(tmp_path / "cut.arrow")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_file_that_is_cut_off_during_a_run_is_told(tmp_path, monkeypatch):
     # A column that is not held in memory.
     monkeypatch.setattr("turnout.data.client_file.HELD", 0)

@@ -41,7 +41,7 @@ def found(rules, tables=TABLES, **options):
     return first, second, rules.scaled(first.x, second.x)
 
 
-@pytest.mark.tiers(slow=["True"], everything=["False"])
+@pytest.mark.tiers(longer=["True"], everything=["False"])
 @pytest.mark.parametrize("indicator", [False, True])
 def test_they_are_those_of_all_rows(indicator):
     first, second, rules = found(FederatedRules(COLUMNS, indicator=indicator))
@@ -61,7 +61,7 @@ def test_they_are_those_of_all_rows(indicator):
         assert totals["bytes_down"] == totals["bytes_up"] == 3 * 8 * size
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_privacy_clips_and_charges_them():
     rules = FederatedRules({"age": (0, 120), "city": CITIES})
     privacy = t.Privacy(clip=1e3, noise_multiplier=1e-9, delta=1e-5, seed=0, model="local")

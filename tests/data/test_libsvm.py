@@ -95,7 +95,7 @@ def test_comments_and_blank_lines_are_skipped_but_counted(tmp_path):
     assert read_libsvm(path).features.toarray().tolist() == [[2]]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(tables(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_random_byte_anywhere_gives_a_data_set_or_a_user_error(folder, table, data):

@@ -394,7 +394,7 @@ CELLS = st.one_of(st.none(), KINDS.flatmap(lambda kind: kind))
 COLUMN = st.one_of(st.lists(CELLS, min_size=4, max_size=4), KINDS.flatmap(lambda kind: st.lists(kind, min_size=4, max_size=4)))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.fixed_dictionaries({name: COLUMN for name in ("x", "label", "client")}))
 @settings(max_examples=150)
 def test_any_table_gives_data_or_a_user_error(scratch, columns):

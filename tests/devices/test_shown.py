@@ -55,7 +55,7 @@ def test_availability_on_the_clock_is_not_foretold():
     assert contacts.most is None or contacts.least < contacts.most
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_costs_have_seconds_where_there_is_a_clock():
     run, still = (play(t.MbGd(t.Full(), lr=0.01), three(), 3, devices=devices).trace for devices in (DEVICES, None))
     assert costs_of(run.result()).cells["seconds on the clock"] == "2.7"

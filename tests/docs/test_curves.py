@@ -47,7 +47,7 @@ def test_the_program_of_every_algorithm_makes_all_names_that_it_uses():
         assert used <= made | imported | {"print", "range"}, name
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_curve_of_gradient_descent_is_that_of_a_loop_in_numpy():
     """With all clients and exact gradients the gap falls by f(x_0) - f(x_t)."""
     text = programs()["Gd"]

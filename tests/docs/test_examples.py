@@ -193,7 +193,7 @@ def test_links_of_a_page_lead_somewhere():
             assert (page.parent / target).exists() or target in MADE, f"{page.name}: {target}"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_only_the_command_line_prints():
     source = ROOT / "src" / "turnout"
     for path in source.rglob("*.py"):

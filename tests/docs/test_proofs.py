@@ -21,7 +21,11 @@ def first_tier(path: str, name: str) -> str:
     ]
     if "pytest.mark.everything" in marks:
         return "make everything"
-    slow = [mark for mark in marks if mark == "pytest.mark.slow" or mark.startswith("pytest.mark.tiers(quick=[]")]
+    slow = [
+        mark
+        for mark in marks
+        if mark in ("pytest.mark.slow", "pytest.mark.longer") or mark.startswith("pytest.mark.tiers(quick=[]")
+    ]
     return "make test-all" if slow else "make test"
 
 

@@ -84,7 +84,7 @@ def test_statistics_of_a_model_with_adapters_are_averaged():
         assert any(np.any(leaf) for name, leaf in trace.x.items() if name.endswith("running_mean"))
 
 
-@pytest.mark.tiers(quick=[], slow=["svd"])
+@pytest.mark.tiers(quick=[], longer=["svd"])
 @pytest.mark.parametrize("trained", ["both", "alternating", "stacked", "svd"])
 def test_a_cell_of_a_sweep_is_the_single_run(trained):
     algorithm = ALGORITHMS["fedavg"]

@@ -13,7 +13,7 @@ from tests.helpers.gradients import client_gradient
 from turnout.runs.session import Session
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_optimal_probabilities_are_those_of_the_updates_that_follow(engine):
     """Minibatches are drawn by the clients' own keys, so that no regret means the very same keys."""
@@ -23,7 +23,7 @@ def test_optimal_probabilities_are_those_of_the_updates_that_follow(engine):
     assert np.all(np.abs(trace.columns["regret"]) < 1e-12) and np.all(trace.columns["variance"][1:] > 1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_part_of_a_reply_that_is_like_the_parameters_is_what_counts():
     """Bfgs asks for the value beside the gradient."""
     sampler = t.Independent(size=2.0, probability=t.Optimal())
@@ -31,7 +31,7 @@ def test_the_part_of_a_reply_that_is_like_the_parameters_is_what_counts():
     assert np.all(np.abs(trace.columns["regret"]) < 1e-10)
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engines", [("nodes", "compiled"), ("compiled", "nodes")], ids=lambda engines: engines[0])
 def test_a_preview_is_charged_a_scalar_from_everyone_unless_it_is_free(engines):
     paid, free = (
@@ -47,7 +47,7 @@ def test_a_preview_is_charged_a_scalar_from_everyone_unless_it_is_free(engines):
     assert rows == counted(free)
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_a_preview_leaves_the_clients_states_alone(engine):
     """The control variates of those drawn are g_i, and those of the others zero still."""

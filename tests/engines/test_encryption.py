@@ -224,7 +224,7 @@ def test_a_ciphertext_fills_its_bytes():
     assert 0.94 * BYTES < min(lengths) and max(lengths) < 0.98 * BYTES
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_reply_of_one_client_is_not_decrypted():
     with pytest.raises(UserError, match="only client . answered in round ., and a sum of one reply is that reply"):
         t.run(
@@ -247,7 +247,7 @@ def test_refusals_say_what_to_do(monkeypatch):
         new_key()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_describe_tells_the_bytes(tmp_path):
     tables = {"split": {"kind": "iid", "clients": 12}, "run": {"rounds": 2, "engine": "nodes", "aggregation": "encrypted"}}
     file = config(tmp_path, **tables)

@@ -79,7 +79,7 @@ def test_every_option(name):
     agree(t.MbGd(t.Independent(size=4.0), lr=0.05), logistic(), **OPTIONS[name])
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_only_the_clients_of_cohorts_are_read():
     problem = as_fetched(t.Quadratic.random(clients=50, dimension=3, seed=0))
     source = jax.tree.leaves(problem.rows)[0].source
@@ -98,7 +98,7 @@ def test_the_next_cohort_is_read_ahead():
     assert len(cohorts) == len(set(cohorts)) in (10, 11)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_an_estimate_of_f_has_the_error_that_it_tells():
     problem = logistic()
     algorithm, start = t.FedAvg(t.Full(), lr=0.1), np.full(5, 0.3)
@@ -184,7 +184,7 @@ def test_rows_can_be_read_into_memory():
     agree(t.FedAvg(t.Nice(3), lr=0.05), small(), storage="memory")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_feedback_that_is_too_large_is_told_in_a_sentence(monkeypatch):
     monkeypatch.setattr(disk, "FROM", 2)
     algorithm = t.MbGd(t.Independent(t.KVib(bound=1e-200, rounds=9), size=4.0), lr=0.01)
@@ -214,7 +214,7 @@ class Twice(t.Algorithm):
         return Done(client.grad(x))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeypatch):
     monkeypatch.setattr(disk, "FROM", 2)
     problem = t.Quadratic.random(clients=30, dimension=3, seed=0)

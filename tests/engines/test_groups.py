@@ -247,7 +247,7 @@ def test_statistics_are_sent_as_they_are_beside_what_is_compressed(name):
     np.testing.assert_allclose(runs[0].x["running_mean"], played().x["running_mean"], rtol=1e-12)
 
 
-@pytest.mark.tiers(slow=["average-encrypted"], everything=["mean-encrypted", "mean-sum", "average-sum"])
+@pytest.mark.tiers(longer=["average-encrypted"], everything=["mean-encrypted", "mean-sum", "average-sum"])
 @pytest.mark.parametrize("aggregation", ["sum", "encrypted"])
 @pytest.mark.parametrize("algorithm", [t.FedAvg(t.Nice(3), lr=0.1), t.MbGd(t.Nice(3), lr=0.1)], ids=["mean", "average"])
 def test_sums_of_statistics_are_their_means(algorithm, aggregation):
@@ -265,7 +265,7 @@ SILENT = 1
 """A seed with which all replies are lost."""
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_statistics_stay_where_nobody_answers():
     trace = played(faults=t.Faults(0.9, "skip"), rounds=1, seed=SILENT)
     assert trace.ledger.totals()["aggregated"] == 0 and not np.any(trace.x["running_mean"])
@@ -278,7 +278,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["bfgs"])
+@pytest.mark.tiers(quick=[], longer=["bfgs"])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_minimises_one_function_and_moves_statistics_at_its_end(name):
     """Passes of batches move statistics with each step; other searches once, for one more query."""
@@ -288,7 +288,7 @@ def test_a_search_minimises_one_function_and_moves_statistics_at_its_end(name):
     assert np.allclose(trace.x["running_mean"], once, rtol=1e-12) == (name != "sgd")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_search_within_a_cohorts_problem_moves_statistics_at_its_end_too():
     """The client of the proximal function lets the one inside end its search."""
     solver = t.solvers.AsCohortSolver(t.FedProxSppm(t.Full(), gamma=1.0, solver=t.client_solvers.Bfgs()))

@@ -289,7 +289,7 @@ def test_one_cohort_in_flight_is_fedavg():
     assert differing <= {"available"} and one.frame["seconds"].equals(other.frame["seconds"])
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_without_devices_replies_come_in_the_order_of_the_requests():
     """Five requests are sent at the start and one in each round, of which the oldest is answered."""
     sent = sent_rounds(t.Nice(1), in_flight=6, rounds=20)

@@ -42,7 +42,7 @@ def suffices(algorithm) -> bool:
     return all(why_not_one_sum(uses) is None for uses in uses_of(algorithm).values())
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_known_answers():
     found = {name: suffices(make()) for name, make in CASES.items()}
     assert {name for name, only in found.items() if only} == SUMS
@@ -116,7 +116,7 @@ def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
 UNEQUAL = {"scaffold": lambda s: t.Scaffold(s, lr=0.05, steps=2), "mblocalgd": lambda s: t.MbLocalGd(s, lr=0.05)}
 
 
-@pytest.mark.tiers(quick=[], slow=["scaffold-skip"])
+@pytest.mark.tiers(quick=[], longer=["scaffold-skip"])
 @pytest.mark.parametrize(("name", "missing"), [*product(UNEQUAL, ["skip", "repeat"])])
 def test_lost_replies_and_clients_of_unequal_weight(name, missing):
     algorithm, faults = UNEQUAL[name](t.Independent(size=4.0, probability=t.BySize())), t.Faults(0.3, missing)
@@ -178,7 +178,7 @@ def test_what_a_client_sends_is_weighed_already(monkeypatch):
         np.testing.assert_allclose(reply, asked["weight"] * plain[number], rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_refusals_say_what_to_do(tmp_path):
     with pytest.raises(t.UserError, match="compiled engine sends nothing: set engine = 'nodes'"):
         t.run(t.FedAvg(PAIR, lr=0.1), quadratic(), rounds=1, aggregation="sum")

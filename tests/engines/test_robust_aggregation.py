@@ -48,7 +48,7 @@ def test_the_engines_agree(mean, name):
     assert nodes.ledger.totals() == compiled.ledger.totals()
 
 
-@pytest.mark.tiers(quick=[], slow=["sppm"])
+@pytest.mark.tiers(quick=[], longer=["sppm"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_trimmed_mean_that_cuts_nothing_is_the_mean(name):
     plain, cut = (play(ALGORITHMS[name], four(), 4, aggregation=how).trace for how in ("plain", t.TrimmedMean(0.0)))
@@ -64,7 +64,7 @@ def replies_of(sampler, seed=0):
     return Replies(jax.numpy.asarray(values), cohort, cohort.active & (cohort.ids != 2))
 
 
-@pytest.mark.tiers(quick=[], slow=["sampler1"])
+@pytest.mark.tiers(quick=[], longer=["sampler1"])
 @pytest.mark.parametrize("sampler", [t.Full(), t.Nice(3), t.Independent(probability=[0.9, 0.5, 0.25, 1.0], capacity=4)])
 def test_sums_are_their_weight_times_the_robust_mean_with_these_weights(sampler):
     """lambda_i for `total` and `mean`, lambda_i / p_i for `average`; clients that did not answer have none."""
@@ -138,7 +138,7 @@ def test_a_wrong_robust_mean_is_an_error_that_names_the_key(given):
         Reader("file.toml", "", tables | {"run": {"aggregation": given}}).experiment("file")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_command_runs_it_and_the_summary_says_so(tmp_path):
     run = {"rounds": 2, "aggregation": {"kind": "trimmed-mean", "share": 0.2}}
     code, _, errors = turnout("run", config(tmp_path, run=run), "--out", tmp_path / "out")
@@ -146,7 +146,7 @@ def test_the_command_runs_it_and_the_summary_says_so(tmp_path):
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["aggregation"] == run["aggregation"]
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_replies_above_the_norm_are_refused(engine):
     """Gradient descent from zero with the gradients of the clients whose norm is accepted."""
@@ -162,7 +162,7 @@ def test_replies_above_the_norm_are_refused(engine):
         t.run(algorithm, problem, rounds=1, engine=engine, faults=t.Faults(norm=bound), start=start)
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_replies_above_the_norm_are_clipped(engine):
     found, bound = gradients(four()), 0.7
@@ -181,7 +181,7 @@ def test_a_norm_that_the_server_does_not_see_is_not_bounded():
         play(ALGORITHMS["fedavg"], four(), 1, engine="nodes", aggregation="sum", faults=t.Faults(clip=1.0))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_bound_that_no_reply_reaches_changes_nothing():
     plain, bounded = (play(ALGORITHMS["scaffold"], four(), 4, faults=faults).trace for faults in (None, t.Faults(norm=1e9)))
     np.testing.assert_array_equal(bounded.x, plain.x)

@@ -52,7 +52,7 @@ def play(folder, federation: InProcess, experiment=SKIPPING, timeout=0.0) -> lis
     return [*seen, read_status(folder)]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_status_is_that_of_the_run(tmp_path, every_write):
     federation = InProcess(SKIPPING, {1: times(float("nan"))}, Registry(MEMBERS))
     before, *during, after = play(tmp_path, federation)
@@ -66,7 +66,7 @@ def test_the_status_is_that_of_the_run(tmp_path, every_write):
     assert 0 == during[0].bytes_down < during[1].bytes_down < after.bytes_down
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_wait_and_its_end_are_written(tmp_path, every_write, monkeypatch):
     federation = InProcess(EXPERIMENT, {}, Registry(KEYS))
     absent, waits = federation.apps.pop(11), []
@@ -86,7 +86,7 @@ def test_a_wait_and_its_end_are_written(tmp_path, every_write, monkeypatch):
     assert read_status(tmp_path).state == "stopped" and "did not answer within 0 s" in read_status(tmp_path).why
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_command_shows_it_in_80_columns(tmp_path, every_write, monkeypatch):
     play(tmp_path, InProcess(SKIPPING, {1: times(float("nan"))}, Registry(MEMBERS)))
     monkeypatch.setattr(tables, "console", Console(width=80))
@@ -97,7 +97,7 @@ def test_the_command_shows_it_in_80_columns(tmp_path, every_write, monkeypatch):
     assert "file: finished, round 8 of 8" in out and "5 replies: not finite" in out and "bytes to the clients" in out
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_hubs_are_shown_above_their_clients(tmp_path, every_write, monkeypatch):
     """Twelve clients in three hubs, of which the second is away."""
     experiment = configured(FULL + FEDAVG, run="[faults]\nmissing = 'skip'")
@@ -135,7 +135,7 @@ def test_a_status_is_watched_until_the_end(tmp_path, every_write, monkeypatch):
     assert out.count("file: ") == 4 and "file: finished" in out
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_privacy_spent_is_in_the_status(tmp_path, every_write):
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
     from turnout.privacy.mechanism import Privacy
@@ -155,7 +155,7 @@ def test_a_finished_run_is_left_alone(tmp_path):
 FIELDS = st.dictionaries(st.sampled_from(["name", "rounds", "state", "members"]), st.text() | st.none())
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.binary(max_size=50) | FIELDS.map(lambda fields: json.dumps(fields).encode()))
 def test_what_is_no_status_is_a_sentence(tmp_path_factory, content):
     folder = tmp_path_factory.mktemp("status")

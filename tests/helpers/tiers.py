@@ -5,12 +5,14 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+TIERS = "quick", "longer", "slow", "everything"
+
 
 def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
     """Mark the cases of tests with `@pytest.mark.tiers(...)` by their ids, which "*" may stand for parts of.
 
-    With `quick=[...]` and `slow=[...]` the first run in `make test`, the second in `make test-all`, and what is left is marked
-    "everything". With `slow=[...]` and `everything=[...]` what is left runs in `make test`.
+    With `quick=[...]` these run in `make test`, those of `longer` and `slow` in `make test-all`, and what is left is marked
+    "everything". Without `quick` what is left runs in `make test`.
     """
     for item in items:
         tiers = item.get_closest_marker("tiers")
@@ -18,7 +20,7 @@ def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
             continue
         named = {tier: _is_among(item, cases) for tier, cases in tiers.kwargs.items()}
         rest = "everything" if "quick" in named else "quick"
-        tier = next((tier for tier in ("quick", "slow", "everything") if named.get(tier)), rest)
+        tier = next((tier for tier in TIERS if named.get(tier)), rest)
         if tier != "quick":
             item.add_marker(tier)
 

@@ -65,7 +65,7 @@ def test_hubs_change_nothing_but_what_is_counted_on_their_links(name, engine):
     assert len(links(tree)) == 2 and links(tree)[-1] == tuple(two[name] for name in SERVER)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_sums_pass_a_link_once_for_each_hub():
     """FedAvg: a message to each hub of the cohort, and one sum from each."""
     trace = played(ALGORITHMS["fedavg"], t.Hubs(LEVELS))
@@ -74,7 +74,7 @@ def test_sums_pass_a_link_once_for_each_hub():
         assert found == (ROUNDS, hubs, hubs, hubs * NUMBERS, hubs * NUMBERS)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_replies_that_the_server_reads_pass_one_by_one():
     """FedDCD keeps a dual variable of each client at the server."""
     trace = played(ALGORITHMS["feddcd"], t.Hubs(4))
@@ -117,7 +117,7 @@ def test_a_tenth_of_the_bytes_of_a_flat_run_reach_the_server():
         assert 10 * totals[f"server_bytes_{way}"] == totals[f"bytes_{way}"] == 2 * 100 * NUMBERS
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_cohort_inside_one_hub_is_served_by_it():
     """Each of K exchanges of Sppm stays inside; the server sends its state once, and gets the new one."""
     sppm = t.Sppm(t.Block(), t.solvers.Bfgs(), gamma=1.0, inner=3)
@@ -214,7 +214,7 @@ def test_hubs_sum_the_replies_that_come(missing):
     assert (totals[0]["server_arrivals"] == hubs) == (missing == "repeat") and totals[0]["server_arrivals"] <= hubs
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_two_devices_count_as_one():
     one, two = (played(ALGORITHMS["fedavg"], t.Hubs(LEVELS), mesh=mesh) for mesh in (1, 2))
     assert links(one) == links(two)
@@ -287,7 +287,7 @@ def test_a_column_of_the_data_names_the_hubs(kind, tmp_path):
     assert some.strata.tolist() == [sorted({*regions}).index(region) for region in regions]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_hubs_of_the_data_are_those_of_a_run():
     data = load(PEOPLE, client="user", hub="region")
     problem = t.Logistic.of(data, NaturalSplit().split(data), mu=0.1)
@@ -385,7 +385,7 @@ rounds = 2
 """
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(TEXT)
@@ -402,7 +402,7 @@ def test_a_configuration_has_hubs_and_its_summary_says_so(tmp_path):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_report_names_links_and_leaves_out_those_that_nothing_passed(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(TEXT)

@@ -114,7 +114,7 @@ def test_counts_of_hubs_at_work_at_once():
         assert t.Hierarchical(c1=0.1, c2=1.0).cost(totals) == pytest.approx(ROUNDS * (0.1 * INSIDE + 1))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_round_takes_as_long_as_the_slowest_hub_and_the_link():
     """Hub 1 has the slowest client, and hub 2 the slowest link inside; what counts is the sum of a hub's own exchanges."""
     seconds = np.ones(CLIENTS) * 0.01
@@ -129,7 +129,7 @@ def test_a_round_takes_as_long_as_the_slowest_hub_and_the_link():
     np.testing.assert_allclose(trace.ledger.links()[0]["seconds"], ROUNDS * (0.5 + NUMBERS / 1000), rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_one_hub_of_all_clients_is_the_flat_run():
     flat = t.run(FEDAVG.algorithm, problem(), rounds=ROUNDS * INSIDE, seed=SEED, metrics=("value",))
     np.testing.assert_allclose(played(FEDAVG, hubs=t.Hubs(1)).x, flat.x, rtol=1e-12)
@@ -204,7 +204,7 @@ def test_a_hub_that_draws_nobody_sends_nothing():
     assert links(trace) == [(1, 4, len(changes), 4 * NUMBERS, len(changes) * NUMBERS)]
 
 
-@pytest.mark.tiers(slow=["ef14"], everything=["ef21", "diana", "none"])
+@pytest.mark.tiers(longer=["ef14"], everything=["ef21", "diana", "none"])
 @pytest.mark.parametrize("feedback", ["none", "ef14", "ef21", "diana"])
 def test_a_codec_that_loses_nothing_changes_nothing_but_what_passes(feedback):
     whole = played(FEDAVG)
@@ -222,7 +222,7 @@ def test_feedback_of_hubs_mends_what_the_long_link_loses():
     assert gaps[0] < 1e-9 * np.linalg.norm(limit) and gaps[1] > 1e-4 * np.linalg.norm(limit)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_quantised_on_both_links():
     """Hier-Local-QSGD: codecs of the exchange inside hubs, another one above, each counted with its own size."""
     algorithm = replace(FEDAVG, up=t.codecs.Qsgd(bits=2))
@@ -232,7 +232,7 @@ def test_quantised_on_both_links():
     assert coarse < fine < NUMBERS and link["server_arrivals"] == 4 * ROUNDS
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_quantisation_above_hubs_is_unbiased():
     """The mean of first rounds over many seeds is the round without a codec."""
     exact = played(FEDAVG, rounds=1).x

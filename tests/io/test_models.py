@@ -65,7 +65,7 @@ def quadratic():
     return t.Quadratic.of(generator.uniform(0.5, 2, (4, 3)), generator.normal(size=(4, 3)))
 
 
-@pytest.mark.tiers(quick=[], slow=["nodes"])
+@pytest.mark.tiers(quick=[], longer=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_run_goes_on_from_a_model(tmp_path, engine):
     problem, algorithm, path = quadratic(), t.MbGd(t.Full(), lr=0.2), tmp_path / "model.safetensors"

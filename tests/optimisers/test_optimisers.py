@@ -221,7 +221,7 @@ def test_a_gradient_of_zero_is_not_divided_by():
     np.testing.assert_array_equal(x, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_random_signs_show_the_diagonal():
     """E[z * (H z)] = diag(H); for a diagonal H every sample is exact."""
     matrix = np.random.default_rng(4).normal(size=(4, 4))

@@ -28,7 +28,7 @@ def reference(schedule, count=60):
     return np.asarray(schedule(jnp.arange(float(count))))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(RATE, ROUNDS, FLOOR)
 def test_factors_are_those_of_optax(rate, rounds, floor):
     near = {"rtol": 1e-10, "atol": 1e-14}
@@ -62,7 +62,7 @@ def quadratic():
     return t.Quadratic.of(matrices, generator.normal(size=(4, 3)))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_runs_follow_them_in_every_engine_also_after_an_interruption():
     problem, schedule = quadratic(), WarmUp(2, Exponential(0.8))
     matrices, vectors = problem.rows
@@ -83,7 +83,7 @@ def test_runs_follow_them_in_every_engine_also_after_an_interruption():
     np.testing.assert_allclose(second.run().trace.x, x, rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_numbers_are_leaves():
     problem = quadratic()
     run = lambda rate: t.run(t.MbGd(t.Full(), lr=0.3, schedule=Exponential(rate, 3.0)), problem, rounds=5)  # noqa: E731

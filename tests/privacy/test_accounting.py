@@ -80,7 +80,7 @@ def mixture(replies, weights: dict[tuple[int, ...], float], grid, deviation: flo
     return np.sum([*parts], axis=0)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize(
     "lost",
     [

@@ -62,7 +62,7 @@ class Silent(t.Algorithm):
         return t.Done(0 * x)
 
 
-@pytest.mark.tiers(quick=[], slow=["nodes"])
+@pytest.mark.tiers(quick=[], longer=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_each_reply_is_clipped_to_the_norm(engine):
     """One round of gradient descent, where some gradients are longer than the bound and some are not."""
@@ -79,7 +79,7 @@ def test_each_reply_is_clipped_to_the_norm(engine):
 WEIGHTS = {"total": SHARES, "mean": SHARES, "average": SHARES}
 
 
-@pytest.mark.tiers(quick=[], slow=["mean"])
+@pytest.mark.tiers(quick=[], longer=["mean"])
 @pytest.mark.parametrize("sum", WEIGHTS)
 def test_the_noise_has_the_deviation_that_it_should_have(sum):
     """Centrally z clip max_i w_i, of all clients; locally z clip at each client, which adds up in squares."""
@@ -133,7 +133,7 @@ def test_clients_of_their_own_protect_their_replies_too(model):
         np.testing.assert_allclose(compiled.trace.x, nodes.trace.x, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_what_would_not_be_private_is_refused():
     algorithm = t.FedDcd(t.Nice(3), LOCAL, convexity=0.1)
     with pytest.raises(t.UserError, match="'solve' .random. the server looks at each reply; .* model = 'local'"):
@@ -240,13 +240,13 @@ def test_metrics_that_clients_reply_with_are_protected_and_counted_too():
     assert np.std(told) > 50 and len({*told}) == 4 and np.std(exact) < 1
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_unequal_weights_make_a_fixed_size_earn_nothing():
     facts = privacy_spent(privacy(), play(t.FedAvg(t.Nice(2), lr=0.01), four(), 3, privacy=privacy()))
     assert facts["amplified"] == 0 and facts["epsilon"] == epsilon_of({Release(2.0): 3}, 1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_configured_run_tells_what_it_spent(tmp_path):
     table = {"clip": 0.5, "noise_multiplier": 2.0, "delta": 1e-5}
     split = {"kind": "iid", "clients": 12}

@@ -51,7 +51,7 @@ def zero_padded(x, moving):
 MOVING = {"both": [(A, B, BIAS)], "B": [(B, BIAS)], "alternating": [(B, BIAS), (A, BIAS)]}
 
 
-@pytest.mark.tiers(quick=[], slow=["both-compiled"])
+@pytest.mark.tiers(quick=[], longer=["both-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("trained", MOVING)
 def test_a_run_with_replies_padded_with_zeros_is_the_one_by_hand(trained, engine):
@@ -66,7 +66,7 @@ def products(x, rank):
     return sum(s * b @ a for s, (a, b, _) in zip(SHARES, ends, strict=True)), SHARES @ np.array([bias for *_, bias in ends])
 
 
-@pytest.mark.tiers(quick=[], slow=["2-compiled"])
+@pytest.mark.tiers(quick=[], longer=["2-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("rank", [2, 3])
 def test_a_run_by_singular_values_is_the_one_by_hand(rank, engine):
@@ -82,7 +82,7 @@ def test_a_run_by_singular_values_is_the_one_by_hand(rank, engine):
         np.testing.assert_allclose(trace.x[name], leaf, rtol=1e-9, atol=1e-11, err_msg=name)
 
 
-@pytest.mark.tiers(slow=["3"], everything=["1", "2"])
+@pytest.mark.tiers(longer=["3"], everything=["1", "2"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_singular_values_leave_out_the_smallest_of_the_mean_of_products(rank):
     """Eckart and Young: no matrix of rank r is nearer than the root of the sum of the other singular values squared."""
@@ -121,7 +121,7 @@ def test_the_nearest_matrix_has_new_rows_where_singular_values_are_zero():
     assert not whole[1].any()
 
 
-@pytest.mark.tiers(quick=[], slow=["stacked"])
+@pytest.mark.tiers(quick=[], longer=["stacked"])
 @pytest.mark.parametrize("trained", ["both", "B", "alternating", "stacked"])
 def test_equal_ranks_are_the_run_with_one_rank(trained):
     one, other = (played(adapted(trained, ranks=ranks)) for ranks in (None, [RANK] * 3))
@@ -163,7 +163,7 @@ def test_a_client_is_sent_and_sends_the_rows_that_it_has(trained, monkeypatch):
         assert totals["contacts"] == totals["arrivals"] == 3 * ROUNDS
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled-plain"])
+@pytest.mark.tiers(quick=[], longer=["compiled-plain"])
 @pytest.mark.parametrize(("engine", "aggregation"), [("compiled", "plain"), ("nodes", "plain"), ("nodes", "sum")])
 def test_the_clock_knows_the_size_of_each_reply(engine, aggregation):
     speeds = np.array([1.0, 8.0, 8.0])
@@ -172,7 +172,7 @@ def test_the_clock_knows_the_size_of_each_reply(engine, aggregation):
     assert trace.ledger.totals()["seconds"] == ROUNDS * np.max(8 * np.array(SENT["both"][1]) / speeds)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_replies_that_are_no_differences_are_sent_whole():
     totals = t.run(t.Scaffold(t.Full(), lr=0.05, steps=2), adapted(), rounds=1).ledger.totals()
     whole = RANK * (INPUTS + OUTPUTS) + OUTPUTS
@@ -197,7 +197,7 @@ def test_noise_of_clients_is_on_whole_replies():
         np.testing.assert_allclose(traces[1].x[name], leaf, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.tiers(quick=[], slow=["both"])
+@pytest.mark.tiers(quick=[], longer=["both"])
 @pytest.mark.parametrize("trained", ["both", "svd"])
 def test_clients_in_numpy_play_the_same_run(trained):
     one, other = played(adapted(trained, problem=remote()), engine="nodes"), played(adapted(trained))
@@ -205,7 +205,7 @@ def test_clients_in_numpy_play_the_same_run(trained):
         np.testing.assert_allclose(one.x[name], other.x[name], rtol=1e-9, atol=1e-11, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_curvature_is_that_of_what_a_client_has():
     """A Newton step of the one client that takes part moves no row that it does not have."""
     problem = adapted(ranks=[2, 2, 2])

@@ -85,7 +85,7 @@ def played(problem, rounds=ROUNDS, **options):
     return t.run(t.FedAvg(t.Full(), lr=LR, steps=STEPS), problem, **{"rounds": rounds, "metrics": ("value",), **options})
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_stacked_adapters_are_a_program_by_hand():
     """Each round begins with a new A, and W moves by the mean of the products, whatever their rank."""
     problem, shares = adapted("stacked"), np.asarray(linear().population.weights)
@@ -157,7 +157,7 @@ def test_the_mean_of_one_matrix_is_exact_and_that_of_both_is_biased(trained):
     np.testing.assert_allclose(t.averaging_bias(algorithm, adapted(trained)), expected, rtol=1e-8, atol=1e-14)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_first_model_is_the_base_and_a_is_drawn_as_by_peft():
     """Kaiming-uniform with a = sqrt(5) is U[-1/sqrt(inputs), 1/sqrt(inputs)]; B = 0 leaves the outputs as they are."""
     problem = t.Grouped.of(digits(hidden=64), t.Adapter("*", rank=8, inputs_first=True))
@@ -265,7 +265,7 @@ def remote() -> t.Remote:
     return t.Remote.of(start, clients, weights=linear().population.weights)
 
 
-@pytest.mark.tiers(slow=["B"], everything=["both", "alternating"])
+@pytest.mark.tiers(longer=["B"], everything=["both", "alternating"])
 @pytest.mark.parametrize("trained", CASES)
 def test_clients_in_numpy_play_the_same_run(trained):
     problem = t.Grouped.of(remote(), t.Adapter("layer.weight", RANK, ALPHA, trained=trained))
@@ -275,7 +275,7 @@ def test_clients_in_numpy_play_the_same_run(trained):
     np.testing.assert_allclose(one.metrics["value"], other.metrics["value"], rtol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_gradients_and_curvature_of_oracles_are_those_of_the_merged_loss():
     problem, whole = adapted(), ungrouped(adapted())
     generator = np.random.default_rng(1)
@@ -326,7 +326,7 @@ def test_rows_to_test_with_are_those_of_the_merged_model():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_files_of_peft_come_back(tmp_path):
     adapter = partial(t.Adapter, "*", inputs_first=True)
     problem = t.Grouped.of(digits(hidden=16), adapter(rank=2, alpha=4.0))

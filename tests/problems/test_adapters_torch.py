@@ -69,7 +69,7 @@ def by_hand(x: dict, moving: tuple) -> dict:
     return {name: leaf.numpy() for name, leaf in x.items()}
 
 
-@pytest.mark.tiers(quick=[], slow=["B"])
+@pytest.mark.tiers(quick=[], longer=["B"])
 @pytest.mark.parametrize("trained", ["both", "B"])
 def test_a_run_is_the_one_by_hand(trained):
     problem = adapted(trained)
@@ -81,7 +81,7 @@ def test_a_run_is_the_one_by_hand(trained):
     assert trace.ledger.totals()["bytes_up"] == ROUNDS * CLIENTS * 4 * sum(first[name].size for name in moving)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_peft_gives_the_outputs_of_the_merged_module(tmp_path):
     peft = pytest.importorskip("peft", reason="PEFT is not installed: pip install peft")
     problem = adapted()
@@ -95,7 +95,7 @@ def test_peft_gives_the_outputs_of_the_merged_module(tmp_path):
         assert not np.allclose(network()(features).numpy(), module(features).numpy(), atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_what_peft_writes_is_read(tmp_path):
     peft = pytest.importorskip("peft", reason="PEFT is not installed: pip install peft")
     config = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["0", "4"], init_lora_weights=False)
@@ -107,7 +107,7 @@ def test_what_peft_writes_is_read(tmp_path):
         np.testing.assert_allclose(model.eval()(features).numpy(), module(features).numpy(), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to True but the target module is")
 def test_peft_gives_the_outputs_of_a_network_in_jax(tmp_path):
     """A network whose matrices are [inputs, outputs]."""

@@ -154,7 +154,7 @@ def played(place, **tables) -> Result:
     return Result.read(place / "out")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_configured_chain_is_drawn_between_its_bounds(tmp_path, chain):
     result = played(tmp_path)
     lower = {"distance": 2 / MU, "gap": 1.0}
@@ -170,7 +170,7 @@ def test_a_configured_chain_is_drawn_between_its_bounds(tmp_path, chain):
     np.testing.assert_allclose(result.trace["distance"][0], np.sum(chain.minimiser() ** 2), rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_links_are_dealt_out_and_a_configuration_reads_back(tmp_path):
     played(tmp_path, run={"rounds": 1})
     split = stored_split(tmp_path / "out")

@@ -17,7 +17,7 @@ def network() -> t.Problem:
     return t.Network.of(data, IidSplit(clients=5).split(data), hidden=4, mu=0.01)
 
 
-@pytest.mark.tiers(quick=[], slow=["quadratic"])
+@pytest.mark.tiers(quick=[], longer=["quadratic"])
 @pytest.mark.parametrize("make", [network, lambda: t.Quadratic.random(6, 7, seed=2)], ids=["network", "quadratic"])
 def test_it_is_the_largest_eigenvalue_of_the_hessian(make):
     problem = make()

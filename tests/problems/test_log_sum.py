@@ -61,7 +61,7 @@ def test_diagonals_are_the_matrices_that_they_stand_for(problem):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_both_engines_go_down_to_a_stationary_point(problem):
     algorithm = t.MbGd(t.Full(), lr=0.01)
     compiled = t.run(algorithm, problem, rounds=400, metrics=("gradient",))

@@ -314,7 +314,7 @@ def output_itself(outputs, labels):
     return outputs[:, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_dropout_draws_in_training_only_and_keeps_the_mean():
     made = problem(Dropped, output_itself)
     x, rows, counted = made.start(KEY), batch(made), jnp.ones(ROWS, bool)
@@ -331,7 +331,7 @@ def test_dropout_draws_in_training_only_and_keeps_the_mean():
     assert moved == {}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_padding_changes_no_loss_and_is_replaced_where_rows_are_normalised_together():
     made = problem(Dropped, output_itself)
     x, rows, counted = made.start(KEY), batch(made), jnp.arange(ROWS) < 5
@@ -451,7 +451,7 @@ def test_images_keep_their_shape_and_bytes_are_numbers_up_to_one():
     assert made.rows[0].dtype == np.uint8 and {shape[1:] for shape in shapes} == {(2, 2, 3)}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_labels_of_test_rows_are_those_of_training_and_a_class_beyond_is_none():
     made = problem(Layers(), data=dataset())
     test = problem(Layers(), data=dataset(labels=np.where(LABELS == 5, 7, LABELS)), split=Split.of([np.arange(ROWS)], ROWS))
@@ -473,7 +473,7 @@ def test_equal_modules_are_one_program_and_drawn_ones_follow_the_key():
     assert one.activation_bytes == 8 * (HIDDEN + CLASSES)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_file_of_a_model_has_the_librarys_names_and_the_module_comes_back(tmp_path):
     made = problem(Layers)
     trace = t.run(t.FedAvg(t.Full(), lr=0.1), made, rounds=1, metrics=("value",))

@@ -106,7 +106,7 @@ def test_federated_averaging_is_that_of_a_pytorch_loop():
     close(trace.x, bare_loop(made, 3, 0.3, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_is_in_single_precision_unless_told_otherwise():
     x = t.run(t.FedAvg(t.Nice(2), lr=0.1, steps=1), small(), rounds=1, metrics=("value",)).x
     assert {leaf.dtype.name for leaf in leaves(x)} == {"float32"}
@@ -242,7 +242,7 @@ def test_places_at_once_make_the_same_run_as_one_after_another(monkeypatch):
     close(runs[0].x, runs[1].x)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_bytes_are_kept_only_where_nothing_is_lost():
     assert small().rows[0].dtype == np.uint8
     data = dataset()

@@ -64,7 +64,7 @@ def owned(make, problem: t.Problem, start) -> t.Remote:
     return t.Remote.of(start, clients, weights=problem.population.weights)
 
 
-@pytest.mark.tiers(quick=[], slow=["sketch"])
+@pytest.mark.tiers(quick=[], longer=["sketch"])
 @pytest.mark.parametrize("name", HESSIAN)
 def test_numpy_functions_have_no_second_derivatives(name):
     other = owned(numpy_client, logistic(), logistic().start(jax.random.key(0)))

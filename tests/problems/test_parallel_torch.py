@@ -84,7 +84,7 @@ def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules
     np.testing.assert_allclose(beside.columns["value"], alone.columns["value"], rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_clients_whose_modules_have_a_part_in_common(threads):
     first, last = network(), network()[4:]
     traces = []

@@ -98,7 +98,7 @@ def test_f_weighs_clients_by_lambda(problem):
     np.testing.assert_allclose(total_gradient(problem, x), gradient(logistic(), x), atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_networks_gradient_is_its_slope():
     problem = network()
     x = problem.start(jax.random.key(1))

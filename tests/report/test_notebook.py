@@ -41,13 +41,13 @@ def test_a_notebook_shows_a_small_table_and_a_chart(name, request):
     assert len(html) < 60_000
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_table_of_a_run_is_its_last_row(trace):
     cells = re.findall(r"<td>(.*?)</td>", trace._repr_html_())
     assert cells[:3] == ["run", "1", "300"] and float(cells[3]) == pytest.approx(trace.metrics["gradient"], rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_table_of_a_sweep_has_medians_over_the_seeds(sweep):
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", sweep._repr_html_())
     assert len(rows) == 12 and "The first 12 of 15 rows" in sweep._repr_html_()
@@ -57,7 +57,7 @@ def test_the_table_of_a_sweep_has_medians_over_the_seeds(sweep):
     assert rows[1][:3] == ("lr=0.02", "3", "100") and float(rows[1][3]) == pytest.approx(last[1], rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_reprs_are_one_short_line(trace, sweep):
     assert repr(trace).startswith("Trace('run', round=300, gradient=")
     assert repr(sweep).startswith("Sweep(45 runs, lr=[0.01, 0.02, ") and "seed=[0, 1, 2]" in repr(sweep)
@@ -69,7 +69,7 @@ def test_a_run_without_rows_is_shown_by_its_name(trace):
     assert repr(empty) == empty._repr_html_() == "Trace('soon', no round was played)"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_table_of_a_study_is_a_table(study):
     """With the names of methods as text, and with its notes."""
     html = study.table()._repr_html_()

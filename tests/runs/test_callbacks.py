@@ -88,7 +88,7 @@ def test_the_best_parameters_are_those_after_the_best_row(engine, tmp_path):
     np.testing.assert_array_equal(t.load_model(tmp_path / "best.safetensors", best.x), best.x)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_accuracies_shall_rise():
     best, options = t.BestParameters("accuracy"), {**RUN, "metrics": ("accuracy",)}
     columns = t.run(algorithm(), logistic(), callbacks=[best], **options).columns

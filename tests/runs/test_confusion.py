@@ -75,7 +75,7 @@ def test_what_has_no_classes_has_no_table():
         t.run(t.Gd(t.Full(), lr=0.1), remote, rounds=1, engine="nodes").confusion  # noqa: B018
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_summary_and_the_report_have_it(table, tmp_path):
     problem = {
         "kind": "multinomial",
@@ -103,7 +103,7 @@ def test_the_summary_and_the_report_have_it(table, tmp_path):
     assert "Classes of the test rows" in page and "taken for &lt;b&gt;bold&lt;/b&gt;" in page and "<b>bold" not in page
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_metrics_of_ones_own_see_test_rows_as_the_model_does(problems):
     """The columns of the test problem are in another order."""
     problem, _, train, test = problems

@@ -18,7 +18,7 @@ SPEC = LogisticSpec(data="train", mu=0.1)
 SPLIT = Split.of(np.split(np.arange(24), 4), 24)
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_they_are_the_mean_loss_and_the_share_classified_rightly(engine):
     problem, held = SPEC.build(DATA, SPLIT), SPEC.to_test(HELD, DATA)
@@ -28,7 +28,7 @@ def test_they_are_the_mean_loss_and_the_share_classified_rightly(engine):
     assert trace.metrics["test_accuracy"] == np.mean(margins > 0)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_sweep_tests_too_and_a_target_may_be_on_it():
     problem, held, target = SPEC.build(DATA, SPLIT), SPEC.to_test(HELD, DATA), t.Target("test_accuracy", 0.3)
     swept = t.sweep(t.MbGd(t.Nice(2), lr=0.5), problem, {"lr": [0.5, 1.0]}, rounds=3, test=held, target=target)

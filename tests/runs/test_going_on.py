@@ -44,7 +44,7 @@ def test_every_algorithm_on_nodes(name):
     assert all(np.array_equal(longer.columns[column], other.columns[column], equal_nan=True) for column in longer.columns)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_that_was_stopped_goes_on():
     longer = t.run(FEDAVG, PROBLEM, rounds=12)
     patient = t.EarlyStopping("value", patience=1, min_delta=1e9)
@@ -59,7 +59,7 @@ def test_a_run_that_was_stopped_goes_on():
         t.run(FEDAVG, PROBLEM, rounds=12, go_on=with_target, target=target, metrics=("gradient",))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_what_depends_on_the_number_of_rounds_does_not_go_on():
     decaying = t.FedAvg(t.Nice(3), lr=0.05, schedule=schedules.Cosine())
     sampler = t.FedAvg(t.Independent(size=3.0, probability=t.KVib()), lr=0.05)
@@ -85,7 +85,7 @@ def test_what_a_run_does_not_go_on_with(algorithm, rounds, further, sentence):
         extended(algorithm, PROBLEM, rounds, further)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_other_algorithms_problems_and_traces_are_refused():
     first = t.run(FEDAVG, PROBLEM, rounds=2)
     with pytest.raises(t.UserError, match="of which lr is another number"):
@@ -103,7 +103,7 @@ def test_other_algorithms_problems_and_traces_are_refused():
         t.run(t.FedAvg(t.Full(), lr=10.0, steps=40), PROBLEM, rounds=6, go_on=lost)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_finished_folder_gets_more_rounds(tmp_path):
     """Also one whose run ended at its target, and again after this command was interrupted."""
     run = {"rounds": 6, "every": 4}

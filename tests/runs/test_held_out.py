@@ -31,7 +31,7 @@ def split_of(sizes) -> Split:
     return Split.of(np.split(GENERATOR.permutation(60), np.cumsum(sizes)[:-1]), 60)
 
 
-@pytest.mark.tiers(quick=[], slow=["sizes1-Padded-7-compiled"])
+@pytest.mark.tiers(quick=[], longer=["sizes1-Padded-7-compiled"])
 @pytest.mark.parametrize(
     ("sizes", "kind", "rows", "engine"),
     [
@@ -63,7 +63,7 @@ def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, rows, engine):
     assert trace.metrics["held_out_accuracy"] == pytest.approx(np.mean(margins[held.indices] > 0), rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_clients_of_their_own_tell_their_accuracy():
     problem = t.Logistic.of(DATA, split_of(EQUAL), 0.1)
     remote = t.Remote.of(np.zeros(3), [problem.client(i) for i in range(5)], classifies=True)
@@ -133,7 +133,7 @@ def test_a_configuration_holds_clients_out(tmp_path):
         session_of(read(plain), build(read(plain), None))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=35))
 @settings(max_examples=40, deadline=None)
 def test_the_worst_decile_is_a_mean_of_the_least(each):

@@ -46,7 +46,7 @@ def test_they_are_those_of_numpy_in_every_row(engine):
     assert trace.metrics["error"] == trace.frame["error"][-1] and "error=" in repr(trace)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_target_on_them_ends_runs_and_cells_of_sweeps():
     target = t.Target(ERROR, 0.2, stop=True)
     options = {"rounds": 30, "test": TEST, "metrics": METRICS, "target": target}
@@ -60,7 +60,7 @@ def test_a_target_on_them_ends_runs_and_cells_of_sweeps():
     assert np.array_equal(on.columns["error"], single.columns["error"])
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_configuration_names_them(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("import numpy as np\n\n\ndef largest(x):\n    return np.abs(x).max()\n")
     monkeypatch.chdir(tmp_path)
@@ -110,7 +110,7 @@ def test_a_mistake_in_a_metric_is_told_with_its_line():
         t.run(ALGORITHM, PROBLEM, rounds=1, target=t.Target(ERROR, 0.1))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_frame_of_clients_is_that_of_numpy():
     trace = t.run(ALGORITHM, PROBLEM, rounds=3, metrics=("value", "accuracy"))
     frame = trace.clients

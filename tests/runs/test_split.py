@@ -8,7 +8,7 @@ from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
 
 
-@pytest.mark.tiers(quick=[], slow=["names2"])
+@pytest.mark.tiers(quick=[], longer=["names2"])
 @pytest.mark.parametrize("names", [("lr",), ("lr", "steps"), ()])
 def test_cells_that_go_on_by_themselves_are_the_runs(names):
     problem, target = t.Quadratic.random(12, 5, seed=1), t.Target("gradient", 0.5, stop=True)
@@ -28,7 +28,7 @@ def test_cells_that_go_on_by_themselves_are_the_runs(names):
         assert part.trace.met == alone.met
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_program_that_compiles_quickly_plays_the_same_runs():
     cells = [Cell({"lr": lr}, seed) for lr in (0.05, 0.2) for seed in (3, 4)]
     slow, quick = (

@@ -24,7 +24,7 @@ ALGORITHM = t.MbGd(t.Nice(2), lr=0.5)
 TARGET = t.Target("value", 0.53, stop=True)
 
 
-@pytest.mark.tiers(quick=[], slow=["nodes"])
+@pytest.mark.tiers(quick=[], longer=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_run_that_stops_is_the_beginning_of_one_that_goes_on(engine):
     whole = t.run(ALGORITHM, PROBLEM, rounds=30, every=3, target=t.Target("value", 0.53), engine=engine)
@@ -39,7 +39,7 @@ def test_a_run_that_stops_is_the_beginning_of_one_that_goes_on(engine):
     assert stopped.ledger.totals() == shorter.ledger.totals() and stopped.cost() == whole.cost()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_each_cell_of_a_sweep_stops_by_itself(monkeypatch):
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
     swept = t.sweep(ALGORITHM, PROBLEM, {"lr": [0.001, 0.3, 0.5]}, rounds=20, target=TARGET)
@@ -59,7 +59,7 @@ def test_what_stopped_does_not_go_on():
     assert list(second.play()) == [] and second.trace.met == first.trace.met > 0
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_summary_says_so_and_there_is_nothing_to_resume(tmp_path):
     path = config(tmp_path, run={"rounds": 50}, target={"metric": "gradient", "below": 0.01, "stop": True})
     quiet = lambda session: None  # noqa: E731

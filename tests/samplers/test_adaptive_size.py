@@ -51,7 +51,7 @@ def sizes_by_hand(steps, smallest, largest, cosine, rate):
     return np.array(sizes)
 
 
-@pytest.mark.tiers(slow=["0.05-0.2", "0.0-2.0"])
+@pytest.mark.tiers(longer=["0.05-0.2", "0.0-2.0"])
 @pytest.mark.parametrize(("cosine", "rate"), [(0.05, 0.2), (0.0, 2.0), (0.6, 1.0)])
 def test_the_size_follows_the_formulas(cosine, rate):
     """Also in rounds without a step, and where K is at a bound."""
@@ -66,7 +66,7 @@ def test_the_size_follows_the_formulas(cosine, rate):
     assert wanted.min() == 1.5 and wanted.max() > 2
 
 
-@pytest.mark.tiers(quick=[], slow=["rule1"])
+@pytest.mark.tiers(quick=[], longer=["rule1"])
 @pytest.mark.parametrize("rule", [t.Uniform(), t.LastNorm()])
 def test_averages_are_unbiased_at_any_size(rule):
     """E[sum_{i in S} v_i / p_i | state] = sum_i v_i over all subsets S, K is within its bounds, and `variance` is exact."""
@@ -136,7 +136,7 @@ def test_successive_steps_that_agree_lower_a_quadratic(gamma):
     assert sum(w * value(x + d) for w, d in steps) == pytest.approx(wanted, rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_rule_that_asks_before_the_draw_is_asked():
     problem = t.Quadratic.random(8, 3, seed=2)
     algorithm = t.MbGd(t.AdaptiveSize(t.Independent(t.Optimal(), size=4.0)), lr=0.02)

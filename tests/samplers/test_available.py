@@ -93,7 +93,7 @@ def twelve() -> t.Problem:
     return t.Quadratic.random(12, 12, seed=1)
 
 
-@pytest.mark.tiers(slow=["0.0"])
+@pytest.mark.tiers(longer=["0.0"])
 @pytest.mark.parametrize("memory", [0.0, 0.7])
 def test_availability_is_the_markov_chain_it_says(memory):
     """Given what came before the coins are independent, so that the counts of a row are binomial; a stationary chain is on in
@@ -112,7 +112,7 @@ def test_availability_is_the_markov_chain_it_says(memory):
     np.testing.assert_allclose(correlation, memory, atol=0.08)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_availability_is_stationary_from_the_first_round():
     q, seeds = np.linspace(0.2, 0.9, 12), list(range(300))
     swept = t.sweep(coming_and_going(0.9), twelve(), {}, seeds=seeds, rounds=1, metrics=("distance",))
@@ -156,7 +156,7 @@ NOBODY = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["sppm"])
+@pytest.mark.tiers(quick=[], longer=["sppm"])
 @pytest.mark.parametrize("name", NOBODY)
 def test_a_round_with_nobody_available_is_a_draw_and_no_exchange(name):
     metrics = ("value", *SAMPLING) if name in ("k-vib", "replacement") else ("value",)

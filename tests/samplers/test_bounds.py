@@ -32,7 +32,7 @@ def after_answers(iterations, engine="compiled", **options):
     return state, np.asarray(t.Aocs(iterations).inclusion_probabilities(state, 3.0, four().population)), session
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_aocs_is_algorithm_2_and_each_iteration_is_charged(engine):
     state, p, session = after_answers(4, engine)
@@ -45,7 +45,7 @@ def test_aocs_is_algorithm_2_and_each_iteration_is_charged(engine):
     assert (calibrated["bytes_down"], calibrated["bytes_up"]) == (8, 16)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_enough_iterations_reach_the_optimal_probabilities_from_below():
     rule, sizes = t.Aocs(), []
     state = rule.observe_consulted(rule.start(four().population), jnp.asarray(NORMS), jnp.ones(4, bool))

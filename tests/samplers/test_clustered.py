@@ -117,7 +117,7 @@ def test_urns_are_full_and_empty_every_client(shape, seed):
         assert np.all(weights[segments[0]] > 0)
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_urns_by_gradients_are_those_of_the_gradients_at_the_parameters(engine):
     """All clients are asked before rounds 1 and 3, and charged; the urns in the end are those of round 3."""

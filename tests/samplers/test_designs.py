@@ -201,7 +201,7 @@ def test_des_rajs_variance_estimate_is_unbiased(size):
     assert mean == pytest.approx(moments(law, VECTORS)[1], abs=1e-12)
 
 
-@pytest.mark.tiers(quick=[], slow=["5", "2"])
+@pytest.mark.tiers(quick=[], longer=["5", "2"])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 def test_des_rajs_approximations_are_near_enumeration(size):
     """Exact for one draw and for everyone; between them within a tenth, even for five clients."""
@@ -223,7 +223,7 @@ def with_replacement(q, size):
         yield np.prod(q[list(sequence)]), chosen, (times / (size * q))[list(chosen)]
 
 
-@pytest.mark.tiers(quick=[], slow=["3"])
+@pytest.mark.tiers(quick=[], longer=["3"])
 @pytest.mark.parametrize("size", [1, 3])
 def test_draws_with_replacement_merge_into_places(size):
     law, sampler = list(with_replacement(Q, size)), t.WithReplacement(Q, size=size).bind(FIVE)
@@ -307,7 +307,7 @@ def test_variance_is_exact_for_equal_probabilities(name):
     assert sampler.variance(sampler.start(FIVE), FIVE, jnp.asarray(VECTORS)) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.tiers(quick=[], slow=["three"])
+@pytest.mark.tiers(quick=[], longer=["three"])
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
 def test_the_variance_of_a_cube_is_that_of_its_enumerated_law(p):
     """Within 5 standard errors of an estimate from `TRIALS` draws."""
@@ -351,7 +351,7 @@ TWELVE = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["cube", "des-raj", "replacement", "nice"])
+@pytest.mark.tiers(quick=[], longer=["replacement", "nice"], slow=["cube", "des-raj"])
 @pytest.mark.parametrize("name", TWELVE)
 @settings(max_examples=50)
 @given(
@@ -389,7 +389,7 @@ def test_any_probabilities_and_any_mask(name, scores, on, key):
         np.testing.assert_allclose(cohort.expansion[active], 1 / p[ids[active]], rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_given_probabilities_are_scaled_to_those_available():
     """p ~ the numbers given, capped, with the same sum: three of five clients, two of them drawn."""
     population = t.Population(count=5, available=jnp.array([True, False, True, True, False]), presence=np.ones(5))

@@ -42,7 +42,7 @@ JUDGED = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["replacement"])
+@pytest.mark.tiers(quick=[], longer=["replacement"])
 @pytest.mark.parametrize("name", JUDGED)
 def test_sampling_metrics_are_their_definitions(name):
     """The variance is that of all that can be drawn, written out; the regrets are against a general solver's optimum."""
@@ -86,7 +86,7 @@ def test_judging_changes_neither_the_run_nor_the_ledger():
         np.testing.assert_allclose(judged.trace.columns[metric], nodes.trace.columns[metric], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_rows_report_the_mean_variance_since_the_row_before():
     each, pairs = (play(JUDGED["independent"](), four(), 6, metrics=("variance",), every=every).trace for every in (1, 2))
     means = each.columns["variance"][1:].reshape(3, 2).mean(1)

@@ -53,7 +53,7 @@ def test_what_greedy_cohorts_gain_is_near_the_most(size):
     assert np.linalg.norm(SHARES @ (GRADIENTS - GRADIENTS[nearest])) <= left(cohort) + 1e-12
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_candidates_are_uniform_and_the_best_of_them_is_taken():
     """The law of one client is that over all pairs of candidates; with all as candidates cohorts are the greedy ones."""
     sampler, state = fitted(1, candidates=2)
@@ -91,7 +91,7 @@ def test_a_run_is_a_numpy_program(engine):
     assert sum(row["contacts"] for row in counted(session).values()) == (4 + 2) * 6
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_where_it_settles_is_not_the_minimum():
     """Half the step leaves it as far from the minimiser, to which all clients go: its floor is a bias, and no noise."""
     problem = four()

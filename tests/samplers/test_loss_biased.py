@@ -44,7 +44,7 @@ def test_candidates_are_drawn_by_their_weights_one_after_the_other():
     assert agrees(drawn_by(sampler.consulted_cohort, sampler.start(population), population, 20_000), successive(SHARES))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_candidates_with_the_highest_losses_take_part():
     """Nobody takes part whose loss is lost or not a number, or who is not available."""
     population = t.Population(count=6)
@@ -64,7 +64,7 @@ def test_the_candidates_with_the_highest_losses_take_part():
     assert sorted(np.asarray(asked.ids)[np.asarray(asked.active)]) == [3, 4, 5]
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_greedy_choice_is_a_numpy_program(engine):
     """With everyone a candidate, federated averaging follows the two clients with the highest losses."""
@@ -81,7 +81,7 @@ def test_greedy_choice_is_a_numpy_program(engine):
     assert (asked["contacts"], asked["arrivals"], asked["bytes_up"], asked["vectors_down"]) == (16, 16, 8, 1)
 
 
-@pytest.mark.tiers(quick=[], slow=["2-settings2-uniform"])
+@pytest.mark.tiers(quick=[], longer=["2-settings2-uniform"])
 @pytest.mark.parametrize(
     ("settings", "distribution"),
     [
@@ -105,7 +105,7 @@ def test_active_federated_learning_draws_by_a_softmax(settings, distribution, si
     assert agrees(drawn_by(sampler.draw, state, population, 20_000), q if size == 1 else successive(q))
 
 
-@pytest.mark.tiers(quick=[], slow=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_valuations_are_losses_at_the_parameters_that_were_sent(engine):
     """Each reply carries one more scalar, and who was not drawn has no valuation."""

@@ -57,7 +57,7 @@ def counts(ids, active, expansion):
 
 
 @pytest.mark.tiers(
-    quick=["nice", "k-vib", "available"], slow=["stratified", "replacement", "adaptive-size", "cube", "independent"]
+    quick=["nice", "k-vib", "available"], longer=["cube", "independent"], slow=["stratified", "replacement", "adaptive-size"]
 )
 @pytest.mark.parametrize("name", [*(name for name in SAMPLERS if name != "gradient-stratified"), *RULES])
 def test_cohorts_are_those_of_the_seed_in_both_precisions(name):
@@ -74,7 +74,7 @@ def test_cohorts_are_those_of_the_seed_in_both_precisions(name):
     np.testing.assert_allclose(single, double, rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.filterwarnings("error")
 def test_cells_that_are_computed_side_by_side_draw_as_runs_do():
     """In single precision, the draws being in a loop within each cell."""

@@ -234,7 +234,7 @@ def followed(name: str, size: int, repeated: bool):
     return start, probabilities(start), jax.jit(play)
 
 
-@pytest.mark.tiers(slow=["k-vib-0"])
+@pytest.mark.tiers(longer=["k-vib-0"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", REFERENCES)
 def test_a_rule_follows_its_reference(name, seed):
@@ -254,7 +254,7 @@ def test_a_rule_follows_its_reference(name, seed):
     assert np.ptp(expected) > 0.005
 
 
-@pytest.mark.tiers(quick=[], slow=["last-norm", "mabs"])
+@pytest.mark.tiers(quick=[], longer=["last-norm", "mabs"])
 @pytest.mark.parametrize("name", RULES)
 def test_the_estimator_is_unbiased_after_some_learning(name):
     """The weights of real draws, summed over all outcomes of the coins."""
@@ -319,7 +319,7 @@ def static_regret(rounds: int, n=40, size=5):
     return feedback, np.asarray(lost).sum(1) - np.sum(norms**2 / best)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_regret_of_kvib_grows_slower_than_time():
     shorter, longer = (static_regret(rounds)[1].mean() for rounds in (1000, 4000))
     assert 0 < longer < 3.2 * shorter

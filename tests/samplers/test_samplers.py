@@ -55,7 +55,7 @@ def test_nice_draws_every_subset_equally_often(n, m):
         assert chance(counts, dict.fromkeys(all_subsets, 1 / len(all_subsets))) > ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_nice_gives_every_order_of_a_pair_equally_often():
     ids = np.asarray(draws(t.Nice(2), t.Population(count=5)).ids)
     pairs = Counter(map(tuple, ids.tolist()))
@@ -78,7 +78,7 @@ def test_the_permutation_is_one(n, seed):
     np.testing.assert_array_equal(image[: 64 - min(n, 64)], image[min(n, 64) :])
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_positions_with_domains_of_their_own_are_permuted_apart():
     """Each domain's positions come back as its own, and as they do alone."""
     sizes = np.repeat([1, 2, 5, 9, 16], [1, 2, 5, 9, 16])
@@ -140,7 +140,7 @@ def largest_array(jaxpr) -> int:
     return max([0, *sizes, *inner])
 
 
-@pytest.mark.tiers(slow=["0.3"])
+@pytest.mark.tiers(longer=["0.3"])
 @pytest.mark.parametrize("probability", [0.3, [0.1, 0.5, 0.9, 1.0]])
 def test_independent_flips_a_coin_for_each_client(probability):
     p = np.broadcast_to(probability, 4)
@@ -165,7 +165,7 @@ def test_clients_beyond_the_places_are_counted_as_lost(probability):
     assert chance(Counter(drawn.tolist()), expected) > ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_with_lost_clients_is_an_error():
     with pytest.raises(t.UserError, match="did not fit into a cohort's places"):
         t.run(t.MbGd(t.Independent(size=6.0, capacity=2), lr=0.1), t.Quadratic.random(12, 3), rounds=20)
@@ -206,7 +206,7 @@ def test_what_binding_sets_is_neither_given_by_position_nor_shown(sampler, given
     assert not any(f"{name}=" in repr(bound) for name in fields)
 
 
-@pytest.mark.tiers(slow=["independent-uniform"])
+@pytest.mark.tiers(longer=["independent-uniform"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_averages_are_unbiased_by_enumeration(name, weights):
@@ -220,7 +220,7 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.tiers(slow=["nice-1", "block-one", "block-part", "shuffled-stratified", "independent", "two-stage", "coins"])
+@pytest.mark.tiers(longer=["nice-1", "block-one", "block-part", "shuffled-stratified", "independent", "two-stage", "coins"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_draw_in_a_program_is_the_one_outside(name):
     """Numbers of a sampler are arguments of the program of a run."""
@@ -236,7 +236,7 @@ def draw_of(population):
     return lambda sampler, state, key: sampler.draw(state, key, population)
 
 
-@pytest.mark.tiers(quick=["nice-3", "block", "stratified"], slow=["independent"])
+@pytest.mark.tiers(quick=["nice-3", "block", "stratified"], longer=["independent"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_follow_the_design_with_its_weights(name):
     """The cohorts really drawn have the law of the enumeration, and `Replies.average` weighs each as the enumeration does."""
@@ -329,7 +329,7 @@ def test_each_stratum_is_visited_once_an_epoch_of_its_own():
         assert np.all(epochs == np.flatnonzero(strata == j))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_strata_are_shuffled_independently_and_in_every_order():
     """Strata of 2 and 3 clients over 6 draws: the first order of one with the second of the other, 2 x 6 equally likely."""
     strata = np.array([0, 1, 1, 0, 1])
@@ -339,7 +339,7 @@ def test_strata_are_shuffled_independently_and_in_every_order():
     assert chance(orders, dict.fromkeys(expected, 1 / 12)) > ALARM
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_full_pass_is_charged_as_selections_of_m_clients():
     for size, selections in ((None, 1), (12, 1), (5, 3), (1, 12)):
         trace = t.run(t.MbGd(t.Full(size=size), lr=0.1), t.Quadratic.random(12, 3), rounds=2)

@@ -121,7 +121,7 @@ def test_what_draws_in_few_operations_by_itself_needs_no_index():
         assert indexed(bound, population, []) is bound
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_scores_over_two_hundred_orders_of_magnitude():
     rng = np.random.default_rng(0)
     for size in (1, 3, 50, 299, 300):
@@ -131,7 +131,7 @@ def test_scores_over_two_hundred_orders_of_magnitude():
         np.testing.assert_allclose(index.probabilities(np.arange(300)), capped(scores, size), rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_scores_too_small_beside_the_others_count_as_zero():
     index = ScoreIndex(np.array([1.0, 1.0, 1e-200]), 1, 0.0, mixes_before_cap=False, replacement=False)
     assert index.probabilities(np.array([2]))[0] == 0 and 1e-200 < MIN_SCORE
@@ -147,7 +147,7 @@ def settled(n, size, theta=0.05, rounds=60, spread=2.5, *, mixes_before_cap=Fals
     return index, rng
 
 
-@pytest.mark.tiers(quick=[], slow=["True"])
+@pytest.mark.tiers(quick=[], longer=["True"])
 @pytest.mark.parametrize("mixes_before_cap", [False, True])
 def test_each_client_is_drawn_by_its_own_coin(mixes_before_cap):
     n, size, draws = 300, 20, 40_000
@@ -186,14 +186,14 @@ def test_draws_with_replacement_have_the_stated_frequencies():
     assert stats.chi2_contingency(following).pvalue > 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_draws_with_replacement_are_uniform_where_all_scores_are_zero():
     index = ScoreIndex(np.zeros(5), 4, 0.0, mixes_before_cap=False, replacement=True)
     taken = np.concatenate([index.draw(np.random.default_rng(k))[0] for k in range(2000)])
     assert stats.chisquare(np.bincount(taken, minlength=5)).pvalue > 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_integer_sums_equal_recomputation():
     buckets = settled(500, 30, rounds=300)[0]._buckets
     scores, keys = (np.array(column) for column in zip(*(locate(buckets, i) for i in range(500)), strict=True))
@@ -216,7 +216,7 @@ def test_five_million_updates_do_not_drift():
     np.testing.assert_allclose(index.probabilities(np.arange(n)), dense, rtol=1e-12)
 
 
-@pytest.mark.tiers(slow=["True"])
+@pytest.mark.tiers(longer=["True"])
 @pytest.mark.parametrize("replacement", [False, True])
 def test_a_restored_index_continues_bit_for_bit(replacement, tmp_path):
     index, rng = settled(80, 12, rounds=20, replacement=replacement)

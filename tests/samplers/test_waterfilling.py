@@ -86,7 +86,7 @@ def test_among_some_clients_capping_is_capping_of_those():
             assert abs(low.sum() - size[0]) < 1e-13
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_capping_minimises_what_it_says():
     """No small exchange of probability between two clients lowers sum a^2 / p."""
     scores, sizes = instances(6, 100, np.random.default_rng(5))

@@ -144,7 +144,7 @@ def test_accelerated_gradient_keeps_nesterovs_rate():
         assert gap <= (1000 + 1) / 2 * (1 - np.sqrt(1 / 1000)) ** k * exact @ exact
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_uncorrected_local_steps_stay_away_from_the_proximal_point():
     problem = quadratic()
     exact = proximal_point(problem, 2.0)
@@ -258,7 +258,7 @@ def sketched_by_hand(problem, cohorts, gamma, solver, power):
     return x
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_sketch_is_its_numpy_program():
     problem, sampler = logistic(), t.Nice(4)
     solver = t.solvers.SketchedNewton(floor=0.02, scale=0.6, decay=0.7)
@@ -285,7 +285,7 @@ def test_first_schedule_and_averaging():
     assert trace.ledger.totals()["exchanges"] == 4 + 4
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_first_steps_of_a_decreasing_rate():
     """lr / (1 + t / 3) at the server and at the clients alike, where there is one local step."""
     problem, x, falls = quadratic(), np.zeros(5), t.schedules.Inverse(3.0)

@@ -153,7 +153,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_configurations_share_problems_goals_and_prices(tmp_path):
     other = {**PLAIN, "algorithm": {"kind": "mbgd", "lr": 0.1}, "sweep": {"lr": [0.1, 0.2], "seed": [0, 1]}}
     third = {**other, "problem": {**PLAIN["problem"], "clients": 7}, "price": [{"kind": "bytes"}]}

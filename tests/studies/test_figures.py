@@ -157,7 +157,7 @@ def test_a_curve_holds_the_quartiles_of_the_last_values_that_runs_had_seen(playe
             assert line.high[k] == pytest.approx(sorted(last)[4], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_share_is_that_of_the_first_value_and_x_is_the_price(played):
     line = drawn(played, 1)["gd"]
     run = played.runs.filter(pl.col("method") == "gd", pl.col("seed") == 0)
@@ -165,7 +165,7 @@ def test_a_share_is_that_of_the_first_value_and_x_is_the_price(played):
     np.testing.assert_allclose(line.median, run["gap"] / run["gap"][0], rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_costs_against_a_key_are_those_of_its_settings(played):
     lines = drawn(played, 2)
     costs = played.costs("near", "dear")

@@ -85,7 +85,7 @@ def test_tables_to_save_are_those_of_the_folder(played):
     assert saved["near, dear"]["tex"] == (folder / "tables" / "near-dear.tex").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_charts_have_descriptions_and_few_points(played):
     study, folder = played
     text = (folder / "report.html").read_text()
@@ -111,7 +111,7 @@ def test_provenance_verdicts_and_what_broke_are_on_the_page(tmp_path):
     assert "similarity = 5.0" in text
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_figure_is_written_as_svg_png_and_pdf(played):
     _, folder = played
     names = {path.name for path in (folder / "figures").iterdir()}
@@ -122,7 +122,7 @@ def test_a_figure_is_written_as_svg_png_and_pdf(played):
     assert (folder / "figures" / "figure-value.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_without_pictures_a_study_leaves_the_charts_that_are_drawn_later(tmp_path):
     """As they are drawn by the study itself."""
     study = {**tables(STUDY), "seeds": 1, "claims": []}

@@ -32,7 +32,7 @@ def rounds_of_descent(lr: float) -> int:
     return 10**9
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_gradient_descent_costs_what_a_numpy_program_needs():
     study = t.study(paper("cost-aware-regimes"), problems=["steep-1"], methods=["gd"])
     for price, ratio in (("C_A = 1", 1), ("C_A = 20", 20)):

@@ -66,7 +66,7 @@ def test_a_row_is_that_of_the_run_alone(problem, played):
     assert mine.select("round", "exchanges", "bytes_up").rows() == alone.select("round", "exchanges", "bytes_up").rows()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_runs_are_one_table_in_the_order_of_the_study(played):
     study, folder = played
     runs = study.runs
@@ -100,7 +100,7 @@ class PerReply:
         return events["aggregated"]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_price_may_be_an_object(problem, played):
     study, folder = played
     prices = {"mine": PerReply(), "hubs": t.Hierarchical(c1=0.1, c2=1.0), "table": {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}}
@@ -134,7 +134,7 @@ def test_a_broken_run_stops_nothing_else(problem, tmp_path):
     assert len(json.loads((tmp_path / "summary.json").read_text())["broken"]) == len(lost)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_tuned_settings_are_reported_on_fresh_seeds(problem):
     done = t.study(both(problem, tuning={"seeds": 3, "goal": "below"}))
     seeds = done.runs.group_by("method", "purpose", maintain_order=True).agg(
@@ -150,7 +150,7 @@ def test_tuned_settings_are_reported_on_fresh_seeds(problem):
     assert "chosen on seeds 0 to 2 and are reported on seeds 3 to 7" in done.table().notes[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_settings_are_chosen_for_each_pair_of_a_goal_and_a_price(problem):
     goals = {"near": {"metric": "gradient", "share": 0.9}, "far": {"metric": "gradient", "share": 0.05}}
     done = t.study(both(problem, goals=goals, tuning={"seeds": 3, "goal": ["near", "far"], "price": ["exchanges", "bytes"]}))
@@ -163,7 +163,7 @@ def test_settings_are_chosen_for_each_pair_of_a_goal_and_a_price(problem):
     assert {*reported} == {done.best(goal)["setting"][0] for goal in goals}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_goal_without_a_level_compares_best_values(problem):
     done = t.study(both(problem, goals={"least": {"metric": "value"}}, claims=[{"method": "gd", "rival": "mbgd"}]))
     least = done.runs.group_by("method", "setting", "seed").agg(pl.col("value").min()).filter(pl.col("method") == "gd")
@@ -172,7 +172,7 @@ def test_a_goal_without_a_level_compares_best_values(problem):
     assert done.table().headings[3] == "value"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_goal_may_be_about_part_of_the_settings(problem):
     goal = {"metric": "gradient", "share": 0.5, "where": {"algorithm.lr": 0.02}, "stop": True}
     done = t.study(both(problem, goals={"near": goal}, claims=[]))
@@ -201,7 +201,7 @@ def show(study):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
     (tmp_path / "own.py").write_text(EXHIBITS)
     study = {"exhibits": f"{tmp_path / 'own.py'}:show", "pictures": True, "run": {"rounds": 2}, "problems": {"made": problem}}
@@ -294,7 +294,7 @@ def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, 
     assert_frame_equal(t.study(declared, tmp_path).runs, whole.runs)
 
 
-@pytest.mark.tiers(slow=["25-True"], everything=["26-False", "25-False"])
+@pytest.mark.tiers(longer=["25-True"], everything=["26-False", "25-False"])
 @pytest.mark.parametrize(("rounds", "stop"), [(25, False), (25, True), (26, False)])
 def test_runs_go_on_where_a_study_gets_more_rounds(problem, tmp_path, monkeypatch, rounds, stop):
     """A run of 26 rounds has a last row that one of 50 does not have, and a schedule over all rounds begins anew."""
@@ -323,7 +323,7 @@ def test_a_folder_with_another_run_is_refused(problem, tmp_path):
         t.study(both(problem), workers=0)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_an_interruption_keeps_what_was_played(problem, tmp_path):
     class Stop(KeyboardInterrupt):
         pass

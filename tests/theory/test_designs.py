@@ -90,7 +90,7 @@ def test_lemma_1_on_two_strata_by_hand():
     assert bound == pytest.approx(2 / 25 * (4 * 1 + 9 * (17 / 3) ** 2))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(4, 2), (9, 3), (12, 3), (12, 6), (16, 4), (30, 5)]))
 def test_lemma_2_optimal_strata_are_no_worse_than_nice(seed, shape):
     n, b = shape

@@ -278,7 +278,7 @@ def made(scale):
     return problem, constants_of(problem, t.Nice(3))
 
 
-@pytest.mark.tiers(quick=[], slow=["feddcd-scale0"])
+@pytest.mark.tiers(quick=[], longer=["feddcd-scale0"])
 @pytest.mark.parametrize("method, scale", [("feddcd", CLIENT_CONVEXITY), ("accfeddcd", np.ones(N))])
 def test_what_a_run_hands_out_is_within_its_bound(method, scale):
     """The mean over 20 seeds; FedDCD with overlapping cohorts of unequal chances and clients of their own convexity."""

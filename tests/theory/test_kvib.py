@@ -32,7 +32,7 @@ def test_the_least_loss_is_that_of_the_best_probabilities(size):
     assert kvib.least_loss(np.array([3.0, 0, 0, 0, 0, 0]), size) == 9
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 30))
 def test_one_best_probability_costs_as_little_as_theorem_5_1_says(seed, size, rounds):
     """For any feedback that falls to its limit, with and without clients that are always drawn."""
@@ -81,7 +81,7 @@ def offsets(n: int):
     return t.Quadratic.of(np.broadcast_to(np.eye(3), (n, 3, 3)).copy(), b), b
 
 
-@pytest.mark.tiers(quick=[], slow=["5"])
+@pytest.mark.tiers(quick=[], longer=["5"])
 @pytest.mark.parametrize("size", [2, 5])
 def test_runs_have_no_more_regret_than_theorems_5_1_and_5_2_allow(size):
     """Of minibatch gradient descent with short steps, so that feedback hardly depends on the draws."""
@@ -109,7 +109,7 @@ def test_theorem_4_1_is_a_bound_at_the_best_step(rounds, gap, smoothness, varian
     assert kvib.theorem_4_1(rounds, gap, smoothness, variance, quality, beta_2) == pytest.approx(32 * bound)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_has_gradients_as_small_as_theorem_4_1_says():
     n, rounds, size = 12, 60, 4
     problem, b = offsets(n)
@@ -130,7 +130,7 @@ def test_the_optimal_factor_is_in_the_papers_interval():
     assert kvib.utility(10, 2, 0.2) == pytest.approx((2, 2 + 4 * 0.2))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_bounds_of_a_configuration_are_those_of_its_sampler():
     problem, b = offsets(12)
     with scope("double"):
@@ -169,7 +169,7 @@ def test_a_rule_that_can_only_draw_uniformly_says_so(rounds, mixing, words):
 SAMPLER = {"kind": "independent", "size": 2.0, "probability": "k-vib"}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_command_shows_the_theorems(tmp_path):
     file = config(tmp_path, sampler=SAMPLER, run={"rounds": 60})
     code, said, wrong = turnout("theory", file, "--out", tmp_path / "out")
@@ -183,7 +183,7 @@ def test_the_command_shows_the_theorems(tmp_path):
         assert b"Theorem" in (tmp_path / "out" / "figures" / f"{name}.svg").read_bytes()
 
 
-@pytest.mark.tiers(quick=[], slow=["start1"])
+@pytest.mark.tiers(quick=[], longer=["start1"])
 @pytest.mark.parametrize("start", [None, kvib.AtStart(2.0, 3.0, 0.5, 1.0)])
 def test_curves_end_at_the_bounds_of_all_rounds(start):
     """The paper's theta is that of each number of rounds; from T = N / K on, where it is 1."""
@@ -196,7 +196,7 @@ def test_curves_end_at_the_bounds_of_all_rounds(start):
     assert ("gradient" in curves) == (start is not None)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("rounds", [1, pytest.param(60, marks=pytest.mark.slow)])
 def test_commands_warn_of_draws_that_stay_uniform(tmp_path, rounds):
     file = config(tmp_path, sampler=SAMPLER, run={"rounds": rounds})

@@ -59,7 +59,7 @@ def sweep(name, rounds, **other) -> list[t.Trace]:
     return t.sweep(algorithm, Plain().problem, {}, seeds=range(300), rounds=rounds, every=rounds).traces
 
 
-@pytest.mark.tiers(quick=[], slow=["mime"])
+@pytest.mark.tiers(quick=[], longer=["mime"])
 @pytest.mark.parametrize("name", NOISY)
 def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     trace = sweep(name, ROUNDS)[SEED]
@@ -104,7 +104,7 @@ def test_a_longer_memory_lowers_the_floor(name):
     assert floor(name, CHANCE) < 0.8 * floor(name, 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @settings(max_examples=15)
 @given(some.integers(1, 6).flatmap(lambda n: some.tuples(some.just(n), some.integers(1, n))))
 def test_a_pass_is_charged_by_the_size_of_a_cohort(sizes):

@@ -94,7 +94,7 @@ def test_a_lambda_outside_the_theory_is_a_warning(made):
     assert wrong == f"turnout: warning: {sentence}\n" and facts["warning"] == sentence
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_configuration_without_costs_says_why(tmp_path):
     weighted = {"kind": "logistic", "data": "breast_cancer", "weights": "size"}
     for table, content, why in (

@@ -37,7 +37,7 @@ def finished(tmp_path_factory):
     return place / "out"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_runs_summary_holds_its_bound_and_its_floors(finished):
     result = Result.read(finished)
     theory = result.summary["theory"]

@@ -43,7 +43,7 @@ def decryptions(federation) -> list[int]:
     return [who for kind, asked in federation.asked if kind == "decrypt" for who in asked]
 
 
-@pytest.mark.tiers(quick=[], slow=["repeat"])
+@pytest.mark.tiers(quick=[], longer=["repeat"])
 @pytest.mark.parametrize("experiment", [EXPERIMENT, SKIPPING, REPEATING], ids=["raise", "skip", "repeat"])
 def test_the_run_is_that_of_sums_and_members_take_turns(experiment):
     federation = InProcess(experiment)
@@ -60,14 +60,14 @@ def lost(*kinds: str):
     return lambda kind, k, reply: None if kind in kinds else reply
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_client_whose_reply_is_lost_is_not_in_the_sum():
     encrypted, plain = (InProcess(each, {1: lost("ask")}).session().run().trace for each in (SKIPPING, summed(SKIPPING)))
     np.testing.assert_allclose(encrypted.x, plain.x, atol=1e-11, rtol=0)
     assert encrypted.ledger.totals()["aggregated"] == plain.ledger.totals()["aggregated"] < 4 * ROUNDS
 
 
-@pytest.mark.tiers(quick=[], slow=["skip"])
+@pytest.mark.tiers(quick=[], longer=["skip"])
 @pytest.mark.parametrize("experiment", [SKIPPING, REPEATING], ids=["skip", "repeat"])
 def test_another_member_decrypts_where_one_does_not_answer(experiment):
     federation = InProcess(experiment, {i: lost("decrypt") for i in range(CLIENTS - 2)})
@@ -92,7 +92,7 @@ def garbled(kind, k, reply):
     return encode(np.zeros_like(tree), None, header)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_what_is_no_ciphertext_is_a_wrong_reply():
     federation = InProcess(SKIPPING, {0: garbled})
     trace = federation.session().run().trace

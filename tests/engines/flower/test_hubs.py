@@ -102,7 +102,7 @@ def test_hubs_go_with_every_sampler(name):
     assert (place.payloads["down"], place.payloads["up"]) == found[3:]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_through_hubs_goes_on_from_its_checkpoint():
     """Another server finds the hubs, and the private states, as they were."""
     experiment = configured(ALGORITHMS["scaffold"])
@@ -116,7 +116,7 @@ def test_a_run_through_hubs_goes_on_from_its_checkpoint():
     np.testing.assert_allclose(second.trace.x, compiled(experiment).x, rtol=1e-10)
 
 
-@pytest.mark.tiers(quick=[], slow=["skip"])
+@pytest.mark.tiers(quick=[], longer=["skip"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_simulated_losses_are_those_of_the_compiled_run(missing):
     """A reply that is lost by configuration is not in the sum."""
@@ -126,7 +126,7 @@ def test_simulated_losses_are_those_of_the_compiled_run(missing):
     assert untimed(trace) == untimed(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_norms_are_bounded_where_the_server_sees_each_reply():
     experiment = configured(ALGORITHMS["fedavg"] + '[faults]\nclip = 1e-3\nmissing = "skip"\n')
     place = InProcessHubs(experiment)
@@ -146,7 +146,7 @@ def nonsense(kind, number, reply):
     return encode(jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), tree), start, header)
 
 
-@pytest.mark.tiers(quick=[], slow=["fedavg"])
+@pytest.mark.tiers(quick=[], longer=["fedavg"])
 @pytest.mark.parametrize("name", ["fedavg", "feddcd"])
 def test_a_wrong_reply_of_a_client_does_not_pass_its_hub(name):
     """The other clients of the hub are heard, as they are without hubs."""
@@ -160,7 +160,7 @@ def test_a_wrong_reply_of_a_client_does_not_pass_its_hub(name):
     assert place.nodes_of[1].counts["not finite"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_client_whose_reply_was_refused_computes_it_anew():
     """The server asks it again through its hub, and adds a sum of its reply alone."""
     experiment = configured(ALGORITHMS["scaffold"] + '[faults]\nmissing = "repeat"\n')
@@ -221,7 +221,7 @@ def seen_at(hub: int, honest: dict, factor: float, kind: str, reply: bytes) -> b
     return encode(scaled, None, header)
 
 
-@pytest.mark.tiers(quick=[], slow=["1000000.0"])
+@pytest.mark.tiers(quick=[], longer=["1000000.0"])
 @pytest.mark.parametrize("lie", [-1e6, 1e6])
 def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     """A robust mean has every reply: each entry of the change is among those of honest clients, whatever two hubs send."""
@@ -237,7 +237,7 @@ def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     assert passed(session.trace)[0][2] == 20
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_hub_that_is_refused_again_and_again_is_left_out():
     experiment = configured(FULL + FEDAVG + SKIP, rounds=MOST_REFUSED + 2)
     place = InProcessHubs(experiment, {1: partial(another_sum, lambda total, header: b"garbage")})
@@ -246,7 +246,7 @@ def test_a_hub_that_is_refused_again_and_again_is_left_out():
     assert session.engine.facts()["federation"]["left_out"] == [f"client {i}" for i in range(4, 8)]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_hub_that_is_away_takes_its_clients_along_and_brings_them_back():
     """With "skip" they are not asked, and count as lost; nothing is asked of the hub meanwhile."""
     place = InProcessHubs(configured(FULL + FEDAVG + SKIP, run="every = 1"))
@@ -262,7 +262,7 @@ def test_a_hub_that_is_away_takes_its_clients_along_and_brings_them_back():
     assert place.payloads["messages"] == 2 * 3 + 2 * 2
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_that_needs_all_replies_stops_without_a_hub():
     place = InProcessHubs(configured(FULL + FEDAVG))
     session = place.session()

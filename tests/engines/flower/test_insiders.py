@@ -66,7 +66,7 @@ def silent(kind, k, reply):
     return reply if kind == "hello" else None
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_node_is_the_client_of_its_key_whatever_it_says():
     """The node of client 2 says that it is client 1: the run goes on with the others."""
     federation = InProcess(SKIPPING, {2: hello(client=1)}, Registry(KEYS))
@@ -122,7 +122,7 @@ def test_a_node_that_changes_its_story_does_not_fill_the_log():
     assert 1 < len([reason for reason in federation.counts if reason.startswith("refused")]) <= 10
 
 
-@pytest.mark.tiers(slow=["3"], everything=["1"])
+@pytest.mark.tiers(longer=["3"], everything=["1"])
 @pytest.mark.parametrize("bad", [1, 3])
 def test_a_passing_nan_is_computed_anew(bad):
     """The first replies of client 1 are NaN, as the reply that its node has stored."""
@@ -143,7 +143,7 @@ def test_a_passing_nan_is_computed_anew(bad):
     assert trace.ledger.totals()["contacts"] == expected.ledger.totals()["contacts"] + bad
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_lost_reply_is_not_computed_anew():
     federation = InProcess(REPEATING, {1: lambda kind, k, reply: None if kind == "ask" and k == 2 else reply})
     node, seen = federation.members[1], []
@@ -198,7 +198,7 @@ def test_divergence_by_one_client_names_it():
 AVERAGING = Reader("file.toml", "", TOML | {"algorithm": {"kind": "fedavg", "steps": 2, "lr": 0.001}}).experiment("file")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_median_of_replies_is_not_steered_by_one_client():
     """The run with honest clients and the run with one that sends 1e30 times its reply end close to each other."""
     robust = replace(AVERAGING, run=replace(AVERAGING.run, aggregation=CoordinateMedian()))
@@ -210,7 +210,7 @@ def test_a_median_of_replies_is_not_steered_by_one_client():
     assert fallen > 0.8 * expected > 0
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_replies_above_the_norm_are_refused_by_name(told):
     federation = InProcess(replace(AVERAGING, faults=Faults(missing="skip", norm=1e3)), {1: times(1e30)}, Registry(KEYS))
     trace = federation.session().run().trace

@@ -170,7 +170,7 @@ def test_an_object_that_found_the_disk_full_is_stored_whole_or_not_at_all(tmp_pa
     assert not store.files
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_an_object_that_is_not_in_the_store_is_said_to_be_missing(made):
     request = PullObjectRequest(run_id=made.run, object_id="0" * 64)
     request.node.node_id = 1

@@ -77,7 +77,7 @@ def lost(present: list[set[int]]) -> Session:
     return InProcess(SKIPPING, {i: misdeed(i) for i in range(CLIENTS)}).session().run()
 
 
-@pytest.mark.tiers(quick=[], slow=["present1"])
+@pytest.mark.tiers(quick=[], longer=["present1"])
 @pytest.mark.parametrize("present", [[{0, 1, 2}] * 3 + [{0, 1, 2, 3}], [{0, 1, 2, 3}] * 2 + [{0, 2}] * 3 + [{0, 1, 2}]])
 def test_who_is_away_counts_as_a_lost_reply(present, monkeypatch, told):
     """To the bit; who is away is not asked, and who comes is."""
@@ -113,7 +113,7 @@ def test_the_sampler_of_available_clients_draws_nobody_who_is_away(present):
     assert totals["contacts"] == totals["arrivals"] == totals["available"] == sum(map(len, present))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_with_repeat_the_run_waits_for_who_is_needed(monkeypatch, told):
     """And is the run of all clients."""
     federation = Changing(REPEATING, [{0, 1, 2}], quorum=0.75)
@@ -156,7 +156,7 @@ def test_nodes_need_not_know_the_quorum():
     assert handshake_of(other, built) == handshake_of(EXPERIMENT, built)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_of_all_resumes_with_a_quorum(tmp_path, monkeypatch):
     """Another table [federation] is no other configuration; the result is that of lost replies."""
     one_round_a_chunk(monkeypatch)
@@ -195,7 +195,7 @@ def registered(experiment, folder, **options) -> InProcess:
     return InProcess(experiment, registry=RegistryFile(folder, CLIENTS), keys=own, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_revoked_client_has_left_before_the_next_exchange(folder, monkeypatch, told):
     one_round_a_chunk(monkeypatch)
     federation = registered(SKIPPING, folder)

@@ -14,7 +14,7 @@ N, D = 211, 7
 """No other array of the program has this shape."""
 
 
-@pytest.mark.tiers(quick=[], slow=["one exchange"])
+@pytest.mark.tiers(quick=[], longer=["one exchange"])
 @pytest.mark.parametrize(
     "algorithm",
     [t.Scaffold(t.Nice(2), lr=0.01, steps=2), t.Icgm(t.Nice(2), RgSaga(passes=1), lam=10.0, probability=0.5)],
