@@ -6,6 +6,7 @@ results/leaderboard.
 
 import json
 import math
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -67,6 +68,7 @@ def rows() -> list[str]:
     return [f"| **{headline}**, {caption} | `{command}` |" for (headline, caption), command in pairs]
 
 
+@cache
 def facts() -> list[tuple[str, str]]:
     """Return the headline and the caption of each panel."""
     ours, peers = speeds()
@@ -104,6 +106,7 @@ def _round(ratio: float) -> str:
     return f"{math.floor(ratio / size) * size:,}"
 
 
+@cache
 def speeds() -> tuple[float, dict[str, float]]:
     """Return the rounds a second of turnout and of the frameworks that could be run, the fastest first."""
     content = json.loads((RESULTS / "peers" / "peers.json").read_text(encoding="utf-8"))
@@ -112,6 +115,7 @@ def speeds() -> tuple[float, dict[str, float]]:
     return rates["turnout"], dict(sorted(peers.items(), key=lambda pair: -pair[1]))
 
 
+@cache
 def costs() -> tuple[list[float], list[float], list[float]]:
     """Return the exchanges of averaging and of its strongest form, both tuned on each problem, and of the one setting."""
     frame = pl.read_csv(RESULTS / "sketched-newton" / "tables" / "to-0.005-exchanges.csv")

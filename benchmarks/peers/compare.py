@@ -19,7 +19,7 @@ from benchmarks import femnist
 from benchmarks.data import equal_clients
 from benchmarks.machine import facts, versions
 from benchmarks.peers.answers import NETWORK_SEEDS, SEEDS, apart, value
-from benchmarks.peers.environments import OURS, PEERS, Missing, Peer, python_of
+from benchmarks.peers.environments import OURS, PEERS, Peer, python_of
 from benchmarks.peers.program import Failed, Program
 from benchmarks.peers.serve import Workload
 from benchmarks.peers.table import markdown, short
@@ -69,7 +69,7 @@ def write(outcomes: list[Outcome]) -> None:
     """Write what was found, with all timings, and its table."""
     found = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": facts(), "versions": versions(),
-        "pins": {peer.title: peer.pins.split() for peer in PEERS if peer.packages},
+        "pins": {peer.title: [*peer.packages, *peer.alone] for peer in PEERS if peer.packages},
         "outcomes": [asdict(outcome) for outcome in outcomes],
     }  # fmt: skip
     (FOLDER / "peers.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -158,7 +158,7 @@ class Against:
         try:
             with Program(peer.name, self.file, self.file.with_name(f"{peer.name}.log"), python_of(peer)) as program:
                 return self.measured(name, peer, program)
-        except (Missing, Failed) as error:
+        except (t.UserError, Failed) as error:
             return Outcome(name, peer.title, problem=str(error))
 
     def measured(self, name: str, peer: Peer, program: Program) -> Outcome:

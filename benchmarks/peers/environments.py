@@ -1,11 +1,12 @@
 """The peers with their versions, and an environment for each, which is made on first use."""
 
 import os
-import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from turnout.core.errors import UserError
+from turnout.vectors.environments import environment
 
 VARIABLE = "TURNOUT_PEERS"
 """Environment variable: the folder of the environments; default: turnout-peers in the user's cache folder."""
@@ -14,10 +15,6 @@ TORCH = ("torch==2.13.0", "numpy==2.4.6")
 
 INSTALL_SECONDS = 1800.0
 """How long pip may take for one environment."""
-
-
-class Missing(Exception):
-    """A peer's environment cannot be made; the message says why in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,6 @@ class Peer:
     alone: tuple[str, ...] = ()
     draws: bool = False
     workloads: tuple[str, ...] = ("W1", "W2", "W3")
-
-    @property
-    def pins(self) -> str:
-        """What the environment holds, one package a line."""
-        return "\n".join((*self.packages, *self.alone)) + "\n"
 
 
 PEERS = (
@@ -70,45 +62,11 @@ def python_of(peer: Peer) -> str:
     """Return the Python of a peer's environment, which is made unless the folder has it with the same versions.
 
     Raises:
-        Missing: If pip cannot install the packages.
+        UserError: If pip cannot install the packages.
     """
     if not peer.packages:
         return sys.executable
-    place = folder() / peer.name
-    made, python = place / "pins.txt", place / "bin" / "python"
-    if made.is_file() and made.read_text() == peer.pins:
-        return str(python)
-    shutil.rmtree(place, ignore_errors=True)
-    commands = [[sys.executable, "-m", "venv", str(place)], pip(python, *peer.packages)]
-    if peer.alone:
-        commands.append(pip(python, "--no-deps", "--ignore-requires-python", *peer.alone))
-    for command in commands:
-        execute(command, peer)
-    made.write_text(peer.pins)
-    return str(python)
-
-
-def pip(python: Path, *arguments: str) -> list[str]:
-    """Return the command that installs; modules are compiled now, so that no first run pays for it."""
-    return [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--compile", *arguments]
-
-
-def execute(command: list[str], peer: Peer) -> None:
-    """Run a command that makes an environment.
-
-    Raises:
-        Missing: If it fails or takes too long.
-    """
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
-    except subprocess.CalledProcessError as error:
-        raise Missing(f"{peer.title} cannot be installed here: {last_line(error.stderr)}") from None
-    except subprocess.TimeoutExpired:
-        raise Missing(f"{peer.title} was not installed within {INSTALL_SECONDS:.0f} s") from None
-
-
-def last_line(text: str) -> str:
-    """Return the last line that says why, shortened."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return ((errors or lines or ["it said nothing"])[-1])[:300]
+        return str(environment(folder() / peer.name, peer.packages, INSTALL_SECONDS, alone=peer.alone))
+    except UserError as error:
+        raise UserError(f"{peer.title} cannot be installed here: {error}") from None

@@ -5,10 +5,13 @@ import sys
 import numpy as np
 import pytest
 from benchmarks.peers.answers import apart, value
-from benchmarks.peers.environments import Missing, Peer, execute, python_of
+from benchmarks.peers.environments import Peer, python_of
 from benchmarks.peers.program import Failed, Program
 from benchmarks.peers.serve import Workload
 from benchmarks.peers.table import markdown
+
+import turnout as t
+from turnout.vectors import environments
 
 CLIENTS, ROWS, WIDTH, COHORT, ROUNDS = 6, 4, 3, 2, 20
 
@@ -87,16 +90,19 @@ def test_a_program_that_takes_too_long_is_ended_and_told(workload, tmp_path):
 
 
 def test_an_environment_that_cannot_be_made_is_told_in_a_sentence():
-    command = [sys.executable, "-c", "import sys; sys.exit('ERROR: No matching distribution found for nothing')"]
-    with pytest.raises(Missing, match="^Some peer cannot be installed here: ERROR: No matching distribution found for nothing$"):
-        execute(command, Peer("some", "Some peer", ("nothing==1",)))
+    said = "NOTE: first\nERROR: No matching distribution found for nothing\nlast"
+    command = [sys.executable, "-c", f"import sys; sys.exit({said!r})"]
+    with pytest.raises(t.UserError, match="^pip failed: ERROR: No matching distribution found for nothing$"):
+        environments.run(command, 60, "pip")
+    with pytest.raises(t.UserError, match="^pip took longer than 0.01 s: give it more time$"):
+        environments.run([sys.executable, "-c", "import signal; signal.pause()"], 0.01, "pip")
 
 
 def test_an_environment_is_used_again_while_its_versions_are_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNOUT_PEERS", str(tmp_path))
     peer = Peer("some", "Some peer", ("nothing==1",), alone=("other==2",))
     (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "pins.txt").write_text("nothing==1\nother==2\n")
+    (tmp_path / "some" / "installed.json").write_text('["nothing==1", "other==2"]')
     assert python_of(peer) == str(tmp_path / "some" / "bin" / "python")
     assert python_of(Peer("bare", "A bare program")) == sys.executable
 

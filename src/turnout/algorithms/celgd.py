@@ -1,19 +1,18 @@
 """CE-LGD: local descent of one random client along a recursive estimate of the gradient."""
 
-from dataclasses import field, replace
+from dataclasses import field
 
 from turnout.algorithms.corrected_descent import corrected_descent
-from turnout.core.algorithm import Algorithm, on_client
+from turnout.algorithms.estimated import Estimated
+from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record
 from turnout.core.tree import add
-from turnout.estimators import Estimator, Storm
-from turnout.estimators.base import ClientMemory
 from turnout.samplers import Nice, Sampler
 
 
 @record
-class CeLgd(Algorithm):
+class CeLgd(Estimated):
     """CE-LGD (Patel et al., 2022; Cost-aware client selection, appendix A).
 
     x+ is x after K = `steps` steps y <- y - lr u, u <- u + grad f_j(y+) - grad f_j(y) of one random client j, from u = v;
@@ -38,25 +37,9 @@ class CeLgd(Algorithm):
         21
     """
 
-    sampler: Sampler
     lr: Positive
     steps: Count
-    estimator: Estimator = field(default=Storm(), kw_only=True)
     one: Sampler = field(default=Nice(1), repr=False, kw_only=True)
-
-    cohorts_per_round = None
-
-    def bind(self, problem):
-        return replace(self, estimator=self.estimator.bind(self.sampler, problem))
-
-    def client_state(self, x):
-        return ClientMemory(self.estimator.client_state(x))
-
-    def start(self, ask, x):
-        return x, self.estimator.start(ask, self.sampler, x)
-
-    def output(self, server):
-        return server[0]
 
     def round(self, ask, server):
         x, estimate = server

@@ -1,22 +1,21 @@
 """FedPAGE: local steps along recursive gradient estimates, on the server's and on the clients' own."""
 
-from dataclasses import field, replace
+from dataclasses import field
 
 import jax
 from jaxtyping import PyTree
 
 from turnout.algorithms.corrected_descent import corrected_descent
-from turnout.core.algorithm import Algorithm, on_client
+from turnout.algorithms.estimated import Estimated
+from turnout.core.algorithm import on_client
 from turnout.core.client import Client, Done
 from turnout.core.records import Count, Positive, record, static
 from turnout.core.tree import add
 from turnout.estimators import Estimator, Sarah
-from turnout.estimators.base import ClientMemory
-from turnout.samplers import Sampler
 
 
 @record
-class FedPage(Algorithm):
+class FedPage(Estimated):
     """FedPAGE (Zhao, Li and Richtarik, 2021): PAGE on the server, and its recursion on the clients.
 
     x+ = x + server_lr mean_{i in S} (y_i - x), y_i being x after K = `steps` steps y <- y - lr u,
@@ -43,26 +42,11 @@ class FedPage(Algorithm):
         21
     """
 
-    sampler: Sampler
     lr: Positive
     steps: Count
     server_lr: Positive = field(default=1.0, kw_only=True)
     batch: Count | None = static(default=None, kw_only=True)
     estimator: Estimator = field(default=Sarah(), kw_only=True)
-
-    cohorts_per_round = None
-
-    def bind(self, problem):
-        return replace(self, estimator=self.estimator.bind(self.sampler, problem))
-
-    def client_state(self, x):
-        return ClientMemory(self.estimator.client_state(x))
-
-    def start(self, ask, x):
-        return x, self.estimator.start(ask, self.sampler, x)
-
-    def output(self, server):
-        return server[0]
 
     def round(self, ask, server):
         x, estimate = server

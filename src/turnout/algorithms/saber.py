@@ -7,19 +7,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from turnout.algorithms.estimated import Estimated
 from turnout.client_solvers import LocalSolver, Tilt
 from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.client import Client, Done
 from turnout.core.records import Count, Positive, record
 from turnout.core.tree import add, zeros
 from turnout.estimators import Estimator, Sarah
-from turnout.estimators.base import ClientMemory
 from turnout.samplers import Full, Nice, Sampler
 from turnout.samplers.full_pass import full_pass
 
 
 @record
-class SaberFull(Algorithm):
+class SaberFull(Estimated):
     """SABER-full (Mishchenko et al., 2024, Algorithm 1; Cost-aware client selection, appendix A).
 
     x+ = argmin_w f_j(w) + <v - grad f_j(x), w> + (lam / 2) |w - x|^2 of one random client j, found by `solver`; then
@@ -43,25 +43,10 @@ class SaberFull(Algorithm):
         16
     """
 
-    sampler: Sampler
     solver: LocalSolver
     lam: Positive
     estimator: Estimator = field(default=Sarah(), kw_only=True)
     one: Sampler = field(default=Nice(1), repr=False, kw_only=True)
-
-    cohorts_per_round = None
-
-    def bind(self, problem):
-        return replace(self, estimator=self.estimator.bind(self.sampler, problem))
-
-    def client_state(self, x):
-        return ClientMemory(self.estimator.client_state(x))
-
-    def start(self, ask, x):
-        return x, self.estimator.start(ask, self.sampler, x)
-
-    def output(self, server):
-        return server[0]
 
     def round(self, ask, server):
         x, estimate = server

@@ -117,15 +117,15 @@ class Shed(Algorithm):
             new = _extended(old, renewal, *own[2:])
             return new, _hessian(new) - _hessian(old)
 
-        hessian = server.hessian + replies.map(lambda i, own: extended(i, own)[1]).total()
+        known = replies.map(extended)
+        hessian = server.hessian + known.map(lambda _, pair: pair[1]).total()
         value, gradient = replies.map(lambda _, own: own[:2]).average()
         flat, unravel = ravel_pytree(gradient)
         direction = -jnp.linalg.solve(symmetric(hessian), flat)
         values = replies.map(lambda _, own: own[0])
         length = backtrack(self, ask, values, server.x, unravel(direction), jnp.vdot(flat, direction), value)
         places = jnp.where(replies.answered, replies.cohort.ids, self.clients)
-        new = replies.map(lambda i, own: extended(i, own)[0]).values
-        pairs = jax.tree.map(lambda all, own: all.at[places].set(own, mode="drop"), server.pairs, new)
+        pairs = jax.tree.map(lambda all, own: all.at[places].set(own, mode="drop"), server.pairs, known.values[0])
         return if_any(replies, ShedState(add(server.x, unravel(direction), length), hessian, pairs), server)
 
     @on_client

@@ -1,12 +1,15 @@
-"""Numbers that only the server can read, though they pass through others: X25519, HKDF and ChaCha20-Poly1305."""
+"""Numbers that only the server can read, though they pass through others: hybrid public key encryption (RFC 9180)."""
 
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int, UInt8
 
-TAG = 16
-"""Bytes of what shows that a message was not changed."""
+INFO = b"turnout sum"
+"""What a message is for, which both sides have to know."""
+
+OVERHEAD = 48
+"""Bytes beside the numbers: the sender's key, and what shows that a message was not changed."""
 
 
 class Seal:
@@ -30,12 +33,9 @@ class Seal:
             told: What came with them.
         """
         from cryptography.exceptions import InvalidTag
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         try:
-            public, tag = (bytes.fromhex(told[name]) for name in ("key", "tag"))
-            shared = self._own.exchange(X25519PublicKey.from_public_bytes(public))
-            content = _cipher(shared, public, bytes.fromhex(self.public)).decrypt(bytes(12), sealed.tobytes() + tag, None)
+            content = _suite().decrypt(bytes.fromhex(told["beside"]) + sealed.tobytes(), self._own, INFO)
         except (InvalidTag, LookupError, TypeError, AttributeError) as error:
             raise ValueError("it was changed") from error
         return np.frombuffer(content, "int64")
@@ -48,20 +48,15 @@ def sealed_for(public: str, numbers: Int[np.ndarray, " d"]) -> tuple[UInt8[np.nd
         public: The public key of `Seal`.
         numbers: The numbers.
     """
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
-    own, theirs = X25519PrivateKey.generate(), bytes.fromhex(public)
-    mine = own.public_key().public_bytes_raw()
-    cipher = _cipher(own.exchange(X25519PublicKey.from_public_bytes(theirs)), mine, theirs)
-    # The key is used once, so that the nonce need not change.
-    content = cipher.encrypt(bytes(12), np.asarray(numbers, "int64").tobytes(), None)
-    return np.frombuffer(content[:-TAG], "uint8"), {"key": mine.hex(), "tag": content[-TAG:].hex()}
+    theirs = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
+    content = _suite().encrypt(np.asarray(numbers, "int64").tobytes(), theirs, INFO)
+    # The array is as long as the numbers, so that the ledger counts what it sends.
+    return np.frombuffer(content[OVERHEAD:], "uint8"), {"beside": content[:OVERHEAD].hex()}
 
 
-def _cipher(shared: bytes, sender: bytes, receiver: bytes) -> Any:
-    """Return the cipher of a shared secret and both public keys."""
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+def _suite() -> Any:
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-    return ChaCha20Poly1305(HKDF(SHA256(), 32, None, b"turnout sum" + sender + receiver).derive(shared))
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)

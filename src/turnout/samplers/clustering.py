@@ -46,9 +46,6 @@ def by_labels(problem: Problem, clusters: int, seed: int = 0) -> Strata:
         clusters: Number of strata.
         seed: Seed of the initial centres.
     """
-    _features_and_labels(problem)
-    if not problem.classifies:
-        raise UserError(f"strata by labels need classes, which {type(problem).__name__} does not have: take by = 'rows'")
     return kmeans_strata(label_shares(problem), clusters, seed)
 
 
@@ -59,9 +56,12 @@ def label_shares(problem: Problem) -> Vectors:
         problem: A problem with classes.
 
     Raises:
-        UserError: Where it keeps no labels.
+        UserError: Where it keeps no labels, or has no classes.
     """
-    classes, label = np.unique(_features_and_labels(problem)[1], return_inverse=True)
+    labels = _features_and_labels(problem)[1]
+    if not problem.classifies:
+        raise UserError(f"strata by labels need classes, which {type(problem).__name__} does not have: take by = 'rows'")
+    classes, label = np.unique(labels, return_inverse=True)
     shares = np.zeros((problem.clients, classes.size))
     np.add.at(shares, (np.repeat(np.arange(problem.clients), problem.sizes), label), 1)
     return shares / problem.sizes[:, None]

@@ -31,13 +31,13 @@ def write_files(study: Study, folder: Path, command: str) -> None:
     for stem, table in ({file_name(", ".join(names)): table for names, table in tables.items()} | own).items():
         for ending, text in (("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())):
             write(make_folder(folder / "tables") / f"{stem}.{ending}", text)
-    matrices = [content for table in tables.values() if (content := matrix(table))]
-    write(make_folder(folder / "tables") / "matrices.json", json.dumps(matrices, ensure_ascii=False) + "\n")
+    matrices = {names: content for names, table in tables.items() if (content := matrix(table))}
+    write(make_folder(folder / "tables") / "matrices.json", json.dumps([*matrices.values()], ensure_ascii=False) + "\n")
     figures, facts = figures_of(study), summary(study, tables, command)
     specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
     charts = specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)}
     write_charts(folder, charts)
-    write(folder / "report.html", page(study, tables, figures, exhibits, facts))
+    write(folder / "report.html", page(study, tables, matrices, figures, exhibits, facts))
     write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     if study.declaration.pictures and charts:
         draw(folder)

@@ -17,6 +17,10 @@ LEVELS = (1, 1.25, 2, 4, 10)
 """The ratios to the cheapest cost at which the colour of a cell changes."""
 
 
+Matrices = dict[tuple[str, str], dict[str, Any]]
+"""Matrices by the names of their goal and price."""
+
+
 def matrix(table: Table) -> dict[str, Any] | None:
     """Return the costs of a table as a matrix problems x methods, or problems x settings of a single method.
 

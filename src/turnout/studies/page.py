@@ -9,21 +9,24 @@ from turnout.report.lines import chart
 from turnout.report.theme import DARK, LIGHT, config
 from turnout.report.vega import script
 from turnout.studies.exhibits import Exhibit, OwnChart
-from turnout.studies.overview import forest_html, matrix, matrix_html, style
+from turnout.studies.overview import Matrices, forest_html, matrix_html, style
 from turnout.studies.pictures import Drawn
 from turnout.studies.results import Study
-from turnout.studies.tables import Table, Tables
+from turnout.studies.tables import Tables
 
 LONGEST = 400
 """The most letters with which an object that was given in Python is shown."""
 
 
-def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[Exhibit], facts: dict[str, Any]) -> str:
+def page(
+    study: Study, tables: Tables, matrices: Matrices, figures: list[Drawn], exhibits: list[Exhibit], facts: dict[str, Any]
+) -> str:
     """Return the page as HTML that needs nothing but itself.
 
     Args:
         study: The study.
         tables: Its tables by the names of goal and price.
+        matrices: The tables that are matrices, as `overview.matrix` returns them, by the same names.
         figures: Its figures.
         exhibits: Its own tables and charts.
         facts: Its summary.
@@ -45,7 +48,7 @@ def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[Exhi
             (
                 *names,
                 table,
-                _matrix(table),
+                matrix_html(matrices[names]) if names in matrices else "",
                 [(problem, list(rows)) for problem, rows in groupby(table.rows, key=lambda row: row.problem)],
             )
             for names, table in tables.items()
@@ -64,12 +67,6 @@ def page(study: Study, tables: Tables, figures: list[Drawn], exhibits: list[Exhi
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
     )
-
-
-def _matrix(table: Table) -> str:
-    """Return a table as a matrix, or nothing where there is nothing to compare."""
-    content = matrix(table)
-    return matrix_html(content) if content else ""
 
 
 def _counts(study: Study, runs: int) -> str:

@@ -1,15 +1,13 @@
 """The packages that test vectors are held against, each in an environment of its own."""
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 from turnout.core.errors import UserError, unknown
+from turnout.vectors import environments
 
 
 class Package(NamedTuple):
@@ -56,26 +54,6 @@ def program(name: str) -> Path:
     return Path(str(resources.files("turnout.vectors"))) / "adapters" / name
 
 
-def interpreter(least: tuple[int, int]) -> str:
-    """Return a Python of at least a version: this one, or one on the path.
-
-    Args:
-        least: The version.
-
-    Raises:
-        UserError: There is none.
-    """
-    if sys.version_info[:2] >= least:
-        return sys.executable
-    for minor in range(least[1], least[1] + 4):
-        found = shutil.which(f"python{least[0]}.{minor}")
-        if found and _succeeds([found, "-c", "import venv"]):
-            return found
-    raise UserError(
-        f"it needs Python {least[0]}.{least[1]}, and there is no python{least[0]}.{least[1]} on the path: install one"
-    )
-
-
 def environment(name: str, folder: Path, timeout: float) -> Path:
     """Return the Python of the environment of a package, which is made in `folder` where it is not there.
 
@@ -91,15 +69,7 @@ def environment(name: str, folder: Path, timeout: float) -> Path:
     if not chosen.requirements:
         raise UserError(chosen.why)
     where = folder / f"{name}-{chosen.requirements[0].partition('==')[2]}"
-    python, done = where / "bin" / "python", where / "installed.json"
-    if not done.exists():
-        if where.exists():
-            shutil.rmtree(where)
-        where.parent.mkdir(parents=True, exist_ok=True)
-        _run([interpreter(chosen.python), "-m", "venv", str(where)], timeout, "python -m venv")
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-        _run([*pip, *chosen.requirements], timeout, f"pip install {' '.join(chosen.requirements)}")
-        done.write_text(json.dumps(chosen.requirements))
+    python = environments.environment(where, chosen.requirements, timeout, chosen.python)
     check_version(name, python)
     return python
 
@@ -120,7 +90,9 @@ def versions(python: Path, requirements: tuple[str, ...]) -> dict[str, str]:
         "print(json.dumps({name: version(name) for name in sys.argv[1:]} | {'python': platform.python_version()}))"
     )
     try:
-        done = subprocess.run([str(python), "-c", code, *names], capture_output=True, text=True, timeout=60, env=_environ())
+        done = subprocess.run(
+            [str(python), "-c", code, *names], capture_output=True, text=True, timeout=60, env=environments.variables()
+        )
         return json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         raise UserError(f"{python} does not run: delete its folder, and it is made anew") from None
@@ -141,27 +113,6 @@ def check_version(name: str, python: Path) -> None:
         raise UserError(f"{python} has {has}, and the program is for {own} {version}: delete its folder, or give another one")
 
 
-def _environ() -> dict[str, str]:
-    """Return the environment of programs there, which find nothing of this Python."""
-    left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
-    return {name: value for name, value in os.environ.items() if name not in left_out} | {"CUDA_VISIBLE_DEVICES": ""}
-
-
-def _succeeds(command: list[str]) -> bool:
-    return subprocess.run(command, capture_output=True).returncode == 0
-
-
-def _run(command: list[str], timeout: float, what: str) -> None:
-    """Run a command; `UserError` with its last line where it fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=_environ())
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{what} took longer than {timeout:g} s: give it more with --timeout") from None
-    if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no output"]
-        raise UserError(f"{what} failed: {last[0][:200]}")
-
-
 def play(python: Path, name: str, vectors: dict[str, dict], folder: Path, timeout: float) -> tuple[dict, str]:
     """Let the program of a package play vectors; return what it wrote, and why it ended early, empty where it did not.
 
@@ -179,11 +130,10 @@ def play(python: Path, name: str, vectors: dict[str, dict], folder: Path, timeou
     try:
         done = subprocess.run(
             [str(python), "-W", "ignore", str(path), str(given), str(out)],
-            cwd=folder, capture_output=True, text=True, timeout=timeout, env=_environ(),
+            cwd=folder, capture_output=True, text=True, timeout=timeout, env=environments.variables(),
         )  # fmt: skip
         if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            early = f"{path.name} failed: {last[0][:200]}"
+            early = f"{path.name} failed: {environments.reason(done.stderr) or f'exit code {done.returncode}'}"
     except subprocess.TimeoutExpired:
         early = f"{path.name} took longer than {timeout:g} s: give it more with --timeout"
     try:

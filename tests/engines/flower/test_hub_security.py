@@ -114,12 +114,17 @@ def test_a_changed_sum_ends_in_a_sentence():
         place.session().run()
 
 
-@pytest.mark.parametrize("told", [{}, {"key": "zz", "tag": ""}, {"key": "00" * 32, "tag": "00" * 16}, {"key": 3, "tag": None}])
+@pytest.mark.parametrize("told", [{}, {"beside": "zz"}, {"beside": "00" * 48}, {"beside": 3}])
 def test_what_is_not_sealed_for_the_server_is_not_opened(told):
     seal, numbers = Seal(), np.arange(-2, 3)
     sealed, own = sealed_for(seal.public, numbers)
     np.testing.assert_array_equal(seal.opened(sealed, own), numbers)
-    for other, with_it in ((sealed, told), (sealed[::-1].copy(), own), (sealed, own | {"tag": "00" * 16})):
+    for other, with_it in (
+        (sealed, told),
+        (sealed[::-1].copy(), own),
+        (sealed, {"beside": own["beside"][:-2] + "00"}),
+        (sealed[:-1].copy(), own),
+    ):
         with pytest.raises(ValueError):
             seal.opened(other, with_it)
     with pytest.raises(ValueError):

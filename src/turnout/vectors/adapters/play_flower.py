@@ -15,7 +15,10 @@ TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
 
 
 class Clients(Grid):
-    """The clients of a vector in the place of a network; only those of the round's cohort are connected."""
+    """The clients of a vector in the place of a network; only those of the round's cohort are connected.
+
+    Strategies send and receive at once: what raises an error is abstract in Flower's class, and none of them calls it.
+    """
 
     def __init__(self, vector, local, rows):
         self.clients, self.cohorts, self.local, self.rows = clients_of(vector), cohorts_of(vector), local, rows
