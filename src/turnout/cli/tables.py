@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from turnout.engines.flower.greeting import MemberStatus
     from turnout.federation.status import Status
     from turnout.planner.plan import Plan
-    from turnout.studies.results import Study
+    from turnout.studies.study import Study
     from turnout.studies.tables import Row
 
 console = Console()
@@ -174,7 +174,7 @@ def show_before_runs(ranking: pl.DataFrame, price: Price) -> None:
 
 def show_study(study: "Study", folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
-    from turnout.studies.results import name_of
+    from turnout.studies.plan import name_of
 
     for run, why in study.broken:
         console.print(f"[bold red]broken[/]: {escape(name_of(run))}: {escape(why)}")
