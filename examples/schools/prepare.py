@@ -39,4 +39,5 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
     main(sys.argv[1])
