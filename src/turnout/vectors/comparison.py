@@ -65,7 +65,12 @@ def _parts(where: str, found: dict, wanted: dict) -> Iterator[tuple[str, Any, An
 
 
 def distance(found: Any, wanted: Any) -> float:
-    """Return the largest difference of two numbers in nested lists; infinite where their shapes differ or a number is none."""
+    """Return the largest difference of two numbers in nested lists, or in leaves by name; infinite where these differ in
+    shape or name or a number is none."""
+    if isinstance(wanted, dict):
+        if not isinstance(found, dict) or found.keys() != wanted.keys():
+            return math.inf
+        return max((distance(found[name], wanted[name]) for name in wanted), default=0.0)
     if isinstance(wanted, list):
         if not isinstance(found, list) or len(found) != len(wanted):
             return math.inf
