@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 import turnout as t
 from tests.helpers.similar import Exact
-from tests.vectors import newton_runs
+from tests.vectors import drawn_runs, newton_runs
 from tests.vectors.run import Run, no_clients
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
@@ -193,6 +193,7 @@ RUNS = {
     ),
     "mime": Run(lambda p, s: t.Mime(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
     **newton_runs.RUNS,
+    **drawn_runs.RUNS,
     "mimelite": Run(lambda p, s: t.MimeLite(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
 }
 """How turnout plays each vector that it plays."""
@@ -229,7 +230,8 @@ def problem_of(vector: dict, start) -> t.Problem:
 def start_of(vector: dict):
     """The parameters before the run: those of a first pass, or of the first state, with the leaves that clients have."""
     first = vector["start"]
-    x = vector["parameters"].get("x_0", first["server"].get("x", first["server"].get("v")))
+    # Where the state has no x, the parameters are its first part.
+    x = vector["parameters"].get("x_0", first["server"].get("x", next(iter(first["server"].values()))))
     if isinstance(x, dict):
         return {name: np.array(value) for name, value in (x | first["clients"][0]).items()}
     return np.array(x)
