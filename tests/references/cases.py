@@ -2,11 +2,11 @@
 
 import re
 
-from tests.references.declared import averaging, dual_and_buffered, fednova, local_steps, newton, proximal_and_personal, scaffold, servers
+from tests.references.declared import averaging, dual_and_buffered, fednova, further, local_steps, newton, proximal_and_personal, scaffold, servers
 from tests.references.declared.case import Case
 from tests.references.tiny import Log, Tiny
 
-PARTS = (averaging, scaffold, fednova, servers, dual_and_buffered, local_steps, proximal_and_personal, newton)
+PARTS = (averaging, scaffold, fednova, servers, dual_and_buffered, local_steps, proximal_and_personal, newton, further)
 
 CASES = {case.name: case for part in PARTS for case in part.cases()}
 """All test vectors by name."""

@@ -9,6 +9,8 @@ from tests.references.__main__ import FILES, differing
 from tests.references.second import PROGRAMS, states
 from tests.vectors.turnout_runs import RUNS, play
 
+pytestmark = pytest.mark.filterwarnings("ignore:a client takes part")
+
 VECTORS = {path.stem: json.loads(path.read_text()) for path in sorted(FILES.glob("*.json"))}
 
 
