@@ -2,7 +2,17 @@
 
 import re
 
-from tests.references.declared import averaging, dual_and_buffered, fednova, further, local_steps, newton, proximal_and_personal, scaffold, servers
+from tests.references.declared import (
+    averaging,
+    dual_and_buffered,
+    fednova,
+    further,
+    local_steps,
+    newton,
+    proximal_and_personal,
+    scaffold,
+    servers,
+)
 from tests.references.declared.case import Case
 from tests.references.tiny import Log, Tiny
 

@@ -6,7 +6,7 @@ from tests.references.tiny import CLIENTS, START
 
 
 def sppm(p, log, cohorts, gamma, exchanges, smoothness=None, inclusion=None):
-    """K steps for phi(y) = sum_S (lambda_i / p_i) f_i(y) + |y - x|^2 / (2 gamma): of Newton, or with `smoothness` along grad phi."""
+    """Steps for phi(y) = sum_S (lambda_i / p_i) f_i(y) + |y - x|^2 / (2 gamma): along grad phi by the smoothness, or Newton's."""
     x = START
     log.start({"x": x})
     for cohort in cohorts:

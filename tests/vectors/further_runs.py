@@ -5,7 +5,7 @@ import numpy as np
 
 import turnout as t
 from tests.helpers.similar import Exact
-from tests.vectors.run import Run, largest, no_clients, replies
+from tests.vectors.run import Run, largest, replies
 
 
 def of_model(name):
@@ -69,9 +69,7 @@ RUNS = {
     ),
     "feddisco": Run(lambda p, s: t.FedDisco(s, p["lr"], p["local_steps"], a=p["a"], b=p["b"])),
     "fedgloss": Run(
-        lambda p, s: t.FedGloSs(
-            s, p["lr"], p["radius"], p["local_steps"], server_radius=p["server_radius"], beta=p["beta"]
-        ),
+        lambda p, s: t.FedGloSs(s, p["lr"], p["radius"], p["local_steps"], server_radius=p["server_radius"], beta=p["beta"]),
         lambda server, p: [server.x, -server.last, server.variate],
     ),
     "fedsophia": Run(
@@ -114,7 +112,7 @@ RUNS = {
         lambda p, s: t.InHubs(t.FedAvg(t.Full(), p["lr"], p["local_steps"]), rounds=p["hub_rounds"]),
         **X,
         sent=numbered,
-        options=lambda p: {"hubs": t.Hubs(of=[k for k, hub in enumerate(p["hubs"]) for _ in hub])},
+        options=lambda p: {"hubs": t.Hubs(of=[next(k for k, hub in enumerate(p["hubs"]) if i in hub) for i in range(4)])},
     ),
     "sppm-gd": Run(
         lambda p, s: t.Sppm(s, t.solvers.GradientDescent(smoothness=p["smoothness"]), p["gamma"], p["exchanges"]), **X

@@ -42,6 +42,20 @@ FAULTS = {
     "h by the cohort": ("feddyn", "h - alpha * p.total", "h - alpha * p.mean", "round 1, server, x"),
     "h_i without p": ("scaffnew", "probability / lr * (x - last)", "1 / lr * (x - last)", "round 1, state of client 0, h_i"),
     "staleness off by one": ("fedbuff-staleness", "number - max(when, 1)", "number - when", "round 1, server, x"),
+    "the head as it was": ("fedrep", "heads[i] = fitted(i, x, heads[i])", "pass", "round 1, reply of client 2, change"),
+    "hubs of one weight": ("in-hubs", "weights=shares", "weights=None", "round 1, server, x"),
+    "gradients of all periods": (
+        "amplified-scaffold",
+        "c, gradients = [*means], {}",
+        "c = [*means]",
+        "round 3, reply of client 3, change_of_g_i",
+    ),
+    "H after the replies": (
+        "fednl-1",
+        "gradients), p.total(EVERYONE, own)",
+        "gradients), p.total(EVERYONE, np.add(own, changes))",
+        "round 2, server, x",
+    ),
 }
 """By name: the vector, what is changed in the program into what, and where it first shows."""
 

@@ -60,14 +60,25 @@ def assert_messages(vector: dict, sent: list) -> None:
 
 @pytest.mark.tiers(
     quick=["scaffold-1", "fedadam"],
-    slow=["fedprox", "scaffold-2-rows", "fednova", "fedavgm", "feddyn", "scaffnew", "fedbuff-staleness"],
+    slow=[
+        "fedprox",
+        "scaffold-2-rows",
+        "fednova",
+        "fedavgm",
+        "feddyn",
+        "scaffnew",
+        "fedbuff-staleness",
+        "bl2",
+        "fedrep",
+        "in-hubs",
+    ],
 )
 @pytest.mark.parametrize("name", RUNS)
 def test_the_compiled_engine_plays_it(name):
     hold(name, "compiled")
 
 
-@pytest.mark.tiers(quick=[], slow=["fedavg", "fednova-momentum", "scaffnew"])
+@pytest.mark.tiers(quick=[], slow=["fedavg", "fednova-momentum", "scaffnew", "shed", "fedper", "clag", "accfeddcd", "fedmuon"])
 @pytest.mark.parametrize("name", RUNS)
 def test_nodes_play_it(name):
     hold(name, "nodes")

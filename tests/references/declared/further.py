@@ -60,8 +60,9 @@ def local():
         "feddisco",
         local_training.feddisco,
         ROUND | {"a": 0.5, "b": 0.1},
-        "Ye et al., 2023, equation 6; the authors' program divides the d_i by their sum",
-        "weights by rows, logistic loss; d_i = sum_c D_ic log(D_ic / D_c), D_ic the share of label c at client i, D = sum_i lambda_i D_i",
+        "Ye et al., 2023; the authors' program divides the d_i by their sum",
+        "weights by rows, logistic loss; d_i = sum_c D_ic log(D_ic / D_c), D_ic the share of label c at client i, "
+        "D = sum_i lambda_i D_i",
         LOCAL,
         "n_i = lambda_i / sum_S lambda_j, w_i = max(0, n_i - a d_i / sum_S d_j + b)",
         "x <- x + sum_S w_i (y_i - x) / sum_S w_i",
@@ -73,11 +74,11 @@ def local():
         "fedgloss",
         local_training.fedgloss,
         ROUND | {"radius": 0.1, "server_radius": 0.2, "beta": 2.0},
-        "Caldarola et al., 2025, Algorithm 1",
+        "Caldarola et al., 2025",
         "equal weights, g, h and h_i start at 0; h changes by lambda_i times the changes of the h_i",
         "z = x + server_radius g / |g|",
-        "for i in S: y_i = z; repeat local_steps times: y_i <- y_i - lr (grad f_i(y_i + radius u / |u|) - h_i + (y_i - z) / beta), "
-        "u = grad f_i(y_i)",
+        "for i in S: y_i = z; repeat local_steps times: "
+        "y_i <- y_i - lr (grad f_i(y_i + radius u / |u|) - h_i + (y_i - z) / beta), u = grad f_i(y_i)",
         "g <- mean_S (z - y_i), h_i <- h_i - (y_i - z) / beta for i in S, h = mean_i h_i over all clients, x <- x - g - beta h",
     )
     yield case(
@@ -180,7 +181,8 @@ def parts():
         in_parts.headed,
         heads | {"head": [0.25]},
         "Oh et al., 2022, Algorithm 1",
-        "equal weights; local steps have the first head h = head; the state `head` is that of the client's own model, h after own_steps at x",
+        "equal weights; local steps have the first head h = head; the state `head` is "
+        "that of the client's own model, h after own_steps at x",
         "for i in S: y_i = x; repeat local_steps times: y_i <- y_i - lr grad_y f_i(y_i, h)",
         body,
         "model of client i: h_i = h; own_steps times: h_i <- h_i - own_lr grad_h f_i(x, h_i)",
@@ -189,7 +191,7 @@ def parts():
         "in-hubs",
         "in-hubs",
         in_parts.in_hubs,
-        {"hubs": [[0, 1], [2, 3]], "hub_rounds": 2} | ROUND,
+        {"hubs": [[0, 2], [1, 3]], "hub_rounds": 2} | ROUND,
         "Liu et al., 2020, HierFAVG, Algorithm 1",
         "weights by rows, FedAvg of all clients in two hubs",
         "y = x at each hub; hub_rounds times FedAvg with its own clients: y <- y + the mean of their changes by lambda_i",
@@ -204,8 +206,8 @@ def parts():
         {"lr": 0.1, "local_steps": 2, "weight_decay": 0.1, "server_lr": 0.7, "beta": 0.9, "overlap": 1, "mixing": 0.4},
         "Douillard et al., 2025, Algorithm 2",
         "equal weights, cohorts, two fragments of two numbers, AdamW at the clients with its usual betas and epsilon 1e-8",
-        "for i in S: local_steps steps of AdamW from its own y_i and the state that it has kept; after the first `overlap` of them "
-        "the fragment q of the round before arrives: y_iq <- mixing y_iq + (1 - mixing) x_q",
+        "for i in S: local_steps steps of AdamW from its own y_i and the state that it has kept; after the first `overlap` "
+        "of them the fragment q of the round before arrives: y_iq <- mixing y_iq + (1 - mixing) x_q",
         "fragments p = 0, 1, 0: d = mean_S (y_ip - x_p), v_p <- beta v_p + d, x_p <- x_p + server_lr (d + beta v_p)",
         constant=True,
     )
