@@ -8,6 +8,7 @@ from tests.references.declared import (
     dual_and_buffered,
     estimated,
     fednova,
+    further,
     local_steps,
     newton,
     proximal_and_personal,
@@ -26,6 +27,7 @@ PARTS = (
     local_steps,
     proximal_and_personal,
     newton,
+    further,
     compressed,
     estimated,
 )

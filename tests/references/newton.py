@@ -143,7 +143,9 @@ def bl1(p, log, cohorts, mu, ridge, kept):
     for cohort in cohorts:
         gradients = [p.grad(i, x) for i in cohort]
         changes = [largest_in_basis(p.hessian(i, x) - own[i], of[i], kept) for i in cohort]
-        replies = [{"loss_gradient": g - ridge * x, "change_of_H_i": change} for g, change in zip(gradients, changes, strict=True)]
+        replies = [
+            {"loss_gradient": g - ridge * x, "change_of_H_i": change} for g, change in zip(gradients, changes, strict=True)
+        ]
         log.exchange(cohort, {"x": x}, replies)
         x = x - np.linalg.solve(raised(p.total(EVERYONE, own), mu), p.average(cohort, gradients))
         own = [*own]

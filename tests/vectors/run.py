@@ -31,6 +31,7 @@ class Run(NamedTuple):
         sent: What nodes were asked and answered as the vector has it, of what they were, of the last states of the clients, and
             of the parameters: each is (round, exchange, client, parts of the message, parts of the reply).
         options: Options of the run, of the parameters.
+        models: Whether `clients` takes the models that the clients use, in the place of their states.
     """
 
     make: Callable
@@ -39,6 +40,7 @@ class Run(NamedTuple):
     messages: bool = True
     sent: Callable[[list, Any, dict], list] = as_sent
     options: Callable[[dict], dict] = lambda p: {}
+    models: bool = False
 
 
 def replies(read: Callable[[list, dict], list]) -> Callable[[list, Any, dict], list]:

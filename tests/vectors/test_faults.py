@@ -57,6 +57,20 @@ FAULTS = {
         "round 1, exchange 2, reply of client 2, difference",
     ),
     "a fast client's gradients all in one table": ("ringleader", "if due and i not in due:", "if False:", "round 9, server, x"),
+    "the head as it was": ("fedrep", "heads[i] = fitted(i, x, heads[i])", "pass", "round 1, reply of client 2, change"),
+    "hubs of one weight": ("in-hubs", "weights=shares", "weights=None", "round 1, server, x"),
+    "gradients of all periods": (
+        "amplified-scaffold",
+        "c, gradients = [*means], {}",
+        "c = [*means]",
+        "round 3, reply of client 3, change_of_g_i",
+    ),
+    "H after the replies": (
+        "fednl-1",
+        "gradients), p.total(EVERYONE, own)",
+        "gradients), p.total(EVERYONE, np.add(own, changes))",
+        "round 2, server, x",
+    ),
 }
 """By name: the vector, what is changed in the program into what, and where it first shows."""
 

@@ -9,6 +9,8 @@ from tests.references.__main__ import FILES, differing
 from tests.references.second import PROGRAMS, states
 from tests.vectors.turnout_runs import RUNS, play
 
+pytestmark = pytest.mark.filterwarnings("ignore:a client takes part")
+
 VECTORS = {path.stem: json.loads(path.read_text()) for path in sorted(FILES.glob("*.json"))}
 
 
@@ -63,6 +65,7 @@ def assert_messages(vector: dict, sent: list) -> None:
     slow=[
         *("fedprox", "scaffold-2-rows", "fednova", "fedavgm", "feddyn", "scaffnew", "fedbuff-staleness"),
         *("diana", "tamuna", "gradskip", "ringleader"),
+        *("bl2", "fedrep", "in-hubs"),
     ],
 )
 @pytest.mark.parametrize("name", RUNS)
@@ -70,7 +73,21 @@ def test_the_compiled_engine_plays_it(name):
     hold(name, "compiled")
 
 
-@pytest.mark.tiers(quick=[], slow=["fedavg", "fednova-momentum", "scaffnew", "marina-pp", "icgm-rg-saga"])
+@pytest.mark.tiers(
+    quick=[],
+    slow=[
+        "fedavg",
+        "fednova-momentum",
+        "scaffnew",
+        "shed",
+        "fedper",
+        "clag",
+        "accfeddcd",
+        "fedmuon",
+        "marina-pp",
+        "icgm-rg-saga",
+    ],
+)
 @pytest.mark.parametrize("name", RUNS)
 def test_nodes_play_it(name):
     hold(name, "nodes")

@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 import turnout as t
 from tests.helpers.similar import Exact
-from tests.vectors import drawn_runs, newton_runs
+from tests.vectors import drawn_runs, further_runs, newton_runs
 from tests.vectors.run import Run, no_clients
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
@@ -193,6 +193,7 @@ RUNS = {
     ),
     "mime": Run(lambda p, s: t.Mime(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
     **newton_runs.RUNS,
+    **further_runs.RUNS,
     **drawn_runs.RUNS,
     "mimelite": Run(lambda p, s: t.MimeLite(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
 }
@@ -227,14 +228,15 @@ def problem_of(vector: dict, start) -> t.Problem:
     return kind.of(Dataset("tiny", features, targets), split, mu=made["mu"], weights=np.array(made["weights"]))
 
 
-def start_of(vector: dict):
-    """The parameters before the run: those of a first pass, or of the first state, with the leaves that clients have."""
-    first = vector["start"]
+def start_of(vector: dict) -> tuple:
+    """The parameters before the run: what is sent of them, and all of them, with the leaves that clients have."""
+    first, p = vector["start"], vector["parameters"]
     # Where the state has no x, the parameters are its first part.
-    x = vector["parameters"].get("x_0", first["server"].get("x", next(iter(first["server"].values()))))
+    x = p.get("x_0", first["server"].get("x", next(iter(first["server"].values()))))
     if isinstance(x, dict):
-        return {name: np.array(value) for name, value in (x | first["clients"][0]).items()}
-    return np.array(x)
+        own = {name: p.get(name, leaf) for name, leaf in first["clients"][0].items()}
+        return tuple({name: np.array(leaf) for name, leaf in part.items()} for part in (x, x | own))
+    return np.array(x), np.array(x)
 
 
 def play(vector: dict, engine: str, algorithm: t.Algorithm | None = None) -> dict:
@@ -247,7 +249,7 @@ def play(vector: dict, engine: str, algorithm: t.Algorithm | None = None) -> dic
     """
     run, parameters = RUNS[vector["name"]], vector["parameters"]
     algorithm = algorithm or run.make(parameters, t.Nice(2))
-    start = start_of(vector)
+    sent_part, start = start_of(vector)
     rounds = len(vector["rounds"])
     session = Session(
         algorithm,
@@ -260,11 +262,12 @@ def play(vector: dict, engine: str, algorithm: t.Algorithm | None = None) -> dic
         metrics=("value",),
         **run.options(parameters),
     )
-    sent = spied(session, start) if engine == "nodes" else []
+    sent = spied(session, sent_part) if engine == "nodes" else []
     states, clients = [], None
     for _ in range(rounds + 1):
         session.step(1)
         server, clients = (jax.tree.map(np.array, part) for part in (session.progress.server, session.progress.clients))
+        clients = [session.traces[0].model(i) for i in range(session.problem.clients)] if run.models else clients
         states.append((run.server(server, parameters), run.clients(server, clients, parameters)))
     return {"states": states, "sent": run.sent(sent, clients, parameters)}
 

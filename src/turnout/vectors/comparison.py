@@ -65,8 +65,7 @@ def _parts(where: str, found: dict, wanted: dict) -> Iterator[tuple[str, Any, An
 
 
 def distance(found: Any, wanted: Any) -> float:
-    """Return the largest difference of two numbers in nested lists, or in leaves by name; infinite where these differ in
-    shape or name or a number is none."""
+    """Return the largest difference of two numbers in nested lists or leaves by name; infinite where these differ in form."""
     if isinstance(wanted, dict):
         if not isinstance(found, dict) or found.keys() != wanted.keys():
             return math.inf

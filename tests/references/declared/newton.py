@@ -17,7 +17,7 @@ def cases():
     rank = "C keeps v u u' of the eigenvalue v of largest magnitude"
     learned = "H_i <- H_i + C(grad^2 f_i(x) - H_i)"
     distance = "l = mean_i |grad^2 f_i(x) - H_i|, Frobenius"
-    searched = "x <- x + shrink^s d with the least s = 0, 1, ... for which f(x + shrink^s d) <= f(x) + decrease shrink^s grad f(x).d"
+    searched = "x <- x + a d, a = shrink^s with the least s = 0, 1, ... for which f(x + a d) <= f(x) + decrease a grad f(x).d"
     yield case(
         "fednl-1",
         "fednl",
@@ -98,7 +98,7 @@ def cases():
         X_0 | {"ridge": 0.1, "kept": 2},
         f"{bl} 2",
         f"equal weights, logistic loss, H_i start at the Hessians at x_0, where all clients were asked first; {basis}",
-        "x = (H + l I)^-1 g with the means of all H_i, l_i and g_i = v_i + l_i w_i, w_i the point that client i was asked at last",
+        "x = (H + l I)^-1 g with the means of all H_i, l_i and g_i = v_i + l_i w_i, w_i the point where i was asked last",
         f"for i in S: {in_basis}, l_i <- |H_i - grad^2 f_i(x)|, Frobenius, v_i <- H_i x - grad f_i(x)",
     )
     yield case(
