@@ -3,7 +3,7 @@
 import numpy as np
 
 import turnout as t
-from tests.vectors.run import Run, full, no_clients, pair, replies
+from tests.vectors.run import Run, full, largest, no_clients, pair, replies
 
 RANK_ONE = t.codecs.Eigenpairs(rank=1)
 
@@ -38,9 +38,8 @@ def whole(clients, p):
 def in_full(sent, clients, p):
     """Replies are vectors in the basis V_i, numbers, and what `TopK` keeps of V_i' M V_i."""
     read = []
-    for *which, message, (vector, *numbers, values, places) in sent:
+    for *which, message, (vector, *numbers, change) in replies(largest(6))(sent, clients, p):
         basis = clients.basis[which[2]]
-        change = t.codecs.TopK(count=p["kept"]).decode((values, places), np.zeros(6), None)
         read.append((*which, message, [basis @ vector, *numbers, outside(basis, change)]))
     return read
 

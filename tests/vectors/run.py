@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from turnout.codecs import TopK
@@ -50,7 +51,7 @@ def replies(read: Callable[[list, dict], list]) -> Callable[[list, Any, dict], l
 
 def full(triangle) -> np.ndarray:
     """The matrix of a triangle."""
-    return np.asarray(symmetric(triangle))
+    return np.asarray(symmetric(jnp.asarray(triangle)))
 
 
 def pair(reply: list, p: dict) -> list:
@@ -64,6 +65,7 @@ def largest(size: int) -> Callable[[list, dict], list]:
 
     def read(reply, p):
         *whole, numbers, places = reply
-        return [*whole, np.asarray(TopK(count=p["kept"]).decode((numbers, places), np.zeros(size), None))]
+        payload = jnp.asarray(numbers), jnp.asarray(places)
+        return [*whole, np.asarray(TopK(count=p["kept"]).decode(payload, jnp.zeros(size), None))]
 
     return read
