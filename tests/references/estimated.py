@@ -44,7 +44,7 @@ class RgSaga(Passes):
 
     def __init__(self, p, log, beta):
         super().__init__(p, log)
-        self.beta, self.b, self.second = beta, self.gradients(START), False
+        self.beta, self.b = beta, self.gradients(START)
 
     def renewal(self, cohort, x):
         """The changes of the b_i of a cohort to its gradients at x."""
