@@ -50,15 +50,12 @@ def fednl(p, log, cohorts, option=None, mu=None, lipschitz=None, decrease=None, 
         gradients = [p.grad(i, x) for i in cohort]
         missing = [p.hessian(i, x) - own[i] for i in cohort]
         changes = [main_pair(matrix) for matrix in missing]
-        replies = [{"gradient": g, "change_of_H_i": change} for g, change in zip(gradients, changes, strict=True)]
-        if decrease:
-            replies = [{"value": p.value(i, x)} | reply for i, reply in zip(cohort, replies, strict=True)]
         distances = [np.linalg.norm(matrix) for matrix in missing]
-        if option == "II" or lipschitz:
-            replies = [
-                {"gradient": reply["gradient"], "distance": size, "change_of_H_i": reply["change_of_H_i"]}
-                for reply, size in zip(replies, distances, strict=True)
-            ]
+        replies = []
+        for i, g, distance, change in zip(cohort, gradients, distances, changes, strict=True):
+            value = {"value": p.value(i, x)} if decrease else {}
+            measured = {"distance": distance} if option == "II" or lipschitz else {}
+            replies.append(value | {"gradient": g} | measured | {"change_of_H_i": change})
         log.exchange(cohort, {"x": x}, replies)
         g, hessian = p.average(cohort, gradients), p.total(EVERYONE, own)
         shifted = hessian + p.average(cohort, distances) * np.eye(3)
