@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from benchmarks.timing import SEED
 from turnout.problems import Logistic
 from turnout.problems.base import Population
-from turnout.problems.storage.row_formats import SparseRows
+from turnout.problems.row_formats import SparseRows
 
 MU = 1e-3
 

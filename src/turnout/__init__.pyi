@@ -220,4 +220,4 @@ from .samplers.systematic import Systematic as Systematic
 from .solvers.base import CohortSolver as CohortSolver
 from .studies.api import study as study
 from .studies.goals import Goal as Goal
-from .studies.results import Study as Study
+from .studies.study import Study as Study

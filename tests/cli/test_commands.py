@@ -29,7 +29,7 @@ def invoke(group, *arguments: str, **environment) -> str:
 
 def test_every_command_has_one_module_and_one_place_in_the_help(group):
     modules = {path.stem.replace("_", "-") for path in (ROOT / "src/turnout/cli").glob("*.py")}
-    shared = {"--init--", "options", "processes", "progress", "tables", "timing"}
+    shared = {"--init--", "as-json", "options", "processes", "progress", "tables", "timing"}
     assert sorted(group.commands) == sorted(ORDER) == sorted(modules - shared)
 
 
@@ -84,7 +84,12 @@ NO_WORK = {
 def test_an_answer_without_work_imports_neither_jax_nor_the_packages_of_turnout(words, names):
     done = subprocess.run([sys.executable, "-c", IMPORTED.format(words=words)], capture_output=True, text=True)
     imported = {*done.stdout.splitlines()[-1].split()[1:]}
-    light = {"turnout", "turnout.core", "turnout.core.errors", *(f"turnout.cli{part}" for part in ("", ".options", ".timing"))}
+    light = {
+        "turnout",
+        "turnout.core",
+        "turnout.core.errors",
+        *(f"turnout.cli{part}" for part in ("", ".as_json", ".options", ".timing")),
+    }
     commands = {f"turnout.cli.{name.replace('-', '_')}" for name in names}
     assert commands <= imported <= light | commands | {"turnout.cli.study"}
 

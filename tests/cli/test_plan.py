@@ -19,6 +19,8 @@ def test_a_plan_writes_a_configuration_that_runs(tmp_path):
         "best.toml", "plan.json", "report.html", "tables", "figures.json", "trials.parquet",
     }  # fmt: skip
     facts = json.loads((out / "plan.json").read_text())
+    printed = json.loads(turnout("plan", file, "--out", out, "--json")[1])
+    assert printed == {"folder": str(out), **facts, "command": printed["command"], "spent": printed["spent"]}
     assert facts["ranking"][0]["title"] in said.replace("\n", " ") and "best.toml" in said
     assert read(out / "best.toml").target.metric == "gap"
     code, said, wrong = turnout("run", out / "best.toml", "--out", tmp_path / "run")
@@ -46,4 +48,6 @@ def test_without_runs_the_price_of_a_round_is_told(tmp_path):
     rows = {line.split()[0]: line.split()[-4:] for line in said.splitlines() if line.startswith(("FedAvg", "Scaffnew"))}
     # A client of Scaffnew keeps its model and a control variate, of 10 doubles each.
     assert rows == {"FedAvg,": ["1", "0", "B", "yes"], "Scaffnew": ["1", "160", "B", "no"]} and "No run was played" in said
+    families = json.loads(turnout("plan", file, "--no-runs", "--json")[1])["families"]
+    assert [one["bytes of a client"] for one in families] == [0, 160]
     assert turnout("plan", file)[2] == "turnout: there is no folder for the plan: give --out DIR\n"

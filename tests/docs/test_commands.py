@@ -27,6 +27,9 @@ ELSEWHERE = {
     "turnout audit": "reads logs of nodes: tests/federation reads them after runs",
     "--executor slurm": "needs a Slurm cluster: tests/studies/test_jobs.py uses one where there is one",
     "turnout verify --against": "installs packages: tests/vectors/test_verify.py holds the one that is here",
+    "pip install": "changes the environment that runs the tests",
+    "examples/hospitals": "needs a package of PyPI: tests/data/test_natural_examples.py cleans a table",
+    "examples/schools": "needs a package of PyPI: tests/data/test_natural_examples.py cleans tables",
     "reproduce cost-aware --out": "takes hours: tests/studies/test_published.py plays a part",
     "reproduce k-vib": "takes an hour, or a GPU: tests/studies/test_k_vib.py plays a small form",
 }

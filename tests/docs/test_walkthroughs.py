@@ -1,5 +1,7 @@
 """Pages that show files or cells are followed literally, as a stranger would: files are written, commands and cells executed."""
 
+import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,16 @@ def test_a_page_can_be_followed(page, tmp_path):
     need(page.stem)
     follow(page, tmp_path, seconds=900)
     assert not [name for name in MADE[page.stem] if not (tmp_path / name).exists()]
+
+
+@pytest.mark.slow
+def test_the_page_for_agents_can_be_followed(tmp_path):
+    """Each command prints one JSON value, with the keys that the page names."""
+    printed = follow(files("turnout") / "SKILL.md", tmp_path, seconds=300)  # type: ignore
+    described, run, sweep, schema, *_ = [json.loads(line) for line in printed.splitlines() if line]
+    assert described[0]["name"] == "fedavg" and "fedavg" in str(schema["$defs"]["algorithm"])
+    assert {"reached", "costs"} <= {*run["target"]} and run["ledger"]["totals"] and run["metrics"]
+    assert sweep["costs"][0]["rows"] and sweep["claims"] == []
 
 
 @pytest.mark.slow

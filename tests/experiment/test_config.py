@@ -236,7 +236,7 @@ CONFIGS = st.fixed_dictionaries(
         "algorithm": ALGORITHMS,
     },
     optional={
-        "name": st.text("abcdef-_ 0123", min_size=1, max_size=8),
+        "name": st.text("abcdef-_ 0123", min_size=1, max_size=8).filter(str.strip),
         "run": st.fixed_dictionaries({}, optional={"rounds": st.integers(0, 10**6), "seed": st.integers(0, 99), "every": st.integers(1, 9)}),
         "target": st.fixed_dictionaries({"metric": st.sampled_from(["gap", "distance", "accuracy"]), "below": NUMBER}),
         "price": st.lists(PRICES, min_size=1, max_size=3),

@@ -16,9 +16,9 @@ from tests.helpers.gradients import client_gradient, gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import PowerSplit, Split
 from turnout.problems.optimum import solve
+from turnout.problems.row_formats import SparseRows
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.layout import Padded, Ragged, total
-from turnout.problems.storage.row_formats import SparseRows
 from turnout.problems.storage.store import store
 
 

@@ -33,7 +33,7 @@ def unbiased(p, log, cohorts, lr, local_steps):
         log.end(cohort, {"x": x})
 
 
-def fednova(p, log, cohorts, lr, local_steps, momentum=0.0, mu=0.0, shared="average", scale=1.0):
+def fednova(p, log, cohorts, lr, local_steps, momentum=0.0, mu=0.0, shared="average", scale=1.0, tau=None):
     """FedNova; `shared`: "average" has lambda_i / p_i as weights of the normalised changes, "mean" those of the cohort."""
     x = START
     log.start({"x": x})
@@ -49,7 +49,7 @@ def fednova(p, log, cohorts, lr, local_steps, momentum=0.0, mu=0.0, shared="aver
             changes.append((y - x) / count)
             work.append(count)
         log.exchange(cohort, {"x": x}, [{"normalised_change": d, "work": a} for d, a in zip(changes, work, strict=True)])
-        x = x + scale * p.mean(cohort, work) * getattr(p, shared)(cohort, changes)
+        x = x + scale * (tau or p.mean(cohort, work)) * getattr(p, shared)(cohort, changes)
         log.end(cohort, {"x": x})
 
 

@@ -1,288 +1,203 @@
-"""Second references of the ten most used algorithms, written from their papers: plain Python with 50 decimal digits.
+"""Second references of twelve algorithms: NumPy's arrays of decimals with 50 digits, in the symbols of the papers.
 
-They read a vector's problem, parameters, cohorts and draws, and nothing else of it. The paper's own symbols are kept. Each
-function yields the server's state, and those of the clients where they have one, after each round.
+Whoever wrote them had seen neither the first references nor turnout's algorithms, and read of a vector its words, parameters,
+problem, start, cohorts and draws; FedYogi, FedAdagrad and what FedNova's authors do with mu came later. Each function yields the
+server's state, and those of the clients where they have one, after each round.
 """
 
+import json
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
-from fractions import Fraction
+
+import numpy as np
 
 
-class Vec(tuple):
-    """A vector of decimals."""
-
-    def __add__(self, other):
-        return Vec(a + b for a, b in zip(self, other, strict=True))
-
-    def __sub__(self, other):
-        return Vec(a - b for a, b in zip(self, other, strict=True))
-
-    def __rmul__(self, factor):
-        return Vec(number(factor) * a for a in self)
-
-    def dot(self, other):
-        return sum(a * b for a, b in zip(self, other, strict=True))
-
-
-def number(value) -> Decimal:
-    """A number of the file as it is written there."""
-    if isinstance(value, Fraction):
-        return Decimal(value.numerator) / Decimal(value.denominator)
-    return value if isinstance(value, Decimal) else Decimal(repr(value))
-
-
-def vec(values) -> Vec:
-    return Vec(number(value) for value in values)
-
-
-ZERO = vec([0, 0, 0])
+def array(values) -> np.ndarray:
+    """An array of decimals."""
+    return np.vectorize(Decimal, otypes=[object])(values)
 
 
 class Client:
-    """One client's rows."""
+    """f_i: the mean loss of a client's rows, and the regulariser."""
 
-    def __init__(self, vector: dict, k: int):
-        own = vector["problem"]["clients"][k]
-        self.rows = [(vec(row), number(target)) for row, target in zip(own["features"], own["targets"], strict=True)]
-        self.logistic, self.mu = vector["problem"]["loss"] == "logistic", number(vector["problem"]["mu"])
-        self.n = len(self.rows)
+    def __init__(self, problem: dict, i: int):
+        self.a, self.b = (array(problem["clients"][i][name]) for name in ("features", "targets"))
+        self.mu, self.squared = problem["mu"], problem["loss"] == "squared"
 
-    def gradient(self, w: Vec, batch: list[int] | None = None) -> Vec:
-        """The mean of the rows' gradients, and that of the regulariser."""
-        chosen = self.rows if batch is None else [self.rows[r] for r in batch]
-        total = ZERO
-        for a, b in chosen:
-            if self.logistic:
-                # d/dm log(1 + e^(-b m)) = -b e^(-b m) / (1 + e^(-b m))
-                e = (-b * a.dot(w)).exp()
-                total = total + (-b * e / (1 + e)) * a
-            else:
-                total = total + (a.dot(w) - b) * a
-        return Fraction(1, len(chosen)) * total + self.mu * w
+    def grad(self, x, rows=slice(None)):
+        a, b = self.a[rows], self.b[rows]
+        slopes = a @ x - b if self.squared else -b / (1 + np.exp(b * (a @ x)))
+        return slopes @ a / len(b) + self.mu * x
 
-    def minimiser(self, tilt: Vec, alpha: Decimal, centre: Vec) -> Vec:
-        """argmin f(w) - <tilt, w> + alpha/2 |w - centre|^2 by Cramer's rule."""
-        m = [
-            [sum(a[r] * a[c] for a, _ in self.rows) / self.n + (self.mu + alpha if r == c else 0) for c in range(3)]
-            for r in range(3)
-        ]
-        right = [sum(b * a[r] for a, b in self.rows) / self.n + tilt[r] + alpha * centre[r] for r in range(3)]
-        whole = determinant(m)
-        return Vec(determinant([[right[r] if c == k else m[r][c] for c in range(3)] for r in range(3)]) / whole for k in range(3))
+    def argmin(self, tilt, alpha):
+        """argmin f_i(x) - <tilt, x> + alpha/2 |x|^2, by Gauss and Jordan."""
+        n, d = self.a.shape
+        table = np.column_stack([self.a.T @ self.a / n + (self.mu + alpha) * np.eye(d, dtype=int), self.b @ self.a / n + tilt])
+        for j in range(d):
+            table[j] /= table[j, j]
+            for i in {*range(d)} - {j}:
+                table[i] = table[i] - table[i, j] * table[j]
+        return table[:, -1]
+
+    def steps(self, x, eta, steps, tilt=0, mu=0, momentum=0, batches=None):
+        """Local gradient steps from x on f_i(y) + <tilt, y> + mu/2 |y - x|^2."""
+        y, velocity = x, 0
+        for k in range(steps):
+            velocity = momentum * velocity + self.grad(y, batches[k] if batches else slice(None)) + tilt
+            y = y - eta * (velocity + mu * (y - x))
+        return y
 
 
-def determinant(m) -> Decimal:
-    (a, b, c), (d, e, f), (g, h, i) = m
-    return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+class Told:
+    """What a vector says."""
+
+    def __init__(self, vector: dict):
+        self.name, self.p, self.rounds = vector["name"], vector["parameters"], vector["rounds"]
+        self.start = {name: array(value) for name, value in vector["start"]["server"].items()}
+        self.kept = [{name: array(value) for name, value in own.items()} for own in vector["start"].get("clients", [])]
+        self.weights, self.N = vector["problem"]["weights"], len(vector["problem"]["clients"])
+        self.f = [Client(vector["problem"], i) for i in range(self.N)]
+
+    def total(self, S, values):
+        return sum(self.weights[i] * value for i, value in zip(S, values, strict=True))
+
+    def mean(self, S, values):
+        """sum of n_i / n_S values, or 1 / |S| where the weights are equal."""
+        return self.total(S, values) / self.share(S)
+
+    def share(self, S):
+        """n_S / n, which is |S| / N where the weights are equal."""
+        return sum(self.weights[i] for i in S)
+
+    def changes(self, S, x):
+        """y_i - x after plain local steps."""
+        return [self.f[i].steps(x, self.p["lr"], self.p["local_steps"]) - x for i in S]
 
 
-def clients_of(vector: dict) -> list[Client]:
-    return [Client(vector, k) for k in range(len(vector["problem"]["clients"]))]
-
-
-def cohorts_of(vector: dict) -> list[list[int]]:
-    return [round["cohort"] for round in vector["rounds"]]
-
-
-def by_rows(vector: dict) -> bool:
-    return len({*vector["problem"]["weights"]}) > 1
-
-
-def cohort_weights(vector: dict, S: list[int], clients: list[Client]) -> dict[int, Fraction]:
-    """n_k / (sum of n in S), or 1 / |S|."""
-    if not by_rows(vector):
-        return {k: Fraction(1, len(S)) for k in S}
-    return {k: Fraction(clients[k].n, sum(clients[j].n for j in S)) for k in S}
-
-
-def population_weights(vector: dict, clients: list[Client]) -> list[Fraction]:
-    return [*cohort_weights(vector, [*range(len(clients))], clients).values()]
-
-
-def combination(weights: dict, vectors: dict) -> Vec:
-    total = ZERO
-    for k, weight in weights.items():
-        total = total + weight * vectors[k]
-    return total
-
-
-def fedavg(vector) -> Iterator:
-    """McMahan et al., 2017: ServerExecute and ClientUpdate(k, w); FedProx (Li et al., 2020) adds mu/2 |w - w_t|^2 to h_k."""
-    p, clients, w = vector["parameters"], clients_of(vector), vec(vector["start"]["server"]["x"])
-    eta, E = number(p["lr"]), p["local_steps"]
-    beta, mu = number(p.get("momentum", 0)), number(p.get("mu", 0))
-    for t, S in enumerate(cohorts_of(vector)):
-        draws, result = vector["rounds"][t].get("draws", {}), {}
-        for k in S:
-            own, velocity = w, ZERO
-            for e in range(E):
-                batch = draws["batches"][str(k)][e] if draws else None
-                velocity = beta * velocity + clients[k].gradient(own, batch) + mu * (own - w)
-                own = own - eta * velocity
-            result[k] = own
-        if vector["name"] == "fedavg-all-clients":
-            # Every client that is not asked counts with its old parameters, |S| / N of the changes being seen.
-            share, seen = population_weights(vector, clients), Fraction(len(S), len(clients))
-            w = w + combination({k: share[k] / seen for k in S}, {k: result[k] - w for k in S})
+def fedavg(v: Told) -> Iterator:
+    """McMahan et al., 2017, Algorithm 1: w <- sum_{S_t} n_k / m_t w_k, m_t = sum n_k; FedProx adds mu/2 |w - w_t|^2 to h_k."""
+    w, p = v.start["x"], v.p
+    for round in v.rounds:
+        S, batches = round["cohort"], round.get("draws", {}).get("batches", {})
+        options = {name: p[name] for name in ("mu", "momentum") if name in p}
+        results = [v.f[k].steps(w, p["lr"], p["local_steps"], batches=batches.get(str(k)), **options) for k in S]
+        if v.name == "fedavg-all-clients":
+            w = w + v.total(S, [w_k - w for w_k in results]) * v.N / len(S)
         else:
-            w = combination(cohort_weights(vector, S, clients), result)
+            w = v.mean(S, results)
         yield {"x": w}, None
 
 
-def scaffold(vector) -> Iterator:
-    """Karimireddy et al., 2020, Algorithm 1, lines 1 to 17."""
-    p, clients, x = vector["parameters"], clients_of(vector), vec(vector["start"]["server"]["x"])
-    N, K, eta_l, eta_g = len(clients), p["local_steps"], number(p["lr"]), number(p["server_lr"])
-    c_i = [client.gradient(x) if p.get("starts") == "gradients" else ZERO for client in clients]
-    shares = population_weights(vector, clients)
-    c = combination(dict(enumerate(shares)), dict(enumerate(c_i)))
-    for S in cohorts_of(vector):
-        delta_y, delta_c = {}, {}
+def scaffold(v: Told) -> Iterator:
+    """Karimireddy et al., 2020, Algorithm 1, equations (3) to (5)."""
+    p, x, c, c_i = v.p, v.start["x"], v.start["c"], [own["c_i"] for own in v.kept]
+    for round in v.rounds:
+        S, delta_y, delta_c = round["cohort"], [], []
         for i in S:
-            y = x
-            for _ in range(K):
-                g = clients[i].gradient(y)
-                y = y - eta_l * (g - c_i[i] + c)
-            c_plus = clients[i].gradient(x) if p["option"] == "I" else c_i[i] - c + (1 / (K * eta_l)) * (x - y)
-            delta_y[i], delta_c[i] = y - x, c_plus - c_i[i]
-        weights = cohort_weights(vector, S, clients)
-        x = x + eta_g * combination(weights, delta_y)
-        seen = Fraction(len(S), N) if not by_rows(vector) else sum(shares[i] for i in S)
-        c = c + (1 if p.get("fraction") is False else seen) * combination(weights, delta_c)
-        for i in S:
-            c_i[i] = c_i[i] + delta_c[i]
+            y = v.f[i].steps(x, p["lr"], p["local_steps"], tilt=c - c_i[i])
+            plus = v.f[i].grad(x) if p["option"] == "I" else c_i[i] - c + (x - y) / (p["local_steps"] * p["lr"])
+            delta_y.append(y - x)
+            delta_c.append(plus - c_i[i])
+            c_i[i] = plus
+        x = x + p["server_lr"] * v.mean(S, delta_y)
+        c = c + (v.total if p.get("fraction", True) else v.mean)(S, delta_c)
         yield {"x": x, "c": c}, [{"c_i": own} for own in c_i]
 
 
-def fednova(vector) -> Iterator:
-    """Wang et al., 2020, equations (5) to (9): Delta_i = G_i a_i with the vector a_i written out, x - x_i = eta G_i a_i."""
-    p, clients, x = vector["parameters"], clients_of(vector), vec(vector["start"]["server"]["x"])
-    eta, rho, mu = number(p["lr"]), number(p.get("momentum", 0)), number(p.get("mu", 0))
-    share = population_weights(vector, clients)
-    for S in cohorts_of(vector):
-        d, norms = {}, {}
+def fednova(v: Told) -> Iterator:
+    """Wang et al., 2020, section 5: x <- x - tau_eff sum_i p_i eta d_i, d_i = G_i a_i / |a_i|_1, where eta G_i a_i = x - x_i."""
+    p, x = v.p, v.start["x"]
+    eta, rho, mu = p["lr"], p.get("momentum", 0), p.get("mu", Decimal(0))
+    for round in v.rounds:
+        S, d, work = round["cohort"], [], []
         for i in S:
-            tau, y, gradients = p["local_steps"][i], x, []
-            for k in range(tau):
-                gradients.append(clients[i].gradient(y))
-                # The accumulated change after k + 1 steps, by the coefficients of each gradient.
-                y = x - eta * combination(dict(enumerate(coefficients(k + 1, rho, eta * mu))), dict(enumerate(gradients)))
-            a = coefficients(tau, rho, eta * mu)
-            norms[i] = sum(a)
-            d[i] = (1 / norms[i]) * combination(dict(enumerate(a)), dict(enumerate(gradients)))
-        weights = cohort_weights(vector, S, clients)
-        tau_eff = sum(number(weights[i]) * norms[i] for i in S)
-        if p.get("shared") != "mean":
-            weights = {i: share[i] / Fraction(len(S), len(clients)) for i in S}
-        x = x - number(p.get("scale", 1)) * tau_eff * eta * combination(weights, d)
+            tau = p["local_steps"][i]
+            a = [sum(rho**j for j in range(tau - k)) if rho else (1 - eta * mu) ** (tau - 1 - k) for k in range(tau)]
+            d.append((x - v.f[i].steps(x, eta, tau, mu=mu, momentum=rho)) / (eta * sum(a)))
+            work.append(sum(a))
+        mean = v.mean(S, d) if p.get("shared") == "mean" else v.total(S, d) * v.N / len(S)
+        x = x - p.get("tau", v.mean(S, work)) * eta * p.get("scale", 1) * mean
         yield {"x": x}, None
 
 
-def coefficients(tau: int, rho: Decimal, alpha: Decimal) -> list[Decimal]:
-    """a_i: momentum gives [1 - rho^tau, ..., 1 - rho] / (1 - rho), proximal steps [(1 - alpha)^(tau - 1), ..., 1]."""
-    if rho:
-        return [(1 - rho ** (tau - j)) / (1 - rho) for j in range(tau)]
-    return [(1 - alpha) ** (tau - 1 - j) if alpha else Decimal(1) for j in range(tau)]
+def fedopt(v: Told) -> Iterator:
+    """Reddi et al., 2021, Algorithm 2, or server momentum of Hsu et al., 2019, section 4.2."""
+    yield from fedadam(v) if "rule" in v.p else fedavgm(v)
 
 
-def fedopt(vector) -> Iterator:
-    """Reddi et al., 2021, Algorithm 2 (FedAdagrad, FedYogi, FedAdam), and server momentum of Hsu et al., 2019."""
-    p, clients, x = vector["parameters"], clients_of(vector), vec(vector["start"]["server"]["x"])
-    eta_l, eta, adaptive = number(p["lr"]), number(p["server_lr"]), "rule" in p
-    m = ZERO
-    v = ZERO if not adaptive or p.get("v_start") == "0" else vec([number(p["tau"]) ** 2] * 3)
-    for t, S in enumerate(cohorts_of(vector), start=1):
-        delta = {}
-        for i in S:
-            x_i = x
-            for _ in range(p["local_steps"]):
-                x_i = x_i - eta_l * clients[i].gradient(x_i)
-            delta[i] = x_i - x
-        mean = combination(cohort_weights(vector, S, clients), delta)
-        if not adaptive:
-            beta = number(p["beta"])
-            v = beta * v + (1 - number(p.get("dampening", 0))) * mean
-            x = x + eta * (mean + beta * v if p["nesterov"] else v)
-            yield {"x": x, "v": v}, None
-            continue
-        beta_1, beta_2, tau = (number(p[name]) for name in ("beta1", "beta2", "tau"))
-        m = beta_1 * m + (1 - beta_1) * mean
-        new = []
-        for old, one in zip(v, mean, strict=True):
-            square = one * one
-            if p["rule"] == "adagrad":
-                new.append(old + square)
-            elif p["rule"] == "yogi":
-                new.append(old - (1 - beta_2) * square * (1 if old > square else -1 if old < square else 0))
-            else:
-                new.append(beta_2 * old + (1 - beta_2) * square)
-        v = Vec(new)
-        t_hat = t + p.get("corrected", 0)
-        rate = eta * (1 - beta_2**t_hat).sqrt() / (1 - beta_1**t_hat) if "corrected" in p else eta
-        m_hat, v_hat = m, v
+def fedadam(v: Told) -> Iterator:
+    """Delta_t = sum Delta_i / |S|, m_t, v_t, x <- x + eta m_t / (sqrt(v_t) + tau); Kingma and Ba, 2015, divide by 1 - beta^t."""
+    p, (x, m, u) = v.p, v.start.values()
+    eta, tau, b1, b2 = p["server_lr"], p["tau"], p["beta1"], p.get("beta2")
+    for t, round in enumerate(v.rounds, start=1):
+        delta = v.mean(round["cohort"], v.changes(round["cohort"], x))
+        m = b1 * m + (1 - b1) * delta
+        if p["rule"] == "adagrad":
+            u = u + delta**2
+        elif p["rule"] == "yogi":
+            u = u - (1 - b2) * delta**2 * np.sign(u - delta**2)
+        else:
+            u = b2 * u + (1 - b2) * delta**2
         if p["rule"] == "torch adam":
-            m_hat, v_hat = 1 / (1 - beta_1**t) * m, 1 / (1 - beta_2**t) * v
-        x = x + Vec(rate * a / (b.sqrt() + tau) for a, b in zip(m_hat, v_hat, strict=True))
-        yield {"x": x, "m": m, "v": v}, None
+            x = x + eta * (m / (1 - b1**t)) / (np.sqrt(u / (1 - b2**t)) + tau)
+        else:
+            late = t + p.get("corrected", 0)
+            rate = (1 - b2**late).sqrt() / (1 - b1**late) if "corrected" in p else 1
+            x = x + eta * rate * m / (np.sqrt(u) + tau)
+        yield {"x": x, "m": m, "v": u}, None
 
 
-def feddyn(vector) -> Iterator:
-    """Acar et al., 2021, Algorithm 1: theta_k, the gradients that devices keep, h and theta."""
-    p, clients, theta = vector["parameters"], clients_of(vector), vec(vector["start"]["server"]["x"])
-    alpha, m = number(p["alpha"]), len(clients)
-    kept, h = [ZERO] * m, ZERO
-    shares = population_weights(vector, clients)
-    for P in cohorts_of(vector):
-        found = {}
+def fedavgm(v: Told) -> Iterator:
+    """v <- beta v + Delta w, w <- w - v with Delta w = sum n_k / n (w - w_k). The files keep -v, a change of the model."""
+    p, w, velocity = v.p, v.start["x"], -v.start["v"]
+    for round in v.rounds:
+        delta = -v.mean(round["cohort"], v.changes(round["cohort"], w))
+        velocity = p["beta"] * velocity + (1 - p.get("dampening", 0)) * delta
+        w = w - p["server_lr"] * (delta + p["beta"] * velocity if p["nesterov"] else velocity)
+        yield {"x": w, "v": -velocity}, None
+
+
+def feddyn(v: Told) -> Iterator:
+    """Acar et al., 2021, Algorithm 1; g_k is the gradient of L_k at theta_k."""
+    p, theta, h, g = v.p, v.start["x"], v.start["h"], [own["g_i"] for own in v.kept]
+    alpha = p["alpha"]
+    for round in v.rounds:
+        P, thetas = round["cohort"], []
         for k in P:
-            if "local_steps" in p:
-                y = theta
-                for _ in range(p["local_steps"]):
-                    y = y - number(p["lr"]) * (clients[k].gradient(y) - kept[k] + alpha * (y - theta))
-                found[k] = y
+            if "lr" in p:
+                new = v.f[k].steps(theta, p["lr"], p["local_steps"], tilt=-g[k], mu=alpha)
             else:
-                found[k] = clients[k].minimiser(kept[k], alpha, theta)
-            kept[k] = kept[k] - alpha * (found[k] - theta)
-        h = h - alpha * combination({k: shares[k] for k in P}, {k: found[k] - theta for k in P})
-        theta = combination(cohort_weights(vector, P, clients), found) - (1 / alpha) * h
-        yield {"x": theta, "h": h}, [{"g_i": own} for own in kept]
+                new = v.f[k].argmin(g[k] + alpha * theta, alpha)
+            g[k] = g[k] - alpha * (new - theta)
+            thetas.append(new)
+        h = h - alpha * v.total(P, [new - theta for new in thetas])
+        theta = v.mean(P, thetas) - h / alpha
+        yield {"x": theta, "h": h}, [{"g_i": own} for own in g]
 
 
-def scaffnew(vector) -> Iterator:
-    """Mishchenko et al., 2022, Algorithm 2, iteration by iteration with the coin theta_t."""
-    p, clients = vector["parameters"], clients_of(vector)
-    gamma, prob, n = number(p["lr"]), number(p["probability"]), len(vector["problem"]["clients"])
-    x, h = [vec(vector["start"]["server"]["x"])] * n, [ZERO] * n
-    for round in vector["rounds"]:
-        for coin in [0] * (round["draws"]["local_steps"] - 1) + [1]:
-            hat = [x[i] - gamma * (clients[i].gradient(x[i]) - h[i]) for i in range(n)]
-            if coin:
-                mean = combination({i: Fraction(1, n) for i in range(n)}, dict(enumerate(hat)))
-                x = [mean] * n
-            else:
-                x = hat
-            h = [h[i] + (prob / gamma) * (x[i] - hat[i]) for i in range(n)]
+def scaffnew(v: Told) -> Iterator:
+    """Mishchenko et al., 2022, Algorithm 2: the coin theta_t is 1 in the last of a round's iterations."""
+    gamma, p = v.p["lr"], v.p["probability"]
+    x, h = [v.start["x"]] * v.N, [own["h_i"] for own in v.kept]
+    for round in v.rounds:
+        for left in reversed(range(round["draws"]["local_steps"])):
+            hat = [x_i - gamma * (f.grad(x_i) - h_i) for f, x_i, h_i in zip(v.f, x, h, strict=True)]
+            x = hat if left else [sum(hat) / v.N] * v.N
+            h = [h[i] + p / gamma * (x[i] - hat[i]) for i in range(v.N)]
         yield {"x": x[0]}, [{"h_i": own} for own in h]
 
 
-def fedbuff(vector) -> Iterator:
-    """Nguyen et al., 2022, Algorithm 1: the buffer is full after K updates; s(tau) = (1 + tau)^-power."""
-    p, clients, w = vector["parameters"], clients_of(vector), vec(vector["start"]["server"]["x"])
-    past = [w, w]
-    for t, round in enumerate(vector["rounds"], start=1):
-        buffer, K = ZERO, len(round["exchanges"])
+def fedbuff(v: Told) -> Iterator:
+    """Nguyen et al., 2022, Algorithms 1 and 2, with s(tau) = (1 + tau)^-power; `sent` counts from 1, and 0 is the start."""
+    p, w = v.p, [v.start["x"]]
+    for t, round in enumerate(v.rounds):
+        buffer = []
         for one in round["exchanges"]:
-            (i,), (when,) = one["to"], one["sent"]
-            y = past[when]
-            for _ in range(p["local_steps"]):
-                y = y - number(p["lr"]) * clients[i].gradient(y)
-            staleness = t - when if when else t - 1
-            scale = 1 / Decimal(1 + staleness).sqrt() if p["power"] else Decimal(1)
-            buffer = buffer + scale * (y - past[when])
-        w = w + number(p["server_lr"]) * (Fraction(1, K) * buffer)
-        past.append(w)
-        yield {"x": w}, None
+            (i,), (sent,) = one["to"], one["sent"]
+            version = max(sent - 1, 0)
+            buffer += [(1 + Decimal(t - version)) ** -p["power"] * -delta for delta in v.changes([i], w[version])]
+        w.append(w[-1] - p["server_lr"] * sum(buffer) / len(buffer))
+        yield {"x": w[-1]}, None
 
 
 PROGRAMS = {
@@ -300,12 +215,13 @@ PROGRAMS = {
 
 def states(vector: dict) -> list[tuple[dict, list | None]]:
     """The states after each round, as numbers of double precision."""
+    decimals = json.loads(json.dumps(vector), parse_float=Decimal)
     with localcontext(prec=50):
         return [
             (in_double(server), clients and [in_double(own) for own in clients])
-            for server, clients in PROGRAMS[vector["algorithm"]](vector)
+            for server, clients in PROGRAMS[vector["algorithm"]](Told(decimals))
         ]
 
 
 def in_double(state: dict) -> dict:
-    return {name: [float(value) for value in part] for name, part in state.items()}
+    return {name: value.astype(float) for name, value in state.items()}

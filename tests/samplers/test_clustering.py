@@ -11,7 +11,7 @@ from tests.helpers.examples import logistic, network, quadratic
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import at_optimum
-from turnout.problems.storage.row_formats import NarrowRows, SparseRows
+from turnout.problems.row_formats import NarrowRows, SparseRows
 from turnout.runs.setup import bind
 from turnout.samplers.clustering import balanced_strata, by_labels, by_optimum, by_rows, kmeans_strata, optimal_strata
 from turnout.theory.designs import variance

@@ -10,7 +10,7 @@ from turnout.engines.metrics import NAMES
 from turnout.report.lines import banded
 from turnout.studies.curves import drawings
 from turnout.studies.figures import default_figures
-from turnout.studies.results import Study
+from turnout.studies.study import Study
 
 FIGURES = """
 [[figures]]

@@ -10,7 +10,7 @@ import pytest
 import turnout as t
 from tests.helpers.studies import STUDY, tables
 from turnout.report.pictures import draw
-from turnout.studies.results import Study
+from turnout.studies.study import Study
 
 NAME = "Minibatch </script> & a name that is rather long for a narrow screen"
 

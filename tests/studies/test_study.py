@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import turnout as t
 from tests.helpers.studies import STUDY, tables
 from turnout.studies import conduct, play
-from turnout.studies.results import Study
+from turnout.studies.study import Study
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.helpers.gradients import client_gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
 from turnout.problems.at_optimum import AtOptimum, at_optimum
-from turnout.problems.storage.row_formats import SparseRows
+from turnout.problems.row_formats import SparseRows
 from turnout.runs.setup import bind
 from turnout.theory.bounds import (
     best_s,

@@ -28,7 +28,7 @@ def assert_equal(found, wanted, where):
 
 
 def test_files_are_what_the_references_say():
-    assert not differing(), "run python -m tests.references"
+    assert differing() == [], "run python -m tests.references"
 
 
 def hold(name: str, engine: str) -> None:

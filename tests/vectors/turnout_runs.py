@@ -34,7 +34,7 @@ def scaffold(p, s):
 
 
 def fednova(p, s, sampler=None):
-    options = {name: p[name] for name in ("momentum", "mu") if name in p}
+    options = {name: p[name] for name in ("momentum", "mu", "tau") if name in p}
     return t.FedNova(sampler or s, lr=p["lr"], steps=p["local_steps"], **options)
 
 
@@ -95,6 +95,7 @@ RUNS = {
     "fednova": Run(partial(fednova, sampler=t.Full())),
     "fednova-momentum": Run(partial(fednova, sampler=t.Full())),
     "fednova-proximal": Run(partial(fednova, sampler=t.Full())),
+    "fednova-proximal-steps": Run(partial(fednova, sampler=t.Full())),
     "fednova-cohort": Run(fednova),
     **{f"fed{rule}{end}": MINUS for rule in ("adam", "yogi", "adagrad") for end in ("", "-rows")},
     "fedavgm": MINUS,

@@ -20,7 +20,7 @@ BEGAN = time.perf_counter()
 
 COMMANDS = {
     "Experiments": ("run", "compare", "sweep", "study", "resume", "figures", "model"),
-    "Before a run": ("plan", "describe", "theory", "data"),
+    "Before a run": ("plan", "describe", "theory", "data", "schema"),
     "Papers": ("reproduce", "verify"),
     "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "hub", "serve", "status", "audit"),
     "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson, echo_json
 from turnout.cli.options import Data
 from turnout.core.errors import UserError
 
@@ -15,13 +16,19 @@ app.add_typer(commands, name="data")
 
 
 @commands.command("list")
-def list_sets(data: Data = None) -> None:
+def list_sets(data: Data = None, as_json: AsJson = False) -> None:
     """List the known data sets with size, origin, checksum and place."""
     from rich.console import Console
     from rich.table import Table
 
     from turnout.data.catalogue import CATALOGUE, present
 
+    if as_json:
+        places = {name: present(name, data) for name in CATALOGUE}
+        told = "name", "rows", "features", "classes", "origin", "checksum", "bundled", "generated"
+        facts = {name: {what: getattr(entry, what) for what in told} for name, entry in CATALOGUE.items()}
+        echo_json([each | {"present": places[name] and str(places[name])} for name, each in facts.items()])
+        return
     table = Table("name", "rows", "features", "classes", "from", "sha256 of the content", "present")
     for entry in CATALOGUE.values():
         where = "bundled" if entry.bundled else "generated" if entry.generated else present(entry.name, data)

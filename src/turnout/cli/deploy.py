@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command, needing_flower
 from turnout.cli.timing import Timing, timed
 
@@ -19,6 +20,7 @@ def deploy(
     patience: Patience = 120.0,
     data: Data = None,
     timing: Timing = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a configuration with a SuperLink and a node for each client on this machine, with TLS and node keys."""
     from turnout.cli.progress import SAME, watching
@@ -35,22 +37,21 @@ def deploy(
     experiment, keys = config.read(file), out / "federation"
     with (
         claimed(out),
-        timed(timing or experiment.run.timing, out / SUMMARY),
+        timed(timing or experiment.run.timing, out / SUMMARY, as_json),
         StatusFile(out, experiment) as status,
         local_federation(keys, file, data) as server,
     ):
         with flower_run(server) as grid, watching(SAME) as watch:
             mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, watch=status.waits)
             start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
-    show_result(mailbox.counts, out)
+    show_result(mailbox.counts, out, as_json)
 
 
-def show_result(unusable: dict[str, int], out: Path) -> None:
+def show_result(unusable: dict[str, int], out: Path, as_json: bool) -> None:
     """Print the numbers of unusable replies by reason, and the cost of the run."""
     from turnout.cli.tables import show
-    from turnout.report.loaded_run import Result
 
     for reason, count in unusable.items():
         if count:
-            typer.echo(f"{count} replies: {reason}")
-    show(Result.read(out), out)
+            typer.echo(f"{count} replies: {reason}", err=as_json)
+    show(out, as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson, echo_json
 from turnout.cli.options import Data
 
 
@@ -15,6 +16,7 @@ def describe(
     files: Annotated[list[Path], typer.Argument(help="Configurations (TOML).", metavar="FILE.toml...")],
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown tables.")] = False,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate what configurations will send, to whom, how often and at what cost, without running them."""
     from turnout.cli.tables import warn
@@ -22,13 +24,16 @@ def describe(
     from turnout.experiment.build import build
     from turnout.experiment.describe import describe as estimate
     from turnout.experiment.describe import warnings
-    from turnout.report.plan import calls, links, markdown, side_by_side
+    from turnout.report.plan import calls, facts, links, markdown, side_by_side
 
     experiments = [config.read(file) for file in files]
     problems = [build(experiment, data).problem for experiment in experiments]
     plans = [*map(estimate, experiments, problems)]
     for found in map(warnings, experiments, problems):
         warn(found)
+    if as_json:
+        echo_json([facts(plan) for plan in plans])
+        return
     for grid in [*(grid for plan in plans for grid in (calls(plan), *links(plan))), side_by_side(plans)]:
         if as_markdown:
             typer.echo(markdown(grid))

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperCommand
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, Executor, Job, Workers
 from turnout.cli.study import Folder, Methods, Problems, Seeds, conduct, show_papers
 
@@ -36,11 +37,12 @@ def reproduce(
     job: Job = None,
     scale: Scale = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Reproduce the figures and tables of a paper from real runs; without a name, list the papers."""
     if paper is None:
-        show_papers()
+        show_papers(as_json)
         return
     from turnout.studies.papers import paper as source_of
 
-    conduct(source_of(paper, scale), out, problems, methods, seeds, workers, data, executor, job)
+    conduct(source_of(paper, scale), out, problems, methods, seeds, workers, data, executor, job, as_json=as_json)

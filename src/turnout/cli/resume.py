@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, Processes, command
 from turnout.cli.timing import Timing, timed
 
@@ -19,6 +20,7 @@ def resume(
     ] = None,
     processes: Processes = 1,
     timing: Timing = False,
+    as_json: AsJson = False,
 ) -> None:
     """Continue an interrupted run from its last checkpoint, or a finished one with more rounds.
 
@@ -31,15 +33,15 @@ def resume(
     from turnout.experiment.results import SUMMARY
     from turnout.experiment.run import configuration, extend
     from turnout.experiment.run import resume as resume_run
-    from turnout.report.loaded_run import Result
 
     options = configuration(folder).run
     join(processes, options.mesh)
-    with timed(timing or options.timing, folder / SUMMARY), ending_together(), watching(SAME) as watch:
+    with timed(timing or options.timing, folder / SUMMARY, as_json), ending_together(), watching(SAME) as watch:
         if rounds is not None and (folder / SUMMARY).exists():
             extend(folder, rounds, data, watch, command())
         elif resume_run(folder, data, watch, command()) is None:
-            typer.echo(f"{folder} is complete: there is nothing to resume; give it more rounds by --rounds N")
-            return
+            typer.echo(f"{folder} is complete: there is nothing to resume; give it more rounds by --rounds N", err=as_json)
+            if not as_json:
+                return
     if is_first():
-        show(Result.read(folder), folder)
+        show(folder, as_json)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, Out, Processes, command, resuming
 from turnout.cli.timing import Timing, timed
 from turnout.core.errors import UserError
@@ -18,6 +19,7 @@ def run(
     data: Data = None,
     processes: Processes = 1,
     timing: Timing = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run one configuration and write its results to a folder."""
     from turnout.cli.processes import ending_together, join
@@ -27,7 +29,6 @@ def run(
     from turnout.experiment import config
     from turnout.experiment.results import SUMMARY
     from turnout.experiment.run import refuse_results, start
-    from turnout.report.loaded_run import Result
     from turnout.samplers.base import warnings_of
 
     experiment = config.read(file)
@@ -36,7 +37,8 @@ def run(
     refuse_results(out)
     join(processes, experiment.run.mesh)
     warned = []
-    with timed(timing or experiment.run.timing, out / SUMMARY), ending_together(), watching(resuming(out, processes)) as watch:
+    timer = timed(timing or experiment.run.timing, out / SUMMARY, as_json)
+    with timer, ending_together(), watching(resuming(out, processes)) as watch:
 
         def warn_first(session):
             if not warned:
@@ -46,4 +48,4 @@ def run(
 
         start(experiment, out, data, warn_first, command())
     if is_first():
-        show(Result.read(out), out)
+        show(out, as_json)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command, needing_flower
 
 
@@ -18,6 +19,7 @@ def serve(
     deadline: Deadline = 60.0,
     patience: Patience = 600.0,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a configuration with nodes on other machines."""
     from turnout.cli.deploy import show_result
@@ -35,4 +37,4 @@ def serve(
     with claimed(out), StatusFile(out, experiment) as status, flower_run(server) as grid, watching(SAME) as watch:
         mailbox, nodes = connect_clients(grid, experiment, data, deadline, patience, keys, status.waits)
         start_or_resume(mailbox, nodes, file, out, data, status.after(watch, nodes), command())
-    show_result(mailbox.counts, out)
+    show_result(mailbox.counts, out, as_json)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson, echo_json
 from turnout.cli.options import needing_flower
 
 PAUSE = 1.0
@@ -18,21 +19,33 @@ PAUSE = 1.0
 def status(
     folder: Annotated[Path, typer.Argument(help="The --out of turnout serve or turnout deploy.", metavar="DIR")],
     watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes, until the end of the run.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the status of a run that a server serves: its clients, round, waits, refusals, bytes and privacy."""
-    from turnout.cli.tables import on_terminal, show_status
+    from turnout.cli.tables import on_terminal
 
     with needing_flower():
         from turnout.federation.status import read_status
 
     shown = read_status(folder)
-    show_status(shown, again=False)
+    tell(shown, as_json, again=False)
     try:
         while watch and shown.state not in ("finished", "stopped"):
             time.sleep(PAUSE)
             now = read_status(folder)
             if on_terminal() or now != replace(shown, written=now.written):
-                show_status(now, again=True)
+                tell(now, as_json, again=True)
             shown = now
     except KeyboardInterrupt:
         raise typer.Exit from None
+
+
+def tell(status, as_json: bool, again: bool) -> None:
+    """Print a status, as JSON in one line each time."""
+    from turnout.cli.tables import show_status
+    from turnout.federation.status import STATUS
+
+    if as_json:
+        echo_json(STATUS.dump_python(status, mode="json"))
+    else:
+        show_status(status, again)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson, echo_json, echo_summary
 from turnout.cli.options import Data, Executor, Job, Workers, command, job_parameters
 from turnout.cli.timing import Timing, asked_for, timed
 from turnout.core.errors import UserError
@@ -35,21 +36,26 @@ def study(
     data: Data = None,
     list_: Listed = False,
     timing: Timing = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare methods on problems over settings and seeds; the same command goes on with an interrupted study."""
     if list_:
-        show_papers()
+        show_papers(as_json)
         return
     if not files:
         raise UserError("a study needs something to play: give a TOML file or a folder, or see --list")
-    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job, timing or any(map(asked_for, files)))
+    timing = timing or any(map(asked_for, files))
+    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job, timing, as_json)
 
 
-def show_papers() -> None:
+def show_papers(as_json: bool) -> None:
     """Print the papers' studies."""
-    from turnout.studies.papers import listing
+    from turnout.studies.papers import listing, papers
 
-    typer.echo(listing())
+    if as_json:
+        echo_json(papers())
+    else:
+        typer.echo(listing())
 
 
 def conduct(
@@ -63,6 +69,7 @@ def conduct(
     executor: str | None = None,
     job: list[str] | None = None,
     timing: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Play a study, and print its first table."""
     from turnout.cli.progress import studying
@@ -73,7 +80,11 @@ def conduct(
         raise UserError("there is no folder for the results: give --out DIR")
     parts = {"problems": problems and problems.split(","), "methods": methods and methods.split(",")}
     jobs = {"executor": executor, "job": job_parameters(job)}
-    with timed(timing, out / "summary.json"), studying() as watch:
+    with timed(timing, out / "summary.json", as_json), studying() as watch:
         played = play(what, out, **parts, **jobs, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
-    show_study(played, out)
+    if as_json:
+        costs = [{"goal": goal, "price": price, "rows": played.best(goal, price).to_dicts()} for goal, price in played.tables()]
+        echo_summary(out, costs=costs)
+    else:
+        show_study(played, out)
     raise typer.Exit(1 if played.broken else 0)

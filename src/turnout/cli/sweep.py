@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, StudyOut, Workers, value_of
 from turnout.cli.study import conduct
 from turnout.core.errors import UserError
@@ -25,6 +26,7 @@ def sweep(
     seeds: Seeds = None,
     workers: Workers = 1,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a configuration in all settings of a grid with several seeds, and find the cheapest setting: a study of one method."""
     from turnout.studies.configurations import as_study, read_configuration
@@ -34,7 +36,7 @@ def sweep(
     swept = {**tables.get("sweep", {}), **values}
     if not swept:
         raise UserError(f"{file} has no [sweep] table: add one, or give --set NAME=V1,V2,...")
-    conduct(as_study([(path, text, {**tables, "sweep": swept})]), out, workers=workers, data=data)
+    conduct(as_study([(path, text, {**tables, "sweep": swept})]), out, workers=workers, data=data, as_json=as_json)
 
 
 def _values(option: str) -> tuple[str, list[Any]]:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from turnout.accounting.prices import Price
+from turnout.cli.as_json import echo_summary
 from turnout.report.costs import EVENTS, costs_of
 from turnout.report.format import amount, goal, human_bytes
 from turnout.report.headline import stall
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from turnout.engines.flower.greeting import MemberStatus
     from turnout.federation.status import Status
     from turnout.planner.plan import Plan
-    from turnout.studies.results import Study
+    from turnout.studies.study import Study
     from turnout.studies.tables import Row
 
 console = Console()
@@ -47,9 +48,12 @@ def warn(warnings: list[str]) -> None:
         typer.echo(f"turnout: warning: {warning}", err=True)
 
 
-def show(result: Result, folder: Path) -> None:
-    """Print the cost of a run to its target, and the path of the report."""
-    costs = costs_of(result)
+def show(folder: Path, as_json: bool) -> None:
+    """Print the cost of the run in `folder` to its target, and the path of the report; or its summary as JSON."""
+    if as_json:
+        echo_summary(folder)
+        return
+    costs = costs_of(Result.read(folder))
     shown = Table(title=f"Cost to {goal(costs.target)}" if costs.target else "Cost of the run", title_justify="left")
     shown.add_column("run", overflow="fold")
     cells = {heading: cell for heading, cell in costs.cells.items() if heading not in UNSEEN}
@@ -79,10 +83,14 @@ def show_log(file: Path, entries: list[dict]) -> None:
     console.print(f"as the node wrote it: {end}", soft_wrap=True)
 
 
+COLUMNS = "client", "name", "rows", "key", "status"
+"""What is told of a client of a federation."""
+
+
 def show_members(members: list[tuple[str, ...]], notes: list[str]) -> None:
     """Print the clients of a federation, a row for each, and notes."""
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in ("client", "name", "rows", "key", "status"):
+    for heading in COLUMNS:
         shown.add_column(heading, justify="right" if heading in ("client", "rows") else "left", overflow="fold")
     for cells in members:
         shown.add_row(*map(escape, cells))
@@ -174,7 +182,7 @@ def show_before_runs(ranking: pl.DataFrame, price: Price) -> None:
 
 def show_study(study: "Study", folder: Path) -> None:
     """Print the first table of a study, problem by problem, its verdicts, what broke, and where all tables are."""
-    from turnout.studies.results import name_of
+    from turnout.studies.plan import name_of
 
     for run, why in study.broken:
         console.print(f"[bold red]broken[/]: {escape(name_of(run))}: {escape(why)}")

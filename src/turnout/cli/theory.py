@@ -1,5 +1,6 @@
 """turnout theory: constants, bounds and recommended parameters of a configuration."""
 
+import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson, echo_json
 from turnout.cli.options import Data, command
 from turnout.core.errors import UserError
 
@@ -22,6 +24,7 @@ def theory(
     out: Folder = None,
     memory: Annotated[Keeps, typer.Option("--memory", help="What the server may store of each client.")] = "vectors",
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the constants, bounds, sampling errors and recommended parameters of a configuration.
 
@@ -30,7 +33,7 @@ def theory(
     from turnout.experiment import config
     from turnout.experiment.build import build
     from turnout.experiment.run import refuse_results
-    from turnout.experiment.theory import advice_for, costs_of, guarantees, regrets_of, write_guarantees
+    from turnout.experiment.theory import advice_for, costs_of, facts_of_theory, guarantees, regrets_of, write_guarantees
     from turnout.io.claims import claimed
 
     experiment = config.read(file)
@@ -38,7 +41,9 @@ def theory(
         if out is not None:
             refuse_results(out)
         problem = build(experiment, data).problem
-        show_advice(advice_for(experiment, problem, memory))
+        advice = advice_for(experiment, problem, memory)
+        if not as_json:
+            show_advice(advice)
         bounds, no_bounds = _result_or_error(guarantees, experiment, problem)
         costs, no_costs = _result_or_error(costs_of, experiment, problem)
         regrets, no_regrets = _result_or_error(regrets_of, experiment, problem)
@@ -46,6 +51,9 @@ def theory(
             raise no_bounds
         if out is not None:
             write_guarantees(bounds, costs, regrets, out, command())
+    if as_json:
+        echo_json({"advice": dataclasses.asdict(advice), **facts_of_theory(bounds, costs, regrets)})
+        return
     typer.echo(f"No bound: {no_bounds}.") if bounds is None else show(bounds)
     typer.echo(f"No costs of client selection: {no_costs}.") if costs is None else show_costs(costs)
     typer.echo(f"No bounds of K-Vib: {no_regrets}.") if regrets is None else show_regrets(regrets)

@@ -27,8 +27,14 @@ def asked_for(path: Path) -> bool:
 
 
 @contextmanager
-def timed(wanted: bool, summary: Path) -> Iterator[None]:
-    """Time what is done inside, if that is wanted, and write the seconds of each part to the file `summary` as "timing"."""
+def timed(wanted: bool, summary: Path, as_json: bool = False) -> Iterator[None]:
+    """Time what is done inside, if that is wanted, and write the seconds of each part to the file `summary` as "timing".
+
+    Args:
+        wanted: Whether it is.
+        summary: The file.
+        as_json: Whether the output is JSON, so that the seconds are told in the file alone.
+    """
     if not wanted:
         yield
         return
@@ -42,4 +48,5 @@ def timed(wanted: bool, summary: Path) -> Iterator[None]:
     if summary.exists():
         content = json.loads(summary.read_text(encoding="utf-8"))
         write(summary, json.dumps({**content, "timing": facts}, indent=2, ensure_ascii=False) + "\n")
-        typer.echo("seconds: " + ", ".join(f"{name} {taken:.2f}" for name, taken in facts.items()))
+        if not as_json:
+            typer.echo("seconds: " + ", ".join(f"{name} {taken:.2f}" for name, taken in facts.items()))

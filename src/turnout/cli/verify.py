@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
+from turnout.cli.as_json import AsJson, echo_json
 
 
 @app.command()
@@ -34,6 +35,7 @@ def verify(
     timeout: Annotated[float, typer.Option(help="Seconds that pip, and the vectors, may take each.", min=1)] = 900,
     out: Annotated[Path | None, typer.Option(help="Write the result as JSON.", metavar="FILE.json", show_default=False)] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown tables.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Hold the test vectors of algorithms against other packages, or list the vectors and what has none yet."""
     from turnout.core.errors import UserError
@@ -44,7 +46,7 @@ def verify(
     for sentence in refused:
         typer.echo(f"turnout: {sentence}", err=True)
     if not against:
-        listed(found)
+        listed(found, as_json)
         return
     names = [*PACKAGES] if against == ["all"] else against
     for name in names:
@@ -56,7 +58,10 @@ def verify(
         from turnout.io.atomic import write
 
         write(out, json.dumps(result, indent=1) + "\n")
-    show(result, found, as_markdown)
+    if as_json:
+        echo_json(result)
+    else:
+        show(result, found, as_markdown)
 
 
 def held(names: list[str], vectors: dict, environments: Path | None, python: Path | None, timeout: float) -> dict:
@@ -97,13 +102,16 @@ def show(result: dict, vectors: dict, as_markdown: bool) -> None:
     console.print(shown)
 
 
-def listed(vectors: dict) -> None:
+def listed(vectors: dict, as_json: bool) -> None:
     """Print the vectors, and which algorithms of the registry have none."""
     from rich.table import Table
 
     from turnout.cli.tables import console
     from turnout.vectors.reading import families, missing
 
+    if as_json:
+        echo_json({"families": families(vectors), "missing": missing()})
+        return
     shown = Table("algorithm", "vectors")
     for members in families(vectors).values():
         shown.add_row(vectors[members[0]]["algorithm"], ", ".join(members))

@@ -19,10 +19,10 @@ from turnout.io.serialization import copy_leaves
 from turnout.privacy.mechanism import Protection
 from turnout.problems.base import Problem
 from turnout.problems.oracles.base import Oracle
+from turnout.problems.row_formats import row_count, take
 from turnout.problems.row_sums import correct_sum, sum_in_chunks
 from turnout.problems.storage.bfloat16 import MixedPrecision
 from turnout.problems.storage.jax_client import JaxClient, JaxOracle
-from turnout.problems.storage.row_formats import row_count, take
 
 
 def client_runner(client: Oracle | Problem, mixed: bool = False) -> "ClientRunner":

@@ -285,7 +285,7 @@ class Reader:
             **parts: Fields that are built already.
         """
         rest = dict(content)
-        for name, (part, optional, several, forms) in _records(cls).items():
+        for name, (part, optional, several, forms) in records_in(cls).items():
             if name in parts or (optional and not isinstance(rest.get(name), forms)):
                 continue
             given = rest.pop(name, None)
@@ -405,7 +405,7 @@ def line_of(text: str, path: tuple) -> int | None:
 
 
 @functools.cache
-def _records(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
+def records_in(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
     """Return the fields of `cls` that tables with a kind fill: (table, optional, is a list, accepted TOML types).
 
     A string stands for a table with that kind alone, unless the field may be a string itself.

@@ -13,6 +13,7 @@ from turnout.devices import Devices
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import fields_of
 from turnout.hubs import Hubs
+from turnout.io.json_text import plain
 from turnout.problems.base import Problem
 from turnout.problems.grouped import ungrouped
 from turnout.problems.storage.client_rows import columns_of
@@ -100,7 +101,7 @@ def versions() -> dict[str, str]:
 
 def to_json(facts: dict) -> str:
     """Write facts as JSON."""
-    return json.dumps(facts, indent=2, default=_plain) + "\n"
+    return json.dumps(facts, indent=2, default=plain) + "\n"
 
 
 def target_costs(experiment: Experiment, trace) -> dict | None:
@@ -153,10 +154,3 @@ def _sizes(problem: Problem, x) -> dict:
             "largest": int(sizes.max()),
         },
     }
-
-
-def _plain(value):
-    """Convert NumPy values for JSON."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    raise TypeError(f"cannot write a {type(value).__name__} as JSON")

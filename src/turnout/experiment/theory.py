@@ -201,10 +201,19 @@ def regrets_of(experiment: Experiment, problem: Problem) -> RegretBounds:
     return regret_bounds(sampler, problem, experiment.run.rounds, start)
 
 
+def facts_of_theory(guarantees: Guarantees | None, costs: Costs | None, regrets: RegretBounds | None) -> dict:
+    """Return what theory says of a configuration, with `costs` and `regrets` under "selection" and "k-vib"; None is left out."""
+    return {
+        **({} if guarantees is None else guarantees.facts()),
+        **({} if costs is None else {"selection": costs.facts()}),
+        **({} if regrets is None else {"k-vib": regrets.facts()}),
+    }
+
+
 def write_guarantees(
     guarantees: Guarantees | None, costs: Costs | None, regrets: RegretBounds | None, folder: Path, command: str
 ) -> None:
-    """Write theory.json, with `costs` and `regrets` under "selection" and "k-vib", and the charts of bounds to `folder`.
+    """Write theory.json and the charts of bounds to `folder`.
 
     Args:
         guarantees: Bounds; None where no theorem applies.
@@ -213,13 +222,7 @@ def write_guarantees(
         folder: Folder of the results.
         command: The command line, for the summary.
     """
-    facts = {
-        "command": command,
-        **({} if guarantees is None else guarantees.facts()),
-        **({} if costs is None else {"selection": costs.facts()}),
-        **({} if regrets is None else {"k-vib": regrets.facts()}),
-    }
-    write(folder / "theory.json", to_json(facts))
+    write(folder / "theory.json", to_json({"command": command, **facts_of_theory(guarantees, costs, regrets)}))
     charts = {**({} if guarantees is None else _bound(guarantees)), **({} if regrets is None else _regrets(regrets))}
     write_charts(folder, charts)
 

@@ -28,6 +28,7 @@ Examples:
     of its steps, 1 at first.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import field
@@ -39,8 +40,8 @@ from jaxtyping import Array, Int, PyTree
 
 from turnout.core.errors import UserError
 from turnout.core.local_methods import norm
-from turnout.core.records import Positive, record
-from turnout.core.tree import positive
+from turnout.core.records import Positive, record, static
+from turnout.core.tree import add, positive
 
 Curvature = Callable[[Int[Array, ""]], PyTree]
 """A function of the step number, from 0, to z * (H z) with the Hessian H at x and new random signs z in each step."""
@@ -72,8 +73,6 @@ class Optimiser:
     def coerce(value: Any) -> Any:
         """Return an `optax.GradientTransformation` as an `Optimiser`, and any other `value` unchanged."""
         if isinstance(value, tuple) and hasattr(value, "init") and hasattr(value, "update"):
-            from turnout.optimisers.standard import FromOptax
-
             return FromOptax(optimiser=value)
         return value
 
@@ -132,6 +131,63 @@ class Optimiser:
             curvature: Returns z * (H z) for the number of a step, if `needs_hessian`.
         """
         raise UserError(f"{type(self).__name__} has no update(self, x, gradient, state, curvature): write one")
+
+
+@record
+class OptaxOptimiser(Optimiser):
+    """Base class of optimisers whose steps optax computes."""
+
+    scale: ClassVar[Any] = 1.0
+    """Factor of the steps of the transformation."""
+
+    @abstractmethod
+    def transformation(self, optax) -> Any:
+        """Return the `GradientTransformation` made by the module `optax`."""
+
+    def start(self, x):
+        return self._build().init(x)
+
+    def update(self, x, gradient, state, curvature):
+        # Transformations of optax mix types.
+        with jax.numpy_dtype_promotion("standard"):
+            step, state = self._build().update(gradient, state, x)
+        return add(x, step, self.scale), state
+
+    def _build(self):
+        # optax is slow to import.
+        import optax.contrib
+
+        return self.transformation(optax)
+
+
+@record
+class FromOptax(OptaxOptimiser):
+    """Any optimiser of optax: x <- x + lr s, s being the step of the transformation, which has its own step size.
+
+    Every field for an optimiser accepts the transformation itself, `optimiser=optax.adam(0.1)`, and stores it as this record.
+    The transformation is part of the compiled program: a different one compiles again.
+
+    Args:
+        lr: Factor of the steps, > 0; a schedule changes it.
+        optimiser: The transformation, an `optax.GradientTransformation`.
+        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
+
+    Examples:
+        >>> import jax.numpy as jnp, optax, turnout as t
+        >>> optimiser, x = t.optimisers.Optimiser.coerce(optax.sgd(0.25)), jnp.array([1.0, -2.0])
+        >>> optimiser.step(x, 2 * x, optimiser.start(x))[0].tolist()
+        [0.5, -1.0]
+    """
+
+    lr: Positive = 1.0
+    optimiser: Any = static(kw_only=True)
+
+    def transformation(self, optax):
+        return self.optimiser
+
+    @property
+    def scale(self):
+        return self.lr
 
 
 def hessian_probe(hvp: Callable[[PyTree], PyTree], x: PyTree, key) -> Curvature:

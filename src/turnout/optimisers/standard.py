@@ -1,70 +1,7 @@
-"""Optimisers from optax: the standard ones, and any `optax.GradientTransformation`."""
-
-from abc import abstractmethod
-from typing import Any, ClassVar
-
-import jax
+"""The standard optimisers, from optax."""
 
 from turnout.core.records import NonNegative, Positive, Proper, record, static
-from turnout.core.tree import add
-from turnout.optimisers.base import Optimiser
-
-
-@record
-class OptaxOptimiser(Optimiser):
-    """Base class of optimisers whose steps optax computes."""
-
-    scale: ClassVar[Any] = 1.0
-    """Factor of the steps of the transformation."""
-
-    @abstractmethod
-    def transformation(self, optax) -> Any:
-        """Return the `GradientTransformation` made by the module `optax`."""
-
-    def start(self, x):
-        return self._build().init(x)
-
-    def update(self, x, gradient, state, curvature):
-        # Transformations of optax mix types.
-        with jax.numpy_dtype_promotion("standard"):
-            step, state = self._build().update(gradient, state, x)
-        return add(x, step, self.scale), state
-
-    def _build(self):
-        # optax is slow to import.
-        import optax.contrib
-
-        return self.transformation(optax)
-
-
-@record
-class FromOptax(OptaxOptimiser):
-    """Any optimiser of optax: x <- x + lr s, s being the step of the transformation, which has its own step size.
-
-    Every field for an optimiser accepts the transformation itself, `optimiser=optax.adam(0.1)`, and stores it as this record.
-    The transformation is part of the compiled program: a different one compiles again.
-
-    Args:
-        lr: Factor of the steps, > 0; a schedule changes it.
-        optimiser: The transformation, an `optax.GradientTransformation`.
-        clip: Largest norm of the gradient over all leaves; larger gradients are scaled down to it. None never clips.
-
-    Examples:
-        >>> import jax.numpy as jnp, optax, turnout as t
-        >>> optimiser, x = t.optimisers.Optimiser.coerce(optax.sgd(0.25)), jnp.array([1.0, -2.0])
-        >>> optimiser.step(x, 2 * x, optimiser.start(x))[0].tolist()
-        [0.5, -1.0]
-    """
-
-    lr: Positive = 1.0
-    optimiser: Any = static(kw_only=True)
-
-    def transformation(self, optax):
-        return self.optimiser
-
-    @property
-    def scale(self):
-        return self.lr
+from turnout.optimisers.base import OptaxOptimiser
 
 
 @record

@@ -1,14 +1,13 @@
 """The page of a plan, and its files."""
 
 import json
-import math
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from turnout.io.atomic import make_folder, write
+from turnout.io.json_text import finite
 from turnout.planner.plan import BEST, Plan
 from turnout.report.format import amount, number
 from turnout.report.html import TEMPLATES, script_json
@@ -38,15 +37,6 @@ def write_plan(plan: Plan, folder: Path, command: str) -> None:
     charts = {exhibit.name: {**exhibit.chart, "config": config(LIGHT)} for exhibit in shown if isinstance(exhibit, OwnChart)}
     write_charts(folder, charts)
     write(folder / "report.html", page(plan, shown, command).encode())
-
-
-def finite(facts: Any) -> Any:
-    """Return facts with None in the place of numbers that JSON has not: NaN and infinity."""
-    if isinstance(facts, dict):
-        return {key: finite(value) for key, value in facts.items()}
-    if isinstance(facts, list | tuple):
-        return [finite(value) for value in facts]
-    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 def page(plan: Plan, shown: list[Exhibit], command: str) -> str:

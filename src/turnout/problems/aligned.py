@@ -7,7 +7,7 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.core.schema import Schema, order_of, refuse_further_labels
 from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import NarrowRows, SparseRows, compact, plain
+from turnout.problems.row_formats import NarrowRows, SparseRows, compact, plain
 
 
 def aligned(part: Problem, problem: Problem, what: str) -> Problem:

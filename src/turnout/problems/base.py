@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
 from turnout.core.schema import Schema
-from turnout.problems.storage.row_formats import take
+from turnout.problems.row_formats import take
 
 Precision = Literal["double", "single", "mixed"]
 """64 bits, 32 bits, or 32 bits with the clients' losses and gradients computed in bfloat16."""

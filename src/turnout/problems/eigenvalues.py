@@ -3,7 +3,7 @@
 import numpy as np
 
 from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import plain
+from turnout.problems.row_formats import plain
 
 
 def top_eigenvalues(problem: Problem, intercept: bool = False) -> np.ndarray:

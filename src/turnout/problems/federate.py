@@ -5,8 +5,8 @@ import numpy as np
 from turnout.core.errors import UserError
 from turnout.core.schema import Schema
 from turnout.problems.base import Population
+from turnout.problems.row_formats import compact
 from turnout.problems.storage.client_rows import Column
-from turnout.problems.storage.row_formats import compact
 
 
 def federate(

@@ -13,6 +13,7 @@ from turnout.core.seeds import host_key
 from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.base import Problem
 from turnout.problems.groups import Adapter, Assignment, Group, Personal, assigned
+from turnout.problems.oracles.grouped_oracle import at_points
 from turnout.problems.row_sums import Point
 from turnout.problems.wrapped import Wrapped, bare, parts_of
 
@@ -128,7 +129,7 @@ class Grouped(Wrapped):
         if not self.inner.remote:
             return super().client(i)
         client = ungrouped(self).client(i)
-        return self.around(client) if isinstance(client, Problem) else client.grouped(self)
+        return self.around(client) if isinstance(client, Problem) else at_points(client, self)
 
     @property
     def statistics(self):

@@ -17,8 +17,8 @@ from turnout.problems.federate import federate, federate_classes, numbers_of
 from turnout.problems.modules.base import OwnModule, stored
 from turnout.problems.modules.frameworks import built, own_module
 from turnout.problems.modules.losses import CROSS_ENTROPY, Loss, check_loss, check_outputs, losses_of
+from turnout.problems.row_formats import NarrowRows, take
 from turnout.problems.storage.client_rows import Column
-from turnout.problems.storage.row_formats import NarrowRows, take
 
 PIXEL = 255
 """The byte value of a pixel 1.0."""

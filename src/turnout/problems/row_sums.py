@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from turnout.core.errors import UserError
 from turnout.core.records import record
 from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import take
+from turnout.problems.row_formats import take
 
 
 @record

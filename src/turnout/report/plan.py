@@ -31,6 +31,12 @@ class NamedPlan:
     prices: tuple[Price, ...]
 
 
+def facts(estimate: NamedPlan) -> dict:
+    """Return a plan for JSON: its calls, the memory of its parties, and its total cost at each price, as least and most."""
+    costs = {price.label: estimate.plan.cost(price)._asdict() for price in estimate.prices}
+    return {"name": estimate.name, **PLAN.dump_python(estimate.plan, mode="json"), "costs": costs}
+
+
 class Grid(NamedTuple):
     """A table of strings; the first column names the rows.
 

@@ -13,8 +13,8 @@ from turnout.core.errors import UserError
 from turnout.core.field_checks import checked
 from turnout.core.seeds import Seeds
 from turnout.problems.base import Precision, Problem
+from turnout.problems.row_formats import NarrowRows, SparseRows
 from turnout.problems.storage.client_rows import Column
-from turnout.problems.storage.row_formats import NarrowRows, SparseRows
 
 
 def check_parts(algorithm: Any, problem: Any, **evaluated: Any) -> None:

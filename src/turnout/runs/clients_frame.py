@@ -10,8 +10,8 @@ from jaxtyping import PyTree
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.problems.base import Problem
+from turnout.problems.row_formats import row_count, take
 from turnout.problems.row_sums import per_row
-from turnout.problems.storage.row_formats import row_count, take
 from turnout.runs.setup import scope
 
 if TYPE_CHECKING:

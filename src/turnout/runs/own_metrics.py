@@ -15,7 +15,7 @@ from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.core.named_class import named_object
 from turnout.engines.metrics import NAMES
 from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import plain
+from turnout.problems.row_formats import plain
 
 Of = Literal["parameters", "clients", "test", "held_out"]
 

@@ -9,7 +9,7 @@ from turnout.core.errors import UserError
 from turnout.core.kept import kept
 from turnout.problems.at_optimum import at_optimum
 from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import plain
+from turnout.problems.row_formats import plain
 
 EXACT = 10
 """Largest number of clients for which `optimal_strata` is exact."""

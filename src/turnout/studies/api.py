@@ -16,8 +16,8 @@ from turnout.studies.conduct import Watch, conduct
 from turnout.studies.configurations import read_sources
 from turnout.studies.progress import shown
 from turnout.studies.reader import DeclarationReader
-from turnout.studies.results import Study
 from turnout.studies.sources import Source
+from turnout.studies.study import Study
 
 
 def study(

@@ -1,6 +1,6 @@
 """The lines of a study's figures, computed from its runs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,9 +11,7 @@ from turnout.report.format import METRICS
 from turnout.report.lines import Drawing, Scale, banded, visible
 from turnout.studies.costs import SETTING, best_settings
 from turnout.studies.figures import COST, COUNTS, PRICES, Figure, Panel
-
-if TYPE_CHECKING:
-    from turnout.studies.results import Study
+from turnout.studies.results import Results
 
 WIDE = 20
 """A swept key whose largest value is so many times its smallest one has a log axis."""
@@ -21,7 +19,7 @@ WIDE = 20
 Columns = dict[str, Any]
 
 
-def drawings(study: "Study", figure: Figure) -> list[Drawing]:
+def drawings(study: Results, figure: Figure) -> list[Drawing]:
     """Return the charts of a figure that have something to show: one for each panel and problem."""
     if study.runs.is_empty():
         return []
@@ -30,7 +28,7 @@ def drawings(study: "Study", figure: Figure) -> list[Drawing]:
     return [drawing for drawing in each if drawing.lines]
 
 
-def settings(study: "Study", panel: Panel, problem: str, price: str | None = None) -> pl.DataFrame:
+def settings(study: Results, panel: Panel, problem: str, price: str | None = None) -> pl.DataFrame:
     """Return the settings that a panel shows of a problem: the cheapest one for each line, and for each value of a swept `x`.
 
     Where settings are compared, they are those on the seeds of tuning, of methods that have these.
@@ -61,14 +59,14 @@ def settings(study: "Study", panel: Panel, problem: str, price: str | None = Non
     return shown.sort(pl.col("method").cast(pl.Enum(list(study.declaration.methods))), *swept, maintain_order=True)
 
 
-def _drawing(study: "Study", panel: Panel, problem: str) -> Drawing:
+def _drawing(study: Results, panel: Panel, problem: str) -> Drawing:
     """Return the chart of one problem."""
     name = study.declaration.problems[problem]
     title = f"{panel.title} · {name}" if panel.title and len(panel.problems) > 1 else panel.title or name
     return (_cost_drawing if panel.y == COST else _curve_drawing)(study, panel, problem, title, panel.scale or "log")
 
 
-def _curve_drawing(study: "Study", panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:
+def _curve_drawing(study: Results, panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:
     """Return the chart of a metric along the runs."""
     lines = visible([(label, columns, False) for label, columns in _curves(study, panel, problem)], scale)
     prices, counts = study.declaration.prices, {"queries": "queries of the slowest client"}
@@ -76,7 +74,7 @@ def _curve_drawing(study: "Study", panel: Panel, problem: str, title: str, scale
     return Drawing(title, x, f"{METRICS[panel.y]}{' / its first value' if panel.share else ''}", lines, scale)
 
 
-def _cost_drawing(study: "Study", panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:
+def _cost_drawing(study: Results, panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:
     """Return the chart of costs against a swept key or a field of prices."""
     along_prices, price = panel.x.startswith(PRICES), study.price(panel.price)
     lines = visible(_spread((_price_points if along_prices else _key_points)(study, panel, problem)), scale)
@@ -86,7 +84,7 @@ def _cost_drawing(study: "Study", panel: Panel, problem: str, title: str, scale:
     return Drawing(title, panel.x.rpartition(".")[2], y, lines, scale, across, dots=True)
 
 
-def _curves(study: "Study", panel: Panel, problem: str) -> list[tuple[str, Columns]]:
+def _curves(study: Results, panel: Panel, problem: str) -> list[tuple[str, Columns]]:
     """Return the label and the columns of each line of a metric."""
     chosen = settings(study, panel, problem)
     frames = study.runs.filter(pl.col("problem") == problem).partition_by("method", "setting", "purpose", as_dict=True)
@@ -99,7 +97,7 @@ def _curves(study: "Study", panel: Panel, problem: str) -> list[tuple[str, Colum
     return lines
 
 
-def _run(study: "Study", panel: Panel, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def _run(study: Results, panel: Panel, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return the horizontal and the vertical values along one run."""
     prices = study.declaration.prices
     x = prices[panel.x].cost(rows) if panel.x in prices else rows[COUNTS[panel.x]]
@@ -108,13 +106,13 @@ def _run(study: "Study", panel: Panel, rows: pl.DataFrame) -> tuple[np.ndarray, 
         return np.asarray(x, float), y / y[0] if panel.share else y
 
 
-def _key_points(study: "Study", panel: Panel, problem: str) -> list[tuple[str, Any, dict]]:
+def _key_points(study: Results, panel: Panel, problem: str) -> list[tuple[str, Any, dict]]:
     """Return the label, the value of the swept key and the costs of each point; None is the value of a method without the key."""
     chosen = settings(study, panel, problem)
     return [(_label(study, panel, facts), facts.get(panel.x), facts) for facts in chosen.iter_rows(named=True)]
 
 
-def _price_points(study: "Study", panel: Panel, problem: str) -> list[tuple[str, Any, dict]]:
+def _price_points(study: Results, panel: Panel, problem: str) -> list[tuple[str, Any, dict]]:
     """Return the label, the field of the price and the costs of each point: one for each price of the same class."""
     name, own = panel.x.removeprefix(PRICES), study.price(panel.price)
     alike: dict[str, Price] = {key: one for key, one in study.declaration.prices.items() if isinstance(one, type(own))}
@@ -147,7 +145,7 @@ def _numeric(values: list[float]) -> Scale:
     return "log" if values and min(values) > 0 and max(values) >= WIDE * min(values) else "linear"
 
 
-def _label(study: "Study", panel: Panel, facts: dict) -> str:
+def _label(study: Results, panel: Panel, facts: dict) -> str:
     """Return the label of a line."""
     titles = [method.title for method in study.declaration.methods.values()]
     title = study.declaration.methods[facts["method"]].title

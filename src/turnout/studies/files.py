@@ -14,11 +14,12 @@ from turnout.studies.exhibits import OwnChart, OwnTable
 from turnout.studies.overview import claim, matrix
 from turnout.studies.page import page
 from turnout.studies.pictures import figures_of, pictured
-from turnout.studies.results import Study, name_of, seed_words
+from turnout.studies.plan import name_of, seed_words
+from turnout.studies.results import Results
 from turnout.studies.tables import Tables
 
 
-def write_files(study: Study, folder: Path, command: str) -> None:
+def write_files(study: Results, folder: Path, command: str) -> None:
     """Write all files of `study` but for its runs.
 
     Args:
@@ -43,7 +44,7 @@ def write_files(study: Study, folder: Path, command: str) -> None:
         draw(folder)
 
 
-def summary(study: Study, tables: Tables, command: str) -> dict:
+def summary(study: Results, tables: Tables, command: str) -> dict:
     """Return what was played, and what came of it."""
     runs, declared = study.runs, study.declaration
     tuned = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}

@@ -11,7 +11,7 @@ from turnout.report.vega import script
 from turnout.studies.exhibits import Exhibit, OwnChart
 from turnout.studies.overview import Matrices, forest_html, matrix_html, style
 from turnout.studies.pictures import Drawn
-from turnout.studies.results import Study
+from turnout.studies.results import Results
 from turnout.studies.tables import Tables
 
 LONGEST = 400
@@ -19,7 +19,7 @@ LONGEST = 400
 
 
 def page(
-    study: Study, tables: Tables, matrices: Matrices, figures: list[Drawn], exhibits: list[Exhibit], facts: dict[str, Any]
+    study: Results, tables: Tables, matrices: Matrices, figures: list[Drawn], exhibits: list[Exhibit], facts: dict[str, Any]
 ) -> str:
     """Return the page as HTML that needs nothing but itself.
 
@@ -69,13 +69,13 @@ def page(
     )
 
 
-def _counts(study: Study, runs: int) -> str:
+def _counts(study: Results, runs: int) -> str:
     """Say how much was played."""
     counts = (runs, "run"), (len(study.declaration.methods), "method"), (len(study.declaration.problems), "problem")
     return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts)
 
 
-def _files(study: Study) -> dict[str, str]:
+def _files(study: Results) -> dict[str, str]:
     """Return the texts of the study by their names; tables that were given in Python as JSON."""
     source = study.declaration.source
     return {file.path: file.text for file in source.files} or {"tables": json.dumps(source.tables, indent=2, default=_named)}

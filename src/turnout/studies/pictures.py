@@ -7,7 +7,7 @@ from turnout.engines.metrics import NAMES
 from turnout.report.lines import Drawing, Style, styles
 from turnout.studies.curves import drawings
 from turnout.studies.figures import Figure, default_figures
-from turnout.studies.results import Study
+from turnout.studies.results import Results
 
 LEVEL_WORDS = " Level dashed lines are methods that do not sweep the key."
 
@@ -43,7 +43,7 @@ class Drawn:
         return f"{self.figure.name}{self.price and f'-{self.price}'}"
 
 
-def figures_of(study: Study) -> list[Drawn]:
+def figures_of(study: Results) -> list[Drawn]:
     """Return the declared figures of a study; without these the default ones, for each price."""
     declared = study.declaration
     if declared.figures:

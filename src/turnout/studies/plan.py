@@ -176,3 +176,15 @@ def _base(one: Resolved, stops: tuple[Goal, ...], *without: str) -> str:
     further = [part for part in (experiment.exchange, experiment.devices, experiment.hubs) if part is not None]
     further += [experiment.groups] if experiment.groups != GroupsSpec() else []
     return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends, *further)
+
+
+def name_of(run: Run) -> str:
+    """Name a run."""
+    return f"{run.method} on {run.problem}{f' with {run.setting}' if run.setting else ''}, seed {run.seed}"
+
+
+def seed_words(seeds: tuple[int, ...]) -> str:
+    """Name seeds."""
+    if len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"

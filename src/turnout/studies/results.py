@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,14 +16,14 @@ from turnout.studies.declaration import Claim, Declaration
 from turnout.studies.exhibits import Exhibit
 from turnout.studies.goals import Goal
 from turnout.studies.grid import settings_of
-from turnout.studies.plan import Run
+from turnout.studies.plan import Run, seed_words
 from turnout.studies.statistics import Ratio, ratio
 from turnout.studies.tables import Table, row_of
 
 
 @dataclass(frozen=True)
-class Study:
-    """A study that was played.
+class Results:
+    """What the runs of a study come to at its goals and prices.
 
     Args:
         declaration: What was declared.
@@ -32,18 +31,6 @@ class Study:
             round, metrics and the cumulative events of the ledger.
         broken: Each run that could not be played, and why.
         cases: Its problems.
-
-    Examples:
-        >>> import turnout as t
-        >>> played = t.study({
-        ...     "seeds": 3,
-        ...     "run": {"rounds": 5},
-        ...     "problems": {"made": t.Quadratic.random(12, 5)},
-        ...     "methods": {"gd": t.Gd(t.Full(), lr=0.1)},
-        ...     "goals": {"near": {"metric": "gradient", "share": 0.5}},
-        ... })
-        >>> played.runs["seed"].n_unique(), len(played.broken)
-        (3, 0)
     """
 
     declaration: Declaration = field(repr=False)
@@ -209,28 +196,6 @@ class Study:
             return price
         return _named("price", price, self.declaration.prices, "there is no price: add [prices.NAME]")
 
-    def write(self, folder: Path, command: str) -> None:
-        """Write tables, figures, a page and a summary to `folder`."""
-        # Pictures are slow to import.
-        from turnout.studies.files import write_files
-
-        write_files(self, folder, command)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the first table as a matrix, and the first chart of the first figure."""
-        from turnout.report.notebook import shown, svg
-        from turnout.studies.overview import matrix, matrix_html, style
-        from turnout.studies.pictures import figures_of
-
-        table = self.table() if self.declaration.goals and not self.runs.is_empty() else None
-        drawing = next((drawing for drawn in figures_of(self) for drawing in drawn.drawings), None)
-        if table is None or not table.rows:
-            return shown([self.declaration.title], [], drawing)
-        if content := matrix(table):
-            chart = svg(drawing) if drawing is not None and drawing.lines else ""
-            return f"<div>{style()}{matrix_html(content)}{chart}</div>"
-        return shown(table.headings, [row.cells(str) for row in table.rows], drawing)
-
     def _run_costs(self, goal: str | Goal | None, price: str | Price | None) -> pl.DataFrame:
         """Return the cost of each run."""
         return self._once("runs", goal, price, lambda: run_costs(self.runs, self.goal(goal), self.price(price)))
@@ -303,21 +268,9 @@ class Study:
         return [] if best.is_empty() else best["problem"].unique(maintain_order=True).to_list()
 
 
-def name_of(run: Run) -> str:
-    """Name a run."""
-    return f"{run.method} on {run.problem}{f' with {run.setting}' if run.setting else ''}, seed {run.seed}"
-
-
 def _named(what: str, name: str | None, known: dict, none: str):
     if not known:
         raise UserError(none)
     if name is not None and name not in known:
         raise unknown(what, name, known)
     return known[name if name is not None else next(iter(known))]
-
-
-def seed_words(seeds: tuple[int, ...]) -> str:
-    """Name seeds."""
-    if len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
-        return f"seeds {seeds[0]} to {seeds[-1]}"
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"

@@ -13,7 +13,7 @@ from turnout.algorithms import Sppm
 from turnout.core.cohort import Cohort
 from turnout.core.records import record
 from turnout.problems.base import Problem
-from turnout.problems.storage.row_formats import take
+from turnout.problems.row_formats import take
 from turnout.runs.setup import scope
 from turnout.samplers import Nice, Sampler
 from turnout.solvers import CohortSolver

@@ -44,9 +44,21 @@ def cases():
         program,
         parameters | {"mu": 0.5},
         source,
-        "weights by rows, all clients, proximal local steps",
+        "weights by rows, all clients, proximal local steps, tau_eff = sum_i lambda_i a_i, a_i = |a_i|_1 of the paper",
         [local, everyone],
         weights="rows",
+        cohorts=EVERYONE,
+    )
+    yield Case(
+        "fednova-proximal-steps",
+        "fednova",
+        program,
+        parameters | {"mu": 0.5, "tau": 1.8},
+        source,
+        "weights by rows, all clients, proximal local steps, tau_eff = sum_i lambda_i local_steps[i], as in the authors' program",
+        [local, "x <- x + tau sum_i lambda_i (y_i - x) / a_i"],
+        "open",
+        "rows",
         cohorts=EVERYONE,
     )
     work = "t = sum_S lambda_i a_i / sum_S lambda_i"

@@ -140,6 +140,7 @@ def cases():
     source, program = "Hsu, Qi and Brown, 2019, section 4.2", adaptive.fedavgm
     parameters = ROUND | {"server_lr": 1.0, "beta": 0.6, "nesterov": False}
     mean = "d = sum_S lambda_i (y_i - x) / sum_S lambda_i"
+    momentum = "v <- beta v + d, which is -v of the paper"
     yield Case(
         "fedavgm",
         "fedopt",
@@ -147,7 +148,7 @@ def cases():
         parameters,
         source,
         "weights by rows, v starts at 0, v is not dampened",
-        [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr v"],
+        [LOCAL, mean, momentum, "x <- x + server_lr v"],
         weights="rows",
     )
     yield Case(
@@ -157,7 +158,7 @@ def cases():
         parameters | {"server_lr": 0.8},
         source,
         "weights by rows, v starts at 0, v is not dampened, a step size of the server",
-        [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr v"],
+        [LOCAL, mean, momentum, "x <- x + server_lr v"],
         "open",
         "rows",
     )
@@ -168,7 +169,7 @@ def cases():
         parameters | {"nesterov": True},
         source,
         "weights by rows, Nesterov's momentum",
-        [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr (d + beta v)"],
+        [LOCAL, mean, momentum, "x <- x + server_lr (d + beta v)"],
         "open",
         "rows",
     )
@@ -179,7 +180,7 @@ def cases():
         parameters,
         source,
         "equal weights, v starts at 0, v is not dampened",
-        [LOCAL, mean, "v <- beta v + d", "x <- x + server_lr v"],
+        [LOCAL, mean, momentum, "x <- x + server_lr v"],
         "open",
     )
     yield Case(
@@ -189,7 +190,7 @@ def cases():
         parameters | {"dampening": 0.6},
         source,
         "weights by rows, v is dampened",
-        [LOCAL, mean, "v <- beta v + (1 - beta) d", "x <- x + server_lr v"],
+        [LOCAL, mean, "v <- beta v + (1 - beta) d, which is -v of the paper", "x <- x + server_lr v"],
         "deviation",
         "rows",
     )

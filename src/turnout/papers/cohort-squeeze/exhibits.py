@@ -9,7 +9,7 @@ from sklearn.manifold import TSNE
 
 import turnout as t
 from turnout.problems.at_optimum import AtOptimum, at_optimum
-from turnout.problems.storage.row_formats import plain
+from turnout.problems.row_formats import plain
 from turnout.report.format import number
 from turnout.report.lines import SCHEMA
 from turnout.studies.cases import Case

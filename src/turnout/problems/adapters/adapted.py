@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import record, static
 from turnout.core.seeds import host_key
+from turnout.problems.adapters.adapted_oracle import AdaptedOracle
 from turnout.problems.adapters.sites import Site, sites_of
 from turnout.problems.base import Problem
 from turnout.problems.groups import Adapter
@@ -132,8 +133,5 @@ class Adapted(Wrapped):
     def client(self, i):
         if not self.inner.remote:
             return super().client(i)
-        # Slow to import.
-        from turnout.problems.adapters.adapted_oracle import AdaptedOracle
-
         client = self.inside.client(i)
         return self.around(client) if isinstance(client, Problem) else AdaptedOracle(client, self)

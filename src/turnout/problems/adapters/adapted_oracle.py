@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from turnout.problems.adapters.adapted import Adapted
+from turnout.problems.base import Problem
 from turnout.problems.oracles.base import Oracle
+from turnout.problems.oracles.grouped_oracle import at_points
 from turnout.problems.oracles.wrapped_oracle import WrappedOracle
 from turnout.problems.row_sums import Point
 
@@ -17,11 +18,13 @@ class AdaptedOracle(WrappedOracle):
 
     Args:
         oracle: The oracle of the model without adapters.
-        problem: The problem, which knows the adapters.
+        problem: The `Adapted` problem, which knows the adapters.
     """
 
-    def __init__(self, oracle: Oracle, problem: Adapted):
-        super().__init__(oracle.grouped(problem), problem)
+    asked_at_points = True
+
+    def __init__(self, oracle: Oracle, problem: Problem):
+        super().__init__(at_points(oracle, problem), problem)
 
     def value(self, x: Point, rows):
         return self.oracle.value(self._merged(x), rows)
@@ -50,9 +53,6 @@ class AdaptedOracle(WrappedOracle):
 
     def accuracy(self, x: Point):
         return self.oracle.accuracy(self._merged(x))
-
-    def grouped(self, problem):
-        return self
 
     def saved(self, x):
         return {**self.oracle.saved({name: x[name] for name in self.problem.leaves}), **x}

@@ -47,6 +47,9 @@ class Oracle(ABC):
     returns_new_arrays: ClassVar[bool] = False
     """Whether every returned array is new, so that it need not be copied."""
 
+    asked_at_points: ClassVar[bool] = False
+    """Whether it is asked at a `Point` where the model has groups, rather than at whole models."""
+
     in_parallel: bool = False
     """Whether local methods of several clients run in parallel, where JAX cannot call back from a compiled program."""
 
@@ -100,16 +103,6 @@ class Oracle(ABC):
             rows: Numbers of the rows [b], or `slice(None)` for all.
         """
         raise UserError(f"{type(self).__name__} has no statistics that training moves: give the problem none")
-
-    def grouped(self, problem: Any) -> "Oracle":
-        """Return this oracle where the model has groups, so that it is asked at a `Point`.
-
-        Args:
-            problem: The `Grouped` problem.
-        """
-        from turnout.problems.oracles.grouped_oracle import GroupedOracle
-
-        return GroupedOracle(self, problem)
 
     @property
     def running(self) -> dict[str, Any]:

@@ -5,8 +5,19 @@ from typing import Any
 import numpy as np
 
 from turnout.core.leaf_names import leaves_by_name
+from turnout.problems.oracles.base import Oracle
 from turnout.problems.oracles.wrapped_oracle import WrappedOracle
 from turnout.problems.row_sums import Point
+
+
+def at_points(oracle: Oracle, problem: Any) -> Oracle:
+    """Return an oracle where the model has groups, so that it is asked at a `Point`.
+
+    Args:
+        oracle: The oracle of the whole model.
+        problem: The `Grouped` problem.
+    """
+    return oracle if oracle.asked_at_points else GroupedOracle(oracle, problem)
 
 
 class GroupedOracle(WrappedOracle):

@@ -57,6 +57,7 @@ class TorchOracle(Oracle):
     """
 
     returns_new_arrays: ClassVar[bool] = True
+    asked_at_points: ClassVar[bool] = True
 
     borrowed: bool = False
     """Whether the module's parameters are put back by the local method that uses it, rather than after each call."""
@@ -159,9 +160,6 @@ class TorchOracle(Oracle):
 
     def saved(self, x):
         return state_of(self.module, x)
-
-    def grouped(self, problem):
-        return self
 
     @property
     def running(self):

@@ -12,9 +12,9 @@ from jax.flatten_util import ravel_pytree
 from turnout.core.backend import on_cpu
 from turnout.core.client import Client
 from turnout.core.permutation import shuffled
+from turnout.problems.row_formats import take
 from turnout.problems.row_sums import derivative, of_rest, of_rows, sum_in_chunks
 from turnout.problems.storage.branches import cond
-from turnout.problems.storage.row_formats import take
 
 
 class JaxClient(Client):

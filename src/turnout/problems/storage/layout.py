@@ -17,11 +17,11 @@ from turnout.core.cohort import Cohort
 from turnout.core.records import record, static
 from turnout.core.rows import rows_at
 from turnout.problems.base import Problem
+from turnout.problems.row_formats import is_sparse, row_count, take
 from turnout.problems.row_sums import derivative, of_rest, of_rows
 from turnout.problems.storage.bfloat16 import MixedPrecision
 from turnout.problems.storage.client_states import look_up, write
 from turnout.problems.storage.jax_client import JaxOracle
-from turnout.problems.storage.row_formats import is_sparse, row_count, take
 
 MAX_PADDING = 1.75
 """Clients are padded to the largest one if this takes at most so many times the number of rows."""

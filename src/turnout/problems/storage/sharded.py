@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from turnout.core.records import record, static
 from turnout.problems.base import Problem
+from turnout.problems.row_formats import SparseRows, is_sparse
 from turnout.problems.storage.layout import InMemory, Padded, Ragged
-from turnout.problems.storage.row_formats import SparseRows, is_sparse
 
 AXIS = "clients"
 """Name of the axis of a mesh."""
