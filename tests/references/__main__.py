@@ -1,6 +1,6 @@
 """`python -m tests.references` writes the test vectors anew; with --check it says which files differ from the programs.
 
-The last digits of a product of matrices depend on the processor, so that numbers are the same to 1e-13.
+The last digits of a product of matrices depend on the processor, so that numbers are the same to 1e-12.
 """
 
 import json
@@ -32,7 +32,7 @@ def same(one, other) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0, abs_tol=1e-13)
+        return math.isclose(one, other, rel_tol=0, abs_tol=1e-12)
     return type(one) is type(other) and one == other
 
 

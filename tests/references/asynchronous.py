@@ -1,5 +1,7 @@
 """Replies that come in one at a time: `arrivals` lists for each round (client, the round in which it was sent x)."""
 
+import numpy as np
+
 from tests.references.tiny import START
 
 
@@ -40,3 +42,46 @@ def one_at_a_time(p, log, arrivals, lr, local_steps, rule, alpha=None, power=Non
         elif step - since[when] < threshold:
             x, step = x + change, step + 1
         log.end([i], {"x": x} | state)
+
+
+def rescaled_asgd(p, log, arrivals, lr, seconds=None):
+    """Rescaled ASGD: steps as long as clients work, in `seconds` or counted in steps of the server."""
+    x = START
+    sent = {0: x}
+    log.start({"x": x})
+    for number, (i, when) in enumerate(arrivals, start=1):
+        sent[number] = x
+        change = -lr * p.grad(i, sent[when])
+        log.exchange([i], {"x": sent[when]}, [{"change": change}], sent=[when])
+        # What is sent in round 0 or 1 is the start.
+        measured = number - max(when, 1) + 1
+        x = x + p.weights[i] * (measured if seconds is None else seconds[i] * sum(1 / t for t in seconds)) * change
+        log.end([i], {"x": x})
+
+
+def ringleader(p, log, arrivals, lr):
+    """Ringleader ASGD: `table` and `later` have the updates of each client, `due` those whose step is to come."""
+    x, table, later, due = START, [[] for _ in range(4)], [[] for _ in range(4)], set()
+    sent = {0: x}
+
+    def state():
+        sums = [[p.weights[i] * sum(own, np.zeros(3)) for i, own in enumerate(each)] for each in (table, later)]
+        counts = [[float(len(own)) for own in each] for each in (table, later)]
+        steps = [float(i in due) for i in range(4)]
+        return {"x": x, "table": sums[0], "counts": counts[0], "later": sums[1], "later_counts": counts[1], "due": steps}
+
+    log.start(state())
+    for number, (i, when) in enumerate(arrivals, start=1):
+        sent[number] = x
+        change = -lr * p.grad(i, sent[when])
+        log.exchange([i], {"x": sent[when]}, [{"change": change}], sent=[when])
+        if due and i not in due:
+            later[i].append(change)
+        else:
+            table[i].append(change)
+            if all(table):
+                x = x + p.total(range(4), [np.mean(own, axis=0) for own in table])
+                due = due - {i} if due else {0, 1, 2, 3} - {i}
+                if not due:
+                    table, later = later, [[] for _ in range(4)]
+        log.end([i], state())

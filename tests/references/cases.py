@@ -2,11 +2,35 @@
 
 import re
 
-from tests.references.declared import averaging, dual_and_buffered, fednova, local_steps, proximal_and_personal, scaffold, servers
+from tests.references.declared import (
+    averaging,
+    compressed,
+    dual_and_buffered,
+    estimated,
+    fednova,
+    further,
+    local_steps,
+    newton,
+    proximal_and_personal,
+    scaffold,
+    servers,
+)
 from tests.references.declared.case import Case
 from tests.references.tiny import Log, Tiny
 
-PARTS = (averaging, scaffold, fednova, servers, dual_and_buffered, local_steps, proximal_and_personal)
+PARTS = (
+    averaging,
+    scaffold,
+    fednova,
+    servers,
+    dual_and_buffered,
+    local_steps,
+    proximal_and_personal,
+    newton,
+    further,
+    compressed,
+    estimated,
+)
 
 CASES = {case.name: case for part in PARTS for case in part.cases()}
 """All test vectors by name."""
@@ -22,7 +46,7 @@ def family(case: Case) -> str:
 def played(case: Case) -> Log:
     """Run the program of a case."""
     log = Log()
-    case.program(Tiny(case.loss, case.weights), log, case.cohorts, **case.parameters, **case.given)
+    case.program(Tiny(case.loss, case.weights, case.constant), log, case.cohorts, **case.parameters, **case.given)
     return log
 
 
@@ -39,7 +63,7 @@ def document(case: Case) -> dict:
         "source": case.source,
         "license": "CC0-1.0",
         "update": case.update,
-        "problem": Tiny(case.loss, case.weights).described(),
+        "problem": Tiny(case.loss, case.weights, case.constant).described(),
         "parameters": case.parameters,
         "tolerance": 1e-10,
         "start": log.first,

@@ -15,15 +15,19 @@ TARGETS = {
 WEIGHTS = {"rows": [0.2, 0.3, 0.1, 0.4], "equal": [0.25, 0.25, 0.25, 0.25]}
 MU = 0.1
 START = np.array([0.5, -1.0, 0.25])
+FOUR = np.array([*START, 0.75])
 CLIENTS = range(4)
 
 
 class Tiny:
-    """f_i(x) = mean over the rows of (<a, x> - b)^2 / 2, or of log(1 + exp(-b <a, x>)), plus (mu / 2) |x|^2."""
+    """f_i(x) = mean over the rows of (<a, x> - b)^2 / 2, or of log(1 + exp(-b <a, x>)), plus (mu / 2) |x|^2.
 
-    def __init__(self, loss: str = "squared", weights: str = "equal"):
+    With `constant`, all rows have a fourth feature, 1.
+    """
+
+    def __init__(self, loss: str = "squared", weights: str = "equal", constant: bool = False):
         self.loss, self.weights = loss, np.array(WEIGHTS[weights])
-        self.a = [np.array(rows) for rows in FEATURES]
+        self.a = [np.array([[*row, 1.0] if constant else row for row in rows]) for rows in FEATURES]
         self.b = [np.array(targets, float) for targets in TARGETS[loss]]
 
     def grad(self, i, x, rows=None):
@@ -71,7 +75,7 @@ class Tiny:
 
     def described(self):
         """The problem as the files have it."""
-        clients = [{"features": a, "targets": b} for a, b in zip(FEATURES, TARGETS[self.loss], strict=True)]
+        clients = [{"features": a.tolist(), "targets": b} for a, b in zip(self.a, TARGETS[self.loss], strict=True)]
         return {"loss": self.loss, "mu": MU, "weights": self.weights.tolist(), "clients": clients}
 
 

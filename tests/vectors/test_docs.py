@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "vectors.md").read_text()
 
 
+@pytest.mark.slow
 def test_files_have_the_form_of_the_schema_and_are_small():
     schema = json.loads((FILES.parent / "schema.json").read_text())
     check = jsonschema.Draft202012Validator(schema)

@@ -42,6 +42,35 @@ FAULTS = {
     "h by the cohort": ("feddyn", "h - alpha * p.total", "h - alpha * p.mean", "round 1, server, x"),
     "h_i without p": ("scaffnew", "probability / lr * (x - last)", "1 / lr * (x - last)", "round 1, state of client 0, h_i"),
     "staleness off by one": ("fedbuff-staleness", "number - max(when, 1)", "number - when", "round 1, server, x"),
+    "memories at the rate 1": ("diana", "kept / 3 if rate is None", "1.0 if rate is None", "round 1, server, h"),
+    "MARINA's cohort without 1 / p_i": (
+        "marina-pp",
+        "p.average(cohort, changes)",
+        "p.total(cohort, changes)",
+        "round 1, server, g",
+    ),
+    "chi left out": ("tamuna", "* 4 * (copies - 1) / (copies * 3) / lr", "/ lr", "round 1, state of client 0, h_i"),
+    "an estimate that never forgets": (
+        "ce-lgd",
+        "p.grad(i, new) - (1 - rho)",
+        "p.grad(i, new) - 1",
+        "round 1, exchange 2, reply of client 2, difference",
+    ),
+    "a fast client's gradients all in one table": ("ringleader", "if due and i not in due:", "if False:", "round 9, server, x"),
+    "the head as it was": ("fedrep", "heads[i] = fitted(i, x, heads[i])", "pass", "round 1, reply of client 2, change"),
+    "hubs of one weight": ("in-hubs", "weights=shares", "weights=None", "round 1, server, x"),
+    "gradients of all periods": (
+        "amplified-scaffold",
+        "c, gradients = [*means], {}",
+        "c = [*means]",
+        "round 3, reply of client 3, change_of_g_i",
+    ),
+    "H after the replies": (
+        "fednl-1",
+        "gradients), p.total(EVERYONE, own)",
+        "gradients), p.total(EVERYONE, np.add(own, changes))",
+        "round 2, server, x",
+    ),
 }
 """By name: the vector, what is changed in the program into what, and where it first shows."""
 

@@ -45,6 +45,7 @@ def test_verdicts():
     assert said("scaffold-2", moved("scaffold-2", 4e-6), precision="single")["verdict"] == "equal"
     assert said("scaffold-2", moved("scaffold-2", float("nan")))["difference"] is None
     assert said("scaffold-2", FOUND["scaffold-2"]["rounds"][:2])["first"] == "round 3, which is missing"
+    assert said("adiana", [{}])["first"] == "round 1, server, y"
 
 
 def test_a_newer_form_is_one_sentence_and_the_rest_goes_on(tmp_path):

@@ -1,15 +1,16 @@
 """turnout's own runs of the test vectors: the algorithm of each file, and what its engines send and keep."""
 
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 import turnout as t
 from tests.helpers.similar import Exact
+from tests.vectors import drawn_runs, further_runs, newton_runs
+from tests.vectors.run import Run, no_clients
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
@@ -18,28 +19,6 @@ from turnout.runs.session import Session
 
 SEED = 26
 """The seed whose cohorts and numbers of steps the files have."""
-
-
-class Run(NamedTuple):
-    """How turnout plays a vector.
-
-    Args:
-        make: The algorithm, of the vector's parameters and a sampler of two clients.
-        server: The vector's server state of turnout's; by default the arrays in their order.
-        clients: The vector's client states of turnout's server and clients [n, ...]; by default the arrays in their order.
-        messages: Whether messages and replies have the vector's parts in their order; otherwise the states alone are compared.
-        options: Options of the run.
-    """
-
-    make: Callable
-    server: Callable[[Any, dict], list] = lambda server, p: jax.tree.leaves(server)
-    clients: Callable[[Any, Any, dict], list] = lambda server, clients, p: jax.tree.leaves(clients)
-    messages: bool = True
-
-
-def no_clients(server, clients, p):
-    """The vector has no state of clients."""
-    return []
 
 
 def fedavg(p, s):
@@ -214,20 +193,51 @@ RUNS = {
         messages=False,
     ),
     "mime": Run(lambda p, s: t.Mime(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
+    **newton_runs.RUNS,
+    **further_runs.RUNS,
+    **drawn_runs.RUNS,
     "mimelite": Run(lambda p, s: t.MimeLite(s, optimiser=t.optimisers.Sgd(p["lr"], momentum=p["beta"]), steps=p["local_steps"])),
 }
 """How turnout plays each vector that it plays."""
 
 
-def problem_of(vector: dict) -> t.Problem:
-    """The problem of a vector."""
+def shaped(start) -> type[t.Ridge]:
+    """Ridge regression of parameters in a matrix or in named leaves, whose numbers are taken in order."""
+
+    @t.record
+    class Shaped(t.Ridge):
+        def losses(self, x, rows):
+            return super().losses(ravel_pytree(x)[0], rows)
+
+        def regulariser(self, x):
+            return super().regulariser(ravel_pytree(x)[0])
+
+        def start(self, key):
+            return start
+
+    return Shaped
+
+
+def problem_of(vector: dict, start) -> t.Problem:
+    """The problem of a vector, whose parameters are shaped like `start`."""
     made = vector["problem"]
     features = np.concatenate([np.array(client["features"]) for client in made["clients"]])
     targets = np.concatenate([np.array(client["targets"]) for client in made["clients"]])
     sizes = [len(client["targets"]) for client in made["clients"]]
     split = Split(np.arange(sum(sizes)), np.concatenate([[0], np.cumsum(sizes)]))
-    kind = {"squared": t.Ridge, "logistic": t.Logistic}[made["loss"]]
+    kind = {"squared": t.Ridge, "logistic": t.Logistic}[made["loss"]] if np.ndim(start) == 1 else shaped(start)
     return kind.of(Dataset("tiny", features, targets), split, mu=made["mu"], weights=np.array(made["weights"]))
+
+
+def start_of(vector: dict) -> tuple:
+    """The parameters before the run: what is sent of them, and all of them, with the leaves that clients have."""
+    first, p = vector["start"], vector["parameters"]
+    # Where the state has no x, the parameters are its first part.
+    x = p.get("x_0", first["server"].get("x", next(iter(first["server"].values()))))
+    if isinstance(x, dict):
+        own = {name: p.get(name, leaf) for name, leaf in first["clients"][0].items()}
+        return tuple({name: np.array(leaf) for name, leaf in part.items()} for part in (x, x | own))
+    return np.array(x), np.array(x)
 
 
 def play(vector: dict, engine: str, algorithm: t.Algorithm | None = None) -> dict:
@@ -240,25 +250,27 @@ def play(vector: dict, engine: str, algorithm: t.Algorithm | None = None) -> dic
     """
     run, parameters = RUNS[vector["name"]], vector["parameters"]
     algorithm = algorithm or run.make(parameters, t.Nice(2))
-    start = np.array(vector["start"]["server"]["x" if "x" in vector["start"]["server"] else "v"])
+    sent_part, start = start_of(vector)
     rounds = len(vector["rounds"])
     session = Session(
         algorithm,
-        problem_of(vector),
+        problem_of(vector, start),
         seeds=Seeds.of(SEED),
         rounds=rounds,
         every=1,
         engine=engine,
         start=start,
         metrics=("value",),
+        **run.options(parameters),
     )
-    sent = spied(session, start) if engine == "nodes" else []
-    states = []
+    sent = spied(session, sent_part) if engine == "nodes" else []
+    states, clients = [], None
     for _ in range(rounds + 1):
         session.step(1)
         server, clients = (jax.tree.map(np.array, part) for part in (session.progress.server, session.progress.clients))
+        clients = [session.traces[0].model(i) for i in range(session.problem.clients)] if run.models else clients
         states.append((run.server(server, parameters), run.clients(server, clients, parameters)))
-    return {"states": states, "sent": sent}
+    return {"states": states, "sent": run.sent(sent, clients, parameters)}
 
 
 def spied(session: Session, start) -> list:

@@ -116,7 +116,8 @@ def listed(vectors: dict, as_json: bool) -> None:
     for members in families(vectors).values():
         shown.add_row(vectors[members[0]]["algorithm"], ", ".join(members))
     console.print(shown)
-    without = Table("no vector yet", "why")
-    for kind, why in missing().items():
-        without.add_row(kind, why)
-    console.print(without)
+    if missing():
+        without = Table("no vector yet", "why")
+        for kind, why in missing().items():
+            without.add_row(kind, why)
+        console.print(without)

@@ -38,6 +38,7 @@ class Case(NamedTuple):
     loss: str = "squared"
     cohorts: list = COHORTS
     given: dict = {}
+    constant: bool = False
 
 
 LOCAL = "for i in S: y_i = x; repeat local_steps times: y_i <- y_i - lr grad f_i(y_i)"

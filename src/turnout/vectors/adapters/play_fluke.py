@@ -140,4 +140,4 @@ PLAYERS = {
 }
 
 if __name__ == "__main__":
-    main(PLAYERS, "no such module in fluke.algorithms", ("apfl", "pfedme"))
+    main(PLAYERS, "no such module in fluke.algorithms", ("apfl", "fedbabu", "fedbn", "fedper", "fedrep", "pfedme"))
