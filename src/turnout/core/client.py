@@ -133,6 +133,15 @@ class Client(ABC):
         """
         return add(x, self.grad(x), factor)
 
+    def trained(self, x: PyTree, work: dict[str, Any]) -> PyTree | None:
+        """Return what the client's own training makes of x, of which no step is seen; None where turnout makes the steps.
+
+        Args:
+            x: Parameters.
+            work: What the algorithm asks for: those of "lr", "steps", "batch" and "epochs" that are given.
+        """
+        return None
+
     def alone(self, f: Callable[[], PyTree]) -> PyTree:
         """Return f(), a loop of unknown length; an engine that computes a cohort at once may run the clients one by one here."""
         return f()

@@ -58,6 +58,13 @@ class HostClient(Client):
                 return y
         return super().step(x, factor)
 
+    def trained(self, x, work):
+        if self._oracle.has_gradients:
+            return None
+        x = jax.tree.map(np.asarray, x)
+        y = self._oracle.trained(x, {name: np.asarray(value).item() for name, value in work.items()})
+        return fitted(y, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), x), self.id)
+
     def hvp(self, x, v):
         if type(self._oracle).hvp is Oracle.hvp:
             # Raises its UserError here; JAX wraps an error that is raised in a callback.
@@ -119,6 +126,9 @@ class HostClient(Client):
 
     def _call(self, order: str, x, *v):
         arguments = (x, *v, () if self._rows is ALL else self._rows)
+        if order != "value" and not self._oracle.has_gradients:
+            # Raises its UserError here; JAX wraps an error that is raised in a callback.
+            self._oracle.value_and_grad(x, self._rows)
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
             if self._oracle.in_parallel:
                 raise NotParallel
