@@ -11,9 +11,7 @@ from turnout.experiment.config import Experiment
 from turnout.runs.setup import bind, prepare, scope
 
 
-def client_of(
-    experiment: Experiment, built: Built, client: int, sum_key: SumKey | None = None
-) -> tuple[Node, Job, Algorithm]:
+def client_of(experiment: Experiment, built: Built, client: int, sum_key: SumKey | None = None) -> tuple[Node, Job, Algorithm]:
     """Return one client of `experiment` with its states in memory, the inputs of the run, and the algorithm bound to it.
 
     Args:

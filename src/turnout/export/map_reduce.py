@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,20 +13,21 @@ from jaxtyping import PyTree
 from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import Ledger, Site
 from turnout.core.algorithm import Algorithm
-from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.messages import Each
 from turnout.core.records import record
 from turnout.core.replies import Replies
+from turnout.core.tree import on_device
 from turnout.engines.compiled_ask import CompiledAsk
 from turnout.engines.exchange.strong_types import completed
 from turnout.engines.inputs import Job
 from turnout.engines.reply_usage import survey
 from turnout.engines.state import Progress, begin, play_round
 from turnout.problems.base import Problem
+from turnout.problems.grouped import Grouped
 from turnout.problems.storage.jax_client import JaxClient, JaxOracle
-from turnout.problems.storage.layout import is_sparse, padded
+from turnout.problems.storage.layout import Padded, is_sparse, padded
 from turnout.runs.options import RunOptions
 from turnout.runs.setup import fit, inputs_of
 
@@ -86,30 +87,33 @@ def drjax(algorithm: Algorithm, problem: Problem, rounds: int = 100, seed: int =
     _programs(1)
     if any(map(is_sparse, jax.tree.leaves(problem.rows, is_leaf=is_sparse))):
         raise UserError("drjax maps over arrays of one shape for each client, and sparse rows have none: give dense rows")
-    options = RunOptions(rounds, seed, precision="double" if jax.config.jax_enable_x64 else "single", start=start)
+    if isinstance(problem, Grouped) or algorithm.model_groups:
+        raise UserError("a model with groups is not carried to drjax: give the whole model to an algorithm without groups")
+    precision = "double" if jnp.result_type(float) == jnp.float64 else "single"
+    options = RunOptions(rounds, seed, precision=precision, start=start)
     fitted = fit(algorithm, problem, options, compiled=True)
-    job, bound = inputs_of(fitted.algorithm, problem, options, fitted.precision, (), None, cells=None)
+    job, bound = inputs_of(fitted.algorithm, problem, options, precision, (), None, cells=None)
     storage = padded(problem.without_clients())
     rows, weight = storage.problem.rows, storage.weight
-    weight = np.full(jax.tree.leaves(rows)[0].shape[:2], 1 / jax.tree.leaves(rows)[0].shape[1]) if weight is None else weight
-    data = jax.tree.map(lambda leaf: _placed(leaf), (rows, weight))
-    job = replace(job, storage=replace(storage, problem=replace(storage.problem, rows=data[0]), weight=data[1]))
+    if weight is None:
+        n, size = jax.tree.leaves(rows)[0].shape[:2]
+        weight = np.full((n, size), 1 / size)
+    kind = jnp.result_type(float)
+    data = jax.tree.map(lambda leaf: on_device(leaf, kind if jnp.issubdtype(leaf.dtype, jnp.floating) else None), (rows, weight))
+    job = _with(replace(job, storage=storage), data)
     sites = survey(job, bound).sites
     state = jax.jit(partial(begin, MapReduceAsk, job, bound, sites))()
-    return MapReduce(
-        partial(_round, job, bound, sites), state, data, lambda state: bound.output(state.server), sites
-    )
+    return MapReduce(partial(_round, job, bound, sites), state, data, lambda state: bound.output(state.server), sites)
 
 
-def _placed(leaf: Any) -> jax.Array:
-    """Return an array in the precision in force."""
-    return jnp.asarray(leaf, jnp.result_type(float) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else None)
+def _with(job: Job, data: tuple[PyTree, Any]) -> Job:
+    """Return the inputs of a run with other rows, and shares of rows, of the clients."""
+    rows, weight = data
+    return replace(job, storage=replace(job.storage, problem=replace(job.storage.problem, rows=rows), weight=weight))
 
 
-def _round(job: Job, algorithm: Algorithm, sites: tuple[Site, ...], state: Progress, data: tuple) -> Progress:
-    storage, (rows, weight) = job.storage, data
-    job = replace(job, storage=replace(storage, problem=replace(storage.problem, rows=rows), weight=weight))
-    return play_round(MapReduceAsk, job, algorithm, sites, state)
+def _round(job: Job, algorithm: Algorithm, sites: tuple[Site, ...], state: Progress, data: tuple[PyTree, Any]) -> Progress:
+    return play_round(MapReduceAsk, _with(job, data), algorithm, sites, state)
 
 
 class MapReduceAsk(CompiledAsk):
@@ -117,7 +121,7 @@ class MapReduceAsk(CompiledAsk):
 
     def _run_clients(self, cohort, method, message, losses):
         key = self.job.seeds.exchange(self.round, self.state.exchanges)
-        run, storage = local_method(self.algorithm, method, self.job.start), self.job.storage
+        run, storage = local_method(self.algorithm, method, self.job.start), cast(Padded, self.job.storage)
 
         def run_one(message, i, active, state, rows, weight):
             oracle = JaxOracle(storage.problem, rows, weight, jnp.sum(weight > 0, dtype="int32"))
@@ -149,7 +153,7 @@ class MappedReplies(Replies):
 def _programs(places: int) -> tuple[Callable, Callable]:
     """Return the programs of drjax over a number of places: an exchange, and the sum of a function of placed values."""
     try:
-        import drjax
+        import drjax  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise UserError(f"turnout.export.drjax needs drjax ({error}): pip install drjax") from None
 
