@@ -57,6 +57,7 @@ def primitives(jaxpr) -> list[str]:
     return found
 
 
+@pytest.mark.longer
 def test_an_exchange_is_a_broadcast_and_sums():
     """DANE: x and g go to the clients; two means, each of one vector, come back."""
     made = t.export.drjax(t.Dane(t.Full(), t.client_solvers.Gradient(lr=0.05, steps=2, tolerance=0.0)), quadratic())
@@ -86,6 +87,17 @@ def test_two_rounds_are_differentiated_backwards():
         step[k] = 1e-5 * direction
         central = (loss(x + step[0], vectors + step[1]) - loss(x - step[0], vectors - step[1])) / 2e-5
         np.testing.assert_allclose(jnp.sum(slopes[k] * direction), central, rtol=1e-7)
+
+
+@pytest.mark.longer
+def test_a_mesh_spreads_the_places_over_devices():
+    """With an axis of drjax's placement: the same parameters, and sums of what devices have summed."""
+    made = t.export.drjax(t.FedAvg(t.Nice(4), lr=0.05, steps=3), t.Quadratic.random(clients=8, dimension=3, seed=0))
+    alone = jax.jit(made.round)(made.state, made.data)
+    with jax.set_mesh(jax.make_mesh((2,), ("clients",), axis_types=(jax.sharding.AxisType.Auto,))):
+        compiled = jax.jit(made.round).lower(made.state, made.data).compile()
+        assert "all-reduce" in compiled.as_text()
+        np.testing.assert_allclose(made.parameters(compiled(made.state, made.data)), made.parameters(alone), rtol=1e-14)
 
 
 def test_what_is_not_carried_is_refused(monkeypatch):
