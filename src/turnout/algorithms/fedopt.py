@@ -99,9 +99,8 @@ class FedOpt(Algorithm):
         """
         x, factor = message
         optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
-        own = own_training(client, x, optimiser.lr, self.steps, self.batch, self.epochs) if state is None else None
-        if own is not None:
-            return own, None, 0
+        if client.trains_itself and state is None:
+            return own_training(client, x, optimiser.lr, self.steps, self.batch, self.epochs), None, 0
 
         def step(rows, carry):
             y, state = carry

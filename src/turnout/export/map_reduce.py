@@ -45,6 +45,11 @@ class MapReduce(NamedTuple):
             over its client's rows [n, s], 0 for padding.
         parameters: Returns the parameters that a state has found.
         sites: The call sites that the counters of a state count.
+
+    Examples:
+        >>> import turnout as t
+        >>> made = t.export.drjax(t.Gd(t.Full(), lr=0.1), t.Quadratic.random(4, 2))  # doctest: +SKIP
+        >>> made.parameters(made.round(made.state, made.data))  # doctest: +SKIP
     """
 
     round: Callable[[Progress, tuple], Progress]
