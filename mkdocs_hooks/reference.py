@@ -31,6 +31,7 @@ MODULES = {
     "Codecs": (turnout.codecs, "t.codecs"),
     "Devices": (turnout.devices, "t.devices"),
     "Trackers": (turnout.trackers, "t.trackers"),
+    "Exports": (turnout.export, "turnout.export"),
     "Data sets": (turnout.data, "turnout.data"),
     "Splits": (turnout.data.splits, "turnout.data.splits"),
     "Checks": (turnout.testing, "turnout.testing"),

@@ -1,6 +1,7 @@
 from . import client_solvers as client_solvers
 from . import codecs as codecs
 from . import devices as devices
+from . import export as export
 from . import optimisers as optimisers
 from . import solvers as solvers
 from .accounting.prices import Bytes as Bytes
@@ -156,6 +157,7 @@ from .problems.model import Model as Model
 from .problems.multinomial import Multinomial as Multinomial
 from .problems.neural import Neural as Neural
 from .problems.oracles.base import Oracle as Oracle
+from .problems.oracles.flower_client import FlowerOracle as FlowerOracle
 from .problems.oracles.numpy_functions import NumpyOracle as NumpyOracle
 from .problems.oracles.torch_module import TorchOracle as TorchOracle
 from .problems.oracles.torch_module import parameters_of as parameters_of

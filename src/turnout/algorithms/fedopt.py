@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import PyTree
 
-from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_steps, round_lr
+from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps, local_steps, own_training, round_lr
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Client, Done
 from turnout.core.records import Count, record, static
@@ -99,6 +99,8 @@ class FedOpt(Algorithm):
         """
         x, factor = message
         optimiser = self.optimiser if factor is None else self.optimiser.with_lr_factor(factor)
+        if client.trains_itself and state is None:
+            return own_training(client, x, optimiser.lr, self.steps, self.batch, self.epochs), None, 0
 
         def step(rows, carry):
             y, state = carry

@@ -96,13 +96,30 @@ def local_steps(
     return client.loop(steps, step_on_batch, (jnp.zeros((), "int32"), carry))[1], steps
 
 
+def own_training(client: Client, x: PyTree, lr: Any, steps: Any, batch: int | None, epochs: Any) -> PyTree:
+    """Return y - x, where y is what the client's own training makes of x.
+
+    Args:
+        client: The client, which trains itself.
+        x: Parameters to start from.
+        lr: Step size, which the client is told, as it is the others.
+        steps: As in `local_steps`.
+        batch: As in `local_steps`.
+        epochs: As in `local_steps`.
+    """
+    steps = steps if steps is None or jnp.ndim(steps) == 0 else jnp.asarray(steps)[client.id]
+    asked = {"lr": lr, "steps": steps, "batch": batch, "epochs": epochs}
+    return add(client.trained(x, {name: value for name, value in asked.items() if value is not None}), x, -1.0)
+
+
 def local_sgd(
     client: Client, x: PyTree, lr: Any, steps: Any, batch: int | None, epochs: Any,
     direction: Callable[[Client, PyTree], PyTree] | None = None,
 ) -> Done:  # fmt: skip
     """Reply with y - x, where y is x after local steps y <- y - lr d(y); each is one query.
 
-    A `MeasuredClient` also measures its curvature, for one query more, or with batches twice as many: see `AutoLr`.
+    A client that trains itself does so in their place, where d is the gradient, and its queries are not known. A
+    `MeasuredClient` also measures its curvature, for one query more, or with batches twice as many: see `AutoLr`.
 
     Args:
         client: The client.
@@ -115,6 +132,8 @@ def local_sgd(
     """
     if isinstance(client, MeasuredClient):
         return _measured_sgd(client, x, lr, steps, batch, epochs, direction or (lambda rows, y: rows.grad(y)))
+    if client.trains_itself and direction is None:
+        return Done(own_training(client, x, lr, steps, batch, epochs), queries=0)
     factor = -lr
 
     def step(rows: Client, y: PyTree) -> PyTree:

@@ -63,6 +63,9 @@ class Client(ABC):
     key: Any
     state: PyTree
 
+    trains_itself: bool = False
+    """Whether it has no gradients, and makes local steps by itself: `trained`."""
+
     def with_state(self, state: PyTree) -> "Client":
         """Return this client with another private state."""
         client = copy(self)
@@ -132,6 +135,15 @@ class Client(ABC):
             factor: The negative step size.
         """
         return add(x, self.grad(x), factor)
+
+    def trained(self, x: PyTree, work: dict[str, Any]) -> PyTree:
+        """Return what the client's own training makes of x, of which no step is seen, where it `trains_itself`.
+
+        Args:
+            x: Parameters.
+            work: What the algorithm asks for: those of "lr", "steps", "batch" and "epochs" that are given.
+        """
+        raise NotImplementedError("this client has gradients, and no training of its own")
 
     def alone(self, f: Callable[[], PyTree]) -> PyTree:
         """Return f(), a loop of unknown length; an engine that computes a cohort at once may run the clients one by one here."""

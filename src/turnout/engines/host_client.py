@@ -32,7 +32,7 @@ class HostClient(Client):
 
     def __init__(self, id, key, state, oracle: Oracle, rows: Any = ALL):
         self.id, self.key, self.state = id, key, state
-        self._oracle, self._rows = oracle, rows
+        self._oracle, self._rows, self.trains_itself = oracle, rows, not oracle.has_gradients
 
     def value(self, x):
         return self._call("value", x)
@@ -57,6 +57,11 @@ class HostClient(Client):
             if y is not None:
                 return y
         return super().step(x, factor)
+
+    def trained(self, x, work):
+        x = jax.tree.map(np.asarray, x)
+        y = self._oracle.trained(x, {name: np.asarray(value).item() for name, value in work.items()})
+        return fitted(y, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), x), self.id)
 
     def hvp(self, x, v):
         if type(self._oracle).hvp is Oracle.hvp:
@@ -119,6 +124,9 @@ class HostClient(Client):
 
     def _call(self, order: str, x, *v):
         arguments = (x, *v, () if self._rows is ALL else self._rows)
+        if order != "value" and self.trains_itself:
+            # Raises its UserError here; JAX wraps an error that is raised in a callback.
+            self._oracle.value_and_grad(x, self._rows)
         if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
             if self._oracle.in_parallel:
                 raise NotParallel

@@ -30,10 +30,29 @@ def new_project(folder: Path, form: Form) -> list[Path]:
     """
     sources = {**{name: name for name in SHARED_FILES}, "clients.py": f"{form}_clients.py"}
     words = {"classifies": str(form != "numpy").lower(), "local": LOCAL[form], "needs": NEEDS[form]}
+    return written(folder, {name: template(source, words) for name, source in sources.items()})
+
+
+def template(source: str, words: dict[str, str]) -> str:
+    """Return a file of the template.
+
+    Args:
+        source: Its name.
+        words: What is filled in.
+    """
+    return Template((files("turnout.federation.template") / source).read_text(), keep_trailing_newline=True).render(words)
+
+
+def written(folder: Path, contents: dict[str, str]) -> list[Path]:
+    """Write files to a new or empty folder, and return them.
+
+    Args:
+        folder: The folder.
+        contents: The text of each file, by name.
+    """
     with claimed(folder):
         if holds_files(folder):
             raise UserError(f"{folder} is not empty: choose another folder")
-        for name, source in sources.items():
-            template = Template((files("turnout.federation.template") / source).read_text(), keep_trailing_newline=True)
-            write(folder / name, template.render(words))
-    return [folder / name for name in sources]
+        for name, text in contents.items():
+            write(folder / name, text)
+    return [folder / name for name in contents]

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from turnout.core.errors import UserError
 from turnout.engines.budget import Budget
-from turnout.engines.coded_algorithm import coded
 from turnout.engines.encryption import SumKey
 from turnout.engines.flower.state_store import DiskReply, DiskStates
 from turnout.engines.node import Node
 from turnout.engines.public_counts import PublicCounts
 from turnout.experiment.build import Built
+from turnout.experiment.client import client_of
 from turnout.experiment.config import Experiment
 from turnout.federation.handshake import handshake_of
 from turnout.federation.policy import Policy
 from turnout.privacy.accounting import local_epsilon
 from turnout.privacy.mechanism import Privacy, Protection
-from turnout.runs.setup import bind, prepare, scope
+from turnout.runs.setup import scope
 
 
 def node_of(
@@ -32,18 +32,10 @@ def node_of(
         policy: The policy of the site.
         sum_key: File of the members' key for encrypted sums.
     """
-    spec, digest = experiment.run, handshake_of(experiment, built).digest
-    if not 0 <= client < built.problem.clients:
-        last = built.problem.clients - 1
-        raise UserError(f"{experiment.name} has clients 0 to {last}, so that no node can be client {client}")
-    with scope(spec.precision):
-        mixed = spec.precision == "mixed"
-        job = prepare(built.problem, spec.purpose_seeds(), None, None, start=spec.start, mixed=mixed)
-        algorithm = coded(job, bind(experiment.algorithm, built.problem, spec.rounds), experiment.exchange)
-        privacy, own = experiment.privacy, folder / f"{digest}-{client}"
-        protection = None if privacy is None else privacy.protection()
-        key = sum_key_of(experiment, built, sum_key)
-        node = Node(client, built.problem.client(client), algorithm, job.start, job.seeds, protection, mixed, key)
+    privacy, digest = experiment.privacy, handshake_of(experiment, built).digest
+    node, job, algorithm = client_of(experiment, built, client, sum_key_of(experiment, built, sum_key))
+    own = folder / f"{digest}-{client}"
+    with scope(experiment.run.precision):
         node.states = DiskStates(own, node.first)
     if node.local:
         budget = budget_of(experiment, built, folder / f"privacy-{client}.json", digest, policy)

@@ -50,6 +50,9 @@ class Oracle(ABC):
     asked_at_points: ClassVar[bool] = False
     """Whether it is asked at a `Point` where the model has groups, rather than at whole models."""
 
+    has_gradients: ClassVar[bool] = True
+    """Whether there are gradients; otherwise the client trains on its own, by `trained`."""
+
     in_parallel: bool = False
     """Whether local methods of several clients run in parallel, where JAX cannot call back from a compiled program."""
 
@@ -80,6 +83,15 @@ class Oracle(ABC):
             factor: The negative step size.
         """
         return None
+
+    def trained(self, x: PyTree, work: dict[str, Any]) -> PyTree:
+        """Return what the client's own training makes of x, structured as x, where it has no gradients.
+
+        Args:
+            x: Parameters.
+            work: What the algorithm asks for: those of "lr", "steps", "batch" and "epochs" that are given.
+        """
+        raise UserError(f"{type(self).__name__} has gradients, and no training of its own")
 
     def hvp(self, x: PyTree, v: PyTree, rows: Any) -> PyTree:
         """Return the product of v and the Hessian at x of the mean loss over `rows`.

@@ -276,14 +276,26 @@ def in_memory(problem: Problem, mixed: bool = False) -> Padded | Ragged:
         starts = problem.offsets.astype(np.int32 if rows < 2**31 else np.int64)
         lanes = max(1, min(1024, problem.rows_at_once) // tile)
         return Ragged(problem, starts, problem.row_share, tile=tile, lanes=lanes, mixed=mixed)
+    return padded(problem, mixed)
+
+
+def padded(problem: Problem, mixed: bool = False) -> Padded:
+    """Return the rows of `problem`, which are no sparse ones, with those of each client padded to the largest one's number.
+
+    Args:
+        problem: The problem.
+        mixed: Whether losses are computed in bfloat16.
+    """
+    sizes, n = problem.sizes, problem.clients
+    largest = int(sizes.max())
     inside = np.arange(largest) < sizes[:, None]
     index = np.where(inside, problem.offsets[:-1, None] + np.arange(largest), 0)
     equal = bool(inside.all())
-    padded = jax.tree.map(lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows)
+    rows = jax.tree.map(lambda leaf: leaf.reshape(n, largest, *leaf.shape[1:]) if equal else leaf[index], problem.rows)
     share = np.zeros(inside.shape)
     share[inside] = problem.row_share
     weight = None if equal else inside / sizes[:, None]
-    return Padded(replace(problem, rows=padded), weight, share.ravel(), mixed)
+    return Padded(replace(problem, rows=rows), weight, share.ravel(), mixed)
 
 
 def total(storage: Storage, order: str, x: PyTree) -> Any:
