@@ -20,6 +20,7 @@ from .splits import DirichletSplit as DirichletSplit
 from .splits import FlwrSplit as FlwrSplit
 from .splits import IidSplit as IidSplit
 from .splits import KMeansSplit as KMeansSplit
+from .splits import LabelsSplit as LabelsSplit
 from .splits import LogNormalSplit as LogNormalSplit
 from .splits import NaturalSplit as NaturalSplit
 from .splits import PowerSplit as PowerSplit

@@ -72,6 +72,7 @@ TABLES = {
         "iid": splits.IidSplit,
         "dirichlet": splits.DirichletSplit,
         "two-classes": splits.TwoClassSplit,
+        "labels": splits.LabelsSplit,
         "natural": splits.NaturalSplit,
         "thinned": splits.ThinnedSplit,
         "power": splits.PowerSplit,

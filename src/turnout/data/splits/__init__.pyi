@@ -1,4 +1,5 @@
 from .by_label import DirichletSplit as DirichletSplit
+from .by_label import LabelsSplit as LabelsSplit
 from .by_label import TwoClassSplit as TwoClassSplit
 from .equal_blocks import ContiguousSplit as ContiguousSplit
 from .equal_blocks import IidSplit as IidSplit
