@@ -83,13 +83,13 @@ class MomentumScaffold(t.Scaffold):
         """Return what a client with the variate `own` replies."""
         drift = add(c, own, -1.0)
         change, steps = descended(self, client, x, plain, drift)
-        rate = self.lr * self.counted(steps)
-        new = jax.tree.map(lambda change, drift: -change / rate - drift, change, drift)
+        divisor = self.divisor(steps)
+        new = jax.tree.map(lambda change, drift: -change / divisor - drift, change, drift)
         return t.Done((change, add(new, own, -1.0)), state=new, queries=steps)
 
-    def counted(self, steps: Any) -> Any:
-        """Return by how many steps a change is divided."""
-        return jnp.asarray(steps, jnp.result_type(float))
+    def divisor(self, steps: Any) -> Any:
+        """Return by what x - y_i is divided, E_i lr."""
+        return jnp.asarray(steps, jnp.result_type(float)) * self.lr
 
 
 class Variate(NamedTuple):
@@ -107,12 +107,13 @@ class FaultyScaffold(MomentumScaffold):
         variates: "zero"; "random": c and all c_i are one random network at first (NIID-Bench); "model": c is the first x, and c_i
             the x that client i receives first (Flower's baseline).
         server: "share": the server adds sum_{i in S} lambda_i (change of c_i) to c; "mean": the mean over S (NVIDIA FLARE).
-        scale: What (x - y_i) / lr is divided by: "steps", or "epochs" (Plato).
+        scale: By what x - y_i is divided: "steps", E_i lr; "batches", lr times the batches of one epoch (PFLlib, before its issue
+            160); "epochs", the number of epochs (Plato).
     """
 
     variates: Literal["zero", "random", "model"] = static(default="zero")
     server: Literal["share", "mean"] = static(default="share")
-    scale: Literal["steps", "epochs"] = static(default="steps")
+    scale: Literal["steps", "batches", "epochs"] = static(default="steps")
 
     def start(self, ask, x):
         return ScaffoldState(x, self._first(x))
@@ -142,8 +143,10 @@ class FaultyScaffold(MomentumScaffold):
         done = self.trained(client, x, c, own)
         return done._replace(state=Variate(done.state, jnp.ones((), bool)))
 
-    def counted(self, steps):
-        return jnp.asarray(steps if self.scale == "steps" else self.epochs, jnp.result_type(float))
+    def divisor(self, steps):
+        if self.scale == "epochs":
+            return jnp.asarray(self.epochs, jnp.result_type(float))
+        return super().divisor(steps) / (self.epochs if self.scale == "batches" else 1)
 
 
 @t.record
@@ -159,5 +162,5 @@ class UnsavedScaffold(MomentumScaffold):
         """y_i - x, and that over E_i lr."""
         x, c, _ = message
         change, steps = descended(self, client, x, plain, c)
-        rate = self.lr * self.counted(steps)
-        return t.Done((change, jax.tree.map(lambda change: change / rate, change)), queries=steps)
+        divisor = self.divisor(steps)
+        return t.Done((change, jax.tree.map(lambda change: change / divisor, change)), queries=steps)
