@@ -68,6 +68,7 @@ TABLES = {
     "split": {
         "kmeans": splits.KMeansSplit,
         "sorted": splits.SortedSplit,
+        "shards": splits.ShardsSplit,
         "contiguous": splits.ContiguousSplit,
         "iid": splits.IidSplit,
         "dirichlet": splits.DirichletSplit,
