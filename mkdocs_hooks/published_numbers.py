@@ -1,0 +1,103 @@
+"""The page of published numbers: SCAFFOLD beside FedAvg in published tables and here, and what explains the differences.
+
+`published_numbers.toml` has the published accuracies, where they were read, and the faults that were read in released programs. Ours are
+read from `results/niid-bench`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared, in points.
+"""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import claims
+from claims import Number
+
+FILE = Path(__file__).with_suffix(".toml")
+MARKS = ("<!-- published cells -->", "<!-- published switches -->")
+RESULT, TABLE, RIVAL, RIGHT = "niid-bench", "last-accuracy-exchanges", "fedavg", "scaffold"
+
+HOLDS, EXPLAINED, OPEN, FAILS, UNTESTED = ("holds", "explained", "not explained", "does not hold", "not played")
+SIGNS = {True: "✓", False: "✗", None: "?"}
+
+
+@cache
+def declared() -> dict:
+    """Return what `published_numbers.toml` declares."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def accuracy(problem: str, method: str) -> Number:
+    """Return the last accuracy in percent, a median over the seeds with its interval."""
+    error = claims.cell({"result": RESULT}, TABLE, {"problem": problem, "method": method})
+    return Number(*(100 * (1 - end) for end in (error.value, error.high, error.low)))
+
+
+def difference(problem: str, method: str) -> Number:
+    """Return the accuracy of a method minus that of FedAvg in points, with the differences of the ends of their intervals."""
+    mine, rival = accuracy(problem, method), accuracy(problem, RIVAL)
+    return Number(mine.value - rival.value, mine.low - rival.high, mine.high - rival.low)
+
+
+def agrees(cell: dict, method: str) -> list[bool | None]:
+    """Return for each problem of a cell whether the difference is within its bounds; None where the interval includes one."""
+    return [claims.met(difference(problem, method), cell) for problem in cell["problems"]]
+
+
+def verdict(cell: dict) -> str | None:
+    """Return the verdict that our numbers allow; None where an interval does not decide."""
+    if "problems" not in cell:
+        return UNTESTED
+    right = {*agrees(cell, RIGHT)}
+    if right != {False}:
+        return HOLDS if right == {True} else None
+    if any(all(agrees(cell, method)) for method in cell.get("switches", [])):
+        return EXPLAINED
+    return OPEN if "switches" in cell else FAILS
+
+
+def inserted(text: str) -> str:
+    """Return a page with the tables in the place of the marks."""
+    return text.replace(MARKS[0], cells()).replace(MARKS[1], switches()) if MARKS[0] in text else text
+
+
+def cells() -> str:
+    """Return the table of published cells."""
+    lines = ["| setting | source | FedAvg | SCAFFOLD | here, minus FedAvg | verdict |", "| --- | --- | --- | --- | --- | --- |"]
+    for cell in declared()["cells"]:
+        source, told = declared()["sources"][cell["source"]], []
+        for problem in cell.get("problems", []):
+            told += [_told(cell, problem, method) for method in (RIGHT, *cell.get("switches", []))]
+        link = f"[{source['name']}]({source['link']}#{'-'.join(f'L{line}' for line in cell['lines'].split('-'))})"
+        told = "<br>".join(told) or "–"
+        lines.append(f"| {cell['setting']} | {link} | {cell['fedavg']} | {cell['scaffold']} | {told} | **{cell['verdict']}** |")
+    return "\n".join(lines)
+
+
+def _told(cell: dict, problem: str, method: str) -> str:
+    where = "LeNet-5" if problem == "dirichlet" else "perceptron"
+    name = "SCAFFOLD" if method == RIGHT else f"switch *{method}*"
+    found = difference(problem, method)
+    return f"{SIGNS[claims.met(found, cell)]} {name}, {where}: {_points(found)}"
+
+
+def switches() -> str:
+    """Return the table of faults, with what each does on every problem where it was played."""
+    lines = ["| switch | fault | read in | here, minus FedAvg |", "| --- | --- | --- | --- |"]
+    for switch in declared()["switches"]:
+        rows = [row for row in claims.rows(RESULT, TABLE) if row["method"] == switch["method"]]
+        told = "<br>".join(f"{title(row['problem'])}: {_points(difference(row['problem'], switch['method']))}" for row in rows)
+        fault = switch["fault"].replace("|", "\\|")
+        lines.append(f"| *{switch['method']}* | {fault} | {switch['read']} | {told} |")
+    return "\n".join(lines)
+
+
+@cache
+def title(problem: str) -> str:
+    """Return the title of a problem of the study."""
+    path = claims.ROOT / "src" / "turnout" / "papers" / RESULT / "problems.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))["problems"][problem]["title"]
+
+
+def _points(found: Number) -> str:
+    shown = [re.sub(r"^-", "−", f"{end:.1f}") for end in found]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
