@@ -31,7 +31,9 @@ def test_switches_are_methods_of_the_study_and_sources_are_read_at_a_commit():
     methods = tomllib.loads((STUDY / "methods.toml").read_text())["methods"]
     switches = {switch["method"] for switch in NUMBERS.declared()["switches"]}
     assert switches <= {*methods} and {name for cell in CELLS for name in cell.get("switches", [])} <= switches
-    links = [link for switch in NUMBERS.declared()["switches"] for link in re.findall(r"github.com/\S+?/blob/(\S+?)/", switch["read"])]
+    links = [
+        link for switch in NUMBERS.declared()["switches"] for link in re.findall(r"github.com/\S+?/blob/(\S+?)/", switch["read"])
+    ]
     links += [re.search(r"/blob/(\S+?)/", source["link"])[1] for source in NUMBERS.declared()["sources"].values()]
     assert len(links) >= 7 and all(re.fullmatch(r"[0-9a-f]{40}", link) for link in links)
 

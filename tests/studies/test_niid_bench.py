@@ -45,6 +45,7 @@ def last(algorithm):
     return t.run(algorithm, PROBLEM, rounds=3, every=3, start=START).x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mine", "usual"),
     [
@@ -59,6 +60,7 @@ def test_without_momentum_and_without_faults_local_steps_are_the_usual_ones(mine
     np.testing.assert_allclose(last(mine), last(usual), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variates", ["random", "model"])
 def test_a_wrong_start_of_the_variates_is_forgotten_if_all_take_part(variates):
     """c - c_i = 0 in the first round, after which c_i is a mean gradient and c the mean of all c_i."""
@@ -67,6 +69,7 @@ def test_a_wrong_start_of_the_variates_is_forgotten_if_all_take_part(variates):
     np.testing.assert_allclose(c, own.mean(axis=0), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_random_start_of_the_variates_stays_with_those_who_were_not_drawn():
     """Their variates are still the first model in another order."""
     _, c, own = after("FaultyScaffold", 1, 2, variates="random")
@@ -75,24 +78,28 @@ def test_a_random_start_of_the_variates_stays_with_those_who_were_not_drawn():
     np.testing.assert_allclose(c, own.mean(axis=0), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_sum_of_the_variates_is_lost_where_later_ones_start_as_the_model():
     """c is the mean of all c_i after the first round, and no longer after eight."""
     gaps = [np.abs(c - own.mean(axis=0)).max() for _, c, own in (after("FaultyScaffold", k, 2, variates="model") for k in (1, 8))]
     assert gaps[0] < 1e-12 and gaps[1] > 1e-3
 
 
+@pytest.mark.slow
 def test_without_the_share_c_is_too_large_by_its_inverse():
     _, right, own = after("MomentumScaffold", 1, 2)
     np.testing.assert_allclose(right, own.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(after("FaultyScaffold", 1, 2, server="mean")[1], 3 * right, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "factor"), [("batches", 2), ("epochs", STEPS * WORK["lr"] / 2)])
 def test_wrong_divisors_stretch_the_first_variates(scale, factor):
     """By E = 2 epochs; and by E_i lr / E."""
     np.testing.assert_allclose(after("FaultyScaffold", 1, scale=scale)[1], factor * after("MomentumScaffold", 1)[1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_variates_that_are_not_saved_lead_back_to_the_first_model():
     """c = (x - x_0) / (E_i lr) after each round, so that the next one takes E_i lr c = x - x_0 back."""
     for rounds in (1, 2, 5):
@@ -107,7 +114,8 @@ def test_a_client_with_its_even_share_gets_no_further_label():
         assert np.array_equal(np.sort(split.indices), np.arange(1200)) and split.sizes.min() >= 10
         counts = np.stack([np.bincount(data.labels[split.rows(client)], minlength=4) for client in range(4)])
         before = np.cumsum(counts, axis=1) - counts
-        assert (before[counts > 0] < 300).all()
+        # A row may be left over by rounding.
+        assert counts[before >= 300].max(initial=0) <= 1 and np.ptp(counts[before < 300]) > 100
     with pytest.raises(UserError, match="no draw of 1000 left each of 130 clients 10 rows: take fewer clients"):
         part("rows.py:BalancedDirichlet")(clients=130).split(data)
 

@@ -14,9 +14,6 @@ from turnout.core.tree import positive
 
 GROUP, EPSILON, MOMENTUM = 16, 1e-5, 0.1
 
-FEW = 32
-"""Inputs times size up to which a convolution is a product with a banded matrix on a CPU."""
-
 Moved = dict[int, Array]
 """Statistics after a pass in training, by the identity of the array that holds them before it."""
 
@@ -56,9 +53,6 @@ class Convolution(eqx.Module):
         outputs, inputs, size, _ = self.weight.shape
         edge = (self.padding, self.padding)
         images = jnp.pad(images, ((0, 0), edge, edge, (0, 0)))
-        if on_cpu() and self.stride == 1 and inputs * size <= FEW:
-            product = _banded(images, self.weight)
-            return product if self.bias is None else product + self.bias[None, None, None]
         height, width = images.shape[1] - size + 1, images.shape[2] - size + 1
         patches = jnp.concatenate([images[:, :, j : j + width : self.stride] for j in range(size)], axis=-1)
         if on_cpu():
@@ -72,18 +66,24 @@ class Convolution(eqx.Module):
         return product if self.bias is None else product + self.bias[None, None, None]
 
 
-def _banded(
-    images: Float[Array, "b h w inputs"], weight: Float[Array, "outputs inputs size size"]
-) -> Float[Array, "b hh ww outputs"]:
-    """Return the cross-correlation as products of `size` rows of pixels with a banded matrix, which are fewer and larger."""
-    outputs, inputs, size, _ = weight.shape
-    b, h, w, _ = images.shape
-    height, width = h - size + 1, w - size + 1
-    rows = jnp.concatenate([images[:, i : i + height].reshape(b, height, w * inputs) for i in range(size)], axis=-1)
-    kernel = weight.transpose(2, 3, 1, 0)
-    bands = [jnp.pad(kernel, ((0, 0), (j, width - 1 - j), (0, 0), (0, 0))) for j in range(width)]
-    matrix = jnp.stack(bands, axis=3).reshape(size * w * inputs, width * outputs)
-    return (rows @ matrix).reshape(b, height, width, outputs)
+class FewChannels(Convolution):
+    """A convolution of few channels, without padding and with stride 1.
+
+    On a CPU it is one product for each row of pixels, with a banded matrix: more operations than there have to be, in larger
+    products. For 6 and 16 channels that halves the time of a gradient.
+    """
+
+    def __call__(self, images: Float[Array, "b h w inputs"]) -> Float[Array, "b hh ww outputs"]:
+        if not on_cpu():
+            return super().__call__(images)
+        outputs, inputs, size, _ = self.weight.shape
+        b, h, w, _ = images.shape
+        height, width = h - size + 1, w - size + 1
+        rows = jnp.concatenate([images[:, i : i + height].reshape(b, height, w * inputs) for i in range(size)], axis=-1)
+        kernel = self.weight.transpose(2, 3, 1, 0)
+        bands = [jnp.pad(kernel, ((0, 0), (j, width - 1 - j), (0, 0), (0, 0))) for j in range(width)]
+        matrix = jnp.stack(bands, axis=3).reshape(size * w * inputs, width * outputs)
+        return (rows @ matrix).reshape(b, height, width, outputs) + self.bias[None, None, None]
 
 
 class GroupNorm(eqx.Module):

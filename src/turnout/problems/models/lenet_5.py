@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from turnout.problems.models.layers import Convolution, at_least, dense, flat, pool
+from turnout.problems.models.layers import FewChannels, at_least, dense, flat, pool
 
 
 class LeNet5(eqx.Module):
@@ -19,8 +19,8 @@ class LeNet5(eqx.Module):
         key: Key of the random weights.
     """
 
-    conv1: Convolution
-    conv2: Convolution
+    conv1: FewChannels
+    conv2: FewChannels
     dense1: eqx.nn.Linear
     dense2: eqx.nn.Linear
     dense3: eqx.nn.Linear
@@ -29,8 +29,8 @@ class LeNet5(eqx.Module):
         at_least("lenet-5", shape, 16)
         height, width, channels = shape
         keys = jax.random.split(key, 5)
-        self.conv1 = Convolution(channels, 6, 5, keys[0])
-        self.conv2 = Convolution(6, 16, 5, keys[1])
+        self.conv1 = FewChannels(channels, 6, 5, keys[0])
+        self.conv2 = FewChannels(6, 16, 5, keys[1])
         sides = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
         self.dense1 = dense(16 * sides[0] * sides[1], 120, keys[2])
         self.dense2 = dense(120, 84, keys[3])
