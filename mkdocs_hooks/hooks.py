@@ -67,7 +67,7 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Put in tables that are made of results, and lead relative links to the page of a file, or else to the file in the repository."""
+    """Put in tables of results, and lead relative links to the page of a file, or else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
