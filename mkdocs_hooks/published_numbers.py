@@ -1,7 +1,7 @@
 """The page of published numbers: SCAFFOLD beside FedAvg in published tables and here, and what explains the differences.
 
-`published_numbers.toml` has the published accuracies, where they were read, and faults that were read in released programs. Ours are
-are read from `results/`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared, in points.
+`published_numbers.toml` has the published accuracies, where they were read, and the faults that were read in released programs.
+Ours are read from `results/`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared, in points.
 """
 
 import re

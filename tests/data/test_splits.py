@@ -154,17 +154,13 @@ def test_labels_that_nobody_has_are_left_out_and_too_many_are_refused():
 
 @given(st.integers(1, 10), st.integers(1, 5), st.integers(0, 5))
 @settings(max_examples=30, deadline=None)
-def test_shards_are_blocks_of_sorted_rows(clients, shards, seed):
-    data = dataset(rows=50, classes=5)
-    split, blocks = splits.ShardsSplit(clients, shards, seed).split(data), np.array_split(np.sort(data.labels), clients * shards)
-    assert np.array_equal(np.sort(split.indices), np.arange(50)) and np.ptp(split.sizes) <= shards
-    dealt = [
-        data.labels[part]
-        for rows in members(split)
-        for part in np.split(rows, np.flatnonzero(np.diff(data.labels[rows]) < 0) + 1)
-    ]
-    assert sum(map(len, dealt)) == 50 and len(blocks) == clients * shards
-    assert all(np.unique(data.labels[rows]).size <= 2 * shards for rows in members(split)) or clients * shards < 5
+def test_a_client_has_so_many_blocks_of_the_rows_sorted_by_label(clients, shards, seed):
+    data, owner = dataset(rows=50, classes=5), np.empty(50, int)
+    for client, rows in enumerate(members(splits.ShardsSplit(clients, shards, seed).split(data))):
+        owner[rows] = client
+    owners = [np.unique(owner[rows]) for rows in np.array_split(np.argsort(data.labels, kind="stable"), clients * shards)]
+    assert all(of.size == 1 for of in owners)
+    assert np.bincount(np.concatenate(owners), minlength=clients).tolist() == [shards] * clients
 
 
 def follow(sizes, share):
