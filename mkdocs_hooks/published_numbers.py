@@ -8,9 +8,9 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import claims
-from claims import Number
 
 FILE = Path(__file__).with_suffix(".toml")
 MARKS = ("<!-- published cells -->", "<!-- published switches -->")
@@ -31,22 +31,30 @@ def played() -> list[tuple[str, str, str]]:
     return [(result, row["problem"], row["method"]) for result in RESULTS for row in claims.rows(result, TABLE)]
 
 
-def accuracy(problem: str, method: str) -> Number:
-    """Return the last accuracy in percent, a median over the seeds with its interval, which is the range of three seeds."""
+class Percent(NamedTuple):
+    """A median over the seeds, in percent or in points, with its interval: for three seeds their range, for one itself."""
+
+    value: float
+    low: float
+    high: float
+
+
+def accuracy(problem: str, method: str) -> Percent:
+    """Return the last accuracy."""
     (result,) = {result for result, name, _ in played() if name == problem}
-    error = claims.cell({"result": result}, TABLE, {"problem": problem, "method": method})
-    return Number(*(100 * (1 - end) for end in (error.value, error.high, error.low)))
+    (row,) = (row for row in claims.rows(result, TABLE) if (row["problem"], row["method"]) == (problem, method))
+    return Percent(*(100 * (1 - float(row[column])) for column in ("cost", "interval_high", "interval_low")))
 
 
-def difference(problem: str, method: str) -> Number:
-    """Return the accuracy of a method minus that of FedAvg in points, with the differences of the ends of their intervals."""
+def difference(problem: str, method: str) -> Percent:
+    """Return the accuracy of a method minus that of FedAvg, with the differences of the ends of their intervals."""
     mine, rival = accuracy(problem, method), accuracy(problem, RIVAL)
-    return Number(mine.value - rival.value, mine.low - rival.high, mine.high - rival.low)
+    return Percent(mine.value - rival.value, mine.low - rival.high, mine.high - rival.low)
 
 
 def agrees(cell: dict, method: str) -> list[bool | None]:
     """Return for each problem of a cell whether the difference is within its bounds; None where the interval includes one."""
-    return [claims.met(difference(problem, method), cell) for problem in cell["problems"]]
+    return [claims.met(claims.Number(*difference(problem, method)), cell) for problem in cell["problems"]]
 
 
 def verdict(cell: dict) -> str | None:
@@ -82,7 +90,7 @@ def _told(cell: dict, problem: str, method: str) -> str:
     network = "LeNet-5" if "LeNet-5" in title(problem) else "perceptron"
     name = "SCAFFOLD" if method == RIGHT else f"switch *{method}*"
     found = difference(problem, method)
-    return f"{SIGNS[claims.met(found, cell)]} {name}, {network}: {_points(found)}"
+    return f"{SIGNS[claims.met(claims.Number(*found), cell)]} {name}, {network}: {_points(found)}"
 
 
 def switches() -> str:
@@ -103,6 +111,6 @@ def title(problem: str) -> str:
     return tomllib.loads(path.read_text(encoding="utf-8"))["problems"][problem]["title"]
 
 
-def _points(found: Number) -> str:
+def _points(found: Percent) -> str:
     value, low, high = (re.sub(r"^-", "−", f"{end:.1f}") for end in found)
     return value if low == high else f"{value} [{low}, {high}]"
