@@ -52,6 +52,14 @@ def test_differences_are_of_accuracies_with_the_ends_that_are_furthest_apart():
     assert found == pytest.approx((mine.value - rival.value, mine.low - rival.high, mine.high - rival.low))
 
 
+@pytest.mark.parametrize(("method", "row"), [("one", "| 0, one client a round | 316 "), ("tenth", "| 0.1, ten clients | 87 ")])
+def test_rounds_of_fedavg_are_those_of_the_result(method, row):
+    table = NUMBERS.claims.rows("fedavg", "97-test-accuracy-rounds")
+    (mine,) = (each for each in table if each["method"] == method)
+    cost, low, high = (f"{float(mine[column]):g}" for column in ("cost", "low", "high"))
+    assert f"{row}| {cost} ({low} – {high}) |" in (ROOT / "docs" / "published-numbers.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("right", "switch", "verdict"),
     [
