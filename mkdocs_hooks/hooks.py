@@ -13,6 +13,7 @@ import curves
 import gallery
 import mathematics
 import message_life
+import published_numbers
 import reference
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
@@ -66,7 +67,7 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(text: str, page, config, files: Files) -> str:
-    """Put in the tables of claims, and lead relative links to the page of a file, or else to the file in the repository."""
+    """Put in tables of results, and lead relative links to the page of a file, or else to the file in the repository."""
     source = COPIES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     made_of = {file: name for name, file in COPIES.items()}
     made_of |= {f"results/{folder.name}/summary.json": gallery.page_of(folder) for folder in gallery.folders()}
@@ -86,7 +87,7 @@ def on_page_markdown(text: str, page, config, files: Files) -> str:
             target = f"{config.repo_url.rstrip('/')}/{kind}/main/{path}"
         return f"{match[1]}[{match[2]}]({target}{hash_}{anchor})"
 
-    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, claims.inserted(text))
+    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", replaced, published_numbers.inserted(claims.inserted(text)))
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:

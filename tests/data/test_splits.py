@@ -50,11 +50,14 @@ KINDS = [
     power,
     log_normal,
     lambda clients: splits.DirichletSplit(clients, 50.0),
+    lambda clients: splits.ShardsSplit(clients, shards=1),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::turnout.core.errors.Caution")
-@pytest.mark.parametrize("kind", KINDS, ids=["sorted", "half-sorted", "contiguous", "iid", "power", "log-normal", "dirichlet"])
+@pytest.mark.parametrize(
+    "kind", KINDS, ids=["sorted", "half-sorted", "contiguous", "iid", "power", "log-normal", "dirichlet", "shards"]
+)
 @given(rows_and_clients())
 @settings(max_examples=30, deadline=None)
 def test_every_row_goes_to_exactly_one_client(kind, sizes):
@@ -81,10 +84,14 @@ SEEDED = [
     lambda seed: log_normal(5, seed),
     lambda seed: splits.DirichletSplit(5, 1.0, seed=seed),
     lambda seed: splits.KMeansSplit(3, 2, seed=seed),
+    lambda seed: splits.LabelsSplit(6, labels=2, seed=seed),
+    lambda seed: splits.ShardsSplit(5, seed=seed),
 ]
 
 
-@pytest.mark.parametrize("kind", SEEDED, ids=["half-sorted", "iid", "power", "log-normal", "dirichlet", "kmeans"])
+@pytest.mark.parametrize(
+    "kind", SEEDED, ids=["half-sorted", "iid", "power", "log-normal", "dirichlet", "kmeans", "labels", "shards"]
+)
 def test_a_seed_fixes_the_split_and_another_one_changes_it(kind):
     one, again, other = (kind(seed).split(dataset()) for seed in (3, 3, 4))
     assert np.array_equal(one.indices, again.indices) and np.array_equal(one.offsets, again.offsets)
@@ -122,6 +129,38 @@ def test_rows_that_are_not_sorted_lie_anywhere(share, seed):
     at_home = np.mean(data.labels[order] == np.repeat(np.arange(10), 100))
     # A row that moves finds its label's block with probability 1 / 10: the share has a deviation of at most 0.01.
     assert abs(at_home - (share + (1 - share) / 10)) <= 0.05
+
+
+@given(st.integers(4, 12), st.integers(1, 4), st.integers(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_clients_with_a_label_share_its_rows_evenly_and_each_has_so_many_labels(clients, labels, seed):
+    data = Dataset("made", np.zeros((400, 1)), np.tile(np.arange(4), 100))
+    split = splits.LabelsSplit(clients, labels, seed).split(data)
+    assert np.array_equal(np.sort(split.indices), np.arange(400))
+    counts = np.stack([np.bincount(data.labels[rows], minlength=4) for rows in members(split)])
+    assert ((counts > 0).sum(axis=1) == labels).all() and counts[np.arange(clients), np.arange(clients) % 4].all()
+    assert all(np.ptp(column[column > 0]) <= 1 for column in counts.T)
+
+
+def test_labels_that_nobody_has_are_left_out_and_too_many_are_refused():
+    data = dataset(rows=60, classes=3)
+    split = splits.LabelsSplit(2, labels=1).split(data)
+    assert [np.unique(data.labels[rows]).tolist() for rows in members(split)] == [[0], [1]]
+    with pytest.raises(UserError, match="made has 3 labels, so a client cannot have 4: take fewer"):
+        splits.LabelsSplit(2, labels=4).split(data)
+    with pytest.raises(UserError, match="100 clients leave one of them without a row: take fewer"):
+        splits.LabelsSplit(100, labels=1).split(data)
+
+
+@given(st.integers(1, 10), st.integers(1, 5), st.integers(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_a_client_has_so_many_blocks_of_the_rows_sorted_by_label(clients, shards, seed):
+    data, owner = dataset(rows=50, classes=5), np.empty(50, int)
+    for client, rows in enumerate(members(splits.ShardsSplit(clients, shards, seed).split(data))):
+        owner[rows] = client
+    owners = [np.unique(owner[rows]) for rows in np.array_split(np.argsort(data.labels, kind="stable"), clients * shards)]
+    assert all(of.size == 1 for of in owners)
+    assert np.bincount(np.concatenate(owners), minlength=clients).tolist() == [shards] * clients
 
 
 def follow(sizes, share):

@@ -26,6 +26,8 @@ def sizes(model: str, shape, classes, **options) -> list[int]:
 def test_parameters_are_as_many_as_the_papers_say():
     assert sizes("femnist-cnn", (28, 28, 1), 62) == [832, 51_264, 819_328, 7_998]
     assert sum(sizes("mcmahan-cnn", (28, 28, 1), 10)) == 1_663_370
+    assert sum(sizes("mcmahan-2nn", (28, 28, 1), 10)) == 199_210
+    assert sizes("lenet-5", (28, 28, 1), 10) == [156, 2_416, 30_840, 10_164, 850]
     assert sizes("perceptron", (28, 28, 1), 10) == [784 * 200 + 200, 200 * 10 + 10]
     # He et al., 2016, for 1,000 classes have 11.69 million: a first convolution 7x7 and 990 outputs more.
     assert sum(sizes("resnet-18", (32, 32, 3), 10)) == 11_689_512 - 3 * 64 * (7**2 - 3**2) - 990 * 513
@@ -46,6 +48,20 @@ def mcmahan_cnn(shape, classes):
         nn.Conv2d(shape[2], 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(flat, 512), nn.ReLU(), nn.Linear(512, classes),
+    )  # fmt: skip
+
+
+def mcmahan_2nn(shape, classes):
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(np.prod(shape), 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, classes)
+    )
+
+
+def lenet_5(shape, classes):
+    flat = 16 * np.prod([((side - 4) // 2 - 4) // 2 for side in shape[:2]])
+    return nn.Sequential(
+        nn.Conv2d(shape[2], 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(flat, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes),
     )  # fmt: skip
 
 
@@ -88,6 +104,8 @@ CASES = {
     "lenet": ((8, 9, 2), partial(MODELS["lenet"], norm="batch"), lenet),
     "femnist": ((12, 11, 2), MODELS["femnist-cnn"], femnist_cnn),
     "mcmahan": ((6, 5, 1), MODELS["mcmahan-cnn"], mcmahan_cnn),
+    "2nn": ((3, 2, 2), MODELS["mcmahan-2nn"], mcmahan_2nn),
+    "lenet-5": ((17, 20, 1), MODELS["lenet-5"], lenet_5),
     "group": (
         (5, 6, 3),
         partial(Residual, widths=(16, 32), blocks=2, norm="group"),
@@ -97,7 +115,7 @@ CASES = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["femnist-cpu", "group-accelerator", "batch-cpu"])
+@pytest.mark.tiers(quick=[], slow=["femnist-cpu", "lenet-5-cpu", "group-accelerator", "batch-cpu"])
 @pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize(("shape", "model", "module"), CASES.values(), ids=CASES)
 def test_outputs_and_gradients_are_those_of_pytorch(shape, model, module, cpu, monkeypatch):
@@ -157,7 +175,9 @@ def test_a_perceptron_is_the_network_on_pixels():
     np.testing.assert_allclose(x(jnp.asarray(images)), inner @ layers["output"]["weight"] + layers["output"]["bias"], atol=1e-12)
 
 
-@pytest.mark.parametrize(("model", "side"), [("femnist-cnn", 10), ("mcmahan-cnn", 4), ("lenet", 4), ("residual-6", 4)])
+@pytest.mark.parametrize(
+    ("model", "side"), [("femnist-cnn", 10), ("mcmahan-cnn", 4), ("lenet", 4), ("lenet-5", 16), ("residual-6", 4)]
+)
 def test_images_have_to_be_large_enough(model, side):
     assert sizes(model, (side, side, 1), 2)
     with pytest.raises(

@@ -20,9 +20,11 @@ from .splits import DirichletSplit as DirichletSplit
 from .splits import FlwrSplit as FlwrSplit
 from .splits import IidSplit as IidSplit
 from .splits import KMeansSplit as KMeansSplit
+from .splits import LabelsSplit as LabelsSplit
 from .splits import LogNormalSplit as LogNormalSplit
 from .splits import NaturalSplit as NaturalSplit
 from .splits import PowerSplit as PowerSplit
+from .splits import ShardsSplit as ShardsSplit
 from .splits import SortedSplit as SortedSplit
 from .splits import Split as Split
 from .splits import ThinnedSplit as ThinnedSplit

@@ -68,10 +68,12 @@ TABLES = {
     "split": {
         "kmeans": splits.KMeansSplit,
         "sorted": splits.SortedSplit,
+        "shards": splits.ShardsSplit,
         "contiguous": splits.ContiguousSplit,
         "iid": splits.IidSplit,
         "dirichlet": splits.DirichletSplit,
         "two-classes": splits.TwoClassSplit,
+        "labels": splits.LabelsSplit,
         "natural": splits.NaturalSplit,
         "thinned": splits.ThinnedSplit,
         "power": splits.PowerSplit,

@@ -1,7 +1,9 @@
 from .by_label import DirichletSplit as DirichletSplit
+from .by_label import LabelsSplit as LabelsSplit
 from .by_label import TwoClassSplit as TwoClassSplit
 from .equal_blocks import ContiguousSplit as ContiguousSplit
 from .equal_blocks import IidSplit as IidSplit
+from .equal_blocks import ShardsSplit as ShardsSplit
 from .equal_blocks import SortedSplit as SortedSplit
 from .flwr_partitioner import FlwrSplit as FlwrSplit
 from .kmeans import KMeansSplit as KMeansSplit

@@ -147,6 +147,53 @@ def _pairs(generator: np.random.Generator, clients: int, classes: int) -> np.nda
     return holds
 
 
+@config
+class LabelsSplit:
+    """Client i has the label i mod L and other random ones, `labels` in all; clients with a label share its rows evenly.
+
+    L is the number of distinct labels, in increasing order. It is the quantity-based label imbalance of NIID-Bench (Li et al.,
+    2022, section IV); rows of a label that no client has are left out.
+
+    Args:
+        clients: Number of clients.
+        labels: Labels of each client.
+        seed: Seed of the draw.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> from turnout.data import LabelsSplit, load
+        >>> LabelsSplit(clients=6, labels=1).split(load("iris")).sizes.tolist()
+        [25, 25, 25, 25, 25, 25]
+    """
+
+    clients: Count
+    labels: Count
+    seed: Index = 0
+    kind: Literal["labels"] = "labels"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`."""
+        classes, labels = np.unique(dataset.labels, return_inverse=True)
+        if self.labels > classes.size:
+            raise UserError(
+                f"split 'labels': {dataset.name} has {classes.size} labels, so a client cannot have {self.labels}: take fewer"
+            )
+        generator, holds = np.random.default_rng(self.seed), np.zeros((self.clients, classes.size), bool)
+        for client, own in enumerate(holds):
+            first = client % classes.size
+            own[first] = True
+            own[generator.choice(np.delete(np.arange(classes.size), first), self.labels - 1, replace=False)] = True
+        parts: list[list[np.ndarray]] = [[] for _ in range(self.clients)]
+        for label, holders in enumerate(holds.T):
+            rows = generator.permutation(np.flatnonzero(labels == label))
+            owners = np.flatnonzero(holders)
+            for client, own in zip(owners, np.array_split(rows, max(owners.size, 1)), strict=False):
+                parts[client].append(own)
+        if not all(sum(map(len, part)) for part in parts):
+            raise UserError(f"split 'labels': {self.clients} clients leave one of them without a row: take fewer")
+        return Split.of([np.concatenate(part) for part in parts], dataset.rows)
+
+
 def _deal(generator: np.random.Generator, holds: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the client of each row [rows], drawn uniformly from those with its label."""
     owner = np.empty(labels.size, np.int64)

@@ -42,6 +42,38 @@ class SortedSplit:
 
 
 @config
+class ShardsSplit:
+    """Rows sorted by label, in blocks of nearly equal size, of which each client gets `shards` random ones.
+
+    With 100 clients and 2 shards it is the pathological split of McMahan et al. (2017, section 3): most clients of MNIST have two
+    digits.
+
+    Args:
+        clients: Number of clients.
+        shards: Blocks of each client.
+        seed: Seed of the draw.
+        kind: The name of the split in configurations.
+
+    Examples:
+        >>> from turnout.data import ShardsSplit, load
+        >>> ShardsSplit(clients=5, shards=2).split(load("iris")).sizes.tolist()
+        [30, 30, 30, 30, 30]
+    """
+
+    clients: Count
+    shards: Count = 2
+    seed: Index = 0
+    kind: Literal["shards"] = "shards"
+
+    def split(self, dataset: Dataset) -> Split:
+        """Return the split of `dataset`."""
+        enough_rows(self.kind, dataset, self.clients, self.shards)
+        blocks = np.array_split(np.argsort(dataset.labels, kind="stable"), self.clients * self.shards)
+        order = np.random.default_rng(self.seed).permutation(len(blocks)).reshape(self.clients, self.shards)
+        return Split.of([np.concatenate([blocks[k] for k in own]) for own in order], dataset.rows)
+
+
+@config
 class ContiguousSplit:
     """Rows in the order of the file, in blocks of nearly equal size.
 

@@ -66,6 +66,26 @@ class Convolution(eqx.Module):
         return product if self.bias is None else product + self.bias[None, None, None]
 
 
+class FewChannels(Convolution):
+    """A convolution of few channels, without padding and with stride 1.
+
+    On a CPU it is one product for each row of pixels, with a banded matrix: more operations than there have to be, in larger
+    products. For 6 and 16 channels that halves the time of a gradient.
+    """
+
+    def __call__(self, images: Float[Array, "b h w inputs"]) -> Float[Array, "b hh ww outputs"]:
+        if not on_cpu():
+            return super().__call__(images)
+        outputs, inputs, size, _ = self.weight.shape
+        b, h, w, _ = images.shape
+        height, width = h - size + 1, w - size + 1
+        rows = jnp.concatenate([images[:, i : i + height].reshape(b, height, w * inputs) for i in range(size)], axis=-1)
+        kernel = self.weight.transpose(2, 3, 1, 0)
+        bands = [jnp.pad(kernel, ((0, 0), (j, width - 1 - j), (0, 0), (0, 0))) for j in range(width)]
+        matrix = jnp.stack(bands, axis=3).reshape(size * w * inputs, width * outputs)
+        return (rows @ matrix).reshape(b, height, width, outputs) + self.bias[None, None, None]
+
+
 class GroupNorm(eqx.Module):
     """(a - mean) / sqrt(variance + 1e-5) times `weight` plus `bias`, both [c] (Wu and He, 2018).
 

@@ -1,0 +1,116 @@
+"""The page of published numbers: SCAFFOLD beside FedAvg in published tables and here, and what explains the differences.
+
+`published_numbers.toml` has the published accuracies, where they were read, and the faults that were read in released programs.
+Ours are read from `results/`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared, in points.
+"""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import claims
+
+FILE = Path(__file__).with_suffix(".toml")
+MARKS = ("<!-- published cells -->", "<!-- published switches -->")
+RESULTS, TABLE, RIVAL, RIGHT = ("niid-bench", "niid-bench-lenet"), "last-accuracy-exchanges", "fedavg", "scaffold"
+
+HOLDS, EXPLAINED, PARTLY, OPEN, UNTESTED = ("holds", "explained", "partly explained", "not explained", "not played")
+SIGNS = {True: "✓", False: "✗", None: "?"}
+
+
+@cache
+def declared() -> dict:
+    """Return what `published_numbers.toml` declares."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def played() -> list[tuple[str, str, str]]:
+    """Return result, problem and method of all rows of the published tables."""
+    return [(result, row["problem"], row["method"]) for result in RESULTS for row in claims.rows(result, TABLE)]
+
+
+class Percent(NamedTuple):
+    """A median over the seeds, in percent or in points, with its interval: for three seeds their range, for one itself."""
+
+    value: float
+    low: float
+    high: float
+
+
+def accuracy(problem: str, method: str) -> Percent:
+    """Return the last accuracy."""
+    (result,) = {result for result, name, _ in played() if name == problem}
+    (row,) = (row for row in claims.rows(result, TABLE) if (row["problem"], row["method"]) == (problem, method))
+    return Percent(*(100 * (1 - float(row[column])) for column in ("cost", "interval_high", "interval_low")))
+
+
+def difference(problem: str, method: str) -> Percent:
+    """Return the accuracy of a method minus that of FedAvg, with the differences of the ends of their intervals."""
+    mine, rival = accuracy(problem, method), accuracy(problem, RIVAL)
+    return Percent(mine.value - rival.value, mine.low - rival.high, mine.high - rival.low)
+
+
+def agrees(cell: dict, method: str) -> list[bool | None]:
+    """Return for each problem of a cell whether the difference is within its bounds; None where the interval includes one."""
+    return [claims.met(claims.Number(*difference(problem, method)), cell) for problem in cell["problems"]]
+
+
+def verdict(cell: dict) -> str | None:
+    """Return the verdict that our numbers allow; None where an interval does not decide."""
+    if "problems" not in cell:
+        return UNTESTED
+    right = {*agrees(cell, RIGHT)}
+    if right != {False}:
+        return HOLDS if right == {True} else None
+    tried = [agrees(cell, method) for method in cell.get("switches", [])]
+    return EXPLAINED if any(map(all, tried)) else PARTLY if any(map(any, tried)) else OPEN
+
+
+def inserted(text: str) -> str:
+    """Return a page with the tables in the place of the marks."""
+    return text.replace(MARKS[0], cells()).replace(MARKS[1], switches()) if MARKS[0] in text else text
+
+
+def cells() -> str:
+    """Return the table of published cells."""
+    lines = ["| setting | source | FedAvg | SCAFFOLD | here, minus FedAvg | verdict |", "| --- | --- | --- | --- | --- | --- |"]
+    for cell in declared()["cells"]:
+        source, told = declared()["sources"][cell["source"]], []
+        for problem in cell.get("problems", []):
+            told += [_told(cell, problem, method) for method in (RIGHT, *cell.get("switches", []))]
+        link = f"[{source['name']}]({source['link']}#{'-'.join(f'L{line}' for line in cell['lines'].split('-'))})"
+        shown = "<br>".join(told) or "–"
+        lines.append(f"| {cell['setting']} | {link} | {cell['fedavg']} | {cell['scaffold']} | {shown} | **{cell['verdict']}** |")
+    return "\n".join(lines)
+
+
+def _told(cell: dict, problem: str, method: str) -> str:
+    network = "LeNet-5" if "LeNet-5" in title(problem) else "perceptron"
+    name = "SCAFFOLD" if method == RIGHT else f"switch *{method}*"
+    found = difference(problem, method)
+    return f"{SIGNS[claims.met(claims.Number(*found), cell)]} {name}, {network}: {_points(found)}"
+
+
+def switches() -> str:
+    """Return the table of faults, with what each does on every problem where it was played."""
+    lines = ["| switch | fault | read in | here, minus FedAvg |", "| --- | --- | --- | --- |"]
+    for switch in declared()["switches"]:
+        where = [problem for _, problem, method in played() if method == switch["method"]]
+        told = "<br>".join(f"{title(problem)}: {_points(difference(problem, switch['method']))}" for problem in where)
+        fault = switch["fault"].replace("|", "\\|")
+        lines.append(f"| *{switch['method']}* | {fault} | {switch['read']} | {told} |")
+    return "\n".join(lines)
+
+
+@cache
+def title(problem: str) -> str:
+    """Return the title of a problem of the study."""
+    path = claims.ROOT / "src" / "turnout" / "papers" / "niid-bench" / "problems.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))["problems"][problem]["title"]
+
+
+def _points(found: Percent) -> str:
+    value, low, high = (re.sub(r"^-", "−", f"{end:.1f}") for end in found)
+    return value if low == high else f"{value} [{low}, {high}]"
