@@ -141,7 +141,7 @@ def test_security_holds_at_each_hop(tmp_path):
     file.write_text(text.replace("[run]", '[run]\nengine = "nodes"\naggregation = "encrypted"'))
     (tmp_path / "policy.toml").write_text(POLICY)
     experiment = read(file)
-    place = Guarded(folder, file, [0, 0, 0, 1, 1, 1], None)
+    place = Guarded(folder, file, [(0,)] * 3 + [(1,)] * 3, None)
     write_key(folder / SUM_KEY)
     try:
         place.start()

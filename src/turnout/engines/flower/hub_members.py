@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from logging import WARNING
+from typing import Self
 
 from flwr.common.logger import log
 from jaxtyping import PyTree
@@ -19,6 +20,9 @@ from turnout.engines.flower.registry import Member, Registry, RegistryFile
 
 AGAIN = 2.0
 """Seconds until a hub greets a node again that has not answered."""
+
+OTHERS = Member("a client of another hub", revoked=True)
+"""Who stands in the registry of a hub for a client of another one."""
 
 
 class Derived:
@@ -43,8 +47,8 @@ class ClientsOfHubs(Members):
     Args:
         mailbox: Reaches the clients through the hubs.
         expected: The fields of the handshake.
-        hubs: The hubs, as the nodes that the server's SuperLink knows.
-        of: The hub of each client.
+        hubs: The hubs, as the nodes that the SuperLink knows.
+        of: The hub of each client; None for one that is not below these hubs.
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
         watch: Told what the server waits for.
     """
@@ -54,7 +58,7 @@ class ClientsOfHubs(Members):
         mailbox: HubMailbox,
         expected: Handshake,
         hubs: Members,
-        of: list[int],
+        of: list[int | None],
         quorum: float | None = None,
         watch: Watch | None = None,
     ):
@@ -70,18 +74,18 @@ class ClientsOfHubs(Members):
         mailbox: Mailbox,
         expected: Handshake,
         registry: Registry | RegistryFile,
-        of: list[int],
+        of: list[int | None],
         start: PyTree,
         quorum: float | None = None,
         watch: Watch | None = None,
-    ) -> "ClientsOfHubs":
+    ) -> Self:
         """Return the clients, given the mailbox and the registry of the hubs.
 
         Args:
             mailbox: Reaches the hubs.
             expected: The fields of the handshake.
             registry: The hubs by key.
-            of: The hub of each client.
+            of: The hub of each client; None for one that is not below these hubs.
             start: Initial parameters.
             quorum: How many clients must be there, or which share of those that are not revoked; None for all.
             watch: Told what the server waits for.
@@ -145,9 +149,10 @@ class ClientsOfHubs(Members):
             log(WARNING, "%s of hub %d: joined", first_of(joined), hub)
 
 
-def _clients(of: list[int], hubs: Registry) -> Registry:
+def _clients(of: list[int | None], hubs: Registry) -> Registry:
     """Return the registry of the clients, given the hub of each, and that of the hubs."""
-    members = (Member(f"client {i}", revoked=hubs.members[hub].revoked) for i, hub in enumerate(of))
+    each = enumerate(of)
+    members = (OTHERS if hub is None else Member(f"client {i}", revoked=hubs.members[hub].revoked) for i, hub in each)
     return Registry(tuple(members), hubs.most_rows)
 
 
@@ -162,31 +167,18 @@ def told_by_hub(body: bytes) -> tuple[dict[int, int], str, str]:
     return {client: count for client, count in rows.items() if type(count) is int and count > 0}, schema, sum_key
 
 
-class NodesOfHub(Members):
-    """The nodes of one hub, which keep the numbers that clients have in the whole federation.
+class OfHub(Members):
+    """The clients of one hub, which keep the numbers that they have in the whole federation.
 
-    Args:
-        mailbox: Sends the greetings.
-        expected: The fields of the handshake.
-        registry: The clients of the hub by key, in the order of their numbers.
+    Attributes:
         own: The numbers of the clients of the hub.
-        clients: Number of clients of the federation.
     """
 
-    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, own: list[int], clients: int):
-        self.own, self._all = own, Derived(partial(_spread, own, clients))
-        super().__init__(mailbox, expected, registry)
-        # A hub waits for nobody: the server does.
-        self.quorum = 0
-        mailbox.digest = expected.digest
-
-    @property
-    def registry(self) -> Registry:
-        """The clients of the federation, of which those of other hubs are refused."""
-        return self._all(super().registry)
+    own: list[int]
 
     @property
     def least(self) -> int:
+        # A hub waits for nobody: the server does.
         return 0
 
     @property
@@ -205,9 +197,38 @@ class NodesOfHub(Members):
         return next((info.sum_key for info in self.nodes.values()), "")
 
 
+class NodesOfHub(OfHub):
+    """The clients of a hub that are nodes of its SuperLink.
+
+    Args:
+        mailbox: Sends the greetings.
+        expected: The fields of the handshake.
+        registry: The clients of the hub by key, in the order of their numbers.
+        own: The numbers of the clients of the hub.
+        clients: Number of clients of the federation.
+    """
+
+    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, own: list[int], clients: int):
+        self.own, self._all = own, Derived(partial(_spread, own, clients))
+        super().__init__(mailbox, expected, registry, 0)
+
+    @property
+    def registry(self) -> Registry:
+        """The clients of the federation, of which those of other hubs are refused."""
+        return self._all(super().registry)
+
+
+class HubsOfHub(OfHub, ClientsOfHubs):
+    """The clients of a hub that are connected to further hubs, which are the nodes of its SuperLink."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.own, self.quorum = [client for client, hub in enumerate(self.of) if hub is not None], 0
+
+
 def _spread(own: list[int], clients: int, registry: Registry) -> Registry:
     """Return the registry of all `clients`, given that of the `own` ones of a hub."""
-    members = [Member("a client of another hub", revoked=True)] * clients
+    members = [OTHERS] * clients
     for number, member in zip(own, registry.members, strict=True):
         members[number] = member
     return Registry(tuple(members), registry.most_rows)

@@ -16,12 +16,11 @@ from jaxtyping import PyTree
 from turnout.core.errors import UserError
 from turnout.engines.encryption import add, encrypted_shape, numbers_in
 from turnout.engines.flower.client_app import Handshake
-from turnout.engines.flower.hub_mailbox import SUM
-from turnout.engines.flower.hub_members import AGAIN, AskedByHub, NodesOfHub
+from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
+from turnout.engines.flower.hub_members import AGAIN, AskedByHub, OfHub
 from turnout.engines.flower.hub_messages import COUNTS, Order, packed_replies, packed_sum, read_requests
 from turnout.engines.flower.hub_play import PLAY
 from turnout.engines.flower.hub_player import HubPlayer
-from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.reply_checks import size_of, validate_reply
 from turnout.engines.messaging import added
 from turnout.engines.request import Refused
@@ -41,9 +40,8 @@ class HubService:
     """Answers for the clients of one hub.
 
     Args:
-        number: Number of the hub.
-        mailbox: Reaches the nodes of its clients.
-        nodes: The clients and their nodes.
+        number: Number of the hub among those that are connected where it is.
+        nodes: Its clients, which are its nodes, or are connected to hubs that are.
         start: Initial parameters.
         expected: Returns what a reply looks like.
         player: Plays rounds; None where the algorithm has hubs play none.
@@ -55,16 +53,16 @@ class HubService:
     def __init__(
         self,
         number: int,
-        mailbox: Mailbox,
-        nodes: NodesOfHub,
+        nodes: OfHub,
         start: PyTree,
         expected: Expected,
         player: HubPlayer | None = None,
         end: Callable[[], None] = lambda: None,
     ):
-        self.number, self.mailbox, self.nodes = number, mailbox, nodes
+        self.number, self.mailbox, self.nodes = number, nodes.mailbox, nodes
         self.start, self.expected, self.player, self.end = start, expected, player, end
-        self.clients = AskedByHub(mailbox, nodes)
+        self.clients = AskedByHub(nodes.mailbox, nodes)
+        nodes.mailbox.digest = nodes.expected.digest
         self.lock = Lock() if player is None else player.lock
 
     @property
@@ -139,18 +137,25 @@ class HubService:
 
     def _sent_on(self, action: str, order: Order) -> bytes:
         asked, kind = order.requests, action if action in ("measure", "decrypt") else "ask"
-        expected = self.expected(kind, *next(iter(asked.values())))
-        counts, encrypted = COUNTS if kind == "ask" else (), kind == "ask" and self.handshake.encrypted
+        header, body = next(iter(asked.values()))
+        expected, encrypted = self.expected(kind, header, bytes(body)), kind == "ask" and self.handshake.encrypted
         expected = encrypted_shape(numbers_in(expected)) if encrypted else expected
-        check = partial(validate_reply, start=self.start, expected=expected, counts=counts, encrypted=encrypted)
         self.clients.skips, self.mailbox.deadline, self.mailbox.refused = order.skips, order.seconds, {}
+        through = self.mailbox if isinstance(self.mailbox, HubMailbox) else None
+        if through is None:
+            asked = {client: (header, bytes(body)) for client, (header, body) in asked.items()}
+        else:
+            through.skips, through.sums = order.skips, []
+            kind = SUM if action == SUM else kind
+        counts = COUNTS if kind == "ask" else ()
+        check = partial(validate_reply, start=self.start, expected=expected, counts=counts, encrypted=encrypted)
         replies, _ = self.clients.ask(asked, kind, size_of(expected), check, len(asked))
         replies = {client: replies[client] for client in asked if client in replies}
         missing = {client: self._refused(client) for client in asked if client not in replies}
         if action != SUM:
             return packed_replies(replies, missing)
         decoded = {client: decode(reply, self.start) for client, reply in replies.items()}
-        trees = [tree for tree, _ in decoded.values()]
+        trees = [tree for tree, _ in decoded.values()] if through is None else through.sums
         total = add(trees) if encrypted and trees else added(trees, expected)
         counted = {client: {name: told[name] for name in COUNTS} for client, (_, told) in decoded.items()}
         return packed_sum(total, self.start, counted, missing)
