@@ -26,7 +26,8 @@ class HubFederation(Federation):
     """
 
     def __init__(self, folder: Path, file: Path, of: list[Place], data: Path | None):
-        self.of, self.hubs = of, sorted({hubs[:k] for hubs in of for k in range(1, 1 + len(hubs))}, key=lambda hub: (len(hub), hub))
+        every = {lowest[:k] for lowest in of for k in range(1, 1 + len(lowest))}
+        self.of, self.hubs = of, sorted(every, key=lambda hub: (len(hub), hub))
         self.lowest = [hub for hub in self.hubs if len(hub) == len(of[0])]
         super().__init__(folder, file, len(self.below(())), data)
         self.of_each = max(1, cores() // len(self.lowest))

@@ -326,7 +326,7 @@ def test_a_hub_cannot_say_that_it_has_clients_of_another():
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"clients": 3}', b'{"clients": {"a": 1}}', b'{"clients": {"1": -1}}'])
 def test_a_hub_that_does_not_say_whom_it_has_has_nobody(body):
-    assert told_by_hub(body) == ({}, "", "")
+    assert told_by_hub(body).rows == {}
 
 
 TOLD = {"rows": "client 5 says that it has 1,000,000,000 rows", "schema": "has other classes or features than client 0"}
@@ -356,7 +356,6 @@ def test_a_request_of_another_run_is_not_sent_on():
 
 
 REFUSED = {
-    "levels": (configured(FULL + FEDAVG, "count = [2, 2]"), "are on one level, and .hubs. has 2"),
     "codec": (
         configured(FULL + FEDAVG + '[exchange]\nup = { kind = "qsgd", bits = 4 }\n'),
         r"leave \[exchange\] or \[hubs\] out",

@@ -6,20 +6,22 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from logging import WARNING
-from typing import Self
+from typing import NamedTuple, Self
 
 from flwr.common.logger import log
 from jaxtyping import PyTree
 
-from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.client_app import Handshake, shown
 from turnout.engines.flower.clients import Clients
-from turnout.engines.flower.greeting import Hello, Members, NodeInfo, Watch, first_of
+from turnout.engines.flower.greeting import SHOWN, Hello, Members, NodeInfo, Watch, first_of
 from turnout.engines.flower.hub_mailbox import HubMailbox
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Member, Registry, RegistryFile
 
 AGAIN = 2.0
 """Seconds until a hub greets a node again that has not answered."""
+
+OTHER_NUMBER = "this is a client of another hub: start turnout hub with the place in [hubs] that its key is for"
 
 OTHERS = Member("a client of another hub", revoked=True)
 """Who stands in the registry of a hub for a client of another one."""
@@ -127,18 +129,20 @@ class ClientsOfHubs(Members):
         asked = [node for node in nodes if now >= self._next.get(node, now)]
         self._next |= dict.fromkeys(asked, now + pause)
         for node, body in self.hubs.answers(asked, pause).items():
-            self._join(nodes[node], *told_by_hub(body[:]), pause)
+            self._join(nodes[node], told_by_hub(body[:]), pause)
         self.look()
 
-    def _join(self, hub: int, rows: dict[int, int], schema: str, sum_key: str, pause: float) -> None:
-        """Admit the clients that a hub says it has, with their rows, schema and key for sums, where they are its own."""
+    def _join(self, hub: int, said: "Told", pause: float) -> None:
+        """Admit the clients that a hub says it has, where they are its own."""
         members, joined = self.registry.members, []
-        own = [client for client, which in enumerate(self.of) if which == hub and client in rows and client not in self.nodes]
-        for client in own:
-            hello = Hello(client, rows[client], None, sum_key if self.expected.encrypted else "", schema)
+        own = {client for client, which in enumerate(self.of) if which == hub}
+        self._tell(hub, [f"it says that it has client {i}: {OTHER_NUMBER}" for i in sorted(said.rows.keys() - own)[:1]], said)
+        for client in sorted(own & said.rows.keys() - self.nodes.keys()):
+            sum_key = said.sum_key if self.expected.encrypted else ""
+            hello = Hello(client, said.rows[client], None, sum_key, said.schema)
             reason = self._why_not(client, hello.rows, None) or self._other_key(hello) or self._other_schema(hello)
             if reason is None:
-                info = NodeInfo(client, hello.rows, members[client].name, True, hello.sum_key, schema)
+                info = NodeInfo(client, hello.rows, members[client].name, True, hello.sum_key, hello.schema)
                 self.nodes[client], self._keys[client] = info, None
                 joined.append(info.name)
             elif self.refused.get(client) != reason:
@@ -148,6 +152,14 @@ class ClientsOfHubs(Members):
         if joined and pause:
             log(WARNING, "%s of hub %d: joined", first_of(joined), hub)
 
+    def _tell(self, hub: int, reasons: list[str], said: "Told") -> None:
+        """Write down why nodes of a hub are refused, there or here."""
+        told = "; ".join(f"{self.hubs[hub].name}: {reason}" for reason in [*reasons, *said.refused])
+        # No node and no client has a number below 0.
+        if told and self.refused.get(-1 - hub) != told:
+            self.refused[-1 - hub] = told
+            log(WARNING, "%s", told)
+
 
 def _clients(of: list[int | None], hubs: Registry) -> Registry:
     """Return the registry of the clients, given the hub of each, and that of the hubs."""
@@ -156,15 +168,32 @@ def _clients(of: list[int | None], hubs: Registry) -> Registry:
     return Registry(tuple(members), hubs.most_rows)
 
 
-def told_by_hub(body: bytes) -> tuple[dict[int, int], str, str]:
-    """Return what a hub answers to the greeting: rows of each client, schema and key for sums; nobody where it is not valid."""
+class Told(NamedTuple):
+    """What a hub answers to the greeting.
+
+    Args:
+        rows: Number of rows of each client that it says it has.
+        schema: A digest of the classes and the features of the clients; empty where they do not tell it.
+        sum_key: A digest of the key with which its clients encrypt replies; empty where they do not, or none is known.
+        refused: Why nodes are refused that are connected to it, or to a hub below it.
+    """
+
+    rows: dict[int, int]
+    schema: str = ""
+    sum_key: str = ""
+    refused: list[str] = []
+
+
+def told_by_hub(body: bytes) -> Told:
+    """Return what a hub answers to the greeting; nobody where it is not valid."""
     try:
         fields = json.loads(body)
         rows = {int(client): count for client, count in fields["clients"].items()}
         schema, sum_key = (str(fields.get(name, "")) for name in ("schema", "sum_key"))
+        reasons = [shown(str(reason)) for reason in fields.get("refused", [])[:SHOWN]]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}, "", ""
-    return {client: count for client, count in rows.items() if type(count) is int and count > 0}, schema, sum_key
+        return Told({})
+    return Told({client: count for client, count in rows.items() if type(count) is int and count > 0}, schema, sum_key, reasons)
 
 
 class OfHub(Members):

@@ -61,6 +61,8 @@ class HubService:
     ):
         self.number, self.mailbox, self.nodes = number, nodes.mailbox, nodes
         self.start, self.expected, self.player, self.end = start, expected, player, end
+        self.through = self.mailbox if isinstance(self.mailbox, HubMailbox) else None
+        """Reaches the clients through further hubs, which add up replies in turn; None where they are nodes of this one."""
         self.clients = AskedByHub(nodes.mailbox, nodes)
         nodes.mailbox.digest = nodes.expected.digest
         self.lock = Lock() if player is None else player.lock
@@ -108,9 +110,10 @@ class HubService:
             raise Refused(str(error)) from None
 
     def greeting(self, refusal: str | None = None) -> bytes:
-        """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
-        own = {"clients": self.nodes.rows, "schema": self.nodes.schema, "sum_key": self.nodes.sum_key}
-        fields = {"client": self.number, "rows": len(self.nodes.own), **own, **self.handshake.fields}
+        """Return the reply to a greeting: the clients that have been here, why nodes are refused, and why the run is."""
+        nodes = self.nodes
+        own = {"clients": nodes.rows, "schema": nodes.schema, "sum_key": nodes.sum_key, "refused": [*nodes.refused.values()]}
+        fields = {"client": self.number, "rows": len(nodes.own), **own, **self.handshake.fields}
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
     def spent(self) -> None:
@@ -141,11 +144,8 @@ class HubService:
         expected, encrypted = self.expected(kind, header, bytes(body)), kind == "ask" and self.handshake.encrypted
         expected = encrypted_shape(numbers_in(expected)) if encrypted else expected
         self.clients.skips, self.mailbox.deadline, self.mailbox.refused = order.skips, order.seconds, {}
-        through = self.mailbox if isinstance(self.mailbox, HubMailbox) else None
-        if through is None:
-            asked = {client: (header, bytes(body)) for client, (header, body) in asked.items()}
-        else:
-            through.skips, through.sums = order.skips, []
+        if self.through is not None:
+            self.through.skips, self.through.sums = order.skips, []
             kind = SUM if action == SUM else kind
         counts = COUNTS if kind == "ask" else ()
         check = partial(validate_reply, start=self.start, expected=expected, counts=counts, encrypted=encrypted)
@@ -155,7 +155,7 @@ class HubService:
         if action != SUM:
             return packed_replies(replies, missing)
         decoded = {client: decode(reply, self.start) for client, reply in replies.items()}
-        trees = [tree for tree, _ in decoded.values()] if through is None else through.sums
+        trees = [tree for tree, _ in decoded.values()] if self.through is None else self.through.sums
         total = add(trees) if encrypted and trees else added(trees, expected)
         counted = {client: {name: told[name] for name in COUNTS} for client, (_, told) in decoded.items()}
         return packed_sum(total, self.start, counted, missing)

@@ -9,8 +9,8 @@ from flwr.common.logger import log
 
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.greeting import Members, first_of
-from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_mailbox import SHARE
+from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_play import PLAY, Played, Terms
 from turnout.engines.flower.mailbox import Mailbox, Requests
 from turnout.io.serialization import Buffer
