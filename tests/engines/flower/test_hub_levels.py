@@ -32,8 +32,10 @@ def counted(trace) -> list[list]:
 
 
 CASES = {name: ALGORITHMS[name] for name in ("fedavg", "scaffold", "feddcd", "scaffnew")}
+"""Sums; of states too; replies that are sent on; messages with parts of each client."""
 
 
+@pytest.mark.tiers(quick=[], slow=["scaffnew"], longer=["fedavg"])
 @pytest.mark.parametrize("name", CASES)
 def test_hubs_of_hubs_play_the_compiled_run(name):
     """Numbers to 1e-10, all counts, and what passes each link."""
@@ -49,6 +51,7 @@ PAIRS = sppm('kind = "bfgs", convexity = 0.0', NICE)
 """Two clients of one hub, of two hubs below one, or of two hubs of the server."""
 
 
+@pytest.mark.slow
 def test_the_lowest_hub_that_has_the_whole_cohort_serves_it():
     """A hub has the round played by one of its own, plays it through these, or sends the server's requests on to them."""
     experiment = configured(PAIRS, "count = [2, 2]", "seed = 4", rounds=3, clients=8)
@@ -67,6 +70,7 @@ def silent(kind, number, reply):
     return None if kind == "ask" and number <= 2 else reply
 
 
+@pytest.mark.longer
 def test_a_hub_of_a_hub_that_is_away_takes_its_clients_along_and_brings_them_back():
     """The run is that without hubs in which these clients do not answer, with the weights of the others."""
     experiment = configured(FULL + FEDAVG + SKIP, LEVELS)
@@ -94,9 +98,22 @@ WRONG = {
 }
 
 
+@pytest.mark.tiers(quick=[], longer=["*"])
 @pytest.mark.parametrize("name", WRONG)
 def test_the_server_is_told_what_is_wrong_below_a_hub(name):
     place = InProcessHubs(configured(FULL + FEDAVG, LEVELS))
     place.nodes_of[1].misdeeds = {0: partial(another, name)}
     with pytest.raises(t.UserError, match=f"2 clients did not answer within 0 s, the first is client 6; refused: {WRONG[name]}"):
         gathered(place.clients(), 0.0)
+
+
+@pytest.mark.slow
+def test_encrypted_sums_pass_all_levels():
+    """Each hub adds ciphertexts, and the server unseals the decrypted sum."""
+    pytest.importorskip("tenseal", reason="TenSEAL is not installed: pip install 'turnout[encrypted]'")
+    experiment = configured(FULL + FEDAVG, LEVELS, 'engine = "nodes"\naggregation = "encrypted"', rounds=2)
+    place = InProcessHubs(experiment)
+    found = place.session().run().trace
+    expected = compiled(replace(experiment, run=replace(experiment.run, aggregation="sum")))
+    np.testing.assert_allclose(found.x, expected.x, atol=1e-10, rtol=0)
+    assert {"sum", "decrypt"} <= {*place.headers} and {"sum", "decrypt"} <= {*place.nodes_of[0].headers}

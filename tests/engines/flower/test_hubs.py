@@ -416,6 +416,8 @@ def test_a_hub_that_cannot_be_one_ends_in_a_sentence(tmp_path):
     for words, sentence in (
         ((tmp_path / "flat.toml", "--hub", 0, *rest, tmp_path), "has no hubs: add [hubs]"),
         ((tmp_path / "hubs.toml", "--hub", 3, *rest, tmp_path), "has hubs 0 to 2, so that no hub can be 3"),
+        ((tmp_path / "hubs.toml", "--hub", "2.0", *rest, tmp_path), "has hubs 0 to 2, so that no hub can be 2.0"),
+        ((tmp_path / "hubs.toml", "--hub", "2.", *rest, tmp_path), "--hub is '2.': give the hub's number, such as 3"),
         ((tmp_path / "hubs.toml", "--hub", 0, *rest, tmp_path), "has 3 clients, but the configuration has 4"),
         ((tmp_path / "hubs.toml", "--hub", 0, *rest, tmp_path / "none"), "holds no keys of nodes"),
     ):
