@@ -20,7 +20,7 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.hosting import serve
-from turnout.engines.flower.hub_members import HubsOfHub, NodesOfHub
+from turnout.engines.flower.hub_members import HubsOfHub, NodesOfHub, reached
 from turnout.engines.flower.hub_player import HubPlayer, without_rows
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
@@ -86,7 +86,8 @@ def service_of_hub(
         layout = layout_of_processes(experiment.hubs, job, algorithm, options_of(experiment, built))
     levels = len(layout.counts) - len(place)
     if levels:
-        nodes = HubsOfHub.of_registry(mailbox, handshake, registry, below, job.start)
+        through, hubs = reached(mailbox, handshake, registry, below, job.start)
+        nodes = HubsOfHub(through, handshake, hubs, below)
         job = replace(job, hubs=layout.below(levels))
     else:
         nodes = NodesOfHub(mailbox, handshake, registry, own, built.problem.clients)

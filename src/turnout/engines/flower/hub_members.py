@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from logging import WARNING
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from flwr.common.logger import log
 from jaxtyping import PyTree
@@ -65,7 +65,7 @@ class ClientsOfHubs(Members):
         watch: Watch | None = None,
     ):
         super().__init__(mailbox, expected, Registry.open(len(of)), quorum, watch)
-        self.hubs, self.of = hubs, of
+        self.through, self.hubs, self.of = mailbox, hubs, of
         # What hubs are refused for is told where clients are waited for.
         self.refused = hubs.refused
         self._clients = Derived(partial(_clients, of))
@@ -80,7 +80,7 @@ class ClientsOfHubs(Members):
         start: PyTree,
         quorum: float | None = None,
         watch: Watch | None = None,
-    ) -> Self:
+    ) -> "ClientsOfHubs":
         """Return the clients, given the mailbox and the registry of the hubs.
 
         Args:
@@ -92,9 +92,7 @@ class ClientsOfHubs(Members):
             quorum: How many clients must be there, or which share of those that are not revoked; None for all.
             watch: Told what the server waits for.
         """
-        # The classes of a hub's clients, and their key for sums, are known later than the hub.
-        hubs = Members(mailbox, replace(expected, schema=None, encrypted=False), registry)
-        through = HubMailbox(mailbox, lambda: {hub: info.node for hub, info in hubs.nodes.items()}, of, start)
+        through, hubs = reached(mailbox, expected, registry, of, start)
         return cls(through, expected, hubs, of, quorum, watch)
 
     @property
@@ -166,6 +164,23 @@ def _clients(of: list[int | None], hubs: Registry) -> Registry:
     each = enumerate(of)
     members = (OTHERS if hub is None else Member(f"client {i}", revoked=hubs.members[hub].revoked) for i, hub in each)
     return Registry(tuple(members), hubs.most_rows)
+
+
+def reached(
+    mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, of: list[int | None], start: PyTree
+) -> tuple[HubMailbox, Members]:
+    """Return the mailbox that reaches clients through hubs, and the hubs.
+
+    Args:
+        mailbox: Reaches the hubs.
+        expected: The fields of the handshake.
+        registry: The hubs by key.
+        of: The hub of each client; None for one that is not below these hubs.
+        start: Initial parameters.
+    """
+    # The classes of a hub's clients, and their key for sums, are known later than the hub.
+    hubs = Members(mailbox, replace(expected, schema=None, encrypted=False), registry)
+    return HubMailbox(mailbox, lambda: {hub: info.node for hub, info in hubs.nodes.items()}, of, start), hubs
 
 
 class Told(NamedTuple):

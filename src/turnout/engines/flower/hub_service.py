@@ -16,6 +16,7 @@ from jaxtyping import PyTree
 from turnout.core.errors import UserError
 from turnout.engines.encryption import add, encrypted_shape, numbers_in
 from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.greeting import SHOWN
 from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
 from turnout.engines.flower.hub_members import AGAIN, AskedByHub, OfHub
 from turnout.engines.flower.hub_messages import COUNTS, Order, packed_replies, packed_sum, read_requests
@@ -112,7 +113,8 @@ class HubService:
     def greeting(self, refusal: str | None = None) -> bytes:
         """Return the reply to a greeting: the clients that have been here, why nodes are refused, and why the run is."""
         nodes = self.nodes
-        own = {"clients": nodes.rows, "schema": nodes.schema, "sum_key": nodes.sum_key, "refused": [*nodes.refused.values()]}
+        own = {"clients": nodes.rows, "schema": nodes.schema, "sum_key": nodes.sum_key}
+        own["refused"] = [*nodes.refused.values()][-SHOWN:]
         fields = {"client": self.number, "rows": len(nodes.own), **own, **self.handshake.fields}
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from logging import WARNING
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from flwr.common.logger import log
 
@@ -88,14 +88,14 @@ class HubsAtWork:
         self.exchanges = 0
 
     @classmethod
-    def of(cls, clients: ClientsOfHubs, skips: bool) -> Self:
+    def of(cls, clients: ClientsOfHubs, skips: bool) -> "HubsAtWork":
         """Return the hubs of some clients.
 
         Args:
             clients: The clients, which are reached through the hubs.
             skips: Whether a run goes on without clients that are away.
         """
-        through = clients.mailbox
+        through = clients.through
         through.mailbox.deadline, through.skips = through.deadline, skips
         return cls(through.mailbox, clients.hubs, skips, through.digest)
 
