@@ -14,7 +14,7 @@ from turnout.engines.encryption import new_key
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.greeting import gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_members import ClientsOfHubs
+from turnout.engines.flower.hub_members import ClientsOfHubs, reached
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, pack_body, unpack
@@ -134,8 +134,8 @@ class InProcessHubs(Mailbox):
             revoked: A hub that is revoked.
         """
         members = (Member(f"hub {k}", b"hub %d" % k, revoked=k == revoked) for k, _ in enumerate(self.nodes_of))
-        start = self.services[0].start
-        return ClientsOfHubs.of_registry(self, self.expected, Registry(tuple(members)), self.of, start, quorum)
+        through, hubs = reached(self, self.expected, Registry(tuple(members)), self.of, self.services[0].start)
+        return ClientsOfHubs(through, self.expected, hubs, self.of, quorum)
 
     def session(self, resumed: bool = False) -> Session:
         """Return the run with these hubs, which is to be restored if it is `resumed`."""

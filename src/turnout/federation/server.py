@@ -9,7 +9,7 @@ from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import Members, Watch, gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_members import ClientsOfHubs
+from turnout.engines.flower.hub_members import ClientsOfHubs, reached
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.experiment.build import Built
@@ -84,7 +84,8 @@ def clients_of_hubs(
     of = [highest for highest, *_ in hubs_of_each(experiment, built)]
     with scope(experiment.run.precision):
         start, _ = starting(built.problem, experiment.run.purpose_seeds(), experiment.run.start)
-    return ClientsOfHubs.of_registry(mailbox, expected, RegistryFile(keys, 1 + max(of)), of, start, quorum, watch)
+    through, hubs = reached(mailbox, expected, RegistryFile(keys, 1 + max(of)), of, start)
+    return ClientsOfHubs(through, expected, hubs, of, quorum, watch)
 
 
 def start_or_resume(

@@ -70,31 +70,6 @@ class ClientsOfHubs(Members):
         self.refused = hubs.refused
         self._clients = Derived(partial(_clients, of))
 
-    @classmethod
-    def of_registry(
-        cls,
-        mailbox: Mailbox,
-        expected: Handshake,
-        registry: Registry | RegistryFile,
-        of: list[int | None],
-        start: PyTree,
-        quorum: float | None = None,
-        watch: Watch | None = None,
-    ) -> "ClientsOfHubs":
-        """Return the clients, given the mailbox and the registry of the hubs.
-
-        Args:
-            mailbox: Reaches the hubs.
-            expected: The fields of the handshake.
-            registry: The hubs by key.
-            of: The hub of each client; None for one that is not below these hubs.
-            start: Initial parameters.
-            quorum: How many clients must be there, or which share of those that are not revoked; None for all.
-            watch: Told what the server waits for.
-        """
-        through, hubs = reached(mailbox, expected, registry, of, start)
-        return cls(through, expected, hubs, of, quorum, watch)
-
     @property
     def registry(self) -> Registry:
         """The clients; those of a revoked hub are revoked."""
