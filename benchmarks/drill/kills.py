@@ -132,9 +132,8 @@ def traffic(database: Path) -> int:
 def drill(folder: Path, cases: list[Case], kills: list[str], generator: np.random.Generator, share: int):
     """Play `cases` in turn, at most `share` kills a run, until all of `kills` are done; yield what became of each run."""
     place, clients, hubs = (folder / "federation", folder / "none.toml"), cases[0].clients, cases[0].hubs
-    federation = (
-        HubFederation(*place, [i * hubs // clients for i in range(clients)], None) if hubs else Federation(*place, clients, None)
-    )
+    of = [(i * hubs // clients,) for i in range(clients)]
+    federation = HubFederation(*place, of, None) if hubs else Federation(*place, clients, None)
     try:
         federation.start_registered_superlink()
         done = 0

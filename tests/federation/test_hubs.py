@@ -87,12 +87,17 @@ def counted(trace) -> list[dict]:
     return [{name: count for name, count in link.items() if name != "seconds"} for link in trace.ledger.links()]
 
 
-@pytest.mark.parametrize("name", ["scaffold", "served"])
+TWO, LEVELS = "of = [0, 1, 0, 1, 0, 1]", 'of = [["a", 0], ["a", 1], ["a", 0], ["a", 1], ["a", 0], ["a", 1]]'
+
+
+@pytest.mark.tiers(quick=[], slow=["served", "levels"])
+@pytest.mark.parametrize("name", ["scaffold", "served", "levels"])
 def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, monkeypatch):
     """With its SuperLink, after which its nodes connect to the new one; every other client is one of its nodes."""
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
-    text = TOML.format(clients=6, size=4, hubs="of = [0, 1, 0, 1, 0, 1]", algorithm=SCAFFOLD if name == "scaffold" else SERVED)
-    (tmp_path / "file.toml").write_text(text if name == "scaffold" else text.replace('kind = "nice"\nsize = 4', 'kind = "block"'))
+    hubs, algorithm = LEVELS if name == "levels" else TWO, SERVED if name == "served" else SCAFFOLD
+    text = TOML.format(clients=6, size=4, hubs=hubs, algorithm=algorithm)
+    (tmp_path / "file.toml").write_text(text.replace('kind = "nice"\nsize = 4', 'kind = "block"') if name == "served" else text)
     place, experiment = federation_of(tmp_path / "federation", tmp_path / "file.toml", None), read(tmp_path / "file.toml")
     try:
         place.start()
@@ -101,7 +106,7 @@ def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, m
             session = session_of(experiment, build(experiment, None), engine=partial(HubFlower, mailbox, nodes, False))
             for _ in session.play():
                 if session.round == 2:
-                    killed = place.children["hub-1"]
+                    killed = place.children["hub-0.1" if name == "levels" else "hub-1"]
                     killed.kill()
     finally:
         place.stop()
@@ -111,6 +116,7 @@ def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, m
     assert counted(session.trace) == counted(expected)
     served = any(row["exchanges"] for row in expected.ledger.rows() if row["path"].endswith(".served1"))
     assert served == (name == "served") and (served or mailbox.counts["late or missing"] > 0)
+    assert len(counted(session.trace)) == (2 if name == "levels" else 1)
     assert session.trace.ledger.totals()["arrivals"] == expected.ledger.totals()["arrivals"]
 
 
@@ -141,7 +147,7 @@ def test_security_holds_at_each_hop(tmp_path):
     file.write_text(text.replace("[run]", '[run]\nengine = "nodes"\naggregation = "encrypted"'))
     (tmp_path / "policy.toml").write_text(POLICY)
     experiment = read(file)
-    place = Guarded(folder, file, [0, 0, 0, 1, 1, 1], None)
+    place = Guarded(folder, file, [(0,)] * 3 + [(1,)] * 3, None)
     write_key(folder / SUM_KEY)
     try:
         place.start()

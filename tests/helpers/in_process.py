@@ -84,7 +84,7 @@ class InProcess(Mailbox):
         name = kind.partition("_")[0]
         self.asked.append((name, [node - 10 for node in requests]))
         for node, (header, body) in requests.items():
-            request = Message(pack(pack_body(body), header), node, f"query.{kind}")
+            request = Message(pack(pack_body(bytes(body)), header), node, f"query.{kind}")
             request.metadata.__dict__["_message_id"] = "request"
             reply = self.apps[node](request, Context(0, node, {}, RecordDict(), {}))
             if node - 10 in self.misdeeds and not reply.has_error():

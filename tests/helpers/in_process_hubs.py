@@ -14,21 +14,22 @@ from turnout.engines.encryption import new_key
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.greeting import gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_members import ClientsOfHubs
+from turnout.engines.flower.hub_members import ClientsOfHubs, reached
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.payload import pack, pack_body, unpack
 from turnout.engines.flower.registry import Member, Registry
 from turnout.experiment.build import session_of
 from turnout.experiment.remote_spec import RemoteSpec
-from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
+from turnout.federation.handshake import build_for_federation, handshake_of, hubs_of_each
 from turnout.federation.hub import service_of_hub
+from turnout.hubs.layout import Place
 from turnout.io.serialization import decode
 from turnout.runs.session import Session
 
 
 class InProcessHubs(Mailbox):
-    """The server's mailbox, whose hubs are in this process, with their nodes; node 100 + k is hub k.
+    """The mailbox of the server, or of a hub, whose hubs are in this process, with their nodes; node 100 + k is hub k.
 
     Args:
         experiment: The configuration.
@@ -36,30 +37,53 @@ class InProcessHubs(Mailbox):
             the hub sends, or None if it sends nothing.
         inner: The same for clients, by hub.
         folder: Where hubs keep states; None for memory.
+        place: The place of the hub whose mailbox it is; () for the server.
+        secret: The members' key for encrypted sums; None for a new one.
 
     Attributes:
+        nodes_of: The mailbox of each hub.
         headers: Bytes of the headers of requests, by kind, and of what replies hold beside their arrays ("up").
         payloads: Bytes of the arrays to hubs and from them, in requests for methods.
     """
 
-    def __init__(self, experiment, misdeeds: dict | None = None, inner: dict | None = None, folder: Path | None = None):
+    def __init__(
+        self,
+        experiment,
+        misdeeds: dict | None = None,
+        inner: dict | None = None,
+        folder: Path | None = None,
+        place: Place = (),
+        secret: bytes | None = None,
+    ):
         super().__init__(Grid(self), 60.0)
-        self.folder = folder
+        self.folder, self.place = folder, place
         TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
         self.experiment, self.built, self.misdeeds = experiment, build_for_federation(experiment, None), misdeeds or {}
-        self.of, self.expected = hub_of_each(experiment, self.built), handshake_of(experiment, self.built)
-        secret = new_key() if experiment.run.aggregation == "encrypted" else None
-        hubs, inner = range(1 + max(self.of)), inner or {}
-        self.nodes_of = [NodesInProcess(experiment, self.of, hub, inner.get(hub), secret) for hub in hubs]
+        self.expected, of, depth = handshake_of(experiment, self.built), hubs_of_each(experiment, self.built), len(place)
+        self.of = [hubs[depth] if hubs[:depth] == place else None for hubs in of]
+        secret = secret or (new_key() if experiment.run.aggregation == "encrypted" else None)
+        hubs, inner = range(len({*self.of} - {None})), inner or {}
+        self.nodes_of: list = [
+            NodesInProcess(experiment, self.own(hub), inner.get(hub), secret)
+            if len(of[0]) == 1 + depth
+            else InProcessHubs(experiment, folder=folder, place=(*place, hub), secret=secret)
+            for hub in hubs
+        ]
         self.services = [self._service(hub, mailbox) for hub, mailbox in enumerate(self.nodes_of)]
         self.apps = {100 + hub: NodeApp(lambda _, service=service: service) for hub, service in enumerate(self.services)}
         self.away: set[int] = set()
         self.headers, self.payloads = Counter(), Counter()
 
+    def own(self, hub: int) -> list[int]:
+        """Return the clients of a hub."""
+        return [client for client, which in enumerate(self.of) if which == hub]
+
     def _service(self, hub: int, mailbox) -> HubService:
-        own = [client for client, which in enumerate(self.of) if which == hub]
-        registry = Registry(tuple(Member(f"client {i}", b"key %d" % i) for i in own))
-        service = service_of_hub(self.experiment, self.built, hub, mailbox, registry, self.folder)
+        hubs = isinstance(mailbox, InProcessHubs)
+        members = [(f"hub {k}", b"hub %d" % k) for k, _ in enumerate(mailbox.nodes_of)] if hubs else []
+        members = members or [(f"client {i}", b"key %d" % i) for i in self.own(hub)]
+        registry = Registry(tuple(Member(*member) for member in members))
+        service = service_of_hub(self.experiment, self.built, (*self.place, hub), mailbox, registry, self.folder)
         service.end = lambda: None
         return service
 
@@ -109,9 +133,9 @@ class InProcessHubs(Mailbox):
             quorum: How many clients must be there, or which share.
             revoked: A hub that is revoked.
         """
-        members = (Member(f"hub {hub}", b"hub %d" % hub, revoked=hub == revoked) for hub in range(1 + max(self.of)))
-        start = self.services[0].start
-        return ClientsOfHubs.of_registry(self, self.expected, Registry(tuple(members)), self.of, start, quorum)
+        members = (Member(f"hub {k}", b"hub %d" % k, revoked=k == revoked) for k, _ in enumerate(self.nodes_of))
+        through, hubs = reached(self, self.expected, Registry(tuple(members)), self.of, self.services[0].start)
+        return ClientsOfHubs(through, self.expected, hubs, self.of, quorum)
 
     def session(self, resumed: bool = False) -> Session:
         """Return the run with these hubs, which is to be restored if it is `resumed`."""
@@ -123,8 +147,7 @@ class InProcessHubs(Mailbox):
 class NodesInProcess(InProcess):
     """A hub's mailbox, which reaches the nodes of its own clients."""
 
-    def __init__(self, experiment, of: list[int], hub: int, misdeeds: dict | None, secret: bytes | None = None):
-        self.own = [client for client, which in enumerate(of) if which == hub]
+    def __init__(self, experiment, own: list[int], misdeeds: dict | None, secret: bytes | None = None):
         remote = isinstance(experiment.problem, RemoteSpec)
-        super().__init__(experiment, misdeeds, sizes=[1] * len(of) if remote else None, secret=secret)
-        self.apps = {10 + i: self.apps[10 + i] for i in self.own}
+        super().__init__(experiment, misdeeds, sizes=[1] * experiment.problem.clients if remote else None, secret=secret)
+        self.apps = {10 + i: self.apps[10 + i] for i in own}

@@ -7,7 +7,7 @@ from pathlib import Path
 from turnout.engines.encryption import write_key
 from turnout.engines.flower.server_connection import Server
 from turnout.experiment.config import read
-from turnout.federation.handshake import build_for_federation, hub_of_each
+from turnout.federation.handshake import build_for_federation, hubs_of_each
 from turnout.federation.local import SUM_KEY, Federation
 from turnout.federation.local_hubs import HubFederation
 from turnout.federation.process_group import cores
@@ -26,7 +26,7 @@ def federation_of(folder: Path, file: Path, data: Path | None) -> Federation:
     federation = (
         Federation(folder, file, built.problem.clients, data, cores())
         if experiment.hubs is None
-        else HubFederation(folder, file, hub_of_each(experiment, built), data)
+        else HubFederation(folder, file, hubs_of_each(experiment, built), data)
     )
     if experiment.run.aggregation == "encrypted" and not (folder / SUM_KEY).exists():
         write_key(folder / SUM_KEY)

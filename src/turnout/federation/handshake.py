@@ -13,6 +13,7 @@ from turnout.engines.reply_usage import refuse_single_replies, sums_needed, surv
 from turnout.experiment.build import Built, build, options_of
 from turnout.experiment.config import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
+from turnout.hubs.layout import Place, placed
 from turnout.runs.hub_layout import refuse_processes, with_hubs
 from turnout.runs.setup import bind, prepare, refuse_mixed, scope
 
@@ -77,8 +78,8 @@ def check_for_federation(experiment: Experiment, built: Built) -> None:
             refuse_single_replies(surveyed)
 
 
-def hub_of_each(experiment: Experiment, built: Built) -> list[int]:
-    """Return the hub of each client of `experiment`; `UserError` where it has none.
+def hubs_of_each(experiment: Experiment, built: Built) -> list[Place]:
+    """Return the place of the lowest hub of each client of `experiment`; `UserError` where it has none.
 
     Args:
         experiment: The configuration.
@@ -86,4 +87,4 @@ def hub_of_each(experiment: Experiment, built: Built) -> list[int]:
     """
     if experiment.hubs is None:
         raise UserError(f"{experiment.name} has no hubs: add [hubs], or leave turnout hub out")
-    return np.asarray(experiment.hubs.bind(built.problem.population).groups)[0].tolist()
+    return placed(np.asarray(experiment.hubs.bind(built.problem.population).groups))

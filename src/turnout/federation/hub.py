@@ -20,7 +20,7 @@ from turnout.engines.flower import keys
 from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.hosting import serve
-from turnout.engines.flower.hub_members import NodesOfHub
+from turnout.engines.flower.hub_members import HubsOfHub, NodesOfHub, reached
 from turnout.engines.flower.hub_player import HubPlayer, without_rows
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
@@ -33,9 +33,10 @@ from turnout.engines.messaging import first_reply
 from turnout.engines.request import AskHeader, DecryptHeader, MeasureHeader, Refused, parse_header
 from turnout.experiment.build import Built, options_of
 from turnout.experiment.config import Experiment, read
-from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
+from turnout.federation.handshake import build_for_federation, handshake_of, hubs_of_each
 from turnout.federation.local import superlink_at, superlink_command
 from turnout.federation.process_group import ProcessGroup
+from turnout.hubs.layout import Place, written
 from turnout.io.audit import AuditLog
 from turnout.io.serialization import Buffer, decode
 from turnout.problems.base import Precision
@@ -46,58 +47,58 @@ FIRST_DEADLINE = 60.0
 """Seconds that nodes have for a reply before the server has said how long."""
 
 
-def clients_of_hub(experiment: Experiment, built: Built, number: int) -> list[int]:
-    """Return the clients of a hub of `experiment`; `UserError` where there is no such hub.
+def members_of_hub(experiment: Experiment, built: Built, place: Place) -> list[int | None]:
+    """Return for each client the number of the hub below this one that it is connected to; its own number where there is none.
+
+    None is for a client of other hubs. `UserError` where there is no such hub.
 
     Args:
         experiment: The configuration.
         built: The problem built from it.
-        number: Number of the hub.
+        place: The place of the hub.
     """
-    of = hub_of_each(experiment, built)
-    own = [client for client, hub in enumerate(of) if hub == number]
-    if not own:
-        raise UserError(f"{experiment.name} has hubs 0 to {max(of)}, so that no hub can be {number}")
-    return own
+    places, depth = hubs_of_each(experiment, built), len(place)
+    below = [(*hubs, client)[depth] if hubs[:depth] == place else None for client, hubs in enumerate(places)]
+    if depth > len(places[0]) or below.count(None) == len(below):
+        known = sorted({hubs[:k] for hubs in places for k in range(1, 1 + len(hubs))})
+        first, last = (written(hub) for hub in (known[0], known[-1]))
+        raise UserError(f"{experiment.name} has hubs {first} to {last}, so that no hub can be {written(place)}")
+    return below
 
 
 def service_of_hub(
-    experiment: Experiment, built: Built, number: int, mailbox: Mailbox, registry: Registry | RegistryFile, folder: Path | None
+    experiment: Experiment, built: Built, place: Place, mailbox: Mailbox, registry: Registry | RegistryFile, folder: Path | None
 ) -> HubService:
     """Return what a hub of `experiment` answers for.
 
     Args:
         experiment: The configuration.
         built: The problem built from it.
-        number: Number of the hub.
-        mailbox: Reaches the nodes of its clients.
-        registry: The clients of the hub by key, in the order of their numbers.
+        place: The place of the hub.
+        mailbox: Reaches its nodes.
+        registry: Its nodes by key: its clients in the order of their numbers, or the hubs below it.
         folder: Folder of the hub's own states; None keeps them in memory.
     """
-    own, handshake = clients_of_hub(experiment, built, number), handshake_of(experiment, built)
-    nodes = NodesOfHub(mailbox, handshake, registry, own, built.problem.clients)
+    below, handshake = members_of_hub(experiment, built, place), handshake_of(experiment, built)
+    own = [client for client, member in enumerate(below) if member is not None]
     job, algorithm = inputs_of_hub(experiment, built)
-    player = None
-    if algorithm.addressed.works_in_hubs or serves(experiment, built, job, algorithm):
-        skips, double = job.faults is not None and job.faults.missing == "skip", experiment.run.precision == "double"
-        states = None if folder is None else folder / f"{handshake.digest}-hub-{number}"
-        with scope(experiment.run.precision):
-            player = HubPlayer(number, job, algorithm, Clients(mailbox, nodes, skips), double, states)
-    expected = partial(expected_of, job, algorithm, experiment.run.precision)
-    return HubService(number, mailbox, nodes, job.start, expected, player, lambda: os.kill(os.getpid(), signal.SIGTERM))
-
-
-def serves(experiment: Experiment, built: Built, job: Job, algorithm: Algorithm) -> bool:
-    """Return whether hubs play rounds of the server, whose cohort is of their own clients.
-
-    Args:
-        experiment: The configuration.
-        built: The problem built from it.
-        job: Inputs of the run without rows.
-        algorithm: The algorithm, bound to the problem.
-    """
     with scope(experiment.run.precision):
-        return layout_of_processes(experiment.hubs, job, algorithm, options_of(experiment, built)).works
+        layout = layout_of_processes(experiment.hubs, job, algorithm, options_of(experiment, built))
+    levels = len(layout.counts) - len(place)
+    if levels:
+        through, hubs = reached(mailbox, handshake, registry, below, job.start)
+        nodes = HubsOfHub(through, handshake, hubs, below)
+        job = replace(job, hubs=layout.below(levels))
+    else:
+        nodes = NodesOfHub(mailbox, handshake, registry, own, built.problem.clients)
+    player = None
+    if algorithm.addressed.works_in_hubs or layout.works:
+        skips, double = job.faults is not None and job.faults.missing == "skip", experiment.run.precision == "double"
+        states = None if folder is None else folder / f"{handshake.digest}-hub-{written(place)}"
+        with scope(experiment.run.precision):
+            player = HubPlayer(own, job, algorithm, Clients(nodes.mailbox, nodes, skips), double, states)
+    expected = partial(expected_of, job, algorithm, experiment.run.precision)
+    return HubService(place[-1], nodes, job.start, expected, player, lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def inputs_of_hub(experiment: Experiment, built: Built) -> tuple[Job, Algorithm]:
@@ -141,17 +142,17 @@ def expected_of(job: Job, algorithm: Algorithm, precision: Precision, kind: str,
 
 
 def run_hub(
-    file: Path, number: int, superlink: str, authority: Path, key: Path, folder: Path, host: str, port: int, data: Path | None
+    file: Path, place: Place, superlink: str, authority: Path, key: Path, folder: Path, host: str, port: int, data: Path | None
 ) -> None:
     """Run a hub until it is stopped.
 
     Args:
         file: File of the configuration.
-        number: Number of the hub.
-        superlink: HOST:PORT of the server's SuperLink.
+        place: The place of the hub.
+        superlink: HOST:PORT of the SuperLink of the server, or of the hub above this one.
         authority: Certificate of the authority that signed its certificate.
         key: Private key of the hub.
-        folder: Folder of `turnout certify` for the clients of the hub.
+        folder: Folder of `turnout certify` for the clients of the hub, or for the hubs below it.
         host: Address at which its own SuperLink listens.
         port: Port at which it listens.
         data: Folder with data files; None for the default folders.
@@ -159,14 +160,15 @@ def run_hub(
     keys.check_folder(folder)
     own_key, experiment, group = keys.read_node_key(key), read(file), ProcessGroup(folder)
     built = build_for_federation(experiment, data)
-    registry = RegistryFile(folder, len(clients_of_hub(experiment, built, number)))
+    below = {*members_of_hub(experiment, built, place)} - {None}
+    registry = RegistryFile(folder, len(below))
     stop_at_sigterm()
     with ExitStack() as stack:
         stack.callback(group.stop)
         group.run("superlink", *superlink_command(folder, host, port))
         stack.enter_context(group.supervised())
         grid = stack.enter_context(flower_run(superlink_at(f"localhost:{port}", folder)))
-        service = service_of_hub(experiment, built, number, Mailbox(grid, FIRST_DEADLINE), registry, folder)
-        service.log = AuditLog(folder / f"audit-hub-{number}.jsonl")
+        service = service_of_hub(experiment, built, place, Mailbox(grid, FIRST_DEADLINE), registry, folder)
+        service.log = AuditLog(folder / f"audit-hub-{written(place)}.jsonl")
         del built
         serve([(NodeApp(lambda _: service), own_key)], superlink, authority)

@@ -9,7 +9,7 @@ from turnout.engines.flower.client_app import Handshake
 from turnout.engines.flower.engine import Flower
 from turnout.engines.flower.greeting import Members, Watch, gathered
 from turnout.engines.flower.hub_engine import HubFlower
-from turnout.engines.flower.hub_members import ClientsOfHubs
+from turnout.engines.flower.hub_members import ClientsOfHubs, reached
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.experiment.build import Built
@@ -18,7 +18,7 @@ from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
 from turnout.experiment.run import Watch as RunWatch
 from turnout.experiment.run import resume, start
-from turnout.federation.handshake import build_for_federation, handshake_of, hub_of_each
+from turnout.federation.handshake import build_for_federation, handshake_of, hubs_of_each
 from turnout.runs.setup import scope, starting
 
 HANDSHAKE_TIMEOUT = 120.0
@@ -81,10 +81,11 @@ def clients_of_hubs(
     """
     if keys is None:
         raise UserError("hubs are known by their keys, which flwr run does not check: use turnout serve, or leave [hubs] out")
-    of = hub_of_each(experiment, built)
+    of = [highest for highest, *_ in hubs_of_each(experiment, built)]
     with scope(experiment.run.precision):
         start, _ = starting(built.problem, experiment.run.purpose_seeds(), experiment.run.start)
-    return ClientsOfHubs.of_registry(mailbox, expected, RegistryFile(keys, 1 + max(of)), of, start, quorum, watch)
+    through, hubs = reached(mailbox, expected, RegistryFile(keys, 1 + max(of)), of, start)
+    return ClientsOfHubs(through, expected, hubs, of, quorum, watch)
 
 
 def start_or_resume(

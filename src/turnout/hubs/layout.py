@@ -1,5 +1,6 @@
 """The hubs of a run as arrays, and what an exchange sends over the links above them."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,6 +9,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from turnout.accounting.ledger import Site
 from turnout.core.records import record, static
+
+Place = tuple[int, ...]
+"""Where a hub is: the numbers of the hubs above it and its own, from the server down, each among those of the hub above it."""
+
+
+def written(place: Place) -> str:
+    """Return the place of a hub in one word: 0.3 is hub 3 of hub 0."""
+    return ".".join(map(str, place))
 
 
 @record
@@ -42,6 +51,14 @@ class Layout:
     def forwards(self, path: str) -> bool:
         """Return whether each reply to a call passes the links, and not a sum from each hub."""
         return path in self.forwarded
+
+    def below(self, levels: int) -> "Layout":
+        """Return the hubs of the lowest levels alone, as a hub above them sees them.
+
+        Args:
+            levels: Number of these levels.
+        """
+        return replace(self, groups=self.groups[:levels], rates=self.rates[:levels], counts=self.counts[:levels])
 
     def reached(self, level: int, ids: Int[Array, " m"], places: Bool[Array, " m"]) -> Int[Array, ""]:
         """Return how many hubs of a level have clients at some places of a cohort.
@@ -89,3 +106,18 @@ def numbered(paths: list[tuple]) -> tuple[Int[np.ndarray, "levels n"], tuple[int
         rows.append([known.setdefault(path[:depth], len(known)) for path in paths])
         counts.append(len(known))
     return np.array(rows, "int32"), tuple(counts)
+
+
+def placed(groups: Int[np.ndarray, "levels n"]) -> list[Place]:
+    """Return the place of the lowest hub of each client.
+
+    Args:
+        groups: The hub of each client at each level, the lowest level first.
+    """
+    places: list[Place] = [()] * groups.shape[1]
+    for row in groups[::-1].tolist():
+        known: dict[Place, dict[int, int]] = {}
+        for client, hub in enumerate(row):
+            siblings = known.setdefault(places[client], {})
+            places[client] = (*places[client], siblings.setdefault(hub, len(siblings)))
+    return places

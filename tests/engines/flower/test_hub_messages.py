@@ -44,6 +44,7 @@ def message():
 
 @pytest.mark.parametrize("weights", [(None, None, None), (0.25, 0.5, 0.25), (0.1, 0.1, 0.1)])
 def test_each_client_gets_its_own_request(weights):
+    """Through one hub, and also where this sends it on to one of its own hubs, with some of the clients."""
     whole, all_headers = Whole(message(), START), headers(weights)
     requests = {client: (all_headers[client], Part(whole, place)) for client, place in zip(PLACES, (0, 3, 4), strict=True)}
     order = read_requests(*packed_requests(requests, 12.5, True), START, OWN)
@@ -52,8 +53,13 @@ def test_each_client_gets_its_own_request(weights):
     for client, place in zip(PLACES, (0, 3, 4), strict=True):
         header, body = order.requests[client]
         assert parse_header(header, AskHeader) == parse_header(all_headers[client], AskHeader)
-        assert body == encode(each[place], START)
+        assert bytes(body) == encode(each[place], START)
         assert len(requests[client][1]) == 8 * (7 + 1 + 7 + 2)
+    some = {client: order.requests[client] for client in PLACES[1:]}
+    below = read_requests(*packed_requests(some, 10.0, True), START, frozenset(some)).requests
+    assert {client: (header, bytes(body)) for client, (header, body) in below.items()} == {
+        client: (header, bytes(body)) for client, (header, body) in some.items()
+    }
 
 
 def test_a_message_to_all_is_sent_once():

@@ -391,7 +391,7 @@ def test_a_hub_refuses_what_is_no_order_to_it(name):
 
 
 REFUSED = {
-    "levels": (configured(in_hubs(FEDAVG), "count = [2, 2]"), "are on one level, and .hubs. has 2"),
+    "levels": (configured(in_hubs(FEDAVG), "count = [2, 2]"), "are on one level in a federation, and .hubs. has 2"),
 }
 
 

@@ -326,7 +326,7 @@ def test_a_hub_cannot_say_that_it_has_clients_of_another():
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"clients": 3}', b'{"clients": {"a": 1}}', b'{"clients": {"1": -1}}'])
 def test_a_hub_that_does_not_say_whom_it_has_has_nobody(body):
-    assert told_by_hub(body) == ({}, "", "")
+    assert told_by_hub(body).rows == {}
 
 
 TOLD = {"rows": "client 5 says that it has 1,000,000,000 rows", "schema": "has other classes or features than client 0"}
@@ -356,7 +356,6 @@ def test_a_request_of_another_run_is_not_sent_on():
 
 
 REFUSED = {
-    "levels": (configured(FULL + FEDAVG, "count = [2, 2]"), "are on one level, and .hubs. has 2"),
     "codec": (
         configured(FULL + FEDAVG + '[exchange]\nup = { kind = "qsgd", bits = 4 }\n'),
         r"leave \[exchange\] or \[hubs\] out",
@@ -417,6 +416,8 @@ def test_a_hub_that_cannot_be_one_ends_in_a_sentence(tmp_path):
     for words, sentence in (
         ((tmp_path / "flat.toml", "--hub", 0, *rest, tmp_path), "has no hubs: add [hubs]"),
         ((tmp_path / "hubs.toml", "--hub", 3, *rest, tmp_path), "has hubs 0 to 2, so that no hub can be 3"),
+        ((tmp_path / "hubs.toml", "--hub", "2.0", *rest, tmp_path), "has hubs 0 to 2, so that no hub can be 2.0"),
+        ((tmp_path / "hubs.toml", "--hub", "2.", *rest, tmp_path), "--hub is '2.': give the hub's number, such as 3"),
         ((tmp_path / "hubs.toml", "--hub", 0, *rest, tmp_path), "has 3 clients, but the configuration has 4"),
         ((tmp_path / "hubs.toml", "--hub", 0, *rest, tmp_path / "none"), "holds no keys of nodes"),
     ):

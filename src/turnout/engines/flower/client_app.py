@@ -160,8 +160,12 @@ def refusal_of(fields: dict) -> str | None:
     refusal = fields.get("refusal")
     if refusal is None:
         return None
-    shown = "".join(letter if letter.isprintable() else "?" for letter in str(refusal)[:LONGEST_REFUSAL])
-    return f"client {fields.get('client')} refuses this run: {shown}"
+    return f"client {fields.get('client')} refuses this run: {shown(str(refusal))}"
+
+
+def shown(sentence: str) -> str:
+    """Return a sentence of another machine as it can be shown."""
+    return "".join(letter if letter.isprintable() else "?" for letter in sentence[:LONGEST_REFUSAL])
 
 
 class NodeApp(ClientApp):

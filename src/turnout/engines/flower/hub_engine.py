@@ -34,6 +34,7 @@ from turnout.engines.messaging import Request, SummedReplies, added
 from turnout.engines.reply_usage import Survey, weight_of
 from turnout.engines.request import FIRST
 from turnout.engines.sealing import Seal
+from turnout.hubs import Layout
 from turnout.io.serialization import decode, encode
 
 
@@ -118,7 +119,8 @@ class HubAsk(FlowerAsk):
         own = {hub: [client for client, which in enumerate(self.mailbox.of) if which == hub]}
         order = self._order("", hub, own[hub])._replace(draws=0, cohort=packed_cohort(cohort))
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(server)]
-        paths = frozenset(site.path for site in served_sites(self.sites))
+        levels = len(self.job.hubs.counts)
+        paths = frozenset(site.path for site in served_sites(self.sites, levels))
         terms = {hub: Terms(self.job.start, _shapes(leaves), frozenset(own[hub]), paths, self._repeats, serves=True)}
         results = self.at_work.play({hub: (packed_order(order), encode(leaves, self.job.start))}, terms, self._repeats)
         self._refuse_missing(results, [hub])
@@ -131,7 +133,7 @@ class HubAsk(FlowerAsk):
         self.state = self.state._replace(counts=counts, exchanges=exchanges)
         asked = next((path for path, own in played.counts.items() if own.get("cohorts")), None)
         if asked is not None:
-            link = next(site for site in self.sites if site.path == f"{asked}.served1")
+            link = next(site for site in self.sites if site.path == f"{asked}.served{levels}")
             once = dict.fromkeys(("exchanges", "contacts", "arrivals"), jnp.ones((), "int32"))
             self._count(link, once | {"microseconds": in_limbs(self._link_microseconds)})
         return jax.tree.unflatten(jax.tree.structure(server), [jnp.asarray(leaf) for leaf in played.reply])
@@ -288,9 +290,7 @@ class HubFlower(Flower):
 
     def __init__(self, mailbox: HubMailbox, nodes: ClientsOfHubs, *arguments):
         super().__init__(mailbox, nodes, *arguments)
-        mailbox.skips = self._skips
-        at_work = HubsAtWork(mailbox.mailbox, nodes.hubs, self._skips, mailbox.digest)
-        self._asks = partial(self.asks, at_work, *self._asks.args)
+        self._asks = partial(self.asks, HubsAtWork.of(nodes, self._skips), *self._asks.args)
 
     @property
     def _holders(self):
@@ -299,7 +299,16 @@ class HubFlower(Flower):
         return super()._holders + (hubs.counts[0] if hubs is not None and self.algorithm.addressed.works_in_hubs else 0)
 
     def _sums_of(self, surveyed: Survey) -> dict[str, Weight | None]:
-        hubs = self.job.hubs
-        assert hubs is not None
-        each = {site.path: hubs.forwards(site.path) for site in surveyed.sites}
-        return {path: None if forwarded else weight_of(surveyed.uses(path)) for path, forwarded in each.items()}
+        assert self.job.hubs is not None
+        return sums_by_hubs(self.job.hubs, surveyed)
+
+
+def sums_by_hubs(hubs: Layout, surveyed: Survey) -> dict[str, Weight | None]:
+    """Return the weights of the sum that hubs make of the replies to each call; None for a call whose replies they send on.
+
+    Args:
+        hubs: The hubs.
+        surveyed: The algorithm's calls.
+    """
+    each = {site.path: hubs.forwards(site.path) for site in surveyed.sites}
+    return {path: None if forwarded else weight_of(surveyed.uses(path)) for path, forwarded in each.items()}

@@ -23,7 +23,7 @@ class HubMailbox(Mailbox):
     Args:
         mailbox: Reaches the hubs.
         hubs: Returns the node of each hub that is there.
-        of: The hub of each client.
+        of: The hub of each client; None for one that is not below these hubs.
         start: Initial parameters.
 
     Attributes:
@@ -31,7 +31,7 @@ class HubMailbox(Mailbox):
         sums: The sums of hubs that came since this was emptied.
     """
 
-    def __init__(self, mailbox: Mailbox, hubs: Callable[[], Mapping[int, int]], of: list[int], start: PyTree):
+    def __init__(self, mailbox: Mailbox, hubs: Callable[[], Mapping[int, int]], of: list[int | None], start: PyTree):
         super().__init__(mailbox.grid, mailbox.deadline)
         self.mailbox, self.hubs, self.of, self.start, self.counts = mailbox, hubs, of, start, mailbox.counts
         self.skips = False

@@ -6,19 +6,25 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from logging import WARNING
+from typing import NamedTuple
 
 from flwr.common.logger import log
 from jaxtyping import PyTree
 
-from turnout.engines.flower.client_app import Handshake
+from turnout.engines.flower.client_app import Handshake, shown
 from turnout.engines.flower.clients import Clients
-from turnout.engines.flower.greeting import Hello, Members, NodeInfo, Watch, first_of
+from turnout.engines.flower.greeting import SHOWN, Hello, Members, NodeInfo, Watch, first_of
 from turnout.engines.flower.hub_mailbox import HubMailbox
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Member, Registry, RegistryFile
 
 AGAIN = 2.0
 """Seconds until a hub greets a node again that has not answered."""
+
+OTHER_NUMBER = "this is a client of another hub: start turnout hub with the place in [hubs] that its key is for"
+
+OTHERS = Member("a client of another hub", revoked=True)
+"""Who stands in the registry of a hub for a client of another one."""
 
 
 class Derived:
@@ -43,8 +49,8 @@ class ClientsOfHubs(Members):
     Args:
         mailbox: Reaches the clients through the hubs.
         expected: The fields of the handshake.
-        hubs: The hubs, as the nodes that the server's SuperLink knows.
-        of: The hub of each client.
+        hubs: The hubs, as the nodes that the SuperLink knows.
+        of: The hub of each client; None for one that is not below these hubs.
         quorum: How many clients must be there, or which share of those that are not revoked; None for all.
         watch: Told what the server waits for.
     """
@@ -54,42 +60,15 @@ class ClientsOfHubs(Members):
         mailbox: HubMailbox,
         expected: Handshake,
         hubs: Members,
-        of: list[int],
+        of: list[int | None],
         quorum: float | None = None,
         watch: Watch | None = None,
     ):
         super().__init__(mailbox, expected, Registry.open(len(of)), quorum, watch)
-        self.hubs, self.of = hubs, of
+        self.through, self.hubs, self.of = mailbox, hubs, of
         # What hubs are refused for is told where clients are waited for.
         self.refused = hubs.refused
         self._clients = Derived(partial(_clients, of))
-
-    @classmethod
-    def of_registry(
-        cls,
-        mailbox: Mailbox,
-        expected: Handshake,
-        registry: Registry | RegistryFile,
-        of: list[int],
-        start: PyTree,
-        quorum: float | None = None,
-        watch: Watch | None = None,
-    ) -> "ClientsOfHubs":
-        """Return the clients, given the mailbox and the registry of the hubs.
-
-        Args:
-            mailbox: Reaches the hubs.
-            expected: The fields of the handshake.
-            registry: The hubs by key.
-            of: The hub of each client.
-            start: Initial parameters.
-            quorum: How many clients must be there, or which share of those that are not revoked; None for all.
-            watch: Told what the server waits for.
-        """
-        # The classes of a hub's clients, and their key for sums, are known later than the hub.
-        hubs = Members(mailbox, replace(expected, schema=None, encrypted=False), registry)
-        through = HubMailbox(mailbox, lambda: {hub: info.node for hub, info in hubs.nodes.items()}, of, start)
-        return cls(through, expected, hubs, of, quorum, watch)
 
     @property
     def registry(self) -> Registry:
@@ -123,18 +102,20 @@ class ClientsOfHubs(Members):
         asked = [node for node in nodes if now >= self._next.get(node, now)]
         self._next |= dict.fromkeys(asked, now + pause)
         for node, body in self.hubs.answers(asked, pause).items():
-            self._join(nodes[node], *told_by_hub(body[:]), pause)
+            self._join(nodes[node], told_by_hub(body[:]), pause)
         self.look()
 
-    def _join(self, hub: int, rows: dict[int, int], schema: str, sum_key: str, pause: float) -> None:
-        """Admit the clients that a hub says it has, with their rows, schema and key for sums, where they are its own."""
+    def _join(self, hub: int, said: "Told", pause: float) -> None:
+        """Admit the clients that a hub says it has, where they are its own."""
         members, joined = self.registry.members, []
-        own = [client for client, which in enumerate(self.of) if which == hub and client in rows and client not in self.nodes]
-        for client in own:
-            hello = Hello(client, rows[client], None, sum_key if self.expected.encrypted else "", schema)
+        own = {client for client, which in enumerate(self.of) if which == hub}
+        self._tell(hub, [f"it says that it has client {i}: {OTHER_NUMBER}" for i in sorted(said.rows.keys() - own)[:1]], said)
+        for client in sorted(own & said.rows.keys() - self.nodes.keys()):
+            sum_key = said.sum_key if self.expected.encrypted else ""
+            hello = Hello(client, said.rows[client], None, sum_key, said.schema)
             reason = self._why_not(client, hello.rows, None) or self._other_key(hello) or self._other_schema(hello)
             if reason is None:
-                info = NodeInfo(client, hello.rows, members[client].name, True, hello.sum_key, schema)
+                info = NodeInfo(client, hello.rows, members[client].name, True, hello.sum_key, hello.schema)
                 self.nodes[client], self._keys[client] = info, None
                 joined.append(info.name)
             elif self.refused.get(client) != reason:
@@ -144,49 +125,79 @@ class ClientsOfHubs(Members):
         if joined and pause:
             log(WARNING, "%s of hub %d: joined", first_of(joined), hub)
 
+    def _tell(self, hub: int, reasons: list[str], said: "Told") -> None:
+        """Write down why nodes of a hub are refused, there or here."""
+        told = "; ".join(f"{self.hubs[hub].name}: {reason}" for reason in [*reasons, *said.refused])
+        # No node and no client has a number below 0.
+        if told and self.refused.get(-1 - hub) != told:
+            self.refused[-1 - hub] = told
+            log(WARNING, "%s", told)
 
-def _clients(of: list[int], hubs: Registry) -> Registry:
+
+def _clients(of: list[int | None], hubs: Registry) -> Registry:
     """Return the registry of the clients, given the hub of each, and that of the hubs."""
-    members = (Member(f"client {i}", revoked=hubs.members[hub].revoked) for i, hub in enumerate(of))
+    each = enumerate(of)
+    members = (OTHERS if hub is None else Member(f"client {i}", revoked=hubs.members[hub].revoked) for i, hub in each)
     return Registry(tuple(members), hubs.most_rows)
 
 
-def told_by_hub(body: bytes) -> tuple[dict[int, int], str, str]:
-    """Return what a hub answers to the greeting: rows of each client, schema and key for sums; nobody where it is not valid."""
+def reached(
+    mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, of: list[int | None], start: PyTree
+) -> tuple[HubMailbox, Members]:
+    """Return the mailbox that reaches clients through hubs, and the hubs.
+
+    Args:
+        mailbox: Reaches the hubs.
+        expected: The fields of the handshake.
+        registry: The hubs by key.
+        of: The hub of each client; None for one that is not below these hubs.
+        start: Initial parameters.
+    """
+    # The classes of a hub's clients, and their key for sums, are known later than the hub.
+    hubs = Members(mailbox, replace(expected, schema=None, encrypted=False), registry)
+    return HubMailbox(mailbox, lambda: {hub: info.node for hub, info in hubs.nodes.items()}, of, start), hubs
+
+
+class Told(NamedTuple):
+    """What a hub answers to the greeting.
+
+    Args:
+        rows: Number of rows of each client that it says it has.
+        schema: A digest of the classes and the features of the clients; empty where they do not tell it.
+        sum_key: A digest of the key with which its clients encrypt replies; empty where they do not, or none is known.
+        refused: Why nodes are refused that are connected to it, or to a hub below it.
+    """
+
+    rows: dict[int, int]
+    schema: str = ""
+    sum_key: str = ""
+    refused: list[str] = []
+
+
+def told_by_hub(body: bytes) -> Told:
+    """Return what a hub answers to the greeting; nobody where it is not valid."""
     try:
         fields = json.loads(body)
         rows = {int(client): count for client, count in fields["clients"].items()}
         schema, sum_key = (str(fields.get(name, "")) for name in ("schema", "sum_key"))
+        reasons = [shown(str(reason)) for reason in fields.get("refused", [])[:SHOWN]]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}, "", ""
-    return {client: count for client, count in rows.items() if type(count) is int and count > 0}, schema, sum_key
+        return Told({})
+    return Told({client: count for client, count in rows.items() if type(count) is int and count > 0}, schema, sum_key, reasons)
 
 
-class NodesOfHub(Members):
-    """The nodes of one hub, which keep the numbers that clients have in the whole federation.
+class OfHub(Members):
+    """The clients of one hub, which keep the numbers that they have in the whole federation.
 
-    Args:
-        mailbox: Sends the greetings.
-        expected: The fields of the handshake.
-        registry: The clients of the hub by key, in the order of their numbers.
+    Attributes:
         own: The numbers of the clients of the hub.
-        clients: Number of clients of the federation.
     """
 
-    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, own: list[int], clients: int):
-        self.own, self._all = own, Derived(partial(_spread, own, clients))
-        super().__init__(mailbox, expected, registry)
-        # A hub waits for nobody: the server does.
-        self.quorum = 0
-        mailbox.digest = expected.digest
-
-    @property
-    def registry(self) -> Registry:
-        """The clients of the federation, of which those of other hubs are refused."""
-        return self._all(super().registry)
+    own: list[int]
 
     @property
     def least(self) -> int:
+        # A hub waits for nobody: the server does.
         return 0
 
     @property
@@ -205,9 +216,38 @@ class NodesOfHub(Members):
         return next((info.sum_key for info in self.nodes.values()), "")
 
 
+class NodesOfHub(OfHub):
+    """The clients of a hub that are nodes of its SuperLink.
+
+    Args:
+        mailbox: Sends the greetings.
+        expected: The fields of the handshake.
+        registry: The clients of the hub by key, in the order of their numbers.
+        own: The numbers of the clients of the hub.
+        clients: Number of clients of the federation.
+    """
+
+    def __init__(self, mailbox: Mailbox, expected: Handshake, registry: Registry | RegistryFile, own: list[int], clients: int):
+        self.own, self._all = own, Derived(partial(_spread, own, clients))
+        super().__init__(mailbox, expected, registry, 0)
+
+    @property
+    def registry(self) -> Registry:
+        """The clients of the federation, of which those of other hubs are refused."""
+        return self._all(super().registry)
+
+
+class HubsOfHub(OfHub, ClientsOfHubs):
+    """The clients of a hub that are connected to further hubs, which are the nodes of its SuperLink."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.own, self.quorum = [client for client, hub in enumerate(self.of) if hub is not None], 0
+
+
 def _spread(own: list[int], clients: int, registry: Registry) -> Registry:
     """Return the registry of all `clients`, given that of the `own` ones of a hub."""
-    members = [Member("a client of another hub", revoked=True)] * clients
+    members = [OTHERS] * clients
     for number, member in zip(own, registry.members, strict=True):
         members[number] = member
     return Registry(tuple(members), registry.most_rows)

@@ -71,6 +71,47 @@ class Part:
         return payload(write(jax.tree.map(lambda leaf: leaf[self.place], own)))
 
 
+@dataclass(frozen=True, eq=False)
+class Received:
+    """The message to the clients of a hub, as it came.
+
+    Args:
+        message: The message.
+        each: Numbers of its arrays that are stacked over these clients.
+        start: Initial parameters.
+    """
+
+    message: PyTree
+    each: list[int]
+    start: PyTree
+
+    def at(self, places: list[int] | int) -> tuple[bytes, list[int]]:
+        """Return the message to some places in bytes, or to one without the stack, and the numbers of its stacked arrays.
+
+        Args:
+            places: The places.
+        """
+        leaves, structure = jax.tree.flatten(self.message)
+        own = [leaf[places] if k in self.each else leaf for k, leaf in enumerate(leaves)]
+        return encode(jax.tree.unflatten(structure, own), self.start), self.each
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedPart:
+    """The message to one client, as a place in that which a hub has received; its bytes are those of the message to a node.
+
+    Args:
+        whole: The message to the clients of the hub.
+        place: The place.
+    """
+
+    whole: Received
+    place: int
+
+    def __bytes__(self) -> bytes:
+        return self.whole.at(self.place)[0]
+
+
 class Order(NamedTuple):
     """What the server asks of a hub.
 
@@ -80,7 +121,7 @@ class Order(NamedTuple):
         skips: Whether clients that are not connected are not asked.
     """
 
-    requests: dict[int, tuple[bytes, Buffer]]
+    requests: Requests
     seconds: float
     skips: bool
 
@@ -100,7 +141,8 @@ def packed_requests(requests: Requests, seconds: float, skips: bool) -> tuple[by
     shared = {name: value for name, value in first.items() if all(name in one and one[name] == value for one in others)}
     own = {client: {name: one[name] for name in one if name not in shared} for client, one in fields.items()}
     bodies = [body for _, body in requests.values()]
-    body, each = bodies[0].whole.at([part.place for part in bodies]) if isinstance(bodies[0], Part) else (bodies[0], [])
+    parts = isinstance(bodies[0], Part | ReceivedPart)
+    body, each = bodies[0].whole.at([part.place for part in bodies]) if parts else (bodies[0], [])
     said = {"seconds": seconds, "skips": skips, "shared": shared, "own": own, "each": each}
     return json.dumps(said, separators=(",", ":")).encode(), body
 
@@ -128,15 +170,15 @@ def read_requests(header: bytes, body: Buffer, start: PyTree, clients: frozenset
         raise Refused(f"the request to this hub is not valid: {error}") from None
 
 
-def _bodies(body: bytes, each: list[int], start: PyTree, count: int) -> list[bytes]:
+def _bodies(body: bytes, each: list[int], start: PyTree, count: int) -> list[bytes] | list[ReceivedPart]:
     """Return the message to each of `count` clients, given the numbers of the arrays that are stacked over them."""
     if not each:
         return [body] * count
-    leaves, structure = jax.tree.flatten(decode(body, start)[0])
+    whole = Received(decode(body, start)[0], each, start)
+    leaves = jax.tree.leaves(whole.message)
     if any(len(leaves[k]) != count for k in each):
         raise ValueError("it has not as many parts as clients")
-    places = ([leaf[k] if number in each else leaf for number, leaf in enumerate(leaves)] for k in range(count))
-    return [encode(jax.tree.unflatten(structure, own), start) for own in places]
+    return [ReceivedPart(whole, place) for place in range(count)]
 
 
 def packed_replies(replies: dict[int, Buffer], missing: dict[int, str]) -> bytes:

@@ -18,7 +18,12 @@ class PlayAsk(FlowerAsk):
 
     def __init__(self, before, *arguments):
         super().__init__(*arguments)
-        self.before, self.done = before, 0
+        self.before, self._done = before, 0
+
+    @property
+    def done(self) -> int:
+        """How many exchanges the hub has made."""
+        return self._done
 
     def _header(self, method, number, weight):
         versions = self.versions[number], self.stored[number]
@@ -26,7 +31,7 @@ class PlayAsk(FlowerAsk):
 
     def _exchange(self, *arguments):
         received = super()._exchange(*arguments)
-        self.done += 1
+        self._done += 1
         return received
 
     def in_hub(self, path: str, hub: int, message: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:

@@ -22,10 +22,14 @@ from turnout.engines.ask import State
 from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.flights import Flights
+from turnout.engines.flower.hub_engine import sums_by_hubs
 from turnout.engines.flower.hub_mailbox import SHARE
+from turnout.engines.flower.hub_members import HubsOfHub
+from turnout.engines.flower.hub_of_hubs import ServingByHubs
 from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_busy, packed_played, read_order
 from turnout.engines.flower.hub_play_ask import PlayAsk
 from turnout.engines.flower.hub_serving import ServingAsk, read_cohort, served_sites
+from turnout.engines.flower.hubs_at_work import HubsAtWork
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.groups.statistics import first_statistics
@@ -46,20 +50,21 @@ class HubPlayer:
     repeated gets the same reply; while the hub is at work, it gets the number of exchanges so far.
 
     Args:
-        number: Number of the hub.
-        job: Inputs of the run, with shapes in the place of rows.
+        own: Numbers of the clients of the hub.
+        job: Inputs of the run, with shapes in the place of rows, and with the hubs below this one.
         algorithm: The algorithm, bound to the problem.
         clients: Reaches the clients of the hub.
         double: Whether the run computes in 64 bits.
         folder: Folder of the hub's states; None keeps them in memory.
     """
 
-    def __init__(self, number: int, job: Job, algorithm, clients: Clients, double: bool, folder: Path | None):
-        self.number, self.job, self.algorithm, self.clients, self.double = number, job, algorithm, clients, double
-        self.own = np.flatnonzero(np.asarray(job.population.strata) == number)
+    def __init__(self, own: list[int], job: Job, algorithm, clients: Clients, double: bool, folder: Path | None):
+        self.job, self.algorithm, self.clients, self.double = job, algorithm, clients, double
+        self.own, self.number = np.asarray(own), int(np.asarray(job.population.strata)[own[0]])
         surveyed = survey(job, algorithm)
+        self.sums = None if job.hubs is None else sums_by_hubs(job.hubs, surveyed)
         self.paths, self.sites, self.structure = surveyed.hubs, surveyed.sites, surveyed.structure
-        self.counted = paths_inside(surveyed)
+        self.counted = paths_inside(surveyed, 0 if job.hubs is None else len(job.hubs.counts))
         self.first = first_of_hub(job, algorithm, self.own.size)
         on_disk = folder is not None and jax.tree.leaves(self.first)
         self.states, self.last = DiskStates(folder, self.first) if on_disk else States(), LastReply()
@@ -133,7 +138,14 @@ class HubPlayer:
         """Return the arrays of the server's state after its round, and the number of the first exchange."""
         if type(leaves) is not list or len(leaves) != self.structure.num_leaves:
             raise Refused("the request to this hub is not valid: it has another state than this algorithm's")
-        self._ask = ask = ServingAsk(cohort, *self._arguments(order, {}, {}))
+        before, *rest = self._arguments(order, {}, {})
+        nodes = self.clients.nodes
+        if isinstance(nodes, HubsOfHub):
+            at_work = HubsAtWork.of(nodes, self.clients.skips)
+            ask = ServingByHubs(cohort, before, at_work, *rest)
+        else:
+            ask = ServingAsk(cohort, before, *rest)
+        self._ask = ask
         return ask.new_leaves(self.structure, leaves), order.exchanges
 
     def _arguments(self, order: Order, statistics: dict, memories: dict) -> tuple:
@@ -153,7 +165,7 @@ class HubPlayer:
             statistics=statistics,
         )
         reach = self.clients, Stopwatch(), Flights(job, self.clients)
-        own = versions, stored, Outliers(), None, job, self.algorithm, order.round, state, self.sites
+        own = versions, stored, Outliers(), self.sums, job, self.algorithm, order.round, state, self.sites
         return versions.copy(), *reach, *own
 
     def _state(self, version: Version) -> tuple[PyTree, dict]:
@@ -196,14 +208,15 @@ def first_of_hub(job: Job, algorithm, clients: int) -> tuple[PyTree, dict]:
     return jax.tree.map(np.asarray, (algorithm.addressed.hub_state(job.start), memories))
 
 
-def paths_inside(surveyed: Survey) -> frozenset[str]:
+def paths_inside(surveyed: Survey, below: int) -> frozenset[str]:
     """Return the paths of the call sites that hubs count: those of their own rounds, or those of a round of the server.
 
     Args:
         surveyed: The algorithm's calls.
+        below: Number of levels of hubs below the hub.
     """
     own = tuple(f"{path}." for path in surveyed.hubs)
-    sites = [site for site in surveyed.sites if site.path.startswith(own)] if own else served_sites(surveyed.sites)
+    sites = [site for site in surveyed.sites if site.path.startswith(own)] if own else served_sites(surveyed.sites, 1 + below)
     return frozenset(site.path for site in sites)
 
 

@@ -16,12 +16,12 @@ from jaxtyping import PyTree
 from turnout.core.errors import UserError
 from turnout.engines.encryption import add, encrypted_shape, numbers_in
 from turnout.engines.flower.client_app import Handshake
-from turnout.engines.flower.hub_mailbox import SUM
-from turnout.engines.flower.hub_members import AGAIN, AskedByHub, NodesOfHub
+from turnout.engines.flower.greeting import SHOWN
+from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
+from turnout.engines.flower.hub_members import AGAIN, AskedByHub, OfHub
 from turnout.engines.flower.hub_messages import COUNTS, Order, packed_replies, packed_sum, read_requests
 from turnout.engines.flower.hub_play import PLAY
 from turnout.engines.flower.hub_player import HubPlayer
-from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.reply_checks import size_of, validate_reply
 from turnout.engines.messaging import added
 from turnout.engines.request import Refused
@@ -41,9 +41,8 @@ class HubService:
     """Answers for the clients of one hub.
 
     Args:
-        number: Number of the hub.
-        mailbox: Reaches the nodes of its clients.
-        nodes: The clients and their nodes.
+        number: Number of the hub among those that are connected where it is.
+        nodes: Its clients, which are its nodes, or are connected to hubs that are.
         start: Initial parameters.
         expected: Returns what a reply looks like.
         player: Plays rounds; None where the algorithm has hubs play none.
@@ -55,16 +54,18 @@ class HubService:
     def __init__(
         self,
         number: int,
-        mailbox: Mailbox,
-        nodes: NodesOfHub,
+        nodes: OfHub,
         start: PyTree,
         expected: Expected,
         player: HubPlayer | None = None,
         end: Callable[[], None] = lambda: None,
     ):
-        self.number, self.mailbox, self.nodes = number, mailbox, nodes
+        self.number, self.mailbox, self.nodes = number, nodes.mailbox, nodes
         self.start, self.expected, self.player, self.end = start, expected, player, end
-        self.clients = AskedByHub(mailbox, nodes)
+        self.through = self.mailbox if isinstance(self.mailbox, HubMailbox) else None
+        """Reaches the clients through further hubs, which add up replies in turn; None where they are nodes of this one."""
+        self.clients = AskedByHub(nodes.mailbox, nodes)
+        nodes.mailbox.digest = nodes.expected.digest
         self.lock = Lock() if player is None else player.lock
 
     @property
@@ -110,9 +111,11 @@ class HubService:
             raise Refused(str(error)) from None
 
     def greeting(self, refusal: str | None = None) -> bytes:
-        """Return the reply to a greeting, with the clients that have been here, and the reason of a refusal."""
-        own = {"clients": self.nodes.rows, "schema": self.nodes.schema, "sum_key": self.nodes.sum_key}
-        fields = {"client": self.number, "rows": len(self.nodes.own), **own, **self.handshake.fields}
+        """Return the reply to a greeting: the clients that have been here, why nodes are refused, and why the run is."""
+        nodes = self.nodes
+        own = {"clients": nodes.rows, "schema": nodes.schema, "sum_key": nodes.sum_key}
+        own["refused"] = [*nodes.refused.values()][-SHOWN:]
+        fields = {"client": self.number, "rows": len(nodes.own), **own, **self.handshake.fields}
         return json.dumps(fields | ({} if refusal is None else {"refusal": refusal})).encode()
 
     def spent(self) -> None:
@@ -139,18 +142,22 @@ class HubService:
 
     def _sent_on(self, action: str, order: Order) -> bytes:
         asked, kind = order.requests, action if action in ("measure", "decrypt") else "ask"
-        expected = self.expected(kind, *next(iter(asked.values())))
-        counts, encrypted = COUNTS if kind == "ask" else (), kind == "ask" and self.handshake.encrypted
+        header, body = next(iter(asked.values()))
+        expected, encrypted = self.expected(kind, header, bytes(body)), kind == "ask" and self.handshake.encrypted
         expected = encrypted_shape(numbers_in(expected)) if encrypted else expected
-        check = partial(validate_reply, start=self.start, expected=expected, counts=counts, encrypted=encrypted)
         self.clients.skips, self.mailbox.deadline, self.mailbox.refused = order.skips, order.seconds, {}
+        if self.through is not None:
+            self.through.skips, self.through.sums = order.skips, []
+            kind = SUM if action == SUM else kind
+        counts = COUNTS if kind == "ask" else ()
+        check = partial(validate_reply, start=self.start, expected=expected, counts=counts, encrypted=encrypted)
         replies, _ = self.clients.ask(asked, kind, size_of(expected), check, len(asked))
         replies = {client: replies[client] for client in asked if client in replies}
         missing = {client: self._refused(client) for client in asked if client not in replies}
         if action != SUM:
             return packed_replies(replies, missing)
         decoded = {client: decode(reply, self.start) for client, reply in replies.items()}
-        trees = [tree for tree, _ in decoded.values()]
+        trees = [tree for tree, _ in decoded.values()] if self.through is None else self.through.sums
         total = add(trees) if encrypted and trees else added(trees, expected)
         counted = {client: {name: told[name] for name in COUNTS} for client, (_, told) in decoded.items()}
         return packed_sum(total, self.start, counted, missing)

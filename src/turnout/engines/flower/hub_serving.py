@@ -47,14 +47,15 @@ def read_cohort(said: Any, clients: frozenset[int]) -> Cohort:
     return Cohort(**arrays, selection=said["selection"], biased=said["biased"])
 
 
-def served_sites(sites: tuple[Site, ...]) -> tuple[Site, ...]:
-    """Return the call sites of exchanges that a hub makes where it plays a round of the server.
+def served_sites(sites: tuple[Site, ...], levels: int) -> tuple[Site, ...]:
+    """Return the call sites of what a hub counts where it plays a round: its exchanges, and the links below it.
 
     Args:
         sites: All call sites.
+        levels: Number of levels of hubs, of which the hub is at the highest.
     """
-    others = ("start.", "refresh.")
-    return tuple(site for site in sites if site.method not in OTHERS and not site.path.startswith(others))
+    own = [site for site in sites if not site.path.startswith(("start.", "refresh."))]
+    return tuple(site for site in own if site.method not in OTHERS or 0 < site.level < levels)
 
 
 class ServingAsk(PlayAsk):
@@ -80,4 +81,4 @@ class ServingAsk(PlayAsk):
             leaves: Its arrays before the round.
         """
         server = strongly_typed(jax.tree.unflatten(structure, leaves))
-        return [np.asarray(leaf) for leaf in jax.tree.leaves(strongly_typed(self.algorithm.round(self, server)))]
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(strongly_typed(self.play(server)))]

@@ -10,6 +10,7 @@ from flwr.common.logger import log
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.greeting import Members, first_of
 from turnout.engines.flower.hub_mailbox import SHARE
+from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_play import PLAY, Played, Terms
 from turnout.engines.flower.mailbox import Mailbox, Requests
 from turnout.io.serialization import Buffer
@@ -75,12 +76,28 @@ class HubsAtWork:
         hubs: The hubs.
         skips: Whether a run goes on without clients that are away.
         digest: The digest of the handshake.
+
+    Attributes:
+        exchanges: How many exchanges the hubs that are still at work have told of.
     """
 
     def __init__(self, mailbox: Mailbox, hubs: Members, skips: bool, digest: str):
         self.mailbox, self.hubs, self.skips = PlayMailbox(mailbox, hubs), hubs, skips
         self.mailbox.digest = digest
         self.clients = Clients(self.mailbox, hubs, skips)
+        self.exchanges = 0
+
+    @classmethod
+    def of(cls, clients: ClientsOfHubs, skips: bool) -> "HubsAtWork":
+        """Return the hubs of some clients.
+
+        Args:
+            clients: The clients, which are reached through the hubs.
+            skips: Whether a run goes on without clients that are away.
+        """
+        through = clients.through
+        through.mailbox.deadline, through.skips = through.deadline, skips
+        return cls(through.mailbox, clients.hubs, skips, through.digest)
 
     @property
     def seconds(self) -> float:
@@ -112,6 +129,7 @@ class HubsAtWork:
                 why |= dict.fromkeys(stuck, f"no further exchange within {self.seconds:g} s")
                 log(WARNING, "%s: %s: left out", first_of([self.hubs[hub].name for hub in stuck]), why[min(stuck)])
             told |= busy
+            self.exchanges = sum(told.values())
             waiting = {hub: requests[hub] for hub in busy if hub not in stuck}
         return Results(played, why, time.monotonic() - began)
 

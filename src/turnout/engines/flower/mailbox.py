@@ -15,7 +15,7 @@ from turnout.engines.flower.transfers import Transfers
 from turnout.io.serialization import Buffer
 
 Requests = dict[int, tuple[bytes, Any]]
-"""Header and body of each request: a body in bytes, or what a mailbox of its own kind makes bytes of."""
+"""Header and body of each request: a body in bytes, or what has bytes, or what a mailbox of its own kind makes bytes of."""
 
 POLL = 0.02
 """Seconds between two requests for replies."""
@@ -79,7 +79,7 @@ class Mailbox:
         """
         # The same body becomes the same object.
         bodies = {id(body): body for _, body in requests.values()}
-        packed = {name: pack_body(body) for name, body in bodies.items()}
+        packed = {name: pack_body(bytes(body)) for name, body in bodies.items()}
         messages = [Message(pack(packed[id(body)], header), node, f"query.{kind}") for node, (header, body) in requests.items()]
         try:
             return dict(zip(self.grid.push_messages(messages), requests, strict=True))
