@@ -22,7 +22,17 @@ COMMANDS = {
     "Experiments": ("run", "compare", "sweep", "study", "resume", "figures", "model"),
     "Before a run": ("plan", "describe", "theory", "data"),
     "Papers": ("reproduce", "verify"),
-    "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "hub", "serve", "status", "audit"),
+    "Federations of real processes": (
+        "new-federation",
+        "deploy",
+        "superlink",
+        "node",
+        "hub",
+        "serve",
+        "status",
+        "audit",
+        "service",
+    ),
     "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),
 }
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
