@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from turnout.core.errors import UserError
-from turnout.io.json_lines import VARIABLE
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results; it must not hold another run.")]
 Data = Annotated[
@@ -42,7 +41,7 @@ Patience = Annotated[float, typer.Option(help="Seconds to wait for a further cli
 
 LogFormat = Annotated[
     Literal["text", "json"],
-    typer.Option("--log-format", envvar=VARIABLE, help="json: each line of the standard error is a JSON object."),
+    typer.Option("--log-format", envvar="TURNOUT_LOG_FORMAT", help="json: each line of the standard error is a JSON object."),
 ]
 
 
@@ -53,6 +52,8 @@ def needing_flower(log_format: str | None = None) -> Iterator[None]:
     Args:
         log_format: "text" or "json", for the processes that this one starts too; None as $TURNOUT_LOG_FORMAT says.
     """
+    from turnout.io.json_lines import VARIABLE
+
     if log_format not in (None, os.environ.get(VARIABLE, "text")):
         os.environ[VARIABLE] = log_format
     try:
