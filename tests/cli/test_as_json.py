@@ -19,6 +19,7 @@ WITHOUT_A_TABLE = {
     "revoke",
     "sum-key",
     "schema",
+    "service",
 }
 
 

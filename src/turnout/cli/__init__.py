@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import logging
 import os
 import sys
 import time
@@ -22,7 +23,17 @@ COMMANDS = {
     "Experiments": ("run", "compare", "sweep", "study", "resume", "figures", "model"),
     "Before a run": ("plan", "describe", "theory", "data", "schema"),
     "Papers": ("reproduce", "verify"),
-    "Federations of real processes": ("new-federation", "deploy", "superlink", "node", "hub", "serve", "status", "audit"),
+    "Federations of real processes": (
+        "new-federation",
+        "deploy",
+        "superlink",
+        "node",
+        "hub",
+        "serve",
+        "status",
+        "audit",
+        "service",
+    ),
     "Members of federations": ("certify", "register", "revoke", "members", "sum-key"),
 }
 """The commands by panel of `turnout -h`, each panel in the order in which its commands are used."""
@@ -138,7 +149,17 @@ def shown(told: set[str], message, category, filename, lineno, file=None, line=N
 def tell(error: UserError | Stopped | KeyboardInterrupt) -> int:
     """Say why a command ends, and return its exit code."""
     if isinstance(error, UserError):
-        print(f"turnout: {error}", file=sys.stderr)
+        say(logging.ERROR, str(error))
         return 2
-    print(f"turnout: stopped; {str(error)}" if str(error) else "turnout: stopped", file=sys.stderr)
+    say(logging.INFO, f"stopped; {error}" if str(error) else "stopped")
     return 130
+
+
+def say(level: int, sentence: str) -> None:
+    """Write a sentence to the standard error, or to the log where that is JSON."""
+    from turnout.io.json_lines import begun
+
+    if begun():
+        logging.getLogger("turnout").log(level, "%s", sentence)
+    else:
+        print(f"turnout: {sentence}", file=sys.stderr)

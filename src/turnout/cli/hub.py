@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, needing_flower
+from turnout.cli.options import Data, LogFormat, needing_flower
 
 
 @app.command()
@@ -24,11 +24,12 @@ def hub(
     host: Annotated[str, typer.Option(help="Address at which clients reach it; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port at which clients reach it.")] = 9092,
     data: Data = None,
+    log_format: LogFormat = "text",
 ) -> None:
     """Run a hub, with the SuperLink of its clients, until stopped."""
     from turnout.core.errors import UserError
 
-    with needing_flower():
+    with needing_flower(log_format):
         from turnout.federation.hub import run_hub
 
     if not all(number.isdecimal() for number in hub.split(".")):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import app
-from turnout.cli.options import Data, needing_flower
+from turnout.cli.options import Data, LogFormat, needing_flower
 
 
 def _write_request(path: Path | None) -> None:
@@ -57,11 +57,12 @@ def node(
         ),
     ] = None,
     data: Data = None,
+    log_format: LogFormat = "text",
 ) -> None:
     """Run one client of a federation, or several, until stopped."""
     from turnout.core.errors import UserError
 
-    with needing_flower():
+    with needing_flower(log_format):
         from turnout.engines.flower.hosting import serve
         from turnout.engines.flower.keys import read_node_key
         from turnout.federation.site import apps_of

@@ -1,5 +1,6 @@
 """Options that several commands share, and the command line for the results."""
 
+import os
 import shlex
 import sys
 import tomllib
@@ -38,10 +39,23 @@ Keys = Annotated[Path, typer.Argument(help="Folder of turnout certify.", metavar
 Deadline = Annotated[float, typer.Option(help="Seconds that clients have for an exchange.", min=0.1)]
 Patience = Annotated[float, typer.Option(help="Seconds to wait for a further client at the beginning.", min=0.1)]
 
+LogFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option("--log-format", envvar="TURNOUT_LOG_FORMAT", help="json: each line of the standard error is a JSON object."),
+]
+
 
 @contextmanager
-def needing_flower() -> Iterator[None]:
-    """Turn a failing import of Flower into a sentence on how to install it, and let its log have times."""
+def needing_flower(log_format: str | None = None) -> Iterator[None]:
+    """Turn a failing import of Flower into a sentence on how to install it, and let its log have times.
+
+    Args:
+        log_format: "text" or "json", for the processes that this one starts too; None as $TURNOUT_LOG_FORMAT says.
+    """
+    from turnout.io.json_lines import VARIABLE
+
+    if log_format not in (None, os.environ.get(VARIABLE, "text")):
+        os.environ[VARIABLE] = log_format
     try:
         yield
         from turnout.engines.flower.console import dated_lines

@@ -7,7 +7,7 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.as_json import AsJson
-from turnout.cli.options import Data, Deadline, Patience, ResumableOut, command, needing_flower
+from turnout.cli.options import Data, Deadline, LogFormat, Patience, ResumableOut, command, needing_flower
 
 
 @app.command()
@@ -19,6 +19,7 @@ def serve(
     deadline: Deadline = 60.0,
     patience: Patience = 600.0,
     data: Data = None,
+    log_format: LogFormat = "text",
     as_json: AsJson = False,
 ) -> None:
     """Run a configuration with nodes on other machines."""
@@ -27,7 +28,7 @@ def serve(
     from turnout.experiment import config
     from turnout.io.claims import claimed
 
-    with needing_flower():
+    with needing_flower(log_format):
         from turnout.engines.flower.server_connection import flower_run
         from turnout.federation.local import superlink_at
         from turnout.federation.server import connect_clients, start_or_resume

@@ -19,6 +19,20 @@ PAUSE = 1.0
 def status(
     folder: Annotated[Path, typer.Argument(help="The --out of turnout serve or turnout deploy.", metavar="DIR")],
     watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes, until the end of the run.")] = False,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            help="Show it as a web page, as /status.json, and as /metrics for Prometheus.",
+            metavar="HOST:PORT",
+            show_default=False,
+        ),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of turnout certify: the page needs TLS and its status-token.", metavar="DIR", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the status of a run that a server serves: its clients, round, waits, refusals, bytes and privacy."""
@@ -27,6 +41,9 @@ def status(
     with needing_flower():
         from turnout.federation.status import read_status
 
+    if serve is not None:
+        serve_status(folder, serve, keys)
+        return
     shown = read_status(folder)
     tell(shown, as_json, again=False)
     try:
@@ -49,3 +66,15 @@ def tell(status, as_json: bool, again: bool) -> None:
         echo_json(STATUS.dump_python(status, mode="json"))
     else:
         show_status(status, again)
+
+
+def serve_status(folder: Path, address: str, keys: Path | None) -> None:
+    """Serve the status of the run in `folder` to browsers and to Prometheus, until stopped."""
+    from turnout.engines.flower.keys import STATUS_TOKEN
+    from turnout.federation.status_server import status_server
+
+    server, listening = status_server(folder, address, keys)
+    host, port = listening.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    typer.echo(f"http://{host}:{port}/" if keys is None else f"https://{host}:{port}/ with the password in {keys / STATUS_TOKEN}")
+    server.run([listening])

@@ -24,6 +24,7 @@ from turnout.engines.flower.registry import write_registry
 from turnout.io.atomic import write
 
 AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, SECRET = "ca.crt", "ca.key", "server.pem", "server.key", "secret"
+STATUS_TOKEN = "status-token"
 DAYS, AUTHORITY_DAYS = 825, 7300
 """Days for which the server's and the authority's certificates are valid."""
 
@@ -40,6 +41,7 @@ def write_all(folder: Path, hosts: list[str], nodes: Sequence[int], hubs: bool =
     write_authority(folder)
     write_certificate(folder, _with_localhost(hosts))
     write(folder / SECRET, token_urlsafe(32), private=True)
+    status_token(folder)
     for i in nodes:
         name = f"hub-{i}" if hubs else f"node-{i}"
         (folder / f"{name}.pub").write_bytes(write_node_key(folder / name))
@@ -50,6 +52,18 @@ def check_folder(folder: Path) -> None:
     """Raise `UserError` unless `folder` is one of `turnout certify`."""
     if not (folder / SECRET).exists():
         raise UserError(f"{folder} holds no keys of nodes: make them with turnout certify {folder} --host NAME --clients N")
+
+
+def status_token(folder: Path) -> str:
+    """Return the token for those who may read the status of the federation, which is made where there is none.
+
+    Args:
+        folder: Folder of the files.
+    """
+    path = folder / STATUS_TOKEN
+    if not path.exists():
+        write(path, token_urlsafe(32), private=True)
+    return path.read_text().strip()
 
 
 def write_authority(folder: Path) -> None:
