@@ -135,6 +135,7 @@ def test_a_close_start_converges_at_the_theorems_rate_whatever_the_conditioning(
         assert error[-1] < error[0] / 2
 
 
+@pytest.mark.longer
 def test_learning_the_hessian_makes_the_rate_superlinear():
     """From a far start, the last steps of FedNL contract by less and less; Newton-Zero contracts by the same factor."""
     problem, best = conditioned(1e-2), optimum(conditioned(1e-2))

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "make ": "continuous integration calls these",
     "python -m benchmarks": "takes up to half an hour, and measures times",
     ".example.org:": "needs a process on another machine: tests/federation runs these on one",
+    "turnout service": "needs a user and keys: tests/federation/test_service.py has them",
     "turnout superlink": "a server, which does not end: tests/federation starts it",
     "turnout audit": "reads logs of nodes: tests/federation reads them after runs",
     "--executor slurm": "needs a Slurm cluster: tests/studies/test_jobs.py uses one where there is one",

@@ -206,6 +206,7 @@ def test_the_integer_sums_equal_recomputation():
         assert sum(int(m) for m in mantissas) == (int(bucket["high"][at]) << 26) + int(bucket["low"][at])
 
 
+@pytest.mark.longer
 def test_five_million_updates_do_not_drift():
     n, rng = 1000, np.random.default_rng(3)
     index = ScoreIndex(np.ones(n), 20, 0.01, mixes_before_cap=True, replacement=False)

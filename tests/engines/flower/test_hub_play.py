@@ -49,13 +49,11 @@ QUICK = [
     "fedavg-consecutive",
     "sppm-in turn",
     "scaffold-in turn",
-    "remembered-in turn",
-    "ef21 above-consecutive",
     "repeats-in turn",
 ]
 
 
-@pytest.mark.tiers(quick=QUICK, slow=["*-in turn"])
+@pytest.mark.tiers(quick=QUICK, longer=["ef21 above-consecutive"], slow=["*-in turn"])
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_play_the_compiled_run(name, hubs):
