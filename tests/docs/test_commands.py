@@ -23,6 +23,7 @@ ELSEWHERE = {
     "make ": "continuous integration calls these",
     "python -m benchmarks": "takes up to half an hour, and measures times",
     ".example.org:": "needs a process on another machine: tests/federation runs these on one",
+    "turnout status DIR --serve": "a server, which does not end: tests/federation/test_status_server.py starts it",
     "turnout service": "needs a user and keys: tests/federation/test_service.py has them",
     "turnout superlink": "a server, which does not end: tests/federation starts it",
     "turnout audit": "reads logs of nodes: tests/federation reads them after runs",
@@ -32,6 +33,8 @@ ELSEWHERE = {
     "examples/hospitals": "needs a package of PyPI: tests/data/test_natural_examples.py cleans a table",
     "examples/schools": "needs a package of PyPI: tests/data/test_natural_examples.py cleans tables",
     "reproduce cost-aware --out": "takes hours: tests/studies/test_published.py plays a part",
+    "reproduce niid-bench": "takes hours: tests/studies/test_niid_bench.py plays its parts",
+    "python -m pytest": "needs an environment with NVFlare",
     "reproduce k-vib": "takes an hour, or a GPU: tests/studies/test_k_vib.py plays a small form",
 }
 """Parts of the commands that are not executed here, and why."""
