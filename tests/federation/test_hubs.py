@@ -115,7 +115,8 @@ def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, m
     np.testing.assert_allclose(session.trace.x, expected.x, rtol=1e-10)
     assert counted(session.trace) == counted(expected)
     served = any(row["exchanges"] for row in expected.ledger.rows() if row["path"].endswith(".served1"))
-    assert served == (name == "served") and (served or mailbox.counts["late or missing"] > 0)
+    # What a hub above it misses, it asks for again by itself.
+    assert served == (name == "served") and (name != "scaffold" or mailbox.counts["late or missing"] > 0)
     assert len(counted(session.trace)) == (2 if name == "levels" else 1)
     assert session.trace.ledger.totals()["arrivals"] == expected.ledger.totals()["arrivals"]
 
