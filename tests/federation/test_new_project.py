@@ -113,8 +113,9 @@ def answers(address: str) -> bool:
 
 
 def background(words: list, folder: Path) -> subprocess.Popen:
-    """Start a process in `folder`."""
-    return subprocess.Popen([str(word) for word in words], cwd=folder, env=on_path(folder / "home"))
+    """Start a process in `folder`, with one thread as clients side by side have: sums in single precision depend on it."""
+    variables = on_path(folder / "home") | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([str(word) for word in words], cwd=folder, env=variables)
 
 
 def on_path(home: Path) -> dict[str, str]:
