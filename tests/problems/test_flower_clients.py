@@ -114,3 +114,10 @@ def test_a_client_without_a_loss_is_told():
     client.client.evaluate = lambda parameters, config: (0.0, 2, {})
     with pytest.raises(t.UserError, match="tells no accuracy, but loss"):
         client.accuracy([START])
+
+
+def test_groups_of_its_model_are_refused_in_a_sentence():
+    clients = [t.FlowerOracle(Descent(i), size=2) for i in range(2)]
+    problem = t.Grouped.of(t.Remote.of({"body": START, "head": START}, clients), t.Frozen("head"))
+    with pytest.raises(t.UserError, match="FlowerOracle trains its whole model: leave the groups"):
+        t.run(t.FedAvg(t.Full(), lr=0.1), problem, rounds=1, engine="nodes")

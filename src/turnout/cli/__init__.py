@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import logging
 import os
 import sys
 import time
@@ -149,17 +148,19 @@ def shown(told: set[str], message, category, filename, lineno, file=None, line=N
 def tell(error: UserError | Stopped | KeyboardInterrupt) -> int:
     """Say why a command ends, and return its exit code."""
     if isinstance(error, UserError):
-        say(logging.ERROR, str(error))
+        say("error", str(error))
         return 2
-    say(logging.INFO, f"stopped; {error}" if str(error) else "stopped")
+    say("info", f"stopped; {error}" if str(error) else "stopped")
     return 130
 
 
-def say(level: int, sentence: str) -> None:
-    """Write a sentence to the standard error, or to the log where that is JSON."""
+def say(level: str, sentence: str) -> None:
+    """Write a sentence to the standard error, or to the log where that is JSON, with its level: "info" or "error"."""
+    import logging
+
     from turnout.io.json_lines import begun
 
     if begun():
-        logging.getLogger("turnout").log(level, "%s", sentence)
+        getattr(logging.getLogger("turnout"), level)("%s", sentence)
     else:
         print(f"turnout: {sentence}", file=sys.stderr)

@@ -24,10 +24,9 @@ def list_sets(data: Data = None, as_json: AsJson = False) -> None:
     from turnout.data.catalogue import CATALOGUE, present
 
     if as_json:
-        places = {name: present(name, data) for name in CATALOGUE}
         told = "name", "rows", "features", "classes", "origin", "checksum", "bundled", "generated"
         facts = {name: {what: getattr(entry, what) for what in told} for name, entry in CATALOGUE.items()}
-        echo_json([each | {"present": places[name] and str(places[name])} for name, each in facts.items()])
+        echo_json([{**each, "present": present(name, data)} for name, each in facts.items()])
         return
     table = Table("name", "rows", "features", "classes", "from", "sha256 of the content", "present")
     for entry in CATALOGUE.values():

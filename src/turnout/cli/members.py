@@ -10,16 +10,22 @@ STATUS = {False: "registered", True: "revoked"}
 @app.command()
 def members(folder: Keys, as_json: AsJson = False) -> None:
     """Show the clients of a federation: name, rows, fingerprint of the key, status."""
-    from turnout.cli.tables import COLUMNS, show_members
+    from turnout.cli.tables import show_members
 
     with needing_flower():
         from turnout.engines.flower import membership
 
-    shown = [
-        (str(i), member.name, str(member.rows or ""), membership.fingerprint(member), STATUS[member.revoked])
+    told = [
+        {
+            "client": i,
+            "name": member.name,
+            "rows": member.rows,
+            "key": membership.fingerprint(member),
+            "status": STATUS[member.revoked],
+        }
         for i, member in enumerate(membership.members_of(folder))
     ]
     if as_json:
-        echo_json([dict(zip(COLUMNS, cells, strict=True)) for cells in shown])
+        echo_json(told)
     else:
-        show_members(shown, membership.ends(folder))
+        show_members(told, membership.ends(folder))

@@ -83,17 +83,13 @@ def show_log(file: Path, entries: list[dict]) -> None:
     console.print(f"as the node wrote it: {end}", soft_wrap=True)
 
 
-COLUMNS = "client", "name", "rows", "key", "status"
-"""What is told of a client of a federation."""
-
-
-def show_members(members: list[tuple[str, ...]], notes: list[str]) -> None:
+def show_members(members: list[dict], notes: list[str]) -> None:
     """Print the clients of a federation, a row for each, and notes."""
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in COLUMNS:
+    for heading in ("client", "name", "rows", "key", "status"):
         shown.add_column(heading, justify="right" if heading in ("client", "rows") else "left", overflow="fold")
-    for cells in members:
-        shown.add_row(*map(escape, cells))
+    for member in members:
+        shown.add_row(*(escape(str(cell)) for cell in (member | {"rows": member["rows"] or ""}).values()))
     console.print(shown)
     for note in notes:
         console.print(escape(note), soft_wrap=True)

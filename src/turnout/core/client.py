@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from turnout.core.errors import UserError
 from turnout.core.tree import add
 
 
@@ -143,7 +144,7 @@ class Client(ABC):
             x: Parameters.
             work: What the algorithm asks for: those of "lr", "steps", "batch" and "epochs" that are given.
         """
-        raise NotImplementedError("this client has gradients, and no training of its own")
+        raise UserError("this client has gradients, and no training of its own: take steps with client.grad")
 
     def alone(self, f: Callable[[], PyTree]) -> PyTree:
         """Return f(), a loop of unknown length; an engine that computes a cohort at once may run the clients one by one here."""

@@ -142,6 +142,12 @@ KNOWN = (
     "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "groups", "devices",
     "hubs", "privacy", "sweep", "federation",
 )  # fmt: skip
+RECORDS = {
+    "target": Target, "exchange": Exchange, "faults": Faults, "devices": Devices, "hubs": Hubs, "privacy": Privacy,
+    "federation": FederationSpec,
+}  # fmt: skip
+"""The tables without a kind that may be left out, and what each becomes."""
+
 GROUPS = {"personal": Personal, "adapter": Adapter}
 NEEDED = ("problem", "sampler", "algorithm")
 
@@ -198,16 +204,10 @@ class Reader:
             split=self.split(problem),
             algorithm=self.kind("algorithm", ("algorithm",), sampler=sampler),
             run=self.run(problem),
-            target=self.optional(Target, "target"),
             prices=tuple(self.kind("price", ("price", k)) for k in range(len(prices))),
-            exchange=self.record(Exchange, ("exchange",), self.tables["exchange"]) if "exchange" in self.tables else None,
-            faults=self.optional(Faults, "faults"),
             groups=self.groups(),
-            devices=self.optional(Devices, "devices"),
-            hubs=self.optional(Hubs, "hubs"),
-            privacy=self.optional(Privacy, "privacy"),
             sweep=self.sweep(),
-            federation=self.optional(FederationSpec, "federation"),
+            **{key: self.optional(cls, key) for key, cls in RECORDS.items()},
         )
 
     def run(self, problem) -> RunSpec:

@@ -9,26 +9,13 @@ import annotated_types as at
 import numpy as np
 from jaxtyping import AbstractArray
 
-from turnout.accounting.target import Target
-from turnout.codecs import Exchange
 from turnout.core.algorithm import Algorithm
-from turnout.devices import Devices
-from turnout.engines.faults import Faults
-from turnout.experiment.config import GROUPS, KNOWN, NEEDED, RunSpec, records_in
-from turnout.experiment.federation_spec import FederationSpec
+from turnout.experiment.config import GROUPS, KNOWN, NEEDED, RECORDS, RunSpec, records_in
 from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.registry import TABLES, UNUSED
-from turnout.hubs import Hubs
-from turnout.privacy.mechanism import Privacy
 from turnout.solvers import AsCohortSolver
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-RECORDS = {
-    "target": Target, "exchange": Exchange, "faults": Faults, "devices": Devices, "hubs": Hubs, "privacy": Privacy,
-    "federation": FederationSpec,
-}  # fmt: skip
-"""The tables without a kind, but those that are read by rules of their own."""
 
 BOUNDS = {
     at.Gt: ("exclusiveMinimum", "gt"),
@@ -87,8 +74,9 @@ def _kinds(table: str, kinds: dict[str, type]) -> dict[str, Any]:
 
 def _kind(table: str, kind: str, cls: type) -> dict[str, Any]:
     """Return the schema of a table whose kind is `kind`; the sampler of an algorithm has a table of its own."""
-    made = _record(cls, UNUSED if table == "solver" and issubclass(cls, Algorithm) else ("sampler",) * (table == "algorithm"))
-    if table == "solver" and issubclass(cls, Algorithm):
+    as_solver = table == "solver" and issubclass(cls, Algorithm)
+    made = _record(cls, UNUSED if as_solver else ("sampler",) if table == "algorithm" else ())
+    if as_solver:
         hints = typing.get_type_hints(AsCohortSolver, include_extras=True)
         made["properties"] |= {name: _value(hints[name]) for name in ("smoothness", "convexity")}
     made["properties"]["kind"] = {"const": kind}
@@ -117,10 +105,10 @@ def _value(hint: Any) -> dict[str, Any]:
     """Return the schema of the values that an annotation allows in a file; {} allows all."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hasattr(hint, "__metadata__"):
-        bounds = {name: getattr(bound, field) for bound in hint.__metadata__ for name, field in [BOUNDS[type(bound)]]}
-        return _value(hint.__origin__) | bounds
+        bounds = [(*BOUNDS[type(bound)], bound) for bound in hint.__metadata__]
+        return _value(hint.__origin__) | {name: getattr(bound, field) for name, field, bound in bounds}
     if origin in (typing.Union, types.UnionType):
-        members = [made for member in arguments if _in_files(member) for made in [_value(member)]]
+        members = [_value(member) for member in arguments if _in_files(member)]
         return {"anyOf": members} if len(members) > 1 else (members or [{}])[0]
     if origin is typing.Literal:
         return {"enum": [*arguments]}

@@ -4,13 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import get_args, get_type_hints
 
+from turnout.engines.flower.greeting import Standing
 from turnout.federation.status import Status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Media type of the format."""
-
-STANDINGS = ("present", "absent", "revoked", "left out")
-"""How members can stand."""
 
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 """What labels must not hold as it is."""
@@ -48,7 +46,12 @@ def _families(status: Status) -> Iterator[tuple[str, str, str, Samples]]:
         "members",
         "gauge",
         "Members by kind and standing.",
-        [({"kind": kind, "standing": each}, standings[kind, each]) for kind in groups if groups[kind] for each in STANDINGS],
+        [
+            ({"kind": kind, "standing": each}, standings[kind, each])
+            for kind in groups
+            if groups[kind]
+            for each in get_args(Standing)
+        ],
     )
     yield (
         "member_present",

@@ -2,6 +2,7 @@
 
 import math
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ def finite(facts: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy's arrays and numbers, dates and times as values of JSON; for `default` of `json.dumps`."""
+    """Return NumPy's arrays and numbers, dates, times and paths as values of JSON; for `default` of `json.dumps`."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
     raise TypeError(f"cannot write a {type(value).__name__} as JSON")

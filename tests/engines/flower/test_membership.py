@@ -1,5 +1,6 @@
 """Clients that are added, get another key or are revoked: real keys and files."""
 
+import json
 import ssl
 import tomllib
 from contextlib import suppress
@@ -128,6 +129,8 @@ def test_members_are_shown_in_80_columns(folder, monkeypatch):
     lines = [line.split() for line in out.splitlines()]
     assert code == 0 and "St. Mary's" in out and max(map(len, out.splitlines())) <= 80
     assert [line[-1] for line in lines if line[0] in "012"] == ["registered", "registered", "revoked"]
+    told = json.loads(turnout("members", folder, "--json")[1])
+    assert [(one["client"], one["status"]) for one in told] == [(0, "registered"), (1, "registered"), (2, "revoked")]
     end = keys.read_certificate(folder / keys.CERTIFICATE).not_valid_after_utc
     assert f"the server's certificate ends on {end:%Y-%m-%d}" in out
 

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from logging import WARNING
 from math import ceil
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from flwr.common.logger import log
 
@@ -61,20 +61,23 @@ class NodeInfo(NamedTuple):
     schema: str = ""
 
 
+Standing = Literal["present", "absent", "revoked", "left out"]
+
+
 @dataclass
 class MemberStatus:
     """What is known of one client.
 
     Args:
         name: Name of the client.
-        standing: "present", "absent", "revoked" or "left out".
+        standing: How it stands.
         rows: Number of its rows; 0 if it is not known.
         refused: Replies refused in a row.
         unusable: Number of its replies that could not be used or did not come, by reason.
     """
 
     name: str
-    standing: str
+    standing: Standing
     rows: int = 0
     refused: int = 0
     unusable: dict[str, int] = field(default_factory=dict)
@@ -277,7 +280,7 @@ class Members(Mapping[int, NodeInfo]):
         """The clients whose nodes are connected and are asked."""
         return {client for client, info in self.nodes.items() if info.node in self.connected} - {*self.left_out}
 
-    def standings(self) -> list[str]:
+    def standings(self) -> list[Standing]:
         """Return for each client whether it is present, absent, revoked or left out."""
         left_out, present = {*self.left_out}, self.present
         return [

@@ -81,9 +81,6 @@ class FlowerOracle(Oracle):
             "such as FedAvg, MbLocalGd or FedOpt"
         )
 
-    def grouped(self, problem) -> NoReturn:
-        raise UserError("a client of Flower trains its whole model: leave the groups of the model out")
-
     def _measured(self, x: PyTree, names: tuple[str, ...]) -> float:
         metrics = self._call(self.client, "evaluate", x, {})
         for name in names:

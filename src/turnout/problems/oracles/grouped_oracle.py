@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from turnout.core.errors import UserError
 from turnout.core.leaf_names import leaves_by_name
 from turnout.problems.oracles.base import Oracle
 from turnout.problems.oracles.wrapped_oracle import WrappedOracle
@@ -16,7 +17,12 @@ def at_points(oracle: Oracle, problem: Any) -> Oracle:
     Args:
         oracle: The oracle of the whole model.
         problem: The `Grouped` problem.
+
+    Raises:
+        UserError: If the oracle has no gradients, along a part of which it could answer.
     """
+    if not oracle.has_gradients:
+        raise UserError(f"a client with {type(oracle).__name__} trains its whole model: leave the groups of the model out")
     return oracle if oracle.asked_at_points else GroupedOracle(oracle, problem)
 
 
