@@ -88,7 +88,7 @@ def test_every_local_step_falls_at_the_theorems_rate():
 @pytest.mark.longer
 def test_it_needs_the_rounds_of_scaffnew_and_fewer_queries():
     """Its own q_i; queries are 1 / (1 - q_i (1 - p)) a round on average, within five deviations."""
-    problem, p, rounds = unlike(), 0.1, 150
+    problem, p, rounds = unlike(), 0.1, 60
     going, lr = best(problem, p)
     skipping, plain = (
         t.run(make(t.Full(), lr, p), problem, rounds=rounds, metrics=("distance",), every=rounds)

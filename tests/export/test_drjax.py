@@ -28,7 +28,7 @@ def quadratic():
 def test_it_plays_the_vectors(name):
     vector, server = vectors.load(name), vectors.load(name)["start"]["server"]
     start, rounds = np.array(server["x" if "x" in server else "v"]), len(vector["rounds"])
-    made = t.export.drjax(RUNS[name].make(vector["parameters"], t.Nice(2)), problem_of(vector), rounds, SEED, start)
+    made = t.export.drjax(RUNS[name].make(vector["parameters"], t.Nice(2)), problem_of(vector, start), rounds, SEED, start)
     states, play = [made.state], jax.jit(made.round)
     for _ in range(rounds):
         states.append(play(states[-1], made.data))

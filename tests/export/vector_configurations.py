@@ -26,7 +26,7 @@ def start():
 
 
 def client(number):
-    return problem_of(VECTOR).client(number)
+    return problem_of(VECTOR, start()).client(number)
 """
 
 
