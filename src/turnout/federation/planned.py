@@ -7,7 +7,7 @@ from turnout.engines.metrics import asked_for
 from turnout.experiment.build import Built
 from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_for
-from turnout.runs.setup import wanted_metrics
+from turnout.runs.wanted_metrics import wanted_metrics
 
 
 def planned_replies(experiment: Experiment, built: Built) -> int:

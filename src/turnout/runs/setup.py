@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from turnout.accounting.ledger import OTHERS
-from turnout.accounting.target import Target
 from turnout.client_solvers import LocalSolver
 from turnout.core.algorithm import Algorithm
 from turnout.core.backend import device_bytes, on_cpu
@@ -24,15 +23,13 @@ from turnout.devices import Devices, Fleet
 from turnout.engines.coded_algorithm import coded
 from turnout.engines.dual_gap import refuse_dual_gap
 from turnout.engines.faults import Faults
-from turnout.engines.inputs import SUMS, Aggregation, Job
-from turnout.engines.metrics import ERRORS, HELD_OUT, NAMES, SAMPLING, TEST, WHOLE
+from turnout.engines.inputs import SUMS, Job
+from turnout.engines.metrics import SAMPLING
 from turnout.engines.processes import agreed
-from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
+from turnout.engines.reply_usage import survey
 from turnout.engines.sweep import BATCH
 from turnout.io.models import initial_parameters
-from turnout.optimisers.auto_lr import is_auto
 from turnout.optimisers.schedules import Schedule
-from turnout.privacy.mechanism import Privacy
 from turnout.problems.adapters.adapted import Adapted
 from turnout.problems.aligned import aligned
 from turnout.problems.base import Precision, Problem
@@ -44,6 +41,16 @@ from turnout.runs.arguments import check_parts, check_seeds
 from turnout.runs.disk import on_disk, refuse_disk, sample_of, sampled
 from turnout.runs.hub_layout import layout_of, layout_of_processes, refuse_no_hubs
 from turnout.runs.options import RunOptions
+from turnout.runs.refusals import (
+    refuse_coded,
+    refuse_engine,
+    refuse_mesh,
+    refuse_metrics_of_replies,
+    refuse_mixed,
+    refuse_revealing,
+    refuse_robust,
+)
+from turnout.runs.wanted_metrics import wanted_metrics
 from turnout.samplers.base import Sampler, samplers_in
 from turnout.solvers import CohortSolver
 
@@ -319,154 +326,3 @@ def alike(part: Problem, problem: Problem, what: str) -> Problem:
 def pooled(problem: Problem) -> Problem:
     """Return `problem` with clients weighted by their numbers of rows, so that f is the mean over all rows."""
     return replace(problem, population=replace(problem.population, weights=problem.sizes / problem.sizes.sum()))
-
-
-def wanted_metrics(
-    problem: Problem, target: Target | None, metrics: tuple[str, ...] | list[str] | None, test=None, held_out=None,
-    sampled: bool = False,
-) -> tuple[str, ...]:  # fmt: skip
-    """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`; `UserError` for one that has no meaning.
-
-    Args:
-        problem: The problem.
-        target: The target, whose metric is included.
-        metrics: Names asked for; None for the default ones.
-        test: Problem of the test set.
-        held_out: Problem of the held-out clients.
-        sampled: Whether f is evaluated on some of the clients only.
-    """
-    if metrics is None:
-        usual = ("value", *(["accuracy"] if problem.classifies else []), *(["perplexity"] if problem.has_perplexity else []))
-        further = {"test": test, "held_out": held_out}
-        metrics = (*usual, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in usual))
-    wanted = {*metrics, *([target.metric] if target else [])}
-    if not wanted:
-        raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
-    unknown = wanted - set(NAMES)
-    if unknown:
-        raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")
-    if wanted & {*TEST} and test is None:
-        raise UserError(f"metric {min(wanted & {*TEST})!r} needs rows to test with: give a test problem, or [problem] test")
-    if wanted & {*HELD_OUT} and held_out is None:
-        raise UserError(f"metric {min(wanted & {*HELD_OUT})!r} needs clients that are held out: give [problem] held_out")
-    if any("accuracy" in name for name in wanted) and not problem.classifies:
-        raise UserError(f"{type(problem).__name__} does not classify, so it has no accuracy: take another metric")
-    if any("perplexity" in name for name in wanted) and not problem.has_perplexity:
-        raise UserError(f"{type(problem).__name__} is no language model, so it has no perplexity: take another metric")
-    if sampled:
-        refused = sorted(wanted & {*WHOLE})
-        if refused:
-            raise UserError(f"metric {refused[0]!r} needs all clients: leave evaluate out, or take 'value' or 'accuracy'")
-        wanted |= {error for name, error in ERRORS.items() if name in wanted}
-    elif wanted & {*ERRORS.values()}:
-        raise UserError(
-            f"metric {min(wanted & {*ERRORS.values()})!r} is that of a sample of clients: set evaluate, or leave it out"
-        )
-    return tuple(name for name in NAMES if name in wanted)
-
-
-def refuse_coded(options: RunOptions) -> None:
-    """Raise `UserError` where replies are compressed, but the run needs what only a linear codec leaves.
-
-    Args:
-        options: Options of the run.
-    """
-    if options.exchange is None or options.exchange.up is None:
-        return
-    if options.faults is not None and options.faults.bounds:
-        raise UserError("[faults] norm and clip bound each reply, which its codec hides: leave them, or [exchange] up, out")
-    up, linear = options.exchange.up, options.exchange.up.linear and options.exchange.feedback == "none"
-    needs = "[privacy]" if options.privacy is not None else f"aggregation = {options.aggregation!r}"
-    if not linear and (options.privacy is not None or options.aggregation in SUMS):
-        raise UserError(
-            f"{needs} needs replies whose payloads can be added up, and those of {type(up).__name__} with feedback = "
-            f"{options.exchange.feedback!r} cannot: take up = {{kind = 'rand-k', common = true}} without feedback"
-        )
-
-
-def refuse_robust(job: Job, algorithm: Algorithm, privacy: Privacy | None) -> None:
-    """Raise `UserError` where a robust mean cannot replace the sums of replies.
-
-    Args:
-        job: Inputs of the engine.
-        algorithm: The algorithm, bound to the problem.
-        privacy: Options of differential privacy.
-    """
-    if privacy is not None and privacy.model == "central":
-        raise UserError("[privacy] model = 'central' adds noise to sums, but a robust mean is none: take model = 'local'")
-    refuse_single_replies(survey(job, algorithm))
-
-
-def refuse_engine(problem: Problem | None, aggregation: Aggregation | RobustMean, *, compiled: bool) -> None:
-    """Raise `UserError` where the compiled engine cannot run the problem as asked.
-
-    Args:
-        problem: The problem.
-        aggregation: "plain", "sum", "encrypted" or a robust mean.
-        compiled: Whether the engine is the compiled one.
-    """
-    if compiled and problem is not None and problem.remote:
-        raise UserError("losses that are not JAX functions cannot be compiled: use engine = 'nodes', or turnout deploy")
-    if compiled and aggregation in SUMS:
-        raise UserError(
-            f"aggregation = {aggregation!r} changes what clients send, but the compiled engine sends nothing: set engine = "
-            "'nodes', or use turnout deploy"
-        )
-
-
-def refuse_mesh(options: RunOptions, *, compiled: bool) -> None:
-    """Raise `UserError` where clients cannot be spread over devices as asked.
-
-    Args:
-        options: Options of the run.
-        compiled: Whether the engine is the compiled one.
-    """
-    if options.mesh > 1 and not compiled and options.engine == "nodes":
-        raise UserError(f"mesh = {options.mesh} is for the compiled engine: leave it out, or engine = 'nodes'")
-
-
-def refuse_mixed(problem: Problem, precision: Precision) -> None:
-    """Raise `UserError` where clients choose their own types.
-
-    Args:
-        problem: The problem.
-        precision: Precision of the run.
-    """
-    if precision == "mixed" and problem.remote:
-        raise UserError("precision = 'mixed' needs losses written in JAX, but clients compute these: use precision = 'single'")
-
-
-def refuse_metrics_of_replies(metrics: tuple[str, ...]) -> None:
-    """Raise `UserError` where a metric needs each client's reply, which the server does not see."""
-    judging = [name for name in metrics if name in SAMPLING]
-    if judging:
-        raise UserError(f"metric {judging[0]!r} needs each client's reply, which aggregation and [privacy] hide: leave it out")
-
-
-def refuse_revealing(job: Job, algorithm: Algorithm, privacy: Privacy, metrics: tuple[str, ...], swept: bool) -> None:
-    """Raise `UserError` where the guarantee of `privacy` would not hold: free previews, or replies used one by one.
-
-    Args:
-        job: Inputs of the engine.
-        algorithm: The algorithm, bound to the problem.
-        privacy: Options of differential privacy.
-        metrics: Names of the metrics.
-        swept: Whether it is a sweep.
-    """
-    if swept:
-        raise UserError("[privacy] does not go with a sweep, because every cell uses the data: use a single run")
-    refuse_metrics_of_replies(metrics)
-    if any(sampler.consults_before_draw and not sampler.is_charged for sampler in samplers_in(algorithm)):
-        raise UserError("[privacy] counts what clients are asked, but the sampler asks them for free: leave free out")
-    if is_auto(algorithm):
-        raise UserError(
-            '[privacy] clips replies, with lr = "auto" also the curvature in them, which may be long: give lr a number'
-        )
-    if privacy.model == "central":
-        sums_needed(survey(job, algorithm), "[privacy] model = 'local'")
-        norm = None if job.faults is None else job.faults.norm
-        if norm is not None and norm < privacy.clip:
-            raise UserError(
-                f"[faults] norm = {float(norm):g} is below [privacy] clip = {privacy.clip:g}, so that refusals would tell what "
-                "clients reply: leave norm out, since clip bounds replies already"
-            )
