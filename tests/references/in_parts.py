@@ -14,20 +14,27 @@ def slopes(p, i, body, own):
     return g[:BODY], g[BODY:]
 
 
-def personal(p, log, cohorts, leaf, lr, local_steps):
-    """FedPer and FedBN: both leaves make the local steps, and the leaf stays at the client."""
+def personal(p, log, cohorts, leaf, lr, local_steps, late=False):
+    """FedPer and FedBN: both leaves make the local steps, and the leaf stays at the client.
+
+    With `late`, it is sent too, for those that take part for the first time.
+    """
     x, own = START[:BODY], [START[BODY:] for _ in CLIENTS]
+    sent, new = START[BODY:], {*CLIENTS} if late else set()
     log.start({"x": {"body": x}}, [{leaf: one} for one in own])
     for cohort in cohorts:
-        changes, own = [], [*own]
+        replies, own = [], [*own]
         for i in cohort:
             y = x
+            if i in new:
+                own[i] = sent
             for _ in range(local_steps):
                 g, g_own = slopes(p, i, y, own[i])
                 y, own[i] = y - lr * g, own[i] - lr * g_own
-            changes.append(y - x)
-        log.exchange(cohort, {"x": {"body": x}}, [{"change": {"body": change}} for change in changes])
-        x = x + p.mean(cohort, changes)
+            replies.append({"change": {"body": y - x}} | ({leaf: own[i]} if late else {}))
+        log.exchange(cohort, {"x": {"body": x}} | ({leaf: sent} if late else {}), replies)
+        x = x + p.mean(cohort, [reply["change"]["body"] for reply in replies])
+        sent, new = p.mean(cohort, [own[i] for i in cohort]), new - {*cohort}
         log.end(cohort, {"x": {"body": x}}, [{leaf: one} for one in own])
 
 

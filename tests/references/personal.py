@@ -5,17 +5,19 @@ import numpy as np
 from tests.references.tiny import CLIENTS, START
 
 
-def ditto(p, log, cohorts, lr, local_steps, lam, own_lr, own_steps):
-    x, v = START, [START for _ in CLIENTS]
+def ditto(p, log, cohorts, lr, local_steps, lam, own_lr, own_steps, late=False):
+    x, v, new = START, [START for _ in CLIENTS], {*CLIENTS} if late else set()
     log.start({"x": x}, [{"v_i": own} for own in v])
     for cohort in cohorts:
         changes, v = [], [*v]
         for i in cohort:
             changes.append(p.steps(i, x, lr, local_steps) - x)
+            if i in new:
+                v[i] = x
             for _ in range(own_steps):
                 v[i] = v[i] - own_lr * (p.grad(i, v[i]) + lam * (v[i] - x))
         log.exchange(cohort, {"x": x}, [{"change": change} for change in changes])
-        x = x + p.mean(cohort, changes)
+        x, new = x + p.mean(cohort, changes), new - {*cohort}
         log.end(cohort, {"x": x}, [{"v_i": own} for own in v])
 
 

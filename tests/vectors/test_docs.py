@@ -39,6 +39,7 @@ def test_the_published_table_is_that_of_the_result():
     table = markdown(result, vectors.collection()[0])
     page = (ROOT / "docs" / "implementations.md").read_text()
     assert table in page, "run python -m tests.references.published"
+    assert "not played yet" not in table
     assert result["date"] in page
 
 

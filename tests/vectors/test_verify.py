@@ -12,7 +12,7 @@ from turnout import vectors
 from turnout.experiment.registry import TABLES
 from turnout.vectors import packages, verdicts
 from turnout.vectors.reading import missing
-from turnout.vectors.table import markdown
+from turnout.vectors.table import lines, markdown
 
 FOUND = vectors.collection()[0]
 
@@ -102,6 +102,8 @@ def test_a_program_that_takes_too_long_is_one_sentence_and_what_it_played_counts
     assert result["failed"] == "play_mine.py took longer than 5 s: give it more with --timeout"
     assert result["rows"]["fedavg"]["verdict"] == "equal"
     assert result["rows"]["fedprox"] == {"verdict": "cannot", "why": result["failed"]}
+    told = [("fedavg", "equal to 1e-10"), ("all others", f"cannot be run: {result['failed']}")]
+    assert [line[1:] for line in lines({"packages": [result]}, FOUND)] == told
 
 
 def test_a_program_that_fails_is_one_sentence(program, tmp_path):
@@ -109,6 +111,7 @@ def test_a_program_that_fails_is_one_sentence(program, tmp_path):
     result = verdicts.hold(name, FOUND, tmp_path, python=Path(sys.executable))
     assert result["failed"] == "play_mine.py failed: ValueError: no such thing"
     assert {row["verdict"] for row in result["rows"].values()} == {"cannot"}
+    assert [line[1:] for line in lines({"packages": [result]}, FOUND)] == [("all", f"cannot be run: {result['failed']}")]
 
 
 def test_another_version_is_one_sentence(program, tmp_path):

@@ -58,7 +58,7 @@ def markdown(result: dict, vectors: dict[str, dict]) -> str:
 
 
 def lines(result: dict, vectors: dict[str, dict]) -> list[tuple[str, str, str]]:
-    """Return (package, algorithm, what is said) for a terminal, without what is not there.
+    """Return (package, algorithm, what is said) for a terminal, without what is not there, and once why nothing else was played.
 
     Args:
         result: The result.
@@ -67,10 +67,12 @@ def lines(result: dict, vectors: dict[str, dict]) -> list[tuple[str, str, str]]:
     rows = []
     for one in result["packages"]:
         shown = f"{one['title']} {one['requirements'][0].partition('==')[2]}" if one["requirements"] else one["title"]
-        if not one["versions"] and "read" not in one:
-            rows.append((shown, "all", f"cannot be run: {one['failed']}"))
-            continue
-        for family, row in one["rows"].items():
-            if row["verdict"] != "absent":
-                rows.append((shown, family, cell(row, vectors).replace("`", "").replace("**", "")))
+        told = [
+            (shown, family, cell(row, vectors).replace("`", "").replace("**", ""))
+            for family, row in one["rows"].items()
+            if row["verdict"] != "absent" and row.get("why") != one["failed"]
+        ]
+        rows += told
+        if one["failed"] and "read" not in one:
+            rows.append((shown, "all others" if told else "all", f"cannot be run: {one['failed']}"))
     return rows

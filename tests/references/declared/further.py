@@ -163,6 +163,19 @@ def parts():
             body,
             given={"leaf": leaf},
         )
+    yield case(
+        "fedbn-late",
+        "fedbn",
+        in_parts.personal,
+        ROUND,
+        "Li et al., 2021, Algorithm 1",
+        "equal weights; the leaf norm, h_i, is sent too, for those that take part for the first time",
+        "for i in S that was in no cohort before: h_i = h; h is the mean of the h_i of the last cohort, and the start at first",
+        "for i in S: y_i = x; repeat local_steps times: (y_i, h_i) <- (y_i, h_i) - lr grad f_i(y_i, h_i)",
+        body,
+        given={"leaf": "norm", "late": True},
+        status="open",
+    )
     heads = ROUND | {"own_lr": 0.3, "own_steps": 2}
     yield case(
         "fedrep",

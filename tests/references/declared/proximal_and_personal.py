@@ -133,18 +133,21 @@ def cases():
         "w_i = x; repeat local_steps times: t_i = argmin_v f_i(v) + (lam / 2) |v - w_i|^2, w_i <- w_i - lr lam (w_i - t_i)",
         "x <- x + server_lr mean_S (w_i - x)",
     )
-    yield case(
-        "ditto",
-        "ditto",
-        personal.ditto,
-        ROUND | {"lam": 0.7, "own_lr": 0.2, "own_steps": 2},
-        "Li et al., 2021, Algorithm 1",
-        "weights by rows, v_i start at x",
-        LOCAL,
-        "for i in S: repeat own_steps times: v_i <- v_i - own_lr (grad f_i(v_i) + lam (v_i - x)), with the x that was sent",
-        "x <- x + sum_S lambda_i (y_i - x) / sum_S lambda_i",
-        weights="rows",
-    )
+    for name, start, late in (("ditto", "v_i start at x", False), ("ditto-late", "v_i starts at the first x that i gets", True)):
+        yield case(
+            name,
+            "ditto",
+            personal.ditto,
+            ROUND | {"lam": 0.7, "own_lr": 0.2, "own_steps": 2},
+            "Li et al., 2021, Algorithm 1",
+            f"weights by rows, {start}",
+            LOCAL,
+            "for i in S: repeat own_steps times: v_i <- v_i - own_lr (grad f_i(v_i) + lam (v_i - x)), with the x that was sent",
+            "x <- x + sum_S lambda_i (y_i - x) / sum_S lambda_i",
+            weights="rows",
+            given={"late": late},
+            status="open" if late else "paper",
+        )
     yield case(
         "apfl",
         "apfl",

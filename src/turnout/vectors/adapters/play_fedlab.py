@@ -9,6 +9,7 @@ with_torchvision()
 import torch  # noqa: E402
 from fedlab.contrib.algorithm.basic_client import SGDClientTrainer, SGDSerialClientTrainer  # noqa: E402
 from fedlab.contrib.algorithm.basic_server import AsyncServerHandler, SyncServerHandler  # noqa: E402
+from fedlab.contrib.algorithm.ditto import DittoSerialClientTrainer, DittoServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.feddyn import FedDynSerialClientTrainer, FedDynServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.fednova import FedNovaSerialClientTrainer, FedNovaServerHandler  # noqa: E402
 from fedlab.contrib.algorithm.fedprox import FedProxSerialClientTrainer  # noqa: E402
@@ -128,8 +129,9 @@ PLAYERS = {
     "fednova-even": player(
         FedNovaServerHandler, FedNovaSerialClientTrainer, lambda p: {}, note="option weighted_scale, the default"
     ),
+    "ditto": player(DittoServerHandler, DittoSerialClientTrainer),
     "feddyn-steps": player(FedDynServerHandler, FedDynSerialClientTrainer, lambda p: {"alpha": p["alpha"]}, ["alpha"]),
 }
 
 if __name__ == "__main__":
-    main(PLAYERS, "no such module in fedlab.contrib.algorithm", ("ditto",))
+    main(PLAYERS, "no such module in fedlab.contrib.algorithm")
